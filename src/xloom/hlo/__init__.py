@@ -1,0 +1,1 @@
+"""HLO itself: types, the instruction graph, its text and protobuf forms."""

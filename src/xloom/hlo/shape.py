@@ -1,0 +1,298 @@
+"""Shapes: an array's element type, dimensions and layout, or a tuple of shapes. Immutable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from xloom.errors import ShapeError
+from xloom.hlo import dtype as dt
+from xloom.hlo.dtype import DType
+
+UNBOUNDED = -(2**63)
+"""The size that marks an unbounded dynamic dimension, printed as `?`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array lies in memory; the fields are those of XLA's LayoutProto.
+
+    `minor_to_major` lists the dimensions from the fastest-varying one. A tile dimension of `COMBINE` is printed `*`.
+    """
+
+    minor_to_major: tuple[int, ...]
+    tiles: tuple[tuple[int, ...], ...] = ()
+    tail_padding_alignment: int = 1
+    index_type: DType | None = None
+    pointer_type: DType | None = None
+    element_size_in_bits: int = 0
+    memory_space: int = 0
+    split_configs: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    physical_shape: Shape | None = None
+    metadata_prefix_bytes: int = 0
+
+    def __str__(self) -> str:
+        return f"{{{','.join(map(str, self.minor_to_major))}{self._annotations()}}}"
+
+    def _annotations(self) -> str:
+        out = []
+        if self.tiles:
+            body = (",".join("*" if d == COMBINE else str(d) for d in tile) for tile in self.tiles)
+            out.append("T" + "".join(f"({b})" for b in body))
+        if self.tail_padding_alignment != 1:
+            out.append(f"L({self.tail_padding_alignment})")
+        if self.index_type is not None:
+            out.append(f"#({self.index_type.name})")
+        if self.pointer_type is not None:
+            out.append(f"*({self.pointer_type.name})")
+        if self.element_size_in_bits:
+            out.append(f"E({self.element_size_in_bits})")
+        if self.memory_space:
+            out.append(f"S({self.memory_space})")
+        if self.split_configs:
+            out.append("SC" + "".join(f"({d}:{','.join(map(str, s))})" for d, s in self.split_configs))
+        if self.physical_shape is not None:
+            out.append(f"P({self.physical_shape})")
+        if self.metadata_prefix_bytes:
+            out.append(f"M({self.metadata_prefix_bytes})")
+        return ":" + "".join(out) if out else ""
+
+    @property
+    def is_default(self) -> bool:
+        """True for dense row-major with nothing else said."""
+        return self is default_layout(len(self.minor_to_major)) or self == default_layout(len(self.minor_to_major))
+
+
+COMBINE = -(2**63)
+
+
+@lru_cache(maxsize=None)
+def default_layout(rank: int) -> Layout:
+    """Dense row-major."""
+    return Layout(tuple(range(rank - 1, -1, -1)))
+
+
+class Shape:
+    """The type of a value: an array, a tuple, a token, an opaque handle, or a buffer.
+
+    `dims` are sizes; of a dynamic dimension (`dynamic[i]`) the upper bound, or UNBOUNDED. `elements` are a tuple's
+    element shapes (or a buffer's one). Equality includes layout; `compatible` ignores it.
+    """
+
+    __slots__ = ("dtype", "dims", "dynamic", "layout", "elements", "_hash", "_text", "_text_plain")
+
+    def __init__(
+        self,
+        dtype: DType,
+        dims: tuple[int, ...] = (),
+        dynamic: tuple[bool, ...] = (),
+        layout: Layout | None = None,
+        elements: tuple[Shape, ...] = (),
+    ):
+        self.dtype = dtype
+        self.dims = dims
+        self.dynamic = dynamic if any(dynamic) else ()
+        self.layout = layout
+        self.elements = elements
+        self._hash = hash((dtype.value, dims, self.dynamic, layout, elements))
+        self._text: str | None = None
+        self._text_plain: str | None = None
+
+    # -- what it is
+    @property
+    def is_array(self) -> bool:
+        """True unless a tuple, token, opaque or buffer."""
+        return self.dtype.is_array
+
+    @property
+    def is_tuple(self) -> bool:
+        """True for a tuple shape, the empty tuple included."""
+        return self.dtype is dt.tuple_
+
+    @property
+    def is_token(self) -> bool:
+        """True for `token[]`."""
+        return self.dtype is dt.token
+
+    @property
+    def is_scalar(self) -> bool:
+        """True for an array of rank 0."""
+        return self.dtype.is_array and not self.dims
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True when a dimension of it, or of one of its elements, is dynamic."""
+        return bool(self.dynamic) or any(e.is_dynamic for e in self.elements)
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.dims)
+
+    @property
+    def size(self) -> int:
+        """Number of elements of an array (at the bounds of dynamic dimensions)."""
+        return math.prod(self.dims)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays in it, elements unpacked; 0 for tokens."""
+        if self.elements:
+            return sum(e.nbytes for e in self.elements)
+        return self.size * self.dtype.bytes if self.is_array else 0
+
+    def is_dynamic_dimension(self, dimension: int) -> bool:
+        """True when the size of `dimension` is known only at run time."""
+        return bool(self.dynamic) and self.dynamic[dimension]
+
+    # -- variants
+    def with_dtype(self, dtype: DType) -> Shape:
+        """The same dimensions of another element type; a layout's element size is dropped."""
+        return array_shape(dtype, self.dims, self.dynamic, self._layout_without_element_size())
+
+    def _layout_without_element_size(self) -> Layout | None:
+        from dataclasses import replace
+
+        if self.layout is None or not self.layout.element_size_in_bits:
+            return self.layout
+        return replace(self.layout, element_size_in_bits=0)
+
+    def with_layout(self, layout: Layout | None) -> Shape:
+        """The same array shape in another layout (None: no layout)."""
+        return Shape(self.dtype, self.dims, self.dynamic, layout, self.elements)
+
+    def with_default_layout(self) -> Shape:
+        """The same shape, every array in it dense row-major."""
+        if self.elements:
+            return Shape(self.dtype, (), (), None, tuple(e.with_default_layout() for e in self.elements))
+        return self.with_layout(default_layout(self.rank)) if self.is_array else self
+
+    def static(self) -> Shape:
+        """The same shape with every dynamic dimension at its bound."""
+        if self.elements:
+            return Shape(self.dtype, (), (), None, tuple(e.static() for e in self.elements))
+        return Shape(self.dtype, self.dims, (), self.layout) if self.dynamic else self
+
+    # -- parts
+    def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape]]:
+        """Index and shape of every non-tuple part, in pre-order."""
+        if not self.is_tuple:
+            yield (), self
+        for k, element in enumerate(self.elements if self.is_tuple else ()):
+            for index, leaf in element.leaves():
+                yield (k, *index), leaf
+
+    def at(self, index: Sequence[int]) -> Shape:
+        """The part at a tuple index. Raises ShapeError when there is none."""
+        shape = self
+        for k in index:
+            if not shape.is_tuple or not 0 <= k < len(shape.elements):
+                raise ShapeError(f"{self} has no element at index {{{','.join(map(str, index))}}}")
+            shape = shape.elements[k]
+        return shape
+
+    def compatible(self, other: Shape, *, ignore_fp_precision: bool = False) -> bool:
+        """True when both are equal but for layout (and dynamic marks, as in XLA's ShapeUtil::Compatible)."""
+        if self is other:
+            return True
+        if self.elements or other.elements:
+            return (
+                self.dtype is other.dtype
+                and len(self.elements) == len(other.elements)
+                and all(
+                    a.compatible(b, ignore_fp_precision=ignore_fp_precision)
+                    for a, b in zip(self.elements, other.elements, strict=True)
+                )
+            )
+        same = self.dtype is other.dtype or (ignore_fp_precision and self.dtype.is_float and other.dtype.is_float)
+        return same and self.dims == other.dims
+
+    # -- text and identity
+    def to_text(self, layout: bool = True) -> str:
+        """HLO text, with or without layouts."""
+        if layout:
+            if self._text is None:
+                self._text = self._spell(True)
+            return self._text
+        if self._text_plain is None:
+            self._text_plain = self._spell(False)
+        return self._text_plain
+
+    def _spell(self, layout: bool) -> str:
+        if self.dtype is dt.tuple_:
+            out = []
+            for k, e in enumerate(self.elements):
+                out.append(f"{', ' if k else ''}{f'/*index={k}*/' if k and k % 5 == 0 else ''}{e.to_text(layout)}")
+            return f"({''.join(out)})"
+        if self.dtype is dt.buffer:
+            return f"b({self.elements[0].to_text(layout)})"
+        dims = ",".join(map(str, self.dims)) if not self.dynamic else ",".join(map(_dim, self.dims, self.dynamic))
+        text = f"{self.dtype.name}[{dims}]"
+        if layout and self.layout is not None:
+            spelled = str(self.layout)
+            if self.dims or spelled != "{}":
+                text += spelled
+        return text
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Shape)
+            and self._hash == other._hash
+            and self.dtype is other.dtype
+            and self.dims == other.dims
+            and self.dynamic == other.dynamic
+            and self.layout == other.layout
+            and self.elements == other.elements
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple:
+        return Shape, (self.dtype, self.dims, self.dynamic, self.layout, self.elements)
+
+
+def _dim(size: int, dynamic: bool) -> str:
+    if not dynamic:
+        return str(size)
+    return "?" if size == UNBOUNDED else f"<={size}"
+
+
+@lru_cache(maxsize=65536)
+def _dense(dtype: DType, dims: tuple[int, ...]) -> Shape:
+    return Shape(dtype, dims, (), default_layout(len(dims)))
+
+
+def array_shape(dtype: DType, dims: Sequence[int], dynamic: Sequence[bool] = (), layout: Layout | None = None) -> Shape:
+    """An array shape; dense row-major unless a layout is given. Raises ShapeError for a negative size."""
+    dims = tuple(dims)
+    if layout is None and not any(dynamic):
+        if dims and min(dims) < 0:
+            raise ShapeError(f"negative size in {dtype.name}[{','.join(map(str, dims))}]")
+        return _dense(dtype, dims)
+    if any(d < 0 and not (dynamic and dynamic[k] and d == UNBOUNDED) for k, d in enumerate(dims)):
+        raise ShapeError(f"negative size in {dtype.name}[{','.join(map(str, dims))}]")
+    return Shape(dtype, dims, tuple(dynamic), default_layout(len(dims)) if layout is None else layout)
+
+
+def tuple_shape(elements: Sequence[Shape]) -> Shape:
+    """The shape of a tuple of `elements`."""
+    return Shape(dt.tuple_, (), (), None, tuple(elements))
+
+
+def buffer_shape(element: Shape) -> Shape:
+    """The shape of a mutable buffer that holds an array of shape `element` (text: `b(f32[2])`)."""
+    return Shape(dt.buffer, (), (), None, (element,))
+
+
+token_shape = Shape(dt.token)
+opaque_shape = Shape(dt.opaque)
