@@ -33,7 +33,7 @@ class DType:
     memory); `numpy`, the NumPy dtype (from ml_dtypes where NumPy has none), None for token, opaque and tuple.
     """
 
-    __slots__ = ("name", "value", "bits", "kind", "_numpy")
+    __slots__ = ("_numpy", "bits", "kind", "name", "value")
 
     def __init__(self, name: str, value: int, bits: int, kind: Kind, numpy: object = None):
         self.name = name

@@ -19,7 +19,7 @@ class Literal:
     shape with dynamic dimensions, `array` holds the elements within the run-time sizes.
     """
 
-    __slots__ = ("shape", "array", "elements", "elided")
+    __slots__ = ("array", "elements", "elided", "shape")
 
     def __init__(
         self,

@@ -26,19 +26,19 @@ class Instruction:
     """
 
     __slots__ = (
-        "name",
-        "opcode",
-        "shape",
-        "attrs",
-        "metadata",
-        "sharding",
-        "backend_config",
-        "frontend_attributes",
-        "parent",
         "_operands",
-        "_users",
         "_predecessors",
         "_successors",
+        "_users",
+        "attrs",
+        "backend_config",
+        "frontend_attributes",
+        "metadata",
+        "name",
+        "opcode",
+        "parent",
+        "shape",
+        "sharding",
     )
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from xloom.errors import ShapeError
 from xloom.hlo import dtype as dt
@@ -68,7 +68,7 @@ class Layout:
 COMBINE = -(2**63)
 
 
-@lru_cache(maxsize=None)
+@cache
 def default_layout(rank: int) -> Layout:
     """Dense row-major."""
     return Layout(tuple(range(rank - 1, -1, -1)))
@@ -81,7 +81,7 @@ class Shape:
     element shapes (or a buffer's one). Equality includes layout; `compatible` ignores it.
     """
 
-    __slots__ = ("dtype", "dims", "dynamic", "layout", "elements", "_hash", "_text", "_text_plain")
+    __slots__ = ("_hash", "_text", "_text_plain", "dims", "dtype", "dynamic", "elements", "layout")
 
     def __init__(
         self,

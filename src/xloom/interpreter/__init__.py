@@ -1,0 +1,1 @@
+"""HLO evaluated with NumPy: slow, readable, exact about edge cases; the oracle for everything else."""

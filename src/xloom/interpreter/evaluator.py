@@ -1,0 +1,92 @@
+"""Walks a module and applies the rules; and applies scalar computations to whole arrays at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xloom.errors import EvaluationError, UnsupportedError, XloomError
+from xloom.hlo.module import Computation, Instruction, Module
+from xloom.interpreter.registry import RULES, Value
+
+_SCALAR_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "call", "map", "fusion", "iota"})
+
+
+class Evaluator:
+    """Evaluates the computations of one module on one device (a replica and a partition)."""
+
+    def __init__(self, module: Module, *, replica: int = 0, partition: int = 0):
+        self.module = module
+        self.replica = replica
+        self.partition = partition
+        self._orders: dict[Computation, list[Instruction]] = {}
+        self._batchable: dict[Computation, bool] = {}
+
+    def call(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+        """The value of `computation` for `arguments`, one a parameter."""
+        order = self._orders.get(computation)
+        if order is None:
+            scheduled = self.module.config.is_scheduled and computation.module is self.module
+            order = list(computation.instructions) if scheduled else computation.post_order()
+            self._orders[computation] = order
+        values: dict[Instruction, Value] = {}
+        for instruction in order:
+            if instruction.opcode == "parameter":
+                values[instruction] = arguments[instruction.attrs["parameter_number"]]
+            else:
+                values[instruction] = self.apply(instruction, [values[o] for o in instruction._operands])
+        return values[computation.root]
+
+    def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
+        """The value of one instruction for given operand values."""
+        rule = RULES.get(instruction.opcode)
+        if rule is None:
+            raise UnsupportedError(f"the interpreter has no rule for {instruction.opcode}", where=instruction.name)
+        try:
+            with np.errstate(all="ignore"):
+                return rule(instruction, operands, self)
+        except XloomError as error:
+            if not error.where:
+                error.where = instruction.name
+            raise
+        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, np.linalg.LinAlgError) as error:
+            raise EvaluationError(
+                f"cannot evaluate {instruction.opcode}: {error}",
+                where=f"{instruction.name} {instruction.metadata.location}".strip(),
+                hint="run the verifier: the module may not be valid HLO",
+            ) from error
+
+    def elementwise(self, computation: Computation) -> Callable[..., Value]:
+        """`computation`, all of whose parameters are scalars, as a function of arrays of one common shape.
+
+        Returns an array of that shape (or a tuple of them, if the root is a tuple): element i is the computation of
+        the elements i. Computations made of elementwise operators run on whole arrays, others element by element.
+        """
+        if self._is_batchable(computation):
+            return lambda *arrays: self.call(computation, arrays)
+        return lambda *arrays: self._each(computation, arrays)
+
+    def _is_batchable(self, computation: Computation) -> bool:
+        known = self._batchable.get(computation)
+        if known is None:
+            known = all(
+                (i.op.elementwise or i.opcode in _SCALAR_GLUE)
+                and (i.shape.is_scalar or i.shape.is_tuple)
+                and all(self._is_batchable(c) for c in i.called_computations)
+                for i in computation
+            )
+            self._batchable[computation] = known
+        return known
+
+    def _each(self, computation: Computation, arrays: Sequence[np.ndarray]) -> Value:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        flat = [np.broadcast_to(a, shape).reshape(-1) for a in arrays]
+        results = [self.call(computation, [a[k] for a in flat]) for k in range(flat[0].size)]
+        root = computation.root.shape
+        parts = root.elements if root.is_tuple else (root,)
+        out = []
+        for k, part in enumerate(parts):
+            column = [r[k] if root.is_tuple else r for r in results]
+            out.append(np.array(column, dtype=part.dtype.numpy).reshape(shape))
+        return tuple(out) if root.is_tuple else out[0]
