@@ -98,3 +98,68 @@ class Metadata:
     def location(self) -> str:
         """`file:line`, or an empty string."""
         return f"{self.source_file}:{self.source_line}" if self.source_file else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalArray:
+    """A leaf of a value of the program before optimisation: the instruction's name then, and a tuple index."""
+
+    instruction: str
+    index: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalValue:
+    """Which values of the original program an instruction computes: a tree shaped like its result.
+
+    A node is an OriginalArray, None (unknown), or a tuple of nodes; `synthetic_call` marks calls that have none.
+    """
+
+    tree: OriginalArray | tuple | None = None
+    synthetic_call: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResultAccuracy:
+    """Requested accuracy: a mode ("default", "highest"), or tolerances."""
+
+    mode: str = "default"
+    tolerance: tuple[float, float, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSparsity:
+    """Structured sparsity of one operand: `non_zero` of every `block` elements along `dimension`."""
+
+    non_zero: int = 0
+    block: int = 0
+    dimension: int = 0
+    stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sparsity:
+    """Structured sparsity of a convolution's operands."""
+
+    lhs: TensorSparsity | None = None
+    rhs: TensorSparsity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Numbers shown beside an instruction in a drawing; `shown` is the index of the one in front."""
+
+    shown: int
+    values: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrames:
+    """The module's table of Python stacks. Identifiers count from 1; parent 0 is none."""
+
+    file_names: tuple[str, ...]
+    function_names: tuple[str, ...]
+    locations: tuple[tuple[int, int, int, int, int, int], ...]
+    """file name, function name, line, end line, column, end column"""
+    frames: tuple[tuple[int, int], ...]
+    """location, parent frame"""

@@ -335,12 +335,9 @@ class Computation:
                 seen = state.get(current)
                 if seen is None:
                     state[current] = 1
-                    for operand in reversed(current._operands):
-                        if state.get(operand) != 2:
-                            stack.append(operand)
-                    for before in current._predecessors or ():
-                        if state.get(before) != 2:
-                            stack.append(before)
+                    stack.extend([o for o in reversed(current._operands) if state.get(o) != 2])
+                    if current._predecessors:
+                        stack.extend([p for p in current._predecessors if state.get(p) != 2])
                     continue
                 stack.pop()
                 if seen == 1:

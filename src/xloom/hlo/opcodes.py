@@ -130,9 +130,11 @@ def _attr(key: str, kind: str, default: Any, doc: str) -> None:
 
 
 # kinds: int float bool str ints int_lists enum:<ENUMS key> enums:<ENUMS key> computation computations window
-# dim_labels slice padding literal value number shape shapes aliasing pairs replica_groups domain sparsity result_accuracy
+# bools dim_labels slice padding literal value number shape shapes aliasing pairs replica_groups domain sparsity
+# result_accuracy
 _attr("algorithm", "enum:algorithm", "unset", "arithmetic of a dot or convolution")
 _attr("rng:algorithm", "enum:rng_algorithm", None, "the random bit generator")
+_attr("parameter_replication", "bools", (), "which leaves hold the same value on every replica")
 _attr("permute:slice_sizes", "int_lists", (), "sizes of the slices sent")
 _attr("parameter_number", "number", None, "which argument; written in the parentheses")
 _attr("value:literal", "value", None, "the value; written in the parentheses")
@@ -242,7 +244,7 @@ _0, _C, _R, _X = Flags.NONE, Flags.COMMUTES, Flags.REGION, Flags.EFFECT
 _E, _N, _A = Flags.ELEMENTWISE, Flags.NEEDS_SHAPE, Flags.ASYNC
 _K = Flags.COLLECTIVE | Flags.EFFECT
 _ACC = "result_accuracy?"
-_DOT = "lhs_batch_dims? lhs_contracting_dims? rhs_batch_dims? rhs_contracting_dims?"
+_DOT = "lhs_batch_dims? lhs_contracting_dims= rhs_batch_dims? rhs_contracting_dims="
 
 # fmt: off
 # elementwise, one operand
@@ -320,7 +322,7 @@ op("transpose",           1, _0, "result dimension i is operand dimension `dimen
 op("constant",            0, _N, "a literal", "value:literal")
 op("get-dimension-size",  1, _0, "s32: the run-time size of a dimension", "dimensions")
 op("iota",                0, _N, "counts up from 0 along one dimension", "iota_dimension")
-op("parameter",           0, _N, "an argument of the computation", "parameter_number")
+op("parameter",           0, _N, "an argument of the computation", "parameter_number parameter_replication?")
 op("set-dimension-size",  2, _0, "marks a dimension dynamic, with the size given by a scalar", "dimensions")
 # dynamic: where depends on data
 op("dynamic-slice",    MANY, _N, "slice at run-time starts, clamped so that it fits", "dynamic_slice_sizes")
@@ -328,7 +330,7 @@ op("dynamic-update-slice", MANY, _N, "operand with a slice overwritten at run-ti
 op("gather",              2, _0, "slices at an array of starts, clamped so that they fit",
    "offset_dims collapsed_slice_dims start_index_map operand_batching_dims? start_indices_batching_dims? "
    "index_vector_dim slice_sizes indices_are_sorted?")
-op("scatter",          MANY, _R, "operands with updates combined at an array of starts; those out of bounds are skipped",
+op("scatter",          MANY, _R, "operands with updates combined at an array of starts; out-of-bounds ones are skipped",
    "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims? "
    "scatter_indices_batching_dims? index_vector_dim indices_are_sorted? unique_indices? to_apply")
 # reduce
@@ -406,10 +408,10 @@ op("reduce-scatter",   MANY, _K | _R | _N, "all-reduce, then each member keeps o
    "channel_id? replica_groups= constrain_layout? use_global_device_ids? mode? dimensions to_apply")
 op("replica-id",          0, _0, "u32: this device's replica")
 # asynchronous wrappers
-op("async-done",          1, _A, "end of an asynchronous computation; its result", "calls?")
+op("async-done",          1, _A, "end of an asynchronous computation; its result")
 op("async-start",      MANY, _R | _A | _N, "begin of an asynchronous computation",
    "async_execution_thread? output_to_operand_aliasing? calls?")
-op("async-update",     MANY, _A | _N, "a step of an asynchronous computation", "calls?")
+op("async-update",     MANY, _A | _N, "a step of an asynchronous computation")
 op("copy-done",           1, _A, "end of copy-start")
 op("copy-start",          1, _A | _N, "begin of an asynchronous copy", "cross_program_prefetch_index?")
 # custom calls and the host

@@ -1,0 +1,772 @@
+"""HLO text into modules. Accepts what XLA's own parser accepts, and points at what it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from xloom.errors import ParseError, ShapeError, XloomError, near
+from xloom.hlo import attribute_text as at
+from xloom.hlo.attributes import OriginalArray, StackFrames
+from xloom.hlo.lexer import ATTRIBUTE, IDENT, Cursor
+from xloom.hlo.literal_text import parse_literal
+from xloom.hlo.module import Computation, InputOutputAlias, Instruction, Module
+from xloom.hlo.names import sanitize
+from xloom.hlo.opcodes import OPCODES, Flags
+from xloom.hlo.shape import Shape
+from xloom.hlo.shape_text import parse_shape, starts_shape
+
+_MAX_DEPTH = 100
+# `%name = ` and `ROOT %name = `, as printed
+_HEAD = re.compile(r"\s*(ROOT\s+)?%?([A-Za-z_][A-Za-z0-9_.\-]*):?\s+=\s*")
+_OPCODE = re.compile(r"\s*([a-z][a-z0-9\-]*)\s*\(")
+# a whole operand list of plain names: `%a, %b)`
+_NAMES = re.compile(r"\s*((?:%[\w.\-]+(?:,\s*)?)*)\)")
+_SPLIT = re.compile(r",\s*%?")
+_ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][A-Za-z0-9_.\-]*)=")
+_ASYNC = {"-start": "async-start", "-update": "async-update", "-done": "async-done"}
+_NATIVE_ASYNC = {"all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"}
+_ANNOTATIONS = (
+    "sharding",
+    "frontend_attributes",
+    "statistics",
+    "control-predecessors",
+    "origin",
+    "metadata",
+    "backend_config",
+)
+
+
+def parse(text: str, file: str = "<hlo>") -> Module:
+    """The module that `text` spells, with or without a `HloModule` header.
+
+    Without a header the module is named after its entry computation. Raises ParseError with file, line and column.
+    """
+    module = _Parser(text, file).module()
+    module.source_text = text
+    return module
+
+
+class _Parser:
+    def __init__(self, text: str, file: str):
+        self.cursor = Cursor(text, file)
+        self.computations: dict[str, Computation] = {}
+        self.order: list[Computation] = []
+        self.names: dict[str, Instruction] = {}
+        self.used_names: set[str] = set()
+        self.current: Computation
+        self.depth = 0
+
+    # -- module ----------------------------------------------------------------------------------------------------
+
+    def module(self) -> Module:
+        cursor = self.cursor
+        header = cursor.eat_word("HloModule")
+        module = Module(cursor.name("the module's name") if header else "")
+        if header:
+            self._header(module)
+        self._stack_frames(module)
+        entry = None
+        while not cursor.at_end():
+            start = cursor.pos
+            is_entry = cursor.eat_word("ENTRY")
+            computation = self._computation()
+            if is_entry and entry is not None:
+                cursor.error("a module has one ENTRY computation only", start)
+            entry = computation if is_entry else entry
+        if not self.order:
+            cursor.error(f"expected a computation, found {cursor.found()}")
+        entry = entry or self.order[-1]
+        # XLA numbers repeated names in this order
+        for computation in self.order:
+            module.add(computation, entry=computation is entry)
+        if not header:
+            module.name = f"module_{entry.name}"
+        self._check_config(module)
+        return module
+
+    def _header(self, module: Module) -> None:
+        cursor, config = self.cursor, module.config
+        seen: set[str] = set()
+        while cursor.eat(","):
+            cursor.skip()
+            start = cursor.pos
+            name = cursor.require(ATTRIBUTE, "a module attribute and '='")[1]
+            if name in seen:
+                cursor.error(f"{name!r} stands twice", start)
+            seen.add(name)
+            if name == "is_scheduled":
+                config.is_scheduled = cursor.boolean()
+            elif name == "replica_count":
+                config.replica_count = cursor.integer()
+            elif name == "num_partitions":
+                config.num_partitions = cursor.integer()
+            elif name == "alias_passthrough_params":
+                config.alias_passthrough_params = cursor.boolean()
+            elif name == "input_output_alias":
+                found = {a.output_index: a for a in reversed(self._aliases())}
+                config.input_output_alias = [found[k] for k in sorted(found)]
+            elif name == "buffer_donor":
+                config.buffer_donors = sorted(set(cursor.items("{", "}", self._donor, "buffer donors")))
+            elif name == "entry_computation_layout":
+                cursor.expect("{", "before an entry layout")
+                config.parameter_layouts = cursor.items("(", ")", lambda: parse_shape(cursor), "parameter shapes")
+                cursor.expect("->", "after the parameter shapes")
+                config.result_layout = parse_shape(cursor)
+                cursor.expect("}", "after an entry layout")
+            elif name == "frontend_attributes":
+                module.frontend_attributes = at.frontend_attributes(cursor)
+            elif name == "allow_spmd_sharding_propagation_to_parameters":
+                config.propagate_sharding_to_parameters = at.booleans(cursor) or (False,)
+            elif name == "allow_spmd_sharding_propagation_to_output":
+                config.propagate_sharding_to_output = at.booleans(cursor) or (False,)
+            elif name == "origin_recovery_table":
+                module.origin_recovery_table = self._recovery_table()
+            elif name == "debug_attributes":
+                module.debug_attributes = self._debug_attributes()
+            else:
+                known = (*_MODULE_ATTRIBUTES,)
+                cursor.error(f"a module has no attribute {name!r}", start, hint=near(name, known))
+
+    def _aliases(self) -> list[InputOutputAlias]:
+        def one() -> InputOutputAlias:
+            cursor = self.cursor
+            output = at.shape_index(cursor)
+            cursor.expect(":", "after an output index")
+            cursor.expect("(", "before a parameter number")
+            parameter = cursor.integer("a parameter number")
+            cursor.expect(",", "after a parameter number")
+            index = at.shape_index(cursor)
+            kind = "may-alias"
+            if cursor.eat(","):
+                kind = cursor.ident("may-alias or must-alias")
+                if kind not in ("may-alias", "must-alias"):
+                    cursor.error(f"expected may-alias or must-alias, found {kind!r}")
+            cursor.expect(")", "after an alias")
+            return InputOutputAlias(output, parameter, index, kind == "must-alias")
+
+        return self.cursor.items("{", "}", one, "aliases")
+
+    def _donor(self) -> tuple[int, tuple[int, ...]]:
+        cursor = self.cursor
+        cursor.expect("(", "before a parameter number")
+        parameter = cursor.integer("a parameter number")
+        cursor.expect(",", "after a parameter number")
+        index = at.shape_index(cursor)
+        cursor.expect(")", "after a parameter index")
+        return parameter, index
+
+    def _recovery_table(self) -> list[tuple[OriginalArray | None, OriginalArray | None, Module | None]]:
+        cursor, rows = self.cursor, []
+        cursor.expect("{", "at the start of a recovery table")
+        while not cursor.eat("}"):
+            old = at.original_array(cursor)
+            cursor.expect(":", "after an original array")
+            new = at.original_array(cursor)
+            recovery = None
+            if cursor.eat(","):
+                cursor.skip()
+                start = cursor.pos
+                try:
+                    recovery = parse(cursor.string("the text of a recovery module"))
+                except ParseError as error:
+                    cursor.error(f"in this recovery module: {error.message}", start)
+            rows.append((old, new, recovery))
+        return rows
+
+    def _debug_attributes(self) -> list[tuple[OriginalArray | None, tuple[str, ...]]]:
+        cursor = self.cursor
+
+        def attributes() -> str:
+            cursor.expect("{", "at the start of debug attributes")
+            fields: dict[str, str] = {}
+            while True:
+                start = cursor.pos
+                name = cursor.require(ATTRIBUTE, "log_mode=, callback_id=, partitioned= or op_id=")[1]
+                if name == "log_mode":
+                    fields[name] = cursor.ident("default or fusion_debugger")
+                    if fields[name] not in ("default", "fusion_debugger"):
+                        cursor.error(f"log_mode cannot be {fields[name]!r}", start)
+                elif name == "partitioned":
+                    fields[name] = "true" if cursor.boolean() else ""
+                elif name in ("callback_id", "op_id"):
+                    fields[name] = str(cursor.integer() or "")
+                else:
+                    cursor.error(f"there is no debug attribute {name!r}", start)
+                if not cursor.eat(","):
+                    break
+            cursor.expect("}", "at the end of debug attributes")
+            order = ("log_mode", "callback_id", "partitioned", "op_id")
+            return ",".join(f"{n}={fields[n]}" for n in order if fields.get(n))
+
+        def row() -> tuple[OriginalArray | None, tuple[str, ...]]:
+            array = at.original_array(cursor)
+            cursor.expect(":", "after an original array")
+            if cursor.peek("("):
+                return array, tuple(cursor.items("(", ")", attributes, "debug attributes"))
+            return array, (attributes(),)
+
+        rows = {array: attributes for array, attributes in cursor.items("{", "}", row, "debug attributes")}
+        order = sorted(rows, key=lambda a: ("", ()) if a is None else (a.instruction, a.index))
+        return [(array, rows[array]) for array in order if rows[array]]
+
+    def _stack_frames(self, module: Module) -> None:
+        cursor = self.cursor
+        if not cursor.eat_word("FileNames"):
+            return
+        number = re.compile(r"\d+(?=\s)")
+
+        def strings() -> tuple[str, ...]:
+            out = []
+            while cursor.match(number):
+                out.append(cursor.string())
+            return tuple(out)
+
+        def rows(*names: str) -> tuple[tuple[int, ...], ...]:
+            out = []
+            while cursor.match(number):
+                fields: dict[str, int] = {}
+                cursor.expect("{", "at the start of a row")
+                while not cursor.eat("}"):
+                    cursor.eat(",")
+                    name = cursor.require(ATTRIBUTE, f"one of {', '.join(names)}")[1]
+                    if name not in names:
+                        cursor.error(f"a row has no {name!r}", hint=near(name, names))
+                    fields[name] = cursor.integer()
+                if len(fields) != len(names):
+                    cursor.error(f"a row needs {', '.join(n for n in names if n not in fields)}")
+                out.append(tuple(fields[n] for n in names))
+            return tuple(out)
+
+        files = strings()
+        self._keyword("FunctionNames")
+        functions = strings()
+        self._keyword("FileLocations")
+        locations = rows("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+        self._keyword("StackFrames")
+        frames = rows("file_location_id", "parent_frame_id")
+        module.stack_frames = StackFrames(files, functions, locations, frames)  # type: ignore[arg-type]
+
+    def _keyword(self, word: str) -> None:
+        if not self.cursor.eat_word(word):
+            self.cursor.error(f"expected {word}, found {self.cursor.found()}")
+
+    def _check_config(self, module: Module) -> None:
+        config = module.config
+        result = module.entry.root.shape
+        parameters = module.entry.parameters
+        start = self.cursor.text.find("input_output_alias")
+        try:
+            for alias in config.input_output_alias:
+                result.at(alias.output_index)
+                if not 0 <= alias.parameter < len(parameters):
+                    raise ShapeError(f"the entry has no parameter {alias.parameter}")
+        except ShapeError as error:
+            self.cursor.error(f"input_output_alias: {error.message}", max(start, 0))
+        layouts = config.parameter_layouts
+        if layouts is not None and (
+            len(layouts) != len(parameters)
+            or not all(a.compatible(p.shape) for a, p in zip(layouts, parameters, strict=True))
+            or config.result_layout is None
+            or not config.result_layout.compatible(result)
+        ):
+            # XLA keeps such a layout; nothing that runs the module could
+            module.config.parameter_layouts = layouts
+
+    # -- computations ----------------------------------------------------------------------------------------------
+
+    def _computation(self) -> Computation:
+        cursor = self.cursor
+        cursor.skip()
+        start = cursor.pos
+        name = cursor.name("a computation's name")
+        shape_at = result = None
+        if cursor.peek("("):
+            self._parameter_list()
+            cursor.skip()
+            shape_at = cursor.pos
+            result = parse_shape(cursor)
+        computation = Computation(sanitize(name))
+        outer, self.names = self.names, {}
+        self.current = computation
+        self._instructions(computation)
+        self.names = outer
+        if result is not None and not result.compatible(computation.root.shape):
+            cursor.error(
+                f"{name} is declared to return {result}, but its root {computation.root.name} "
+                f"has shape {computation.root.shape}",
+                shape_at,
+            )
+        if cursor.eat(","):
+            if cursor.require(ATTRIBUTE, "execution_thread=")[1] != "execution_thread":
+                cursor.error("a computation has no attribute but execution_thread")
+            computation.execution_thread = cursor.string()
+        if name in self.computations:
+            cursor.error(f"computation {name!r} already exists", start)
+        self.computations[name] = computation
+        self.order.append(computation)
+        return computation
+
+    def _parameter_list(self) -> None:
+        cursor = self.cursor
+
+        def parameter() -> None:
+            cursor.name("a parameter's name")
+            cursor.eat(":")
+            parse_shape(cursor)
+
+        cursor.items("(", ")", parameter, "the parameter list")
+        cursor.expect("->", "after the parameter list")
+
+    def _instructions(self, computation: Computation) -> None:
+        cursor = self.cursor
+        cursor.expect("{", "at the beginning of a computation")
+        text, head = cursor.text, _HEAD.match
+        root: Instruction | None = None
+        while True:
+            found = head(text, cursor.pos)
+            if found:
+                cursor.pos = found.end()
+                is_root, name, start = found[1], found[2], found.start(2)
+            else:
+                cursor.skip()
+                start = cursor.pos
+                is_root = cursor.eat_word("ROOT")
+                cursor.skip()
+                start = cursor.pos
+                name = cursor.name("an instruction such as '%x = f32[2] add(%a, %b)'")
+                cursor.expect("=", f"after {name}")
+            if is_root and root is not None:
+                cursor.error("a computation has one ROOT only", start)
+            instruction = self._rhs(name, start)
+            if is_root:
+                root = instruction
+            if text.startswith("\n}", cursor.pos):
+                cursor.pos += 2
+                break
+            if not text.startswith("\n", cursor.pos) and cursor.eat("}"):
+                break
+            if cursor.peek("}"):
+                cursor.pos += 1
+                break
+        if root is not None:
+            computation.root = root
+
+    # -- instructions ----------------------------------------------------------------------------------------------
+
+    def _rhs(self, name: str, start: int, *, attributes: bool = True) -> Instruction:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self.cursor.error("operands nested too deeply")
+        cursor = self.cursor
+        shape = parse_shape(cursor) if starts_shape(cursor) else None
+        opcode_at = cursor.pos
+        found = _OPCODE.match(cursor.text, cursor.pos)
+        if found:
+            cursor.pos = found.end()
+            opcode = found[1]
+            opcode_at = found.start(1)
+        else:
+            cursor.skip()
+            opcode_at = cursor.pos
+            opcode = cursor.require(IDENT, "an opcode")[0]
+            cursor.expect("(", f"after {opcode}")
+        wrapped = None
+        if opcode not in OPCODES:
+            opcode, wrapped = self._async_opcode(opcode, opcode_at)
+        if shape is None and Flags.NEEDS_SHAPE in OPCODES[opcode].flags and opcode != "broadcast":
+            cursor.error(f"the shape of {opcode} cannot be inferred", opcode_at, hint="write it before the opcode")
+        if opcode in _ASYNC.values():
+            instruction = self._async(name, shape, opcode, wrapped, opcode_at, attributes)
+        else:
+            operands, attrs = self._operands(opcode, shape)
+            instruction = self._finish(name, shape, opcode, operands, attrs, opcode_at, attributes)
+        self.depth -= 1
+        self._register(instruction, name, start)
+        return instruction
+
+    def _async_opcode(self, word: str, start: int) -> tuple[str, str]:
+        for suffix, opcode in _ASYNC.items():
+            inner = word.removesuffix(suffix)
+            if inner != word and inner in OPCODES and inner not in _NATIVE_ASYNC:
+                return opcode, inner
+        self.cursor.error(f"unknown opcode {word!r}", start, hint=near(word, OPCODES))
+
+    def _register(self, instruction: Instruction, name: str, start: int) -> None:
+        if name:
+            if sanitize(name) != name:
+                self.cursor.error(f"illegal instruction name {name!r}", start, hint=f"rename it to {sanitize(name)!r}")
+            if name in self.names:
+                self.cursor.error(f"instruction {name!r} already exists", start)
+            self.names[name] = instruction
+            self.used_names.add(name)
+        else:
+            wish, number = f"{instruction.opcode}.anon", 0
+            while (unique := f"{wish}.{number}" if number else wish) in self.used_names:
+                number += 1
+            self.used_names.add(unique)
+            instruction.name = unique
+            self.names[unique] = instruction
+
+    def _operands(self, opcode: str, shape: Shape | None) -> tuple[list[Instruction], dict[str, Any]]:
+        """What stands in the parentheses: operands, or a parameter's number, or a constant's value."""
+        cursor = self.cursor
+        if opcode == "parameter":
+            cursor.skip()
+            at_number = cursor.pos
+            number = cursor.integer("a parameter number")
+            if number < 0:
+                cursor.error("a parameter number cannot be negative", at_number)
+            if any(p.attrs["parameter_number"] == number for p in self._parameters()):
+                cursor.error(f"parameter number {number} stands twice", at_number)
+            cursor.expect(")", "after the parameter number")
+            return [], {"parameter_number": number}
+        if opcode == "constant":
+            assert shape is not None
+            literal = parse_literal(cursor, shape)
+            cursor.expect(")", "after the constant's value")
+            return [], {"literal": literal}
+        return self._operand_list(), {}
+
+    def _parameters(self) -> list[Instruction]:
+        return [i for i in self.current._instructions if i.opcode == "parameter"]
+
+    def _operand_list(self) -> list[Instruction]:
+        cursor = self.cursor
+        found = _NAMES.match(cursor.text, cursor.pos)
+        if found:
+            body = found[1]
+            if not body:
+                cursor.pos = found.end()
+                return []
+            if not body.rstrip().endswith(","):
+                names = self.names
+                try:
+                    operands = [names[n] for n in _SPLIT.split(body[1:])]
+                except KeyError:
+                    pass  # found again below, with its place
+                else:
+                    cursor.pos = found.end()
+                    return operands
+        operands = []
+        if cursor.eat(")"):
+            return operands
+        while True:
+            operands.append(self._operand())
+            if not cursor.eat(","):
+                break
+        cursor.expect(")", "at the end of the operands")
+        return operands
+
+    def _operand(self) -> Instruction:
+        """`%name`, `f32[2] %name`, `%tuple#0`, or an instruction without attributes."""
+        cursor = self.cursor
+        cursor.skip()
+        start = cursor.pos
+        shape = parse_shape(cursor) if starts_shape(cursor) else None
+        cursor.skip()
+        name_at = cursor.pos
+        name = cursor.name("an operand")
+        indices = []
+        while cursor.eat("#"):
+            indices.append(cursor.integer("a tuple index"))
+        if not indices and cursor.peek("("):
+            cursor.pos = start
+            return self._rhs("", start, attributes=False)
+        instruction = self.names.get(name)
+        if instruction is None:
+            cursor.error(f"instruction does not exist: {name}", name_at, hint=near(name, self.names))
+        for index in indices:
+            instruction = self._element(instruction, name, index, name_at)
+            name = f"{name}#{index}"
+        if indices and shape is not None and not shape.compatible(instruction.shape):
+            cursor.error(f"operand is declared {shape}, but is {instruction.shape}", start)
+        return instruction
+
+    def _element(self, of: Instruction, name: str, index: int, start: int) -> Instruction:
+        key = f"{name}#{index}"
+        if key not in self.names:
+            if not of.shape.is_tuple or not 0 <= index < len(of.shape.elements):
+                self.cursor.error(f"{name} of shape {of.shape} has no element {index}", start)
+            gte = Instruction(sanitize(key), "get-tuple-element", of.shape.elements[index], [of], {"index": index})
+            self.names[key] = self.current.add(gte)
+        return self.names[key]
+
+    def _finish(
+        self,
+        name: str,
+        shape: Shape | None,
+        opcode: str,
+        operands: list[Instruction],
+        attrs: dict[str, Any],
+        opcode_at: int,
+        attributes: bool,
+    ) -> Instruction:
+        """Parses the attributes, checks what is required, infers the shape if need be, and adds the instruction."""
+        cursor, row = self.cursor, OPCODES[opcode]
+        if row.arity >= 0 and len(operands) != row.arity:
+            cursor.error(f"{opcode} takes {row.arity} operands, found {len(operands)}", opcode_at)
+        annotations: dict[str, Any] = {}
+        if (attributes and cursor.text.startswith(",", cursor.pos)) or (attributes and cursor.peek(",")):
+            self._attributes(opcode, attrs, annotations)
+        _normalize(opcode, operands, attrs, shape)
+        for attr, use in row.attributes.items():
+            if use.required and attr not in attrs:
+                cursor.error(f"{opcode} needs the attribute {attr}=", opcode_at, hint=use.info.doc)
+        if opcode == "conditional":
+            self._check_conditional(operands, attrs, opcode_at)
+        if shape is None:
+            shape = self._infer(opcode, operands, attrs, opcode_at)
+        instruction = Instruction(name, opcode, shape, operands, attrs)
+        self.current.add(instruction)
+        if annotations:
+            self._annotate(instruction, annotations, opcode_at)
+        return instruction
+
+    def _check_conditional(self, operands: list[Instruction], attrs: dict[str, Any], opcode_at: int) -> None:
+        by_pred = bool(operands) and operands[0].shape.dtype.name == "pred"
+        needed = ("true_computation", "false_computation") if by_pred else ("branch_computations",)
+        for attr in needed:
+            if attr not in attrs:
+                self.cursor.error(f"conditional needs the attribute {attr}=", opcode_at)
+        count = 2 if by_pred else len(attrs["branch_computations"])
+        if len(operands) != count + 1:
+            self.cursor.error(
+                f"conditional with {count} branches takes {count + 1} operands, found {len(operands)}", opcode_at
+            )
+
+    def _infer(self, opcode: str, operands: list[Instruction], attrs: dict[str, Any], opcode_at: int) -> Shape:
+        from xloom.infer import infer_shape
+
+        try:
+            return infer_shape(opcode, [o.shape for o in operands], attrs)
+        except ShapeError as error:
+            self.cursor.error(f"cannot infer the shape: {error.message}", opcode_at, hint=error.hint)
+
+    def _attributes(self, opcode: str, attrs: dict[str, Any], annotations: dict[str, Any]) -> None:
+        cursor, uses = self.cursor, OPCODES[opcode].attributes
+        seen: set[str] = set()
+        text, match = cursor.text, _ATTRIBUTE.match
+        while True:
+            found = match(text, cursor.pos)
+            if found is None:
+                if not cursor.eat(","):
+                    return
+                found = cursor.require(ATTRIBUTE, "an attribute name and '='")
+            cursor.pos = found.end()
+            name, start = found[1], found.start(1)
+            if name in seen:
+                cursor.error(f"attribute {name!r} stands twice", start)
+            seen.add(name)
+            use = uses.get(name)
+            if use is not None and use.info.kind not in ("number", "value"):
+                attrs[name] = self._value(use.info.kind, start)
+            elif name in _ANNOTATIONS:
+                annotations[name] = self._annotation(name)
+            elif opcode == "custom-call" and name == "to_apply":
+                if "called_computations" in attrs:
+                    cursor.error("a custom call has either to_apply or called_computations", start)
+                attrs["called_computations"] = (self._computation_ref(),)
+            elif opcode in ("async-update", "async-done") and name in ("calls", "async_execution_thread"):
+                _ = self._computation_ref() if name == "calls" else cursor.string()
+            else:
+                known = [n for n, u in uses.items() if u.info.kind not in ("number", "value")]
+                hint = near(name, [*known, *_ANNOTATIONS]) or f"it has: {', '.join([*known, *_ANNOTATIONS])}"
+                cursor.error(f"{opcode} has no attribute {name!r}", start, hint=hint)
+
+    def _value(self, kind: str, start: int) -> Any:
+        if kind == "computation":
+            return self._computation_ref()
+        if kind == "computations":
+            cursor = self.cursor
+            if cursor.peek("{"):
+                return tuple(cursor.items("{", "}", self._computation_ref, "computations"))
+            return (self._computation_ref(),)
+        try:
+            return at.PARSERS[kind](self.cursor)
+        except ParseError:
+            raise
+        except XloomError as error:
+            self.cursor.error(error.message, start)
+
+    def _computation_ref(self) -> Computation:
+        cursor = self.cursor
+        cursor.skip()
+        start = cursor.pos
+        if cursor.peek("{"):  # the computation itself stands here
+            outer = self.current, self.names
+            computation = Computation(f"inline.{len(self.order)}")
+            self.current, self.names = computation, {}
+            self._instructions(computation)
+            self.current, self.names = outer
+            self.order.append(computation)
+            return computation
+        name = cursor.name("a computation's name")
+        found = self.computations.get(name)
+        if found is None:
+            hint = near(name, self.computations) or "a computation stands before its callers"
+            cursor.error(f"computation does not exist: {name}", start, hint=hint)
+        return found
+
+    def _annotation(self, name: str) -> Any:
+        cursor = self.cursor
+        if name == "control-predecessors":
+            return cursor.items("{", "}", self._reference, "control predecessors")
+        return _ANNOTATION_PARSERS[name](cursor)
+
+    def _reference(self) -> Instruction:
+        cursor = self.cursor
+        cursor.skip()
+        start = cursor.pos
+        name = cursor.name("an instruction's name")
+        if name not in self.names:
+            cursor.error(f"instruction does not exist: {name}", start, hint=near(name, self.names))
+        return self.names[name]
+
+    def _annotate(self, instruction: Instruction, annotations: dict[str, Any], start: int) -> None:
+        if "metadata" in annotations:
+            instruction.metadata = annotations["metadata"]
+        if "backend_config" in annotations:
+            instruction.backend_config = annotations["backend_config"]
+        if "sharding" in annotations:
+            instruction.sharding = annotations["sharding"].normalized(instruction.shape)
+        if "frontend_attributes" in annotations:
+            instruction.frontend_attributes = annotations["frontend_attributes"]
+        for before in annotations.get("control-predecessors", ()):
+            instruction.add_control_predecessor(before)
+        if annotations.get("statistics") is not None:
+            instruction.attrs["statistics"] = annotations["statistics"]
+        if "origin" in annotations:
+            instruction.attrs["origin"] = annotations["origin"]
+
+    # -- asynchronous operations -----------------------------------------------------------------------------------
+
+    def _async(
+        self, name: str, shape: Shape | None, opcode: str, wrapped: str | None, start: int, attributes: bool
+    ) -> Instruction:
+        """async-start, -update and -done, also in their short forms (`dot-start`), which make a computation."""
+        cursor = self.cursor
+        if shape is None:
+            cursor.error(f"{opcode} needs its shape written", start)
+        if opcode != "async-done" and not (shape.is_tuple and len(shape.elements) >= 2 and shape.elements[0].is_tuple):
+            cursor.error(f"the shape of {opcode} is ((operands...), result, state...), found {shape}", start)
+        operands = self._operand_list()
+        if opcode == "async-start":
+            if wrapped is None:
+                return self._finish(name, shape, opcode, operands, {}, start, attributes)
+            return self._async_start(name, shape, operands, wrapped, start, attributes)
+        if not operands or operands[0].opcode not in ("async-start", "async-update"):
+            cursor.error(f"the operand of {opcode} is an async-start or async-update", start)
+        return self._finish(name, shape, opcode, operands, {}, start, attributes)
+
+    def _async_start(
+        self, name: str, shape: Shape, operands: list[Instruction], wrapped: str, start: int, attributes: bool
+    ) -> Instruction:
+        parameters = shape.elements[0].elements
+        body = Computation("async_wrapped")
+        inner = [
+            body.add(Instruction("async_param", "parameter", s, (), {"parameter_number": k}))
+            for k, s in enumerate(parameters)
+        ]
+        outer = self.current
+        attrs: dict[str, Any] = {}
+        annotations: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        if attributes and self.cursor.peek(","):
+            self._async_attributes(wrapped, attrs, annotations, own)
+        _normalize(wrapped, inner, attrs, shape.elements[1])
+        for attr, use in OPCODES[wrapped].attributes.items():
+            if use.required and attr not in attrs:
+                self.cursor.error(f"{wrapped} needs the attribute {attr}=", start, hint=use.info.doc)
+        op = body.add(Instruction("async_op", wrapped, shape.elements[1], inner, attrs))
+        self.current = outer
+        self.order.append(body)
+        instruction = Instruction(name, "async-start", shape, operands, {**own, "calls": body})
+        outer.add(instruction)
+        self._annotate(instruction, annotations, start)
+        # what describes the operation describes the wrapped one too
+        op.copy_annotations(instruction)
+        op.sharding = None
+        if "origin" in instruction.attrs:
+            op.attrs["origin"] = instruction.attrs["origin"]
+        return instruction
+
+    def _async_attributes(
+        self, wrapped: str, attrs: dict[str, Any], annotations: dict[str, Any], own: dict[str, Any]
+    ) -> None:
+        cursor = self.cursor
+        mine = OPCODES["async-start"].attributes
+        while cursor.peek(","):
+            found = _ATTRIBUTE.match(cursor.text, cursor.pos)
+            name = found[1] if found else ""
+            if name in ("async_execution_thread", "output_to_operand_aliasing") and found:
+                cursor.pos = found.end()
+                own[name] = self._value(mine[name].info.kind, found.start(1))
+            else:
+                before = cursor.pos
+                self._one_attribute(wrapped, attrs, annotations)
+                if cursor.pos == before:
+                    return
+
+    def _one_attribute(self, opcode: str, attrs: dict[str, Any], annotations: dict[str, Any]) -> None:
+        cursor = self.cursor
+        found = _ATTRIBUTE.match(cursor.text, cursor.pos)
+        if found is None:
+            cursor.error("expected an attribute name and '='")
+        name = found[1]
+        use = OPCODES[opcode].attributes.get(name)
+        cursor.pos = found.end()
+        if use is not None:
+            attrs[name] = self._value(use.info.kind, found.start(1))
+        elif name in _ANNOTATIONS:
+            annotations[name] = self._annotation(name)
+        else:
+            cursor.error(
+                f"{opcode} has no attribute {name!r}", found.start(1), hint=near(name, OPCODES[opcode].attributes)
+            )
+
+
+_MODULE_ATTRIBUTES = (
+    "is_scheduled",
+    "replica_count",
+    "num_partitions",
+    "input_output_alias",
+    "buffer_donor",
+    "alias_passthrough_params",
+    "entry_computation_layout",
+    "frontend_attributes",
+    "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output",
+    "origin_recovery_table",
+    "debug_attributes",
+)
+
+_ANNOTATION_PARSERS: dict[str, Callable[[Cursor], Any]] = {
+    "sharding": at.parse_sharding,
+    "frontend_attributes": at.frontend_attributes,
+    "statistics": at.statistics,
+    "origin": at.original_value,
+    "metadata": at.metadata,
+    "backend_config": lambda c: c.string_or_json(),
+}
+
+
+def default_comparison(shape: Shape) -> str:
+    """The comparison type that goes without saying for operands of this shape."""
+    if shape.dtype.is_float or shape.dtype.is_complex:
+        return "FLOAT"
+    return "SIGNED" if shape.dtype.name.startswith("s") else "UNSIGNED"
+
+
+def _normalize(opcode: str, operands: list[Instruction], attrs: dict[str, Any], shape: Shape | None) -> None:
+    """Drops attributes that say the default, and fills in those that follow from the operands."""
+    if opcode == "compare" and operands and attrs.get("type") == default_comparison(operands[0].shape):
+        del attrs["type"]
+    elif opcode == "map" and operands:
+        attrs["dimensions"] = tuple(range(operands[0].shape.rank))
+    if "operand_precision" in attrs and all(p == "default" for p in attrs["operand_precision"]):
+        del attrs["operand_precision"]
+    for name, use in OPCODES[opcode].attributes.items():
+        if name in attrs and not use.always and attrs[name] == use.info.default:
+            del attrs[name]
