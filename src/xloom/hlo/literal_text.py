@@ -120,6 +120,8 @@ def _dense(cursor: Cursor, shape: Shape) -> Literal:
                 cursor.error("'...' stands for a whole constant: {...}", at)
             elided = True
         else:
+            if level == 0 and rank:
+                return _first_element(cursor, shape, scalar, at, paren)
             if level != rank:
                 cursor.error(f"a value in {level} braces, where {shape} has {rank} dimensions", at)
             if rank:
@@ -141,6 +143,18 @@ def _dense(cursor: Cursor, shape: Shape) -> Literal:
     return Literal(shape, array.reshape(sizes))
 
 
+def _first_element(cursor: Cursor, shape: Shape, scalar: str, at: int, paren: str | None) -> Literal:
+    # XLA's short form: `f32[10] constant(1)` is {1, 0, 0, ...}
+    array = np.zeros(shape.dims, shape.dtype.numpy)
+    if paren:
+        scalar = _complex(cursor, shape.dtype, at)
+    value = _convert([scalar], shape.dtype, cursor, [at])
+    if array.size == 0:
+        cursor.error(f"a value for {shape}, which has no elements", at)
+    array.reshape(-1)[:1] = value
+    return Literal(shape, array)
+
+
 def _complex(cursor: Cursor, dtype: DType, at: int) -> str:
     if not dtype.is_complex:
         cursor.error(f"'(' in a literal is for complex numbers, not {dtype.name}", at)
@@ -148,7 +162,8 @@ def _complex(cursor: Cursor, dtype: DType, at: int) -> str:
     cursor.expect(",", "between real and imaginary part")
     imaginary = cursor.require(NUMBER, "an imaginary part")[0]
     cursor.expect(")", "after a complex number")
-    return f"{real},{imaginary}"
+    # XLA reads a NaN real part as NaN in both
+    return f"{real},{real if 'nan' in real else imaginary}"
 
 
 _WORDS = {"true": "1", "false": "0"}

@@ -77,7 +77,9 @@ class Op:
 
     @property
     def computations(self) -> tuple[str, ...]:
-        """Names of the attributes that hold called computations."""
+        """Names of the attributes that hold called computations, in the order in which XLA visits them."""
+        if self.name == "while":
+            return ("body", "condition")
         return tuple(n for n, u in self.attributes.items() if u.info.kind in ("computation", "computations"))
 
 
@@ -176,7 +178,7 @@ _attr("inferred_dimension", "int", -1, "the dimension whose size a dynamic resha
 _attr("input_batching_dims", "ints", (), "operand dimensions that are batched")
 _attr("inserted_window_dims", "ints", (), "operand dimensions of size 1 that the updates lack")
 _attr("iota_dimension", "int", None, "the dimension along which values count up")
-_attr("is_associative", "bool", None, "the scan's computation is associative")
+_attr("is_associative", "bool", False, "the scan's computation is associative")
 _attr("is_composite", "bool", False, "the call stands for a composite operation of a framework")
 _attr("is_host_transfer", "bool", False, "the other end is the host")
 _attr("is_reverse", "bool", False, "scan from the last element to the first")
@@ -226,6 +228,7 @@ _attr("unique_indices", "bool", False, "the caller promises that no two indices 
 _attr("unit_diagonal", "bool", False, "take the diagonal of a as ones")
 _attr("update_window_dims", "ints", (), "update dimensions that are offsets into a window")
 _attr("use_global_device_ids", "bool", False, "replica groups hold global device numbers")
+_attr("call:window", "window", None, "the window of a custom convolution")
 _attr("window", "window", (), "a window's sizes, strides, padding and dilation")
 
 
@@ -337,13 +340,13 @@ op("scatter",          MANY, _R, "operands with updates combined at an array of 
 op("reduce",           MANY, _R, "fold the operands over `dimensions` with to_apply", "dimensions to_apply")
 op("reduce-window",    MANY, _R, "fold each window of the operands with to_apply", "window? to_apply")
 op("scan",             MANY, _R, "fold along one dimension, keeping the intermediate results",
-   "dimensions num_carries is_reverse? is_associative? to_apply")
+   "dimensions num_carries is_reverse? is_associative= to_apply")
 op("select-and-scatter",  3, _R, "scatter each source element to the place in its window that `select` picks",
    "window? select scatter")
 op("sort",             MANY, _R, "operands sorted together along one dimension by the comparator to_apply",
    "dimensions is_stable? to_apply")
 op("topk",                1, _0, "the k largest (or smallest) along the last dimension, and their indices",
-   "k largest= is_stable=")
+   "k largest= is_stable?")
 # linear algebra
 op("batch-norm-grad",     5, _0, "gradients of batch-norm-training", "epsilon feature_index")
 op("batch-norm-inference", 5, _0, "normalise by given mean and variance, scale and shift", "epsilon feature_index")
@@ -416,11 +419,11 @@ op("copy-done",           1, _A, "end of copy-start")
 op("copy-start",          1, _A | _N, "begin of an asynchronous copy", "cross_program_prefetch_index?")
 # custom calls and the host
 op("custom-call",      MANY, _R | _N, "code registered under a name",
-   "window? dim_labels? feature_group_count? batch_group_count? operand_precision? padding_type? custom_call_target "
+   "call:window? dim_labels? feature_group_count? batch_group_count? operand_precision? padding_type? custom_call_target "
    "operand_layout_constraints? custom_call_has_side_effect? literal? output_to_operand_aliasing? schedule? "
    "api_version? called_computations?")
 op("infeed",              1, _X | _N, "data from the host's infeed queue, and a token", "infeed_config?")
-op("outfeed",             2, _X | _N, "data to the host's outfeed queue; a token", "outfeed_shape? outfeed_config?")
+op("outfeed",             2, _X | _N, "data to the host's outfeed queue; a token", "outfeed_shape= outfeed_config?")
 op("recv",                1, _X | _N, "begin to receive data on a channel", "channel_id? is_host_transfer?")
 op("recv-done",           1, _X | _N, "end of recv: the data and a token", "channel_id? is_host_transfer?")
 op("send",                2, _X | _N, "begin to send data on a channel", "channel_id? is_host_transfer?")

@@ -8,14 +8,16 @@ from typing import Any
 
 from xloom.errors import ParseError, ShapeError, XloomError, near
 from xloom.hlo import attribute_text as at
-from xloom.hlo.attributes import OriginalArray, StackFrames
+from xloom.hlo.attributes import OriginalArray, OriginalValue, StackFrames
+from xloom.hlo.dtype import u32
 from xloom.hlo.lexer import ATTRIBUTE, IDENT, Cursor
 from xloom.hlo.literal_text import parse_literal
-from xloom.hlo.module import Computation, InputOutputAlias, Instruction, Module
+from xloom.hlo.module import Computation, InputOutputAlias, Instruction, Module, async_computation
 from xloom.hlo.names import sanitize
 from xloom.hlo.opcodes import OPCODES, Flags
-from xloom.hlo.shape import Shape
+from xloom.hlo.shape import Shape, token_shape, tuple_shape, without_element_size
 from xloom.hlo.shape_text import parse_shape, starts_shape
+from xloom.hlo.stack_frames import keep_used_frames
 
 _MAX_DEPTH = 100
 # `%name = ` and `ROOT %name = `, as printed
@@ -84,6 +86,7 @@ class _Parser:
         if not header:
             module.name = f"module_{entry.name}"
         self._check_config(module)
+        keep_used_frames(module)
         return module
 
     def _header(self, module: Module) -> None:
@@ -233,7 +236,8 @@ class _Parser:
                     name = cursor.require(ATTRIBUTE, f"one of {', '.join(names)}")[1]
                     if name not in names:
                         cursor.error(f"a row has no {name!r}", hint=near(name, names))
-                    fields[name] = cursor.integer()
+                    # the text counts parents from 1 for none
+                    fields[name] = cursor.integer() - (name == "parent_frame_id")
                 if len(fields) != len(names):
                     cursor.error(f"a row needs {', '.join(n for n in names if n not in fields)}")
                 out.append(tuple(fields[n] for n in names))
@@ -424,7 +428,7 @@ class _Parser:
             return [], {"parameter_number": number}
         if opcode == "constant":
             assert shape is not None
-            literal = parse_literal(cursor, shape)
+            literal = parse_literal(cursor, without_element_size(shape))
             cursor.expect(")", "after the constant's value")
             return [], {"literal": literal}
         return self._operand_list(), {}
@@ -518,11 +522,36 @@ class _Parser:
             self._check_conditional(operands, attrs, opcode_at)
         if shape is None:
             shape = self._infer(opcode, operands, attrs, opcode_at)
+        if opcode == "constant":
+            shape = attrs["literal"].shape
+        elif opcode in _CHANNEL_SHAPES:
+            shape = self._channel_shape(opcode, shape, operands, opcode_at)
         instruction = Instruction(name, opcode, shape, operands, attrs)
         self.current.add(instruction)
         if annotations:
             self._annotate(instruction, annotations, opcode_at)
+        if opcode == "async-start":
+            _set_thread(instruction)
+        elif opcode == "get-tuple-element" and operands[0].opcode == "tuple" and "origin" not in attrs:
+            _take_origin(instruction)
         return instruction
+
+    def _channel_shape(self, opcode: str, shape: Shape, operands: list[Instruction], opcode_at: int) -> Shape:
+        """Like XLA, takes the shape of send and recv from what they move, whatever the text says."""
+        if opcode == "outfeed":
+            return token_shape
+        if opcode == "send":
+            return tuple_shape([operands[0].shape, u32[()], token_shape])
+        if opcode == "send-done":
+            return token_shape
+        if opcode == "recv":
+            if not shape.is_tuple or not shape.elements:
+                self.cursor.error(f"the shape of recv is (data, u32[], token[]), found {shape}", opcode_at)
+            return tuple_shape([shape.elements[0], u32[()], token_shape])
+        state = operands[0].shape
+        if not state.is_tuple or not state.elements:
+            self.cursor.error("the operand of recv-done is a recv", opcode_at)
+        return tuple_shape([state.elements[0], token_shape])
 
     def _check_conditional(self, operands: list[Instruction], attrs: dict[str, Any], opcode_at: int) -> None:
         by_pred = bool(operands) and operands[0].shape.dtype.name == "pred"
@@ -596,7 +625,7 @@ class _Parser:
         start = cursor.pos
         if cursor.peek("{"):  # the computation itself stands here
             outer = self.current, self.names
-            computation = Computation(f"inline.{len(self.order)}")
+            computation = Computation("_")
             self.current, self.names = computation, {}
             self._instructions(computation)
             self.current, self.names = outer
@@ -639,6 +668,18 @@ class _Parser:
             instruction.attrs["statistics"] = annotations["statistics"]
         if "origin" in annotations:
             instruction.attrs["origin"] = annotations["origin"]
+        body = async_computation(instruction) if instruction.opcode in _ASYNC.values() else None
+        if body is not None:
+            self._annotate_wrapped(body.root, annotations)
+
+    def _annotate_wrapped(self, root: Instruction, annotations: dict[str, Any]) -> None:
+        """What describes an asynchronous operation describes the one that it wraps too."""
+        for name in ("metadata", "backend_config", "frontend_attributes"):
+            if name in annotations:
+                setattr(root, name, annotations[name])
+        for name in ("statistics", "origin"):
+            if annotations.get(name) is not None:
+                root.attrs[name] = annotations[name]
 
     # -- asynchronous operations -----------------------------------------------------------------------------------
 
@@ -679,17 +720,13 @@ class _Parser:
         for attr, use in OPCODES[wrapped].attributes.items():
             if use.required and attr not in attrs:
                 self.cursor.error(f"{wrapped} needs the attribute {attr}=", start, hint=use.info.doc)
-        op = body.add(Instruction("async_op", wrapped, shape.elements[1], inner, attrs))
+        body.add(Instruction(wrapped, wrapped, shape.elements[1], inner, attrs))
         self.current = outer
         self.order.append(body)
         instruction = Instruction(name, "async-start", shape, operands, {**own, "calls": body})
         outer.add(instruction)
+        _set_thread(instruction)
         self._annotate(instruction, annotations, start)
-        # what describes the operation describes the wrapped one too
-        op.copy_annotations(instruction)
-        op.sharding = None
-        if "origin" in instruction.attrs:
-            op.attrs["origin"] = instruction.attrs["origin"]
         return instruction
 
     def _async_attributes(
@@ -727,6 +764,32 @@ class _Parser:
             )
 
 
+def _take_origin(element: Instruction) -> None:
+    """A tuple element without an origin has that part of the tuple's origin."""
+    origin = element.operands[0].attrs.get("origin")
+    index = element["index"]
+    if origin is not None and isinstance(origin.tree, tuple) and 0 <= index < len(origin.tree):
+        element.attrs["origin"] = OriginalValue(origin.tree[index])
+
+
+def _set_thread(start: Instruction) -> None:
+    """Everything that an async-start on another thread calls runs on that thread."""
+    thread = start["async_execution_thread"]
+    todo = list(start.called_computations)
+    done: set[Computation] = set()
+    while todo:
+        computation = todo.pop()
+        if computation in done:
+            continue
+        done.add(computation)
+        computation.execution_thread = thread
+        for instruction in computation:
+            if instruction.opcode == "async-start":
+                instruction["async_execution_thread"] = thread
+            todo.extend(instruction.called_computations)
+
+
+_CHANNEL_SHAPES = ("outfeed", "send", "send-done", "recv", "recv-done")
 _MODULE_ATTRIBUTES = (
     "is_scheduled",
     "replica_count",
@@ -765,6 +828,8 @@ def _normalize(opcode: str, operands: list[Instruction], attrs: dict[str, Any], 
         del attrs["type"]
     elif opcode == "map" and operands:
         attrs["dimensions"] = tuple(range(operands[0].shape.rank))
+    elif opcode == "outfeed" and operands:
+        attrs.setdefault("outfeed_shape", operands[0].shape)
     if "operand_precision" in attrs and all(p == "default" for p in attrs["operand_precision"]):
         del attrs["operand_precision"]
     for name, use in OPCODES[opcode].attributes.items():

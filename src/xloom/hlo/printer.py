@@ -16,7 +16,7 @@ from xloom.hlo.attribute_text import (
     print_statistics,
 )
 from xloom.hlo.lexer import escape, is_json_dict
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.module import Computation, Instruction, Module, async_computation
 from xloom.hlo.opcodes import OPCODES
 
 _ASYNC = {"async-start": "-start", "async-update": "-update", "async-done": "-done"}
@@ -64,10 +64,12 @@ def module_text(module: Module, options: PrintOptions | None = None) -> str:
     if module.stack_frames is not None and options.print_metadata:
         out.append(_stack_frames(module.stack_frames))
     out.append("\n\n")
-    async_bodies = _sugared_bodies(module) if options.syntax_sugar_async_ops else set()
+    hidden = _sugared_bodies(module) if options.syntax_sugar_async_ops else set()
+    fused = {c for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
     for computation in module.computation_post_order():
-        if computation not in async_bodies:
-            out.append(computation_text(computation, options))
+        if computation not in hidden:
+            scheduled = module.config.is_scheduled and computation not in fused
+            out.append(_computation(computation, options, scheduled))
             out.append("\n\n")
     return "".join(out)
 
@@ -144,7 +146,7 @@ def _stack_frames(frames: Any) -> str:
         for k, (a, b, c, d, e, f) in enumerate(frames.locations, 1)
     ]
     out.append("\nStackFrames\n")
-    out += [f"{k} {{file_location_id={a} parent_frame_id={b}}}\n" for k, (a, b) in enumerate(frames.frames, 1)]
+    out += [f"{k} {{file_location_id={a} parent_frame_id={b + 1}}}\n" for k, (a, b) in enumerate(frames.frames, 1)]
     return "".join(out)
 
 
@@ -157,20 +159,13 @@ def _sugared_bodies(module: Module) -> set[Computation]:
     return {c for i in module.instructions if i.opcode == "async-start" for c in i.called_computations if _is_sugar(c)}
 
 
-def async_computation(instruction: Instruction) -> Computation | None:
-    """The computation that an async-start, -update or -done is about, found along the chain."""
-    while instruction.opcode != "async-start":
-        if instruction.opcode not in _ASYNC or not instruction._operands:
-            return None
-        instruction = instruction._operands[0]
-    return instruction.attrs.get("calls")
-
-
 def computation_text(computation: Computation, options: PrintOptions | None = None) -> str:
-    """A computation in HLO text; scheduled modules in schedule order, others in post-order."""
-    options = options or PrintOptions()
+    """A computation in HLO text; of scheduled modules in schedule order, else in post-order."""
     module = computation.module
-    scheduled = module is not None and module.config.is_scheduled
+    return _computation(computation, options or PrintOptions(), module is not None and module.config.is_scheduled)
+
+
+def _computation(computation: Computation, options: PrintOptions, scheduled: bool) -> str:
     order = list(computation._instructions) if scheduled else computation.post_order()
     out = ["ENTRY " if computation.is_entry else ""]
     if options.print_percent:
@@ -254,6 +249,8 @@ def _attributes(
             continue
         if name == "output_to_operand_aliasing" and sugar is not None:
             _attributes(sugar, None, options, percent, out)
+            if not instruction.frontend_attributes and sugar.frontend_attributes:
+                out.append(f", frontend_attributes={print_frontend_attributes(sugar.frontend_attributes)}")
         if name in attrs:
             value = attrs[name]
             if not use.always and value == info.default:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from xloom.errors import ShapeError
@@ -150,14 +150,7 @@ class Shape:
     # -- variants
     def with_dtype(self, dtype: DType) -> Shape:
         """The same dimensions of another element type; a layout's element size is dropped."""
-        return array_shape(dtype, self.dims, self.dynamic, self._layout_without_element_size())
-
-    def _layout_without_element_size(self) -> Layout | None:
-        from dataclasses import replace
-
-        if self.layout is None or not self.layout.element_size_in_bits:
-            return self.layout
-        return replace(self.layout, element_size_in_bits=0)
+        return array_shape(dtype, self.dims, self.dynamic, without_element_size(self).layout)
 
     def with_layout(self, layout: Layout | None) -> Shape:
         """The same array shape in another layout (None: no layout)."""
@@ -282,6 +275,15 @@ def array_shape(dtype: DType, dims: Sequence[int], dynamic: Sequence[bool] = (),
     if any(d < 0 and not (dynamic and dynamic[k] and d == UNBOUNDED) for k, d in enumerate(dims)):
         raise ShapeError(f"negative size in {dtype.name}[{','.join(map(str, dims))}]")
     return Shape(dtype, dims, tuple(dynamic), default_layout(len(dims)) if layout is None else layout)
+
+
+def without_element_size(shape: Shape) -> Shape:
+    """The shape with unpacked elements: no `E(4)` in its layouts."""
+    if shape.elements:
+        return Shape(shape.dtype, (), (), None, tuple(map(without_element_size, shape.elements)))
+    if shape.layout is None or not shape.layout.element_size_in_bits:
+        return shape
+    return shape.with_layout(replace(shape.layout, element_size_in_bits=0))
 
 
 def tuple_shape(elements: Sequence[Shape]) -> Shape:
