@@ -6,13 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from xloom.hlo.sharding import ReplicaGroups, Sharding
-
 from xloom.errors import near
 from xloom.hlo.attributes import (
     Alias,
     ConvolutionDimensions,
-    Metadata,
     OriginalArray,
     OriginalValue,
     PaddingDimension,
@@ -27,6 +24,7 @@ from xloom.hlo.lexer import ATTRIBUTE, INT, NUMBER, Cursor, escape
 from xloom.hlo.literal_text import parse_literal_with_shape
 from xloom.hlo.opcodes import ENUMS
 from xloom.hlo.shape_text import parse_shape
+from xloom.hlo.sharding import ReplicaGroups, Sharding
 
 _DXD = re.compile(r"\d+(?:x\d+)*")
 _PADS = re.compile(r"-?\d+_-?\d+(?:_\d+)?(?:x-?\d+_-?\d+(?:_\d+)?)*")
@@ -253,54 +251,6 @@ def statistics(cursor: Cursor) -> Statistics | None:
     return Statistics(int(pairs[0][1]), tuple((name, float(value)) for name, value in pairs[1:]))
 
 
-_METADATA: dict[str, type | str] = {
-    "op_type": str,
-    "op_name": str,
-    "source_file": str,
-    "source_line": int,
-    "source_end_line": int,
-    "source_column": int,
-    "source_end_column": int,
-    "profile_type": "ints",
-    "deduplicated_name": str,
-    "scheduling_name": str,
-    "stack_frame_id": int,
-    "metadata_payload": str,
-}
-
-
-def metadata(cursor: Cursor) -> Metadata:
-    """`{op_name="..." source_line=3}`, or a braced list of those, of which the first is kept."""
-    cursor.expect("{", "at the start of metadata")
-    if cursor.peek("{"):
-        first = metadata(cursor)
-        while cursor.eat(","):
-            metadata(cursor)
-        cursor.expect("}", "at the end of a list of metadata")
-        return first
-    fields: dict[str, Any] = {}
-    while not cursor.eat("}"):
-        cursor.eat(",")
-        at = cursor.pos
-        name = cursor.require(ATTRIBUTE, "a metadata field such as op_name=")[1]
-        kind = _METADATA.get(name)
-        if kind is None or name in fields:
-            said = "stands twice" if kind else "is not a metadata field"
-            cursor.error(f"{name!r} {said}", at, hint=near(name, _METADATA))
-        if kind is str:
-            fields[name] = cursor.string()
-        elif kind is int:
-            fields[name] = cursor.integer()
-            if not -(2**31) <= fields[name] < 2**31:
-                cursor.error(f"{name}={fields[name]} does not fit 32 bits", at)
-        else:
-            fields[name] = cursor.ints()
-    payload = fields.pop("metadata_payload", None)
-    if payload is not None:
-        fields["payload"] = payload.encode("utf-8", "surrogateescape")
-    return Metadata(**fields)
-
-
 def original_array(cursor: Cursor) -> OriginalArray | None:
     """`{"name" {0}}`, or `{}` for an unknown one."""
     cursor.expect("{", "at the start of an original array")
@@ -470,24 +420,6 @@ def print_frontend_attributes(attributes: dict[str, str]) -> str:
 def print_statistics(value: Statistics) -> str:
     """`{visualizing_index=0,count_nan=1.5}`."""
     return f"{{visualizing_index={value.shown},{','.join(f'{n}={print_float(v)}' for n, v in value.values)}}}"
-
-
-def print_metadata(value: Metadata) -> str:
-    """The fields that are set, without braces; an empty string when none is."""
-    out = []
-    for name, kind in _METADATA.items():
-        if name == "metadata_payload":
-            if value.payload:
-                out.append(f'metadata_payload="{escape(value.payload.decode("utf-8", "surrogateescape"))}"')
-            continue
-        field = getattr(value, name)
-        if not field:
-            continue
-        if kind is str:
-            out.append(f'{name}="{escape(field)}"')
-        else:
-            out.append(f"{name}={field if kind is int else braced(field)}")
-    return " ".join(out)
 
 
 def print_original_array(value: OriginalArray | None) -> str:

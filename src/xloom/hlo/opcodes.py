@@ -398,7 +398,7 @@ op("all-reduce-start", MANY, _K | _R | _A, "begin of an asynchronous all-reduce"
 op("all-to-all",       MANY, _K, "each member of a group sends one part to every other",
    "channel_id? replica_groups= constrain_layout? dimensions?")
 op("collective-broadcast", MANY, _K | _N, "the first member's operand, on all of the group",
-   "channel_id? replica_groups= has_dynamic_root=")
+   "channel_id? replica_groups= has_dynamic_root?")
 op("collective-permute", MANY, _K, "operands sent along source-target pairs; zeros where nothing arrives",
    "channel_id? source_target_pairs permute:slice_sizes?")
 op("collective-permute-done", 1, _K | _A, "end of collective-permute-start")
@@ -419,8 +419,8 @@ op("copy-done",           1, _A, "end of copy-start")
 op("copy-start",          1, _A | _N, "begin of an asynchronous copy", "cross_program_prefetch_index?")
 # custom calls and the host
 op("custom-call",      MANY, _R | _N, "code registered under a name",
-   "call:window? dim_labels? feature_group_count? batch_group_count? operand_precision? padding_type? custom_call_target "
-   "operand_layout_constraints? custom_call_has_side_effect? literal? output_to_operand_aliasing? schedule? "
+   "call:window? dim_labels? feature_group_count? batch_group_count? operand_precision? padding_type? "
+   "custom_call_target operand_layout_constraints? custom_call_has_side_effect? literal? output_to_operand_aliasing? schedule? "
    "api_version? called_computations?")
 op("infeed",              1, _X | _N, "data from the host's infeed queue, and a token", "infeed_config?")
 op("outfeed",             2, _X | _N, "data to the host's outfeed queue; a token", "outfeed_shape= outfeed_config?")

@@ -12,6 +12,7 @@ from xloom.hlo.attributes import OriginalArray, OriginalValue, StackFrames
 from xloom.hlo.dtype import u32
 from xloom.hlo.lexer import ATTRIBUTE, IDENT, Cursor
 from xloom.hlo.literal_text import parse_literal
+from xloom.hlo.metadata_text import parse_metadata
 from xloom.hlo.module import Computation, InputOutputAlias, Instruction, Module, async_computation
 from xloom.hlo.names import sanitize
 from xloom.hlo.opcodes import OPCODES, Flags
@@ -810,7 +811,7 @@ _ANNOTATION_PARSERS: dict[str, Callable[[Cursor], Any]] = {
     "frontend_attributes": at.frontend_attributes,
     "statistics": at.statistics,
     "origin": at.original_value,
-    "metadata": at.metadata,
+    "metadata": parse_metadata,
     "backend_config": lambda c: c.string_or_json(),
 }
 

@@ -10,12 +10,12 @@ from xloom.hlo.attribute_text import (
     PRINTERS,
     braced,
     print_frontend_attributes,
-    print_metadata,
     print_original_array,
     print_original_value,
     print_statistics,
 )
 from xloom.hlo.lexer import escape, is_json_dict
+from xloom.hlo.metadata_text import print_metadata
 from xloom.hlo.module import Computation, Instruction, Module, async_computation
 from xloom.hlo.opcodes import OPCODES
 
