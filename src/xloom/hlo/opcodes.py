@@ -420,8 +420,8 @@ op("copy-start",          1, _A | _N, "begin of an asynchronous copy", "cross_pr
 # custom calls and the host
 op("custom-call",      MANY, _R | _N, "code registered under a name",
    "call:window? dim_labels? feature_group_count? batch_group_count? operand_precision? padding_type? "
-   "custom_call_target operand_layout_constraints? custom_call_has_side_effect? literal? output_to_operand_aliasing? schedule? "
-   "api_version? called_computations?")
+   "custom_call_target operand_layout_constraints? custom_call_has_side_effect? literal? "
+   "output_to_operand_aliasing? schedule? api_version? called_computations?")
 op("infeed",              1, _X | _N, "data from the host's infeed queue, and a token", "infeed_config?")
 op("outfeed",             2, _X | _N, "data to the host's outfeed queue; a token", "outfeed_shape= outfeed_config?")
 op("recv",                1, _X | _N, "begin to receive data on a channel", "channel_id? is_host_transfer?")

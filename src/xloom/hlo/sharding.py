@@ -234,7 +234,7 @@ _KINDS = ("replicated", "manual", "unknown", "unreduced", "maximal")
 def _axes_text(axes: tuple[str, ...]) -> str:
     """`{'x','y':(1)2}`."""
     parts = (axis.partition(":") for axis in axes)
-    return f"{{{','.join(f'{chr(39)}{name}{chr(39)}{colon}{sub}' for name, colon, sub in parts)}}}"
+    return f"{{{', '.join(f'{chr(39)}{name}{chr(39)}{colon}{sub}' for name, colon, sub in parts)}}}"
 
 
 def _bracketed(cursor: Cursor, what: str) -> tuple[int, ...]:
@@ -450,7 +450,8 @@ def _canonical(sharding: Sharding) -> Sharding:
         sharding = _redim(sharding, (*data, *(kept[k] for k in kept)))
         return _canonical(replace(sharding, last_tile_dims=tuple(kept)))
     if order == ["replicated"]:
-        return replace(_redim(sharding, (*data, kept["replicated"])), last_tile_dims=(), replicate_last=True)
+        sharding = _sorted_groups(_redim(sharding, (*data, kept["replicated"])))
+        return replace(sharding, last_tile_dims=(), replicate_last=True)
     return replace(_redim(sharding, (*data, *(kept[k] for k in order))), last_tile_dims=tuple(order))
 
 
@@ -458,14 +459,52 @@ def _permuted(
     sharding: Sharding, data: tuple[int, ...], sub: tuple[int, ...], types: tuple[str, ...], order: list[str]
 ) -> Sharding:
     permutation = [*range(len(data)), *(len(data) + types.index(k) for k in order)]
-    dims = tuple((*data, *sub)[p] for p in permutation)
+    array = _device_array(sharding).transpose(permutation)
+    return replace(_with_devices(sharding, array), last_tile_dims=tuple(order))
+
+
+def _sorted_groups(sharding: Sharding) -> Sharding:
+    """Replicas in ascending order: their order means nothing."""
+    array = _device_array(sharding)
+    ordered = np.sort(array, axis=-1)
+    return sharding if np.array_equal(array, ordered) else _with_devices(sharding, ordered)
+
+
+def _device_array(sharding: Sharding) -> np.ndarray:
     if isinstance(sharding.devices, Iota):
-        array = sharding.devices.array()
-    else:
-        assert sharding.devices is not None
-        array = np.array(sharding.devices).reshape(sharding.tile_dims)
-    devices = tuple(array.transpose(permutation).reshape(-1).tolist())
-    return replace(sharding, devices=devices, tile_dims=dims, last_tile_dims=tuple(order))
+        return sharding.devices.array()
+    return np.array(sharding.devices).reshape(sharding.tile_dims)
+
+
+def _with_devices(sharding: Sharding, array: np.ndarray) -> Sharding:
+    """The sharding with other device numbers; an iota stays one if it can."""
+    devices: Iota | tuple[int, ...] | None = None
+    if isinstance(sharding.devices, Iota):
+        devices = _as_iota(array)
+    if devices is None:
+        devices = tuple(array.reshape(-1).tolist())
+    return replace(sharding, devices=devices, tile_dims=array.shape)
+
+
+def _as_iota(array: np.ndarray) -> Iota | None:
+    """The reshape and transposition of 0, 1, ... that gives `array`, if there is one."""
+    rest = array.reshape(-1)
+    parts: list[tuple[int, int]] = []  # (stride, size), innermost first
+    while rest.size > 1:
+        stride = int(rest[1] - rest[0])
+        steps = np.diff(rest)
+        breaks = np.flatnonzero(steps != stride)
+        size = int(breaks[0]) + 1 if breaks.size else rest.size
+        if rest.size % size:
+            return None
+        parts.append((stride, size))
+        rest = rest[::size]
+    parts.reverse()
+    order = sorted(range(len(parts)), key=lambda k: -parts[k][0])
+    rank = {k: n for n, k in enumerate(order)}
+    reshape = tuple(parts[k][1] for k in order) or (1,)
+    found = Iota(array.shape, reshape, tuple(rank[k] for k in range(len(parts))) or (0,))
+    return found if np.array_equal(found.array(), array) else None
 
 
 def _redim(sharding: Sharding, dims: tuple[int, ...]) -> Sharding:
