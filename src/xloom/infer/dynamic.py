@@ -70,7 +70,11 @@ def gather(operands: Sequence[Shape], attrs: Attrs) -> Shape:
             raise ShapeError(f"slice size {size} does not fit a dimension of {shape.dims[k]}")
         if k in left_out and size > 1:
             raise ShapeError(f"slice dimension {k} is collapsed but has size {size}")
-    window = [(sizes[k], shape.is_dynamic_dimension(k)) for k in range(shape.rank) if k not in left_out]
+    window = [
+        (sizes[k], shape.is_dynamic_dimension(k) and sizes[k] == shape.dims[k])
+        for k in range(shape.rank)
+        if k not in left_out
+    ]
     batch = [(d, indices.is_dynamic_dimension(k)) for k, d in enumerate(index_dims) if k != at]
     if len(window) != len(offset):
         raise ShapeError(f"offset_dims has {len(offset)} entries, the slices have {len(window)} dimensions")
@@ -78,14 +82,7 @@ def gather(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     check_dimensions(offset, rank)
     windows, batches = iter(window), iter(batch)
     out = [next(windows) if k in offset else next(batches) for k in range(rank)]
-    dynamic = [
-        d
-        and (
-            k not in offset or size == shape.dims[[i for i in range(shape.rank) if i not in left_out][offset.index(k)]]
-        )
-        for k, (size, d) in enumerate(out)
-    ]
-    return array_shape(shape.dtype, [size for size, _ in out], dynamic)
+    return array_shape(shape.dtype, [size for size, _ in out], [d for _, d in out])
 
 
 @infers("scatter")

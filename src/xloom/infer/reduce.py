@@ -66,7 +66,9 @@ def reduce_window(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     first = require_array(operands[0])
     dims = windowed(first, attrs.get("window", ()))
     root = attrs["to_apply"].root.shape
-    shapes = [array_shape(p.dtype, dims, first.dynamic) for p in _results(attrs, count)]
+    # unlike reduce, the element types are those of the initial values
+    _results(attrs, count)
+    shapes = [array_shape(init.dtype, dims, first.dynamic) for init in operands[count:]]
     return _together(shapes, root.is_tuple)
 
 
