@@ -1,0 +1,35 @@
+"""Rewrites of modules, one pass a file; importing this package registers them all."""
+
+from xloom.passes.algebraic_simplification import AlgebraicSimplification
+from xloom.passes.base import PASSES, Pass, register
+from xloom.passes.call_inlining import CallInlining
+from xloom.passes.constant_folding import ConstantFolding
+from xloom.passes.cse import CommonSubexpressionElimination
+from xloom.passes.dce import DeadCodeElimination
+from xloom.passes.expand import Expand
+from xloom.passes.hooks import Compare
+from xloom.passes.layout_simplification import LayoutSimplification
+from xloom.passes.pipeline import parse_pipeline, pipeline_text
+from xloom.passes.runner import PassRun, run_passes
+from xloom.passes.tuple_simplification import TupleSimplification
+from xloom.passes.while_loop_simplification import WhileLoopSimplification
+
+__all__ = [
+    "PASSES",
+    "AlgebraicSimplification",
+    "CallInlining",
+    "CommonSubexpressionElimination",
+    "Compare",
+    "ConstantFolding",
+    "DeadCodeElimination",
+    "Expand",
+    "LayoutSimplification",
+    "Pass",
+    "PassRun",
+    "TupleSimplification",
+    "WhileLoopSimplification",
+    "parse_pipeline",
+    "pipeline_text",
+    "register",
+    "run_passes",
+]

@@ -1,0 +1,58 @@
+"""What a pass is, and the registry of passes by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from xloom.hlo.module import Module
+
+PASSES: dict[str, type[Pass]] = {}
+"""Every registered pass, by the name that pipeline text uses."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One rewrite of a module. A subclass is a frozen dataclass whose fields are its options.
+
+    `str(pass_)` is its pipeline text: the name, and the options that differ from their defaults.
+    """
+
+    name: ClassVar[str]
+
+    def run(self, module: Module) -> bool:
+        """Rewrites `module` in place; True if it changed something. Raises PassError when it cannot."""
+        raise NotImplementedError(f"{type(self).__name__}.run")
+
+    def __str__(self) -> str:
+        options = [
+            f"{f.name}={_spell(getattr(self, f.name))}"
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) != f.default
+        ]
+        return f"{self.name}{{{','.join(options)}}}" if options else self.name
+
+
+P = TypeVar("P", bound=type[Pass])
+
+
+def register(cls: P) -> P:
+    """Class decorator: makes a pass known to pipeline text under its `name`."""
+    PASSES[cls.name] = cls
+    return cls
+
+
+def pin_roots(module: Module) -> None:
+    """Sets each computation's root explicitly, so that instructions added later do not become it."""
+    for computation in module.computations:
+        computation.root = computation.root
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    if text and not set(text) & set(' \t\n,{}="\\'):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,80 @@
+"""Call inlining, and branches that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xloom.hlo.module import Instruction, Module
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.inline import inline
+from xloom.passes.match import splat
+from xloom.passes.rewrite import editable_computations
+
+
+@register
+@dataclass(frozen=True)
+class CallInlining(Pass):
+    """Puts called computations in the place of their calls; a conditional with a constant condition is a call.
+
+    A call with a backend config, or with the frontend attribute `inlineable="false"`, stays. The computations stay
+    too: `dce` removes those that nothing calls any more.
+    """
+
+    name = "call-inlining"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        pin_roots(module)
+        editable = set(editable_computations(module))
+        changed = False
+        # callees first, so that what is copied has no calls left in it
+        for computation in module.computation_post_order():
+            if computation in editable:
+                changed |= inline_calls(computation.instructions)
+        return changed
+
+
+def inline_calls(instructions: Iterable[Instruction]) -> bool:
+    """Inlines those of `instructions` that are calls, and what calls those leave behind; True if there were any."""
+    stack = list(instructions)[::-1]
+    changed = False
+    while stack:
+        instruction = stack.pop()
+        if instruction.opcode == "conditional":
+            call = _known_branch(instruction)
+            if call is None:
+                continue
+            instruction = call
+        elif instruction.opcode != "call" or not _may_inline(instruction):
+            continue
+        stack.extend(reversed(inline(instruction, instruction["to_apply"]).copies))
+        changed = True
+    return changed
+
+
+def _may_inline(call: Instruction) -> bool:
+    return not call.backend_config and call.frontend_attributes.get("inlineable") not in ("false", "xla_late")
+
+
+# conditional(c, x0, f0, x1, f1, ...) == call(xc, fc); c a constant; out of range means the last
+def _known_branch(conditional: Instruction) -> Instruction | None:
+    value = splat(conditional.operands[0])
+    if value is None:
+        return None
+    branches = conditional.called_computations
+    if conditional.operands[0].shape.dtype.name == "pred":
+        index = 0 if value else 1
+    else:
+        index = int(value) if 0 <= int(value) < len(branches) else len(branches) - 1
+    call = Instruction(
+        "call", "call", conditional.shape, [conditional.operands[index + 1]], {"to_apply": branches[index]}
+    )
+    assert conditional.parent is not None
+    conditional.parent.add(call)
+    call.copy_annotations(conditional)
+    call.backend_config = ""
+    conditional.transfer_control_dependencies_to(call)
+    conditional.replace_all_uses_with(call)
+    conditional.parent.remove(conditional)
+    return call

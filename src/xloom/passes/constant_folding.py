@@ -1,0 +1,95 @@
+"""Constant folding: what depends on constants only is evaluated now, by the interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xloom.errors import XloomError
+from xloom.hlo.literal import Literal
+from xloom.hlo.module import Computation, Instruction, Module
+from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter.registry import Value
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.dce import remove_keeping_order
+from xloom.passes.folding_limits import Foldable
+from xloom.passes.match import is_constant
+from xloom.passes.rewrite import editable_computations
+
+_STAYS = frozenset({"broadcast", "constant", "get-tuple-element", "iota", "parameter", "tuple"})
+
+
+@register
+@dataclass(frozen=True)
+class ConstantFolding(Pass):
+    """Replaces instructions whose operands are constants (or broadcasts of constants) by their value.
+
+    Within a budget: no constant of more than `max_elements` elements is made, and evaluation stops after about
+    `max_work` elementary steps a module. Broadcasts and iotas stay, since they are smaller than their values.
+    """
+
+    name = "constant-folding"
+    max_elements: int = 65536
+    max_work: int = 1 << 24
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        pin_roots(module)
+        evaluator, foldable = Evaluator(module), Foldable()
+        left: float = self.max_work
+        changed = False
+        for computation in editable_computations(module):
+            for instruction in computation.post_order():
+                if not self._wanted(instruction):
+                    continue
+                work = foldable.work(instruction)
+                if work > left:
+                    continue
+                left -= work
+                try:
+                    value = evaluator.apply(instruction, [_value(o, evaluator) for o in instruction.operands])
+                except XloomError:
+                    continue  # it fails at run time in the same way, if it runs at all
+                changed |= _replace(computation, instruction, value)
+        return changed
+
+    def _wanted(self, instruction: Instruction) -> bool:
+        if instruction.opcode in _STAYS or instruction.control_predecessors or instruction.control_successors:
+            return False
+        if not instruction.operands or not all(is_constant(o) for o in instruction.operands):
+            return False
+        return sum(leaf.size for _, leaf in instruction.shape.leaves()) <= self.max_elements
+
+
+def _value(instruction: Instruction, evaluator: Evaluator) -> Value:
+    if instruction.opcode == "constant":
+        return instruction.literal.value
+    return evaluator.apply(instruction, [_value(instruction.operands[0], evaluator)])
+
+
+def _replace(computation: Computation, old: Instruction, value: Value) -> bool:
+    """Puts constants in the place of `old`, or of the elements taken from it; True if there were any."""
+    if old.shape.is_array:
+        _put_constant(computation, old, value)
+        return True
+    changed = False
+    for user in old.users:
+        if user.opcode == "get-tuple-element" and user.shape.is_array:
+            _put_constant(computation, user, value[user["index"]])
+            changed = True
+    return changed
+
+
+def _put_constant(computation: Computation, old: Instruction, value: Value) -> None:
+    array = np.asarray(value, dtype=old.shape.dtype.numpy)
+    new = computation.add(Instruction("constant", "constant", old.shape, (), {"literal": Literal(old.shape, array)}))
+    new.metadata, new.sharding = old.metadata, old.sharding
+    old.replace_all_uses_with(new)
+    dead = [old]
+    while dead:
+        instruction = dead.pop()
+        if instruction.parent is not None and not instruction.users and not instruction.is_root:
+            operands = instruction.operands
+            remove_keeping_order(instruction)
+            dead.extend(o for o in operands if is_constant(o))

@@ -1,0 +1,65 @@
+"""Common subexpression elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.shape import Shape
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.effects import Effects
+from xloom.passes.rewrite import editable_computations
+from xloom.passes.structure import Structure
+
+_SEPARATE = frozenset({"parameter", "opt-barrier", "async-start", "async-update", "async-done", "copy-start", "domain"})
+
+
+@register
+@dataclass(frozen=True)
+class CommonSubexpressionElimination(Pass):
+    """Keeps the first of the instructions that compute the same from the same operands.
+
+    Instructions with effects, random numbers, tokens, barriers, and those with control dependencies stay apart.
+    """
+
+    name = "cse"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        pin_roots(module)
+        structure, effects = Structure(), Effects()
+        changed = False
+        for computation in editable_computations(module):
+            changed |= _merge(computation, structure, effects)
+        return changed
+
+
+def _merge(computation: Computation, structure: Structure, effects: Effects) -> bool:
+    first: dict[Hashable, Instruction] = {}
+    numbers: dict[Instruction, int] = {}
+    before = len(computation)
+    for instruction in computation.post_order():
+        numbers[instruction] = len(numbers)
+        if _stays_apart(instruction, effects):
+            continue
+        key = structure.key(instruction, tuple(numbers[o] for o in instruction.operands))
+        kept = first.setdefault(key, instruction)
+        if kept is not instruction:
+            instruction.replace_all_uses_with(kept)
+            computation.remove(instruction)
+    return len(computation) != before
+
+
+def _stays_apart(instruction: Instruction, effects: Effects) -> bool:
+    return (
+        instruction.opcode in _SEPARATE
+        or bool(instruction.control_predecessors)
+        or bool(instruction.control_successors)
+        or _has_token(instruction.shape)
+        or effects.of(instruction)
+    )
+
+
+def _has_token(shape: Shape) -> bool:
+    return shape.is_token or any(_has_token(e) for e in shape.elements)

@@ -1,0 +1,68 @@
+"""Dead code elimination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xloom.hlo.module import Computation, Instruction, Module
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.effects import Effects
+
+
+@register
+@dataclass(frozen=True)
+class DeadCodeElimination(Pass):
+    """Removes instructions whose value nobody uses, and computations that the entry cannot reach.
+
+    Parameters and instructions with effects stay. What had to run before a removed instruction still runs before
+    what had to run after it.
+    """
+
+    name = "dce"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        pin_roots(module)
+        changed = remove_unreachable_computations(module)
+        effects = Effects()
+        for computation in module.computations:
+            changed |= remove_dead(computation, effects)
+        # a removed call may have been the last one
+        return remove_unreachable_computations(module) or changed
+
+
+def remove_dead(computation: Computation, effects: Effects) -> bool:
+    """Removes what nobody uses from one computation; True if there was anything."""
+    root = computation.root
+    before = len(computation)
+    for instruction in reversed(computation.post_order()):  # users first: one sweep is enough
+        if instruction.users or instruction is root or instruction.opcode == "parameter" or effects.of(instruction):
+            continue
+        remove_keeping_order(instruction)
+    return len(computation) != before
+
+
+def remove_keeping_order(instruction: Instruction) -> None:
+    """Removes an unused instruction; its control predecessors stay ordered before its control successors."""
+    before, after = instruction.control_predecessors, instruction.control_successors
+    assert instruction.parent is not None
+    instruction.parent.remove(instruction)
+    for successor in after:
+        for predecessor in before:
+            successor.add_control_predecessor(predecessor)
+
+
+def remove_unreachable_computations(module: Module) -> bool:
+    """Removes the computations that the entry does not call, directly or not; True if there were any."""
+    reached = {module.entry}
+    stack = [module.entry]
+    while stack:
+        for instruction in stack.pop():
+            for callee in instruction.called_computations:
+                if callee not in reached:
+                    reached.add(callee)
+                    stack.append(callee)
+    dead = [c for c in module.computations if c not in reached]
+    for computation in dead:
+        module.remove(computation)
+    return bool(dead)

@@ -1,0 +1,29 @@
+"""Which instructions do more than give a value, so that passes may not remove, duplicate or merge them."""
+
+from __future__ import annotations
+
+from xloom.hlo.module import Computation, Instruction
+
+_ENDS_ASYNC = frozenset({"async-update", "async-done"})
+
+
+class Effects:
+    """Answers for one module, remembering computations. Ask a new one after a pass has changed called computations."""
+
+    def __init__(self) -> None:
+        self._computations: dict[Computation, bool] = {}
+
+    def of(self, instruction: Instruction) -> bool:
+        """True when running `instruction` has an effect beside its value, in computations that it calls included."""
+        if instruction.op.has_effect or instruction.attrs.get("custom_call_has_side_effect"):
+            return True
+        if instruction.opcode in _ENDS_ASYNC:
+            return self.of(instruction.operands[0])
+        return any(self.of_computation(c) for c in instruction.called_computations)
+
+    def of_computation(self, computation: Computation) -> bool:
+        """True when any instruction of `computation` has an effect."""
+        known = self._computations.get(computation)
+        if known is None:
+            known = self._computations[computation] = any(self.of(i) for i in computation)
+        return known

@@ -1,0 +1,128 @@
+"""The custom-call expander: merges the HLO that custom calls carry back into the module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from xloom.errors import PassError, near
+from xloom.hlo.attributes import Metadata, StackFrames
+from xloom.hlo.module import Computation, Instruction, Module, map_called
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.carrier import carried_module, carries_hlo
+from xloom.passes.inline import inline
+
+
+@register
+@dataclass(frozen=True)
+class Expand(Pass):
+    """Replaces each custom call whose backend config is an HLO module by what that module computes.
+
+    The carried entry's instructions come in the call's place, its parameters are the call's operands, and the other
+    computations are cloned as `name.clone`. Carriers inside carriers are expanded too. Custom calls that carry
+    something else stay as they are; `target` limits the pass to one custom-call target.
+    """
+
+    name = "expand"
+    target: str = ""
+
+    def run(self, module: Module) -> bool:
+        """See the class. Raises PassError when carried HLO is malformed, or does not fit the call."""
+        pin_roots(module)
+        guests = _Guests(module)
+        stack = self._carriers(module.instructions)[::-1]
+        if not stack and self.target:
+            self._check_target(module)
+        changed = bool(stack)
+        while stack:
+            # what a carrier brings along is expanded before its neighbours
+            stack.extend(reversed(self._carriers(guests.merge(stack.pop()))))
+        return changed
+
+    def _carriers(self, instructions: Iterable[Instruction]) -> list[Instruction]:
+        return [
+            i
+            for i in instructions
+            if i.opcode == "custom-call" and self.target in ("", i.attrs.get("custom_call_target")) and carries_hlo(i)
+        ]
+
+    def _check_target(self, module: Module) -> None:
+        known = {i["custom_call_target"] for i in module.instructions if i.opcode == "custom-call"}
+        if self.target not in known and near(self.target, known):
+            raise PassError(f"no custom call has the target {self.target!r}", hint=near(self.target, known))
+
+
+class _Guests:
+    """Merges carried modules into one host."""
+
+    def __init__(self, host: Module):
+        self.host = host
+        self._channels: set[int] | None = None
+
+    def merge(self, call: Instruction) -> list[Instruction]:
+        """Expands one custom call; the instructions that came into the host, in their order."""
+        guest = carried_module(call)
+        pin_roots(guest)
+        self._rebase_stack_frames(guest)
+        self._renumber_channels(guest)
+        metadata = call.metadata
+        clones: dict[Computation, Computation] = {}
+        arrived: list[Instruction] = []
+        for computation in _below(guest):
+            clone = clones[computation] = computation.clone("clone", self.host)
+            for instruction in clone:
+                map_called(instruction, clones.__getitem__)
+                if instruction.metadata == Metadata():
+                    instruction.metadata = metadata
+            arrived.extend(clone)
+        inlined = inline(call, guest.entry, lambda new: map_called(new, clones.__getitem__))
+        return inlined.copies + arrived
+
+    def _rebase_stack_frames(self, guest: Module) -> None:
+        """Appends the guest's table of stacks to the host's, and makes the guest's metadata point there."""
+        theirs: StackFrames | None = guest.stack_frames
+        offset = 0
+        if theirs is not None:
+            mine: StackFrames = self.host.stack_frames or StackFrames((), (), (), ())
+            files, functions, locations = len(mine.file_names), len(mine.function_names), len(mine.locations)
+            offset = len(mine.frames)
+            self.host.stack_frames = StackFrames(
+                mine.file_names + theirs.file_names,
+                mine.function_names + theirs.function_names,
+                mine.locations + tuple((f + files, n + functions, *rest) for f, n, *rest in theirs.locations),
+                mine.frames + tuple((at + locations, up + offset if up else 0) for at, up in theirs.frames),
+            )
+        for instruction in guest.instructions:
+            old = instruction.metadata.stack_frame_id
+            if old:
+                new = old + offset if theirs is not None else 0
+                instruction.metadata = replace(instruction.metadata, stack_frame_id=new)
+
+    def _renumber_channels(self, guest: Module) -> None:
+        """Gives the guest's channels numbers that are free in the host."""
+        users = [i for i in guest.instructions if i.attrs.get("channel_id")]
+        if not users:
+            return
+        if self._channels is None:
+            self._channels = {i.attrs["channel_id"] for i in self.host.instructions if i.attrs.get("channel_id")}
+        renamed: dict[int, int] = {}
+        for instruction in users:
+            old = instruction.attrs["channel_id"]
+            if old not in renamed:
+                free = old if old not in self._channels else max(self._channels) + 1
+                renamed[old] = free
+                self._channels.add(free)
+            instruction.attrs["channel_id"] = renamed[old]
+
+
+def _below(guest: Module) -> list[Computation]:
+    """The computations that the guest's entry calls, directly or not, callees first."""
+    reached = {guest.entry}
+    stack = [guest.entry]
+    while stack:
+        for instruction in stack.pop():
+            for callee in instruction.called_computations:
+                if callee not in reached:
+                    reached.add(callee)
+                    stack.append(callee)
+    return [c for c in guest.computation_post_order() if c in reached and c is not guest.entry]

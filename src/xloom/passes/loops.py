@@ -1,0 +1,107 @@
+"""What is known about a while loop before it runs: how its state is used, and a small trip count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xloom.errors import XloomError
+from xloom.hlo.module import Computation, Instruction
+from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter.registry import Value
+from xloom.passes.folding_limits import Foldable
+
+_MAX_WORK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What some values of a computation depend on: these instructions, operands first, and these state elements."""
+
+    instructions: list[Instruction]
+    elements: set[int]
+
+
+def needs(computation: Computation, values: Iterable[Instruction]) -> Needs | None:
+    """What `values` depend on; None when they use the state other than element by element."""
+    (state,) = computation.parameters
+    seen: set[Instruction] = set()
+    stack = list(values)
+    elements: set[int] = set()
+    while stack:
+        instruction = stack.pop()
+        if instruction in seen:
+            continue
+        if instruction is state:
+            return None
+        seen.add(instruction)
+        if is_element(instruction, state):
+            elements.add(instruction["index"])
+        else:
+            stack.extend(instruction.operands)
+            stack.extend(instruction.control_predecessors)
+    return Needs([i for i in computation.post_order() if i in seen], elements)
+
+
+def is_element(instruction: Instruction, of: Instruction) -> bool:
+    """True for get-tuple-element of `of`."""
+    return instruction.opcode == "get-tuple-element" and instruction.operands[0] is of
+
+
+def initial(loop: Instruction, index: int) -> Instruction | None:
+    """Element `index` of the loop's first state, where that is put together by `tuple`."""
+    state = loop.operands[0]
+    return state.operands[index] if state.opcode == "tuple" else None
+
+
+def known_trip_count(loop: Instruction, limit: int) -> int | None:
+    """How often the body of `loop` runs, if that follows from constants and is at most `limit`.
+
+    Only the part of the state that decides about the end is evaluated.
+    """
+    condition, body = loop["condition"], loop["body"]
+    root = body.root
+    test = needs(condition, [condition.root])
+    if test is None or root.opcode != "tuple":
+        return None
+    # the elements that the condition's depend on, in the end
+    while True:
+        step = needs(body, [root.operands[k] for k in sorted(test.elements)])
+        if step is None:
+            return None
+        if step.elements <= test.elements:
+            break
+        test.elements.update(step.elements)
+    foldable = Foldable()
+    work = sum(map(foldable.work, test.instructions + step.instructions))
+    if math.isinf(work) or work * (limit + 1) > _MAX_WORK:
+        return None
+    state: dict[int, Value] = {}
+    for k in test.elements:
+        first = initial(loop, k)
+        if first is None or first.opcode != "constant" or first.literal.elided or not first.shape.is_array:
+            return None
+        state[k] = first.literal.value
+    assert condition.module is not None
+    evaluator = Evaluator(condition.module)
+    try:
+        for count in range(limit + 1):
+            if not bool(_evaluate(test, state, evaluator)[condition.root]):
+                return count
+            if count < limit:
+                values = _evaluate(step, state, evaluator)
+                state = {k: values[root.operands[k]] for k in state}
+    except XloomError:
+        return None
+    return None
+
+
+def _evaluate(what: Needs, state: dict[int, Value], evaluator: Evaluator) -> dict[Instruction, Value]:
+    values: dict[Instruction, Value] = {}
+    for instruction in what.instructions:
+        if instruction.opcode == "get-tuple-element" and instruction.operands[0] not in values:
+            values[instruction] = state[instruction["index"]]
+        else:
+            values[instruction] = evaluator.apply(instruction, [values[o] for o in instruction.operands])
+    return values

@@ -1,0 +1,232 @@
+"""While loops: those that run never or once, state that never changes, and state that nobody looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.shape import tuple_shape
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.dce import remove_dead, remove_keeping_order
+from xloom.passes.effects import Effects
+from xloom.passes.inline import inline
+from xloom.passes.loops import initial, is_element, known_trip_count, needs
+from xloom.passes.rewrite import editable_computations
+
+_SINK_ELEMENTS = 1024
+
+
+@register
+@dataclass(frozen=True)
+class WhileLoopSimplification(Pass):
+    """Removes loops that run never, unrolls those that run once, and shrinks the state of the others.
+
+    A state element that the body passes on unchanged is its initial value, in the loop (if that is a small constant)
+    and after it; an element that neither the condition, nor the result, nor another living element needs goes.
+    """
+
+    name = "while-loop-simplification"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        pin_roots(module)
+        editable = set(editable_computations(module))
+        work = _Loops(module)
+        changed = False
+        for computation in module.computation_post_order():
+            if computation not in editable or computation.module is None:
+                continue
+            for instruction in computation.post_order():
+                if instruction.opcode == "while" and instruction.parent is computation:
+                    changed |= work.simplify(instruction)
+        return changed
+
+
+class _Loops:
+    def __init__(self, module: Module):
+        self.module = module
+        self.effects = Effects()
+        self.calls = {callee: len(callers) for callee, callers in module.callers().items()}
+
+    def simplify(self, loop: Instruction) -> bool:
+        if loop.control_predecessors or loop.control_successors:
+            return False
+        if not self.effects.of_computation(loop["condition"]):
+            count = known_trip_count(loop, 1)
+            # while(c, f, x) == x; when c(x) is false
+            if count == 0 and loop.operands[0].shape == loop.shape and _same_sharding(loop, loop.operands[0]):
+                loop.replace_all_uses_with(loop.operands[0])
+                self._release(loop)
+                remove_keeping_order(loop)
+                return True
+            # while(c, f, x) == f(x); when c(x) is true and c(f(x)) is false
+            if count == 1:
+                body, condition = loop["body"], loop["condition"]
+                self._count(inline(loop, body).copies)
+                self._release_computation(condition)
+                self._release_computation(body)
+                return True
+        if loop.operands[0].shape != loop.shape or loop["body"].root.opcode != "tuple":
+            return False
+        changed = self._forward_invariants(loop)
+        return self._drop_dead_elements(loop) or changed
+
+    # -- who calls what
+
+    def _count(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            for callee in instruction.called_computations:
+                self.calls[callee] = self.calls.get(callee, 0) + 1
+
+    def _release(self, caller: Instruction) -> None:
+        for callee in caller.called_computations:
+            self._release_computation(callee)
+
+    def _release_computation(self, computation: Computation) -> None:
+        """Notes that one caller is gone; the last one takes the computation along."""
+        self.calls[computation] -= 1
+        if not self.calls[computation]:
+            for instruction in computation:
+                self._release(instruction)
+            self.module.remove(computation)
+
+    def _own(self, loop: Instruction, attribute: str) -> Computation:
+        """The loop's condition or body, cloned first if it is called from elsewhere too."""
+        computation = loop[attribute]
+        if self.calls[computation] > 1:
+            self.calls[computation] -= 1
+            computation = computation.clone()
+            self._count(computation)
+            loop[attribute] = computation
+            self.calls[computation] = 1
+        return computation
+
+    # -- invariants
+
+    def _forward_invariants(self, loop: Instruction) -> bool:
+        (state,) = loop["body"].parameters
+        invariant = [k for k, x in enumerate(loop["body"].root.operands) if is_element(x, state) and x["index"] == k]
+        changed = False
+        for k in invariant:
+            first = initial(loop, k)
+            if first is None:
+                continue
+            # after the loop: while(c, f, x)[k] == x[k]
+            for user in loop.users:
+                if is_element(user, loop) and user["index"] == k and user.shape == first.shape:
+                    if user.is_root or not _same_sharding(user, first):
+                        continue
+                    user.replace_all_uses_with(first)
+                    remove_keeping_order(user)
+                    changed = True
+            # in the loop: state[k] == x[k]
+            if first.opcode == "constant" and first.shape.is_array and first.shape.size <= _SINK_ELEMENTS:
+                for attribute in ("condition", "body"):
+                    if _reads(loop[attribute], k):
+                        _sink(self._own(loop, attribute), k, first)
+                        changed = True
+        return changed
+
+    # -- dead elements
+
+    def _drop_dead_elements(self, loop: Instruction) -> bool:
+        living = self._living(loop)
+        width = len(loop.shape.elements)
+        if living is None or len(living) == width or not living:
+            return False
+        condition, body = self._own(loop, "condition"), self._own(loop, "body")
+        kept = sorted(living)
+        shape = tuple_shape([loop.shape.elements[k] for k in kept])
+        first = loop.operands[0]
+        parts = first.operands if first.opcode == "tuple" else [_element(first, k) for k in range(width)]
+        host = loop.parent
+        assert host is not None
+        new = host.add(Instruction("tuple", "tuple", shape, [parts[k] for k in kept]))
+        new.metadata = first.metadata
+        loop.set_operands([new])
+        loop.shape = shape
+        _renumber(loop, kept)
+        root = body.root
+        root.set_operands([root.operands[k] for k in kept])
+        root.shape = shape
+        remove_dead(body, self.effects)
+        for computation in (condition, body):
+            (state,) = computation.parameters
+            state.shape = shape
+            _renumber(state, kept)
+        for unused in (first, *(p for p in parts if p.opcode == "get-tuple-element")):
+            if not unused.users and not unused.is_root and unused.opcode in ("tuple", "get-tuple-element"):
+                remove_keeping_order(unused)
+        return True
+
+    def _living(self, loop: Instruction) -> set[int] | None:
+        """The state elements that something depends on; None when the state is used as a whole, so all are."""
+        condition, body = loop["condition"], loop["body"]
+        if loop.is_root or not loop.users or not all(is_element(u, loop) for u in loop.users):
+            return None
+        shardings = (loop, body.root, *body.parameters, *condition.parameters)
+        if any(i.sharding is not None for i in shardings) or body.root.users:
+            return None
+        remove_dead(condition, self.effects)
+        remove_dead(body, self.effects)
+        (state,) = body.parameters
+        test = needs(condition, [condition.root, *(i for i in condition if self.effects.of(i))])
+        acting = needs(body, [i for i in body if self.effects.of(i)])
+        if test is None or acting is None or any(not is_element(u, state) for u in state.users):
+            return None
+        living = {u["index"] for u in loop.users} | test.elements | acting.elements
+        waiting = list(living)
+        seen: set[Instruction] = set()
+        while waiting:
+            stack = [body.root.operands[waiting.pop()]]
+            while stack:
+                instruction = stack.pop()
+                if instruction in seen:
+                    continue
+                seen.add(instruction)
+                if not is_element(instruction, state):
+                    stack.extend(instruction.operands)
+                    stack.extend(instruction.control_predecessors)
+                elif instruction["index"] not in living:
+                    living.add(instruction["index"])
+                    waiting.append(instruction["index"])
+        return living
+
+
+def _same_sharding(old: Instruction, new: Instruction) -> bool:
+    return old.sharding is None or old.sharding == new.sharding
+
+
+def _reads(computation: Computation, index: int) -> list[tuple[Instruction, int]]:
+    """Where a condition or body reads state element `index`: users and operand numbers; passing it on is no reading."""
+    (state,) = computation.parameters
+    result = computation.root if computation.root.opcode == "tuple" else None
+    return [
+        (user, k)
+        for element in state.users
+        if is_element(element, state) and element["index"] == index
+        for user in element.users
+        if user is not result
+        for k, operand in enumerate(user.operands)
+        if operand is element
+    ]
+
+
+def _sink(computation: Computation, index: int, first: Instruction) -> None:
+    """Puts a copy of constant `first` where `computation` reads element `index`."""
+    constant = computation.add(first.clone(()))
+    for user, k in _reads(computation, index):
+        user.replace_operand(k, constant)
+
+
+def _element(whole: Instruction, index: int) -> Instruction:
+    assert whole.parent is not None
+    new = Instruction("get-tuple-element", "get-tuple-element", whole.shape.elements[index], [whole], {"index": index})
+    return whole.parent.add(new)
+
+
+def _renumber(state: Instruction, kept: list[int]) -> None:
+    place = {old: new for new, old in enumerate(kept)}
+    for user in state.users:
+        user["index"] = place[user["index"]]

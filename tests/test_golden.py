@@ -1,0 +1,52 @@
+"""Golden files: `// pass:` and `// why:`, an input module, `// ---- expect`, and the module after the passes.
+
+`pytest --bless` rewrites the lower half. Both halves must be valid and give the same values.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from xloom.errors import UnsupportedError
+from xloom.hlo.module import Module
+from xloom.hlo.parser import parse
+from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter.samples import random_arguments
+from xloom.passes import run_passes
+from xloom.passes.carrier import carries_hlo
+from xloom.passes.hooks import difference
+
+GOLDEN = Path(__file__).parent / "golden"
+MARK = "// ---- expect\n"
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.hlo")), ids=lambda p: p.stem)
+def test_golden(path: Path, request: pytest.FixtureRequest) -> None:
+    upper, _, lower = path.read_text(encoding="utf-8").partition(MARK)
+    head = dict(line[2:].strip().split(": ", 1) for line in upper.splitlines() if line.startswith("// "))
+    assert set(head) == {"pass", "why"}, "a golden file has one line `// pass:` and one `// why:`"
+    before = parse(upper, path.name)
+    after = parse(upper, path.name)
+    run_passes(after, head["pass"])
+    text = after.to_text(print_large_constants=True).rstrip() + "\n"
+    if request.config.getoption("--bless"):
+        path.write_text(upper + MARK + text, encoding="utf-8")
+    else:
+        assert text == lower, "run `pytest --bless`, and look at the difference"
+    same_values(before, after)
+    same_values(after, parse(text))
+    again = run_passes(parse(text), head["pass"])
+    assert not any(run.changed for run in again), "a second run must find nothing to do"
+
+
+def same_values(before: Module, after: Module) -> None:
+    if any(carries_hlo(i) for i in before.instructions):
+        return  # test_expand compares those with the carried module itself
+    for seed, edges in ((0, False), (1, True), (2, True)):
+        arguments = random_arguments(before, seed, edges=edges)
+        try:
+            expected = Evaluator(before).call(before.entry, arguments)
+        except UnsupportedError:
+            assert any(i.opcode in ("custom-call", "infeed", "outfeed") or i.op.has_effect for i in before.instructions)
+            return
+        assert not difference(expected, Evaluator(after).call(after.entry, arguments))
