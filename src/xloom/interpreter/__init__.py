@@ -1,1 +1,70 @@
 """HLO evaluated with NumPy: slow, readable, exact about edge cases; the oracle for everything else."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from xloom.errors import ShapeError
+from xloom.hlo.module import Module
+from xloom.interpreter import (
+    batch_norm,
+    collective,
+    control,
+    conversion,
+    convolution,
+    custom_call,
+    decompositions,
+    dynamic,
+    elementwise,
+    fft,
+    io,
+    layout,
+    linalg,
+    random,
+    reduce,
+    sort,
+    windows,
+)
+from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter.registry import RULES, TOKEN, Value
+from xloom.interpreter.values import from_argument
+
+FAMILIES = (
+    batch_norm,
+    collective,
+    control,
+    conversion,
+    convolution,
+    custom_call,
+    decompositions,
+    dynamic,
+    elementwise,
+    fft,
+    io,
+    layout,
+    linalg,
+    random,
+    reduce,
+    sort,
+    windows,
+)
+
+
+def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed: int = 0) -> Value:
+    """The entry computation's value: NumPy arrays, and tuples of them where the program returns tuples.
+
+    `arguments` are NumPy arrays, literals, Python scalars or nested tuples, one a parameter. Raises ShapeError for
+    arguments that do not fit, EvaluationError where the program has no value, CustomCallError where a call fails.
+    """
+    parameters = module.entry.parameters
+    if len(arguments) != len(parameters):
+        raise ShapeError(f"{module.name} takes {len(parameters)} arguments, found {len(arguments)}")
+    values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
+    evaluator = Evaluator(module, seed=seed)
+    evaluator.infeed = deque(infeed)
+    return evaluator.call(module.entry, values)
+
+
+__all__ = ["FAMILIES", "RULES", "TOKEN", "Evaluator", "evaluate"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,18 +12,43 @@ from xloom.errors import EvaluationError, UnsupportedError, XloomError
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.interpreter.registry import RULES, Value
 
+if TYPE_CHECKING:
+    from xloom.interpreter.devices import Rendezvous
+
 _SCALAR_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "call", "map", "fusion", "iota"})
 
 
 class Evaluator:
     """Evaluates the computations of one module on one device (a replica and a partition)."""
 
-    def __init__(self, module: Module, *, replica: int = 0, partition: int = 0):
+    def __init__(
+        self,
+        module: Module,
+        *,
+        replica: int = 0,
+        partition: int = 0,
+        replica_count: int = 1,
+        partition_count: int = 1,
+        rendezvous: Rendezvous | None = None,
+        seed: int = 0,
+    ):
         self.module = module
         self.replica = replica
         self.partition = partition
+        self.replica_count = replica_count
+        self.partition_count = partition_count
+        self.rendezvous = rendezvous
+        self.generator = np.random.default_rng(seed)
+        self.rng_state = 0x7012395 + seed
+        self.infeed: deque[Value] = deque()
+        self.outfeed: list[Value] = []
+        self._channels: dict[int | None, deque[Value]] = {}
         self._orders: dict[Computation, list[Instruction]] = {}
         self._batchable: dict[Computation, bool] = {}
+
+    def channel(self, number: int | None) -> deque[Value]:
+        """What was sent on a channel and not received yet."""
+        return self._channels.setdefault(number, deque())
 
     def call(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The value of `computation` for `arguments`, one a parameter."""

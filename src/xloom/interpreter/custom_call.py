@@ -1,0 +1,78 @@
+"""Custom calls: XLA's own markers mean what they mean there; all others go to the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xloom.interpreter.elementwise import total_order_key
+from xloom.interpreter.layout import set_dimension_size
+from xloom.interpreter.registry import Value, evaluates
+
+if TYPE_CHECKING:
+    from xloom.hlo.module import Instruction
+    from xloom.interpreter.evaluator import Evaluator
+
+BuiltIn = Callable[["Instruction", Sequence[Value], "Evaluator"], Value]
+
+_IDENTITIES = (
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "annotate_device_placement",
+    "MoveToHost",
+    "MoveToDevice",
+    "LayoutConstraint",
+    "optimization_barrier",
+    "xla.sdy.FuncResultSharding",
+)
+
+
+def _top_k(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """The `TopK` call: k largest in total order, as the shape says."""
+    (x,) = operands[:1]
+    k = instruction.shape.elements[0].dims[-1]
+    key = total_order_key(x) if instruction._operands[0].shape.dtype.is_float else x
+    order = np.argsort(~key, axis=-1, kind="stable")[..., :k]
+    return (np.take_along_axis(x, order, axis=-1), order.astype(np.int32))
+
+
+def _identity(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    return operands[0]
+
+
+def _slice_to_dynamic(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """Padded data and its sizes, to dynamic data."""
+    return operands[0][tuple(slice(0, int(n)) for n in operands[1:])]
+
+
+def _pad_to_static(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """Dynamic data, to padded data and its sizes."""
+    from xloom.interpreter.layout import pad_array
+
+    x = operands[0]
+    dims = instruction.shape.elements[0].dims
+    wide = pad_array(x, np.zeros((), x.dtype), [(0, d - n, 0) for d, n in zip(dims, x.shape, strict=True)])
+    return (wide, *(np.asarray(n, np.int32) for n in x.shape))
+
+
+BUILT_IN: dict[str, BuiltIn] = {
+    **{name: _identity for name in _IDENTITIES},
+    "TopK": _top_k,
+    "SliceToDynamic": _slice_to_dynamic,
+    "PadToStatic": _pad_to_static,
+    "SetDimensionSize": set_dimension_size,
+}
+
+
+@evaluates("custom-call")
+def custom_call(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """A registered target wins over a built-in one."""
+    from xloom.calls import host, registry
+
+    target = instruction["custom_call_target"]
+    if not registry.is_registered(target, "Host") and target in BUILT_IN:
+        return BUILT_IN[target](instruction, operands, evaluator)
+    return host.invoke(instruction, operands)

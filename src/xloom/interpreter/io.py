@@ -1,0 +1,64 @@
+"""Infeed, outfeed, send and receive: queues of the evaluator stand for the host and the other end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xloom.errors import EvaluationError
+from xloom.interpreter.registry import TOKEN, Value, evaluates
+
+if TYPE_CHECKING:
+    from xloom.hlo.module import Instruction
+    from xloom.interpreter.evaluator import Evaluator
+
+
+@evaluates("infeed")
+def infeed(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """The next value of `evaluator.infeed`, and a token."""
+    if not evaluator.infeed:
+        raise EvaluationError(
+            "the infeed queue is empty", where=instruction.name, hint="pass infeed=[...] with one value an infeed"
+        )
+    return (evaluator.infeed.popleft(), TOKEN)
+
+
+@evaluates("outfeed")
+def outfeed(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """Appends to `evaluator.outfeed`."""
+    evaluator.outfeed.append(operands[0])
+    return TOKEN
+
+
+@evaluates("send")
+def send(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """Appends to the channel's queue."""
+    evaluator.channel(instruction["channel_id"]).append(operands[0])
+    return (operands[0], np.zeros((), np.uint32), TOKEN)
+
+
+@evaluates("send-done")
+def send_done(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """A token."""
+    return TOKEN
+
+
+@evaluates("recv")
+def recv(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """The next value of the channel's queue."""
+    queue = evaluator.channel(instruction["channel_id"])
+    if not queue:
+        raise EvaluationError(
+            f"nothing was sent on channel {instruction['channel_id']}",
+            where=instruction.name,
+            hint="run the sender first, in the same program",
+        )
+    return (queue.popleft(), np.zeros((), np.uint32), TOKEN)
+
+
+@evaluates("recv-done")
+def recv_done(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """The data and a token."""
+    return (operands[0][0], TOKEN)

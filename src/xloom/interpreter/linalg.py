@@ -1,0 +1,141 @@
+"""Products: dot, scaled-dot and ragged-dot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from xloom.hlo.dtype import DType
+from xloom.interpreter.registry import Value, evaluates
+
+if TYPE_CHECKING:
+    from xloom.hlo.module import Instruction
+    from xloom.interpreter.evaluator import Evaluator
+
+
+def accumulator(result: DType) -> np.dtype:
+    """The type that sums of products of this result are formed in: wide enough for one rounding."""
+    if result.is_complex:
+        return np.dtype(np.complex128)
+    if result.is_float:
+        return np.dtype(np.float64)
+    return np.dtype(np.uint64 if result.name == "u64" else np.int64)
+
+
+def finish(x: np.ndarray, result: DType) -> np.ndarray:
+    """The accumulated value in the result type; integers wrap."""
+    from xloom.hlo.dtype import s64, u64
+    from xloom.interpreter.conversion import convert_array
+
+    if result.name == "pred":
+        return x != 0
+    if result.is_integer:
+        return convert_array(x, u64 if x.dtype.kind == "u" else s64, result)
+    if result.is_float and result.bits < 32:
+        return x.astype(np.float32).astype(result.numpy)
+    return x.astype(result.numpy)
+
+
+def _operand(x: np.ndarray, wide: np.dtype, algorithm: str) -> np.ndarray:
+    if algorithm in ("dot_bf16_bf16_f32", "dot_bf16_bf16_bf16") and x.dtype == np.float32:
+        x = x.astype(ml_dtypes.bfloat16)
+    if algorithm in ("dot_f16_f16_f32", "dot_f16_f16_f16") and x.dtype == np.float32:
+        x = x.astype(np.float16)
+    return x.astype(wide)
+
+
+def contract(lhs: np.ndarray, rhs: np.ndarray, attrs: Mapping[str, Any], result: DType) -> np.ndarray:
+    """Batch dimensions, then the rest of `lhs`, then the rest of `rhs`, in the accumulator's type."""
+    lb, rb = attrs.get("lhs_batch_dims", ()), attrs.get("rhs_batch_dims", ())
+    lc, rc = attrs.get("lhs_contracting_dims", ()), attrs.get("rhs_contracting_dims", ())
+    algorithm = attrs.get("algorithm", "unset")
+    wide = accumulator(result)
+    left = [k for k in range(lhs.ndim) if k not in (*lb, *lc)]
+    right = [k for k in range(rhs.ndim) if k not in (*rb, *rc)]
+    batch = tuple(lhs.shape[k] for k in lb)
+    summed = int(np.prod([lhs.shape[k] for k in lc], dtype=np.int64))
+    rows, columns = [lhs.shape[k] for k in left], [rhs.shape[k] for k in right]
+    a = _operand(lhs, wide, algorithm).transpose([*lb, *left, *lc])
+    b = _operand(rhs, wide, algorithm).transpose([*rb, *rc, *right])
+    a = a.reshape(*batch, int(np.prod(rows, dtype=np.int64)), summed)
+    b = b.reshape(*batch, summed, int(np.prod(columns, dtype=np.int64)))
+    return np.matmul(a, b).reshape(*batch, *rows, *columns)
+
+
+@evaluates("dot")
+def dot(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """Sums in f64 (integers in 64 bits), rounded once."""
+    result = instruction.shape.dtype
+    return finish(contract(operands[0], operands[1], instruction.attrs, result), result)
+
+
+@evaluates("scaled-dot")
+def scaled_dot(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """dot of the operands, each block of which is multiplied by its scale."""
+    result = instruction.shape.dtype
+    lhs, rhs = (
+        _scaled(x, scale, instruction._operands[k].shape.dims)
+        for k, (x, scale) in enumerate(((operands[0], operands[2]), (operands[1], operands[3])))
+    )
+    return finish(contract(lhs, rhs, instruction.attrs, result), result)
+
+
+def _scaled(x: np.ndarray, scale: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    wide = scale.astype(np.float64)
+    if wide.ndim == 0:
+        return x.astype(np.float64) * wide
+    for k, size in enumerate(dims):
+        wide = np.repeat(wide, size // wide.shape[k], axis=k)
+    return x.astype(np.float64) * wide
+
+
+@evaluates("ragged-dot")
+def ragged_dot(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """One dot a group; groups are consecutive ranges of the ragged dimension, of run-time sizes."""
+    lhs, rhs, sizes = operands
+    attrs = dict(instruction.attrs)
+    result = instruction.shape.dtype
+    (ragged,) = instruction["lhs_ragged_dims"]
+    lb, lc = instruction["lhs_batch_dims"], instruction["lhs_contracting_dims"]
+    rb, rc = instruction["rhs_batch_dims"], instruction["rhs_contracting_dims"]
+    groups = instruction["rhs_group_dims"]
+    position = np.arange(lhs.shape[ragged])
+    out = np.zeros(instruction.shape.dims, accumulator(result))
+    counts = np.asarray(sizes, np.int64)
+    outer = np.cumsum(counts, axis=-1)
+    for g in range(counts.shape[-1]):
+        end, start = outer[..., g], outer[..., g] - counts[..., g]
+        inside = (position >= start[..., None]) & (position < end[..., None])
+        mask = _spread(inside, lhs.ndim, ragged, lb, counts.ndim - 1, lc)
+        part = np.where(mask, lhs.astype(accumulator(result)), 0)
+        if ragged in lc:  # the contraction is ragged: groups are stacked in front
+            out[g] = contract(part, rhs, attrs, result)
+        elif ragged in lb:
+            out += contract(part, rhs, attrs, result)
+        else:
+            (dim,) = groups
+            keep = [k for k in range(rhs.ndim) if k != dim]
+            attrs["rhs_batch_dims"] = tuple(keep.index(k) for k in rb)
+            attrs["rhs_contracting_dims"] = tuple(keep.index(k) for k in rc)
+            out += contract(part, np.take(rhs, g, axis=dim), attrs, result)
+    return finish(out, result)
+
+
+def _spread(
+    inside: np.ndarray, rank: int, ragged: int, batch: Sequence[int], outer: int, contracting: Sequence[int]
+) -> np.ndarray:
+    """The mask along the ragged dimension, with group sizes that may differ a batch, in the operand's dimensions."""
+    view = [1] * rank
+    view[ragged] = inside.shape[-1]
+    if outer == 0:
+        return inside.reshape(view)
+    places = [k for k in batch if k != ragged]
+    if ragged not in batch and ragged not in contracting:
+        places = [k for k in range(rank) if k != ragged and k not in contracting][:outer]
+    for k, size in zip(places[:outer], inside.shape[:-1], strict=True):
+        view[k] = size
+    order = sorted(range(inside.ndim), key=lambda k: [*places[:outer], ragged][k])
+    return inside.transpose(order).reshape(view)
