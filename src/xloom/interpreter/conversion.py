@@ -47,7 +47,7 @@ def _round_once(x: np.ndarray, target: DType) -> np.ndarray:
         return x.astype(np.float16)
     narrow = x.astype(np.float32)
     back = narrow.astype(np.float64)
-    bits = np.ascontiguousarray(narrow).view(np.uint32).reshape(narrow.shape)
+    bits = np.asarray(narrow, order="C").view(np.uint32).reshape(narrow.shape)
     inexact = (back != x) & np.isfinite(x) & np.isfinite(back)
     toward_zero = np.where(np.abs(back) > np.abs(x), bits - np.uint32(1), bits)
     odd = np.where(inexact, toward_zero | np.uint32(1), bits).astype(np.uint32)
@@ -91,7 +91,7 @@ def convert(instruction: Instruction, operands: Sequence[Value], evaluator: Eval
 def reduce_precision(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """Rounds the mantissa to even, flushes small exponents to 0 and large ones to infinity; NaN stays NaN."""
     dtype = instruction.shape.dtype
-    x = np.ascontiguousarray(operands[0])
+    x = np.asarray(operands[0], order="C")
     if dtype.is_complex:
         raise NotImplementedError("reduce-precision of complex numbers")
     total = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}.get(dtype.name)
@@ -143,7 +143,7 @@ def stochastic_convert(instruction: Instruction, operands: Sequence[Value], eval
 def bitcast_convert(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """The same bits; a narrower type gets a minor dimension of the parts, a wider one takes it away."""
     source, target = instruction._operands[0].shape.dtype, instruction.shape.dtype
-    x = np.ascontiguousarray(operands[0])
+    x = np.asarray(operands[0], order="C")
     if source is target:
         return x
     from_bits, to_bits = _width(source), _width(target)
@@ -161,7 +161,7 @@ def _width(dtype: DType) -> int:
 
 def to_bit_planes(x: np.ndarray, dtype: DType) -> np.ndarray:
     """The bits of each element, least significant first, as a new minor dimension."""
-    x = np.ascontiguousarray(x)
+    x = np.asarray(x, order="C")
     octets = x.reshape(*x.shape, 1).view(np.uint8).reshape(*x.shape, x.dtype.itemsize)
     return np.unpackbits(octets, axis=-1, bitorder="little")[..., : _width(dtype)]
 

@@ -63,6 +63,6 @@ def _one_group(x: np.ndarray, k: np.ndarray, window: Sequence, spatial: Sequence
             at = p * w.window_dilation
             index.append(slice(at, at + (count - 1) * w.stride + 1, w.stride))
         tap = tuple(w.size - 1 - p if w.window_reversal else p for p, w in zip(place, window, strict=True))
-        patch = x[(slice(None), slice(None), *index)].reshape(batch, features, -1)
+        patch = x[(slice(None), slice(None), *index)].reshape(batch, features, out.shape[2])
         out += np.matmul(k[(slice(None), slice(None), *tap)], patch)
     return out.reshape(batch, k.shape[0], *spatial)

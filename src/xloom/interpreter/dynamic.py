@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -45,12 +46,12 @@ def _index_vectors(indices: np.ndarray, at: int) -> tuple[np.ndarray, tuple[int,
     if at == indices.ndim:
         wide = wide[..., None]
     moved = np.moveaxis(wide, at, -1)
-    return moved.reshape(-1, moved.shape[-1]), moved.shape[:-1]
+    return moved.reshape(math.prod(moved.shape[:-1]), moved.shape[-1]), moved.shape[:-1]
 
 
 def _batch_coordinates(batch: tuple[int, ...], at: int, index_rank: int, dims: Sequence[int]) -> np.ndarray:
     """For each index vector, its coordinates along the batching dimensions `dims` of the indices."""
-    grid = np.indices(batch).reshape(len(batch), -1)
+    grid = np.indices(batch).reshape(len(batch), math.prod(batch))
     places = [k for k in range(index_rank) if k != at]
     return grid[[places.index(d) for d in dims]] if dims else np.zeros((0, grid.shape[1]), np.int64)
 
@@ -73,7 +74,7 @@ def gather(instruction: Instruction, operands: Sequence[Value], evaluator: Evalu
     # element index a dimension: start of the slice plus the place in it
     index = []
     for d in range(x.ndim):
-        column = starts[:, d].reshape(-1, *[1] * len(kept))
+        column = starts[:, d].reshape(starts.shape[0], *[1] * len(kept))
         if d in left_out:
             index.append(column)
         else:
@@ -112,7 +113,7 @@ def scatter(instruction: Instruction, operands: Sequence[Value], evaluator: Eval
     extent = np.ones(x.ndim, np.int64)
     extent[kept] = window
     fits = np.all((starts >= 0) & (starts + extent <= np.array(x.shape, np.int64)), axis=1)
-    rows = [m.reshape(-1, *window) for m in moved]
+    rows = [m.reshape(vectors.shape[0], *window) for m in moved]
     combine = evaluator.elementwise(instruction["to_apply"])
     places = [
         tuple(slice(int(s[d]), int(s[d]) + int(extent[d])) if d in kept else int(s[d]) for d in range(x.ndim))
@@ -157,7 +158,7 @@ def _scatter_fast(
     starts, rows = starts[fits], rows[fits]
     index = []
     for d in range(target.ndim):
-        column = starts[:, d].reshape(-1, *[1] * len(kept))
+        column = starts[:, d].reshape(starts.shape[0], *[1] * len(kept))
         if d in kept:
             step = [1] * len(kept)
             step[kept.index(d)] = -1

@@ -391,7 +391,7 @@ def compare(instruction: Instruction, operands: Sequence[Value], evaluator: Eval
 
 def total_order_key(x: Array) -> Array:
     """Signed integers that order as IEEE 754's totalOrder orders the floats."""
-    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").reshape(np.shape(x))
+    bits = np.asarray(x, order="C").view(f"i{x.dtype.itemsize}").reshape(np.shape(x))
     return np.where(bits < 0, np.iinfo(bits.dtype).max ^ bits, bits)
 
 

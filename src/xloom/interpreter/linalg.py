@@ -62,7 +62,7 @@ def contract(lhs: np.ndarray, rhs: np.ndarray, attrs: Mapping[str, Any], result:
     b = _operand(rhs, wide, algorithm).transpose([*rb, *rc, *right])
     a = a.reshape(*batch, int(np.prod(rows, dtype=np.int64)), summed)
     b = b.reshape(*batch, summed, int(np.prod(columns, dtype=np.int64)))
-    return np.matmul(a, b).reshape(*batch, *rows, *columns)
+    return np.matmul(a, b).reshape((*batch, *rows, *columns))
 
 
 @evaluates("dot")

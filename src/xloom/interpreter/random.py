@@ -113,7 +113,7 @@ def rng_bit_generator(instruction: Instruction, operands: Sequence[Value], evalu
     state = operands[0]
     shape = instruction.shape.elements[1]
     if state.dtype != U64:
-        words = np.ascontiguousarray(state).view(U64)
+        words = np.asarray(state, order="C").view(U64)
     else:
         words = state
     generate = _threefry_bits if instruction["algorithm"] == "rng_three_fry" else _philox_bits

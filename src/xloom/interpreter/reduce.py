@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ def reduce(instruction: Instruction, operands: Sequence[Value], evaluator: Evalu
     order = [*sorted(dims), *kept]
     kept_dims = tuple(inputs[0].shape[k] for k in kept)
     # the reduced elements one after the other, each a slab of the kept dimensions
-    slabs = [x.transpose(order).reshape(-1, *kept_dims) for x in inputs]
+    count_reduced = math.prod(inputs[0].shape[k] for k in dims)
+    slabs = [x.transpose(order).reshape(count_reduced, *kept_dims) for x in inputs]
     body = instruction["to_apply"]
     if count == 1:
         fast = _fast(plain_operator(body), slabs[0], inits[0])
