@@ -1,1 +1,23 @@
 """Custom calls: code registered under a name and a platform, in each of XLA's ABIs."""
+
+from xloom.calls.c_source import include_dir, load_source, register_c
+from xloom.calls.pointers import register_pointer
+from xloom.calls.python_source import custom_call
+from xloom.calls.registry import Registration, is_registered, lookup, registered, remove, unregistered
+from xloom.calls.shared_library import load_library, register_symbol
+
+__all__ = [
+    "Registration",
+    "custom_call",
+    "include_dir",
+    "is_registered",
+    "load_library",
+    "load_source",
+    "lookup",
+    "register_c",
+    "register_pointer",
+    "register_symbol",
+    "registered",
+    "remove",
+    "unregistered",
+]

@@ -1,0 +1,71 @@
+"""Runs one custom call on the host, whatever its ABI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xloom.calls import buffers, original, status_returning
+from xloom.calls.python_source import call_function
+from xloom.calls.registry import ABIS, Registration, lookup, place
+from xloom.errors import CustomCallError, UnsupportedError
+from xloom.hlo.module import Instruction
+
+_NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
+    "API_VERSION_ORIGINAL": original.call,
+    "API_VERSION_STATUS_RETURNING": status_returning.call,
+    "API_VERSION_STATUS_RETURNING_UNIFIED": status_returning.call_unified,
+}
+
+
+def invoke(instruction: Instruction, operands: Sequence[Any]) -> Any:
+    """The value of a custom-call instruction: NumPy arrays, in tuples as its shape has them.
+
+    Raises CustomCallError when the target is not registered, its ABI is not the call's, or the call reports a
+    failure; the message carries target, instruction and source line, and a Python exception is its cause.
+    """
+    target = instruction["custom_call_target"]
+    where = place(instruction)
+    registration = lookup(target, "Host", where)
+    shapes = instruction["operand_layout_constraints"] or [o.shape for o in instruction.operands]
+    inputs = [buffers.place(v, s) for v, s in zip(operands, shapes, strict=True)]
+    out = buffers.allocate(instruction.shape)
+    for alias in instruction["output_to_operand_aliasing"]:
+        # the output starts as the operand, which the caller may still need: hence a copy
+        source = buffers.part(inputs[alias.operand], alias.operand_index)
+        buffers.part(out, alias.output_index)[...] = source
+    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
+    if registration.function is not None:
+        call_function(registration, out, [buffers.read_only(i) for i in inputs], opaque, where)
+    else:
+        message = _native(registration, instruction["api_version"], where)(registration.address, out, inputs, opaque)
+        if message is not None:
+            raise CustomCallError(f"custom call {target!r} failed: {message}", where=where)
+    return _value(out)
+
+
+def _native(registration: Registration, version: str, where: str) -> Callable[..., str | None]:
+    if registration.abi is not None and ABIS[registration.abi] != version:
+        raise CustomCallError(
+            f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
+            where=where,
+            hint=f"write api_version={ABIS[registration.abi]}",
+        )
+    found = _NATIVE.get(version)
+    if found is None:
+        raise UnsupportedError(
+            f"custom call {registration.name!r} says {version}, which the interpreter cannot call yet",
+            where=where,
+            hint=f"supported: {', '.join(_NATIVE)}",
+        )
+    return found
+
+
+def _value(out: Any) -> Any:
+    from xloom.interpreter.registry import TOKEN
+
+    if isinstance(out, tuple):
+        return tuple(_value(o) for o in out)
+    return TOKEN if out is None else np.asarray(out)

@@ -1,0 +1,93 @@
+"""Which code a custom-call target names, by platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from xloom.errors import CustomCallError, near
+from xloom.hlo.module import Module
+
+ABIS = {
+    "original": "API_VERSION_ORIGINAL",
+    "status-returning": "API_VERSION_STATUS_RETURNING",
+    "status-returning-unified": "API_VERSION_STATUS_RETURNING_UNIFIED",
+    "typed-ffi": "API_VERSION_TYPED_FFI",
+}
+"""Names of the ABIs, and the `api_version` that an HLO custom call says."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Code under a name: a Python `function`, or the `address` of a native one.
+
+    `abi` is the ABI that a native function is known to have, or None: the call site's `api_version` decides, as in
+    XLA. `source` says where the code came from; `keep` holds what must live as long as it.
+    """
+
+    name: str
+    platform: str
+    function: Callable[..., Any] | None = None
+    address: int = 0
+    abi: str | None = None
+    source: str = ""
+    keep: tuple = field(default=(), repr=False, compare=False)
+
+
+_registered: dict[tuple[str, str], Registration] = {}
+
+
+def add(registration: Registration) -> Registration:
+    """Registers; a later registration of the same name and platform replaces the earlier one."""
+    if registration.abi is not None and registration.abi not in ABIS:
+        raise CustomCallError(f"unknown ABI {registration.abi!r}", hint=f"one of: {', '.join(ABIS)}")
+    _registered[registration.name, registration.platform] = registration
+    return registration
+
+
+def remove(name: str, platform: str = "Host") -> None:
+    """Forgets a registration; no error if there is none."""
+    _registered.pop((name, platform), None)
+
+
+def is_registered(name: str, platform: str = "Host") -> bool:
+    """True when `platform` has code under `name`."""
+    return (name, platform) in _registered
+
+
+def registered() -> list[Registration]:
+    """All registrations, by name and platform."""
+    return [_registered[key] for key in sorted(_registered)]
+
+
+def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
+    """The registration. Raises CustomCallError that lists near names and other platforms."""
+    found = _registered.get((name, platform))
+    if found is not None:
+        return found
+    others = sorted(p for n, p in _registered if n == name)
+    hint = near(name, {n for n, p in _registered if p == platform})
+    if others:
+        hint = f"it is registered for {', '.join(others)}"
+    elif not hint:
+        hint = "register it with xloom.custom_call, xloom.calls.load_library or --load"
+    raise CustomCallError(f"no custom call {name!r} is registered for platform {platform!r}", where=where, hint=hint)
+
+
+def unregistered(module: Module, platform: str = "Host", known: frozenset[str] = frozenset()) -> list[CustomCallError]:
+    """One error for each custom call of `module` whose target is neither registered nor `known`."""
+    errors = []
+    for instruction in module.instructions:
+        if instruction.opcode == "custom-call" and instruction["custom_call_target"] not in known:
+            try:
+                lookup(instruction["custom_call_target"], platform, place(instruction))
+            except CustomCallError as error:
+                errors.append(error)
+    return errors
+
+
+def place(instruction: Any) -> str:
+    """The instruction's name and source line, for messages."""
+    location = instruction.metadata.location
+    return f"%{instruction.name}" + (f", {location}" if location else "")

@@ -1,0 +1,35 @@
+"""The status object that native custom calls report failures through; see include/xloom/custom_call.h."""
+
+from __future__ import annotations
+
+import ctypes
+
+
+class _Struct(ctypes.Structure):
+    pass
+
+
+_SetSuccess = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Struct))
+_SetFailure = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Struct), ctypes.c_void_p, ctypes.c_size_t)
+_Struct._fields_ = [("set_success", _SetSuccess), ("set_failure", _SetFailure)]
+
+
+class Status:
+    """A fresh status: `message` is None as long as the call has not failed."""
+
+    def __init__(self) -> None:
+        self.message: str | None = None
+        # the callbacks must live as long as the call
+        self._struct = _Struct(_SetSuccess(self._success), _SetFailure(self._failure))
+
+    @property
+    def address(self) -> int:
+        """What the callee gets."""
+        return ctypes.addressof(self._struct)
+
+    def _success(self, status: object) -> None:
+        self.message = None
+
+    def _failure(self, status: object, message: int | None, size: int) -> None:
+        data = ctypes.string_at(message, size) if message and size else b""
+        self.message = data.partition(b"\0")[0].decode("utf-8", "replace")

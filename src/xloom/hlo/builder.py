@@ -1,0 +1,148 @@
+"""Builds modules an instruction at a time; every opcode of the table is a method."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xloom.errors import ShapeError, VerifyError, near
+from xloom.hlo.attributes import Metadata
+from xloom.hlo.dtype import DType
+from xloom.hlo.literal import Literal, literal
+from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.opcodes import OPCODES
+from xloom.hlo.shape import Shape
+from xloom.infer import infer_shape
+
+_BY_METHOD = {name.replace("-", "_"): name for name in OPCODES}
+
+
+class ComputationBuilder:
+    """Adds instructions to one computation.
+
+    `b.add(x, y)`, `b.reduce(x, init, dimensions=(0,), to_apply=add)`, `b.get_tuple_element(t, index=1)`: operands by
+    position, attributes by name. The result's shape is inferred, or given as `shape=`; `name=` wishes for a name.
+    Each instruction's metadata has the Python line that made it.
+    """
+
+    def __init__(self, name: str, module: Module):
+        self._computation = Computation(name)
+        self._module = module
+        self._parameters = 0
+
+    def parameter(self, shape: Shape, name: str = "") -> Instruction:
+        """The next parameter."""
+        number = self._parameters
+        self._parameters += 1
+        attrs = {"parameter_number": number}
+        return self._append(name or f"p{number}", "parameter", shape, (), attrs)
+
+    def constant(self, value: object, dtype: DType | None = None, name: str = "") -> Instruction:
+        """A constant: an array, scalar, nested tuple, or Literal. Python ints are s32, floats f32."""
+        lit = value if isinstance(value, Literal) else literal(value, dtype)
+        return self._append(name or "constant", "constant", lit.shape, (), {"literal": lit})
+
+    def custom_call(
+        self,
+        target: str,
+        operands: Sequence[Instruction],
+        shape: Shape,
+        *,
+        opaque: str | bytes = "",
+        name: str = "",
+        **attributes: Any,
+    ) -> Instruction:
+        """A call of code registered under `target`; `opaque` becomes its `backend_config`."""
+        text = opaque.decode("utf-8", "surrogateescape") if isinstance(opaque, bytes) else opaque
+        _check(attributes, "custom-call")
+        attrs = {"custom_call_target": target, **attributes}
+        instruction = self._append(name or "custom-call", "custom-call", shape, operands, attrs)
+        instruction.backend_config = text
+        return instruction
+
+    def emit(
+        self,
+        opcode: str,
+        *operands: Instruction,
+        shape: Shape | None = None,
+        name: str = "",
+        **attributes: Any,
+    ) -> Instruction:
+        """An instruction of any opcode. Raises ShapeError when operands or attributes do not fit."""
+        row = OPCODES.get(opcode)
+        if row is None:
+            raise ShapeError(f"unknown opcode {opcode!r}", hint=near(opcode, OPCODES))
+        _check(attributes, opcode)
+        if row.arity >= 0 and len(operands) != row.arity:
+            raise ShapeError(f"{opcode} takes {row.arity} operands, found {len(operands)}")
+        missing = [n for n, u in row.attributes.items() if u.required and n not in attributes]
+        if missing:
+            raise ShapeError(f"{opcode} needs {', '.join(missing)}", hint=row.attributes[missing[0]].info.doc)
+        if shape is None:
+            shape = infer_shape(opcode, [o.shape for o in operands], attributes)
+        return self._append(name or opcode, opcode, shape, operands, attributes)
+
+    def _append(
+        self, name: str, opcode: str, shape: Shape, operands: Sequence[Instruction], attrs: Mapping[str, Any]
+    ) -> Instruction:
+        for operand in operands:
+            if operand.parent is not self._computation:
+                raise VerifyError(f"{operand.name} belongs to another computation than {name}")
+        instruction = Instruction(name, opcode, shape, operands, dict(attrs))
+        instruction.metadata = _caller()
+        instruction.name = self._module.instruction_names.unique(name)
+        return self._computation.add(instruction)
+
+    def __getattr__(self, name: str) -> Callable[..., Instruction]:
+        # tuple_, while_ and the like, for names that Python keeps to itself
+        opcode = _BY_METHOD.get(name.rstrip("_"))
+        if opcode is None or name.startswith("__"):
+            raise AttributeError(f"no opcode {name!r}. {near(name, _BY_METHOD)}")
+        return lambda *operands, **options: self.emit(opcode, *operands, **options)
+
+    def finish(self, root: Instruction | None = None) -> Computation:
+        """The computation, added to the module; its root is `root` or the last instruction."""
+        if root is not None:
+            self._computation.root = root
+        self._computation.module = self._module
+        self._computation.name = self._module.computation_names.unique(self._computation.name)
+        self._module._computations[self._computation] = None
+        return self._computation
+
+
+class Builder(ComputationBuilder):
+    """Builds a module: its own instructions are the entry computation's.
+
+    b = Builder("axpy")
+    x, y = b.parameter(f32[8]), b.parameter(f32[8])
+    module = b.build(b.add(x, y))
+    """
+
+    def __init__(self, name: str):
+        super().__init__("main", Module(name))
+
+    def computation(self, name: str) -> ComputationBuilder:
+        """A builder of another computation of this module, for `to_apply=` and the like."""
+        return ComputationBuilder(name, self._module)
+
+    def build(self, root: Instruction | None = None) -> Module:
+        """The module; its root is `root` or the last instruction."""
+        self.finish(root)
+        self._module.entry = self._computation
+        return self._module
+
+
+def _check(attributes: Mapping[str, Any], opcode: str) -> None:
+    known = OPCODES[opcode].attributes
+    for name in attributes:
+        if name not in known:
+            hint = near(name, known) or f"it has: {', '.join(known)}"
+            raise ShapeError(f"{opcode} has no attribute {name!r}", hint=hint)
+
+
+def _caller() -> Metadata:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return Metadata(source_file=frame.f_code.co_filename, source_line=frame.f_lineno)

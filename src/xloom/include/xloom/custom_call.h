@@ -1,0 +1,64 @@
+/* What a C or C++ file includes to be called from an HLO program by xloom. Header-only: there is nothing to link.
+
+   The functions' names and meaning are those of XLA's custom_call_status.h, so that the same source builds for both.
+
+     original                   void f(void* out, const void** in);
+     status-returning           void f(void* out, const void** in, XlaCustomCallStatus* status);
+     status-returning-unified   void f(void* out, const void** in, const char* opaque, size_t opaque_len,
+                                       XlaCustomCallStatus* status);
+
+   An array is a pointer to its elements; a tuple is a pointer to an array of such pointers, nested as the tuple is. */
+#ifndef XLOOM_CUSTOM_CALL_H_
+#define XLOOM_CUSTOM_CALL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
+
+struct XlaCustomCallStatus_ {
+  void (*set_success)(XlaCustomCallStatus* status);
+  void (*set_failure)(XlaCustomCallStatus* status, const char* message, size_t message_len);
+};
+
+/* Marks the call as a success; the last status set wins, and one that is never set is a success. */
+static inline void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* status) { status->set_success(status); }
+
+/* Marks the call as a failure: the computation stops, and the message, copied up to its length or a NUL, is reported. */
+static inline void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status, const char* message,
+                                                 size_t message_len) {
+  status->set_failure(status, message, message_len);
+}
+
+/* A function that a shared library offers, by name and platform. */
+typedef struct {
+  const char* name;
+  const char* platform;
+  void* function;
+} xloom_custom_call_registration;
+
+/* Offers `function` under its own name, or under `target`, to whoever loads the library. */
+#define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(target, function, platform)                          \
+  __attribute__((section("xloom_custom_calls"), used)) static xloom_custom_call_registration          \
+      xloom_registration_##function = {target, platform, (void*)function}
+#define XLA_REGISTER_CUSTOM_CALL_TARGET(function, platform) \
+  XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(#function, function, platform)
+
+/* The linker's bounds of that section; absent when nothing is registered. */
+extern xloom_custom_call_registration __start_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
+extern xloom_custom_call_registration __stop_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
+
+__attribute__((weak, visibility("default"))) size_t xloom_custom_calls(
+    const xloom_custom_call_registration** first) {
+  *first = __start_xloom_custom_calls;
+  return (size_t)(__stop_xloom_custom_calls - __start_xloom_custom_calls);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* XLOOM_CUSTOM_CALL_H_ */
