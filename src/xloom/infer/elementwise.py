@@ -99,7 +99,7 @@ def _binary_named(name: str):
 
 
 for _name, _row in OPCODES.items():
-    if _row.elementwise and _row.arity == 1 and _name not in ("convert", "reduce-precision"):
+    if _row.elementwise and _row.arity == 1 and _name not in ("convert", "copy", "reduce-precision"):
         infers(_name)(_unary_named(_name))
     elif _row.elementwise and _row.arity == 2 and _name != "stochastic-convert":
         infers(_name)(_binary_named(_name))

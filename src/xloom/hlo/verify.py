@@ -1,0 +1,348 @@
+"""Checks that a module obeys the rules of HLO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from xloom.errors import ShapeError, VerifyError
+from xloom.hlo.module import Computation, Instruction, Module, async_computation
+from xloom.hlo.opcodes import OPCODES
+from xloom.hlo.shape import Shape, tuple_shape
+from xloom.infer import RULES, infer_shape
+from xloom.infer.control import check_arguments
+
+# an explicit shape may differ from the inferred one in these, by XLA's own rules
+_FREE_SHAPES = frozenset(
+    {
+        "collective-permute",
+        "all-gather",
+        "reduce-scatter",
+        "all-reduce-start",
+        "collective-broadcast",
+        "all-reduce-done",
+        "all-gather-done",
+        "scan",
+        "ragged-dot",
+        "scaled-dot",
+    }
+)
+# the element type of the result may be chosen, as of a product with a wider accumulator
+_FREE_TYPES = frozenset({"dot", "convolution", "reduce-window", "reduce", "scatter", "all-reduce"})
+
+
+def verify(module: Module) -> None:
+    """Raises VerifyError for the first rule that `module` breaks, naming the instruction and its source line.
+
+    Checked: the graph (operands, users, parents, roots, cycles, names), parameter numbers, shapes against inference,
+    called computations against their callers, layouts, asynchronous pairs, aliases. Linear in the module's size.
+    """
+    for error in problems(module):
+        raise error
+
+
+def problems(module: Module) -> Iterator[VerifyError]:
+    """Every broken rule, one error an instruction, computation or configuration entry."""
+    if module.entry is None or module.entry not in module._computations:
+        yield VerifyError("the module has no entry computation", where=module.name)
+        return
+    names: dict[str, str] = {}
+    for computation in module.computations:
+        yield from _graph(module, computation, names)
+    if _cyclic_calls(module):
+        yield VerifyError("computations call each other in a cycle", where=module.name)
+        return
+    for computation in module.computations:
+        for instruction in computation:
+            problem = _instruction_problem(instruction)
+            if problem is not None:
+                yield problem
+    yield from _configuration(module)
+
+
+def _error(instruction: Instruction, message: str, hint: str = "") -> VerifyError:
+    place = f"%{instruction.name}"
+    if instruction.metadata.location:
+        place += f", {instruction.metadata.location}"
+    return VerifyError(f"{instruction.opcode}: {message}", where=place, hint=hint)
+
+
+def _graph(module: Module, computation: Computation, names: dict[str, str]) -> Iterator[VerifyError]:
+    where = f"computation {computation.name}"
+    if computation.module is not module:
+        yield VerifyError("the computation belongs to another module", where=where)
+    if not len(computation):
+        yield VerifyError("the computation is empty", where=where)
+        return
+    if computation.root not in computation:
+        yield VerifyError(f"the root {computation.root.name} is not in the computation", where=where)
+    numbers = sorted(p.attrs.get("parameter_number", -1) for p in computation if p.opcode == "parameter")
+    if numbers != list(range(len(numbers))):
+        yield VerifyError(f"parameters are numbered {numbers}, not 0 to {len(numbers) - 1}", where=where)
+    for instruction in computation:
+        if instruction.parent is not computation:
+            yield _error(instruction, "its parent is another computation")
+        if instruction.name in names:
+            yield _error(instruction, f"its name is used twice, also in {names[instruction.name]}")
+        names[instruction.name] = computation.name
+        for operand in instruction._operands:
+            if operand not in computation:
+                yield _error(instruction, f"operand {operand.name} is not in the computation")
+            elif operand._users.get(instruction, 0) != instruction._operands.count(operand):
+                yield _error(instruction, f"it is not rightly among the users of {operand.name}")
+        for user in instruction._users:
+            if user.parent is not None and user not in computation:
+                yield _error(instruction, f"user {user.name} is not in the computation")
+        for before in instruction._predecessors or ():
+            if before not in computation:
+                yield _error(instruction, f"control predecessor {before.name} is not in the computation")
+    if _cyclic(computation):
+        yield VerifyError("instructions depend on each other in a cycle", where=where)
+
+
+def _cyclic(computation: Computation) -> bool:
+    """Kahn's algorithm over operands and control predecessors."""
+    waiting = {i: len(set(i._operands)) + len(i._predecessors or ()) for i in computation}
+    ready = [i for i, count in waiting.items() if count == 0]
+    done = 0
+    while ready:
+        instruction = ready.pop()
+        done += 1
+        for after in (*instruction._users, *(instruction._successors or ())):
+            if after in waiting:
+                waiting[after] -= 1
+                if waiting[after] == 0:
+                    ready.append(after)
+    return done != len(waiting)
+
+
+def _cyclic_calls(module: Module) -> bool:
+    callees = {c: {k for i in c for k in i.called_computations} for c in module.computations}
+    callers: dict[Computation, list[Computation]] = {}
+    for computation, called in callees.items():
+        for callee in called:
+            callers.setdefault(callee, []).append(computation)
+    waiting = {c: len(called) for c, called in callees.items()}
+    ready = [c for c, count in waiting.items() if count == 0]
+    done = 0
+    while ready:
+        done += 1
+        for caller in callers.get(ready.pop(), ()):
+            if caller in waiting:
+                waiting[caller] -= 1
+                if waiting[caller] == 0:
+                    ready.append(caller)
+    return done != len(waiting)
+
+
+def _instruction_problem(instruction: Instruction) -> VerifyError | None:
+    row = OPCODES.get(instruction.opcode)
+    if row is None:
+        return _error(instruction, "unknown opcode")
+    if row.arity >= 0 and len(instruction._operands) != row.arity:
+        return _error(instruction, f"takes {row.arity} operands, found {len(instruction._operands)}")
+    missing = [n for n, u in row.attributes.items() if u.required and n not in instruction.attrs]
+    if missing:
+        return _error(instruction, f"the attribute {missing[0]} is missing", row.attributes[missing[0]].info.doc)
+    for _, leaf in instruction.shape.leaves():
+        if leaf.layout is not None and sorted(leaf.layout.minor_to_major) != list(range(leaf.rank)):
+            return _error(instruction, f"the layout of {leaf} is not a permutation of its dimensions")
+    try:
+        _shape_problem(instruction)
+        check = _CHECKS.get(instruction.opcode)
+        if check is not None:
+            check(instruction)
+    except ShapeError as error:
+        return _error(instruction, error.message.removeprefix(f"{instruction.opcode}: "), error.hint)
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+        return _error(instruction, f"malformed attributes: {error!r}")
+    return None
+
+
+def _shape_problem(instruction: Instruction) -> None:
+    opcode = instruction.opcode
+    if opcode not in RULES or opcode in _FREE_SHAPES or opcode == "broadcast":
+        return
+    inferred = infer_shape(opcode, [o.shape for o in instruction._operands], instruction.attrs)
+    shape = instruction.shape
+    if opcode in _FREE_TYPES:
+        inferred = _with_types_of(inferred, shape)
+    if not _same(inferred, shape):
+        raise ShapeError(f"its shape is {shape}, but its operands and attributes give {inferred}")
+
+
+def _same(a: Shape, b: Shape) -> bool:
+    """Compatible, where a dynamic dimension may have another bound, and floats another precision."""
+    if a.elements or b.elements:
+        return len(a.elements) == len(b.elements) and all(map(_same, a.elements, b.elements))
+    if a.is_dynamic or b.is_dynamic:
+        return a.rank == b.rank
+    return a.compatible(b, ignore_fp_precision=True)
+
+
+def _with_types_of(shape: Shape, other: Shape) -> Shape:
+    if shape.is_tuple and other.is_tuple and len(shape.elements) == len(other.elements):
+        return tuple_shape([_with_types_of(a, b) for a, b in zip(shape.elements, other.elements, strict=True)])
+    return shape.with_dtype(other.dtype) if shape.is_array and other.is_array else shape
+
+
+# -- what inference cannot say -------------------------------------------------------------------------------------
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ShapeError(message)
+
+
+def _broadcast(i: Instruction) -> None:
+    operand, dims = i._operands[0].shape, i["dimensions"]
+    _require(operand.is_array and len(dims) == operand.rank, f"dimensions={dims} for an operand of {operand}")
+    _require(len(set(dims)) == len(dims), f"a dimension stands twice in {dims}")
+    _require(operand.dtype is i.shape.dtype, f"cannot turn {operand} into {i.shape}")
+    for k, d in enumerate(dims):
+        _require(0 <= d < i.shape.rank, f"dimension {d} is out of range for {i.shape}")
+        fits = operand.dims[k] == i.shape.dims[d] or operand.is_dynamic or i.shape.is_dynamic
+        _require(fits, f"dimension {k} of {operand} does not fit dimension {d} of {i.shape}")
+
+
+def _reshape(i: Instruction) -> None:
+    operand = i._operands[0].shape
+    _require(operand.dtype is i.shape.dtype, f"cannot turn {operand} into {i.shape}")
+    free = operand.is_dynamic or i.shape.is_dynamic
+    _require(free or operand.size == i.shape.size, f"{operand} and {i.shape} have different numbers of elements")
+
+
+def _constant(i: Instruction) -> None:
+    _require(i.literal.shape.compatible(i.shape), f"a literal of {i.literal.shape} for {i.shape}")
+
+
+def _iota(i: Instruction) -> None:
+    _require(i.shape.is_array and 0 <= i["iota_dimension"] < i.shape.rank, f"no dimension {i['iota_dimension']}")
+
+
+def _convert(i: Instruction) -> None:
+    operand = i._operands[0].shape
+    _require(operand.is_array and i.shape.is_array, f"cannot convert {operand} to {i.shape}")
+    _require(operand.dims == i.shape.dims or i.shape.is_dynamic, f"cannot convert {operand} to {i.shape}")
+
+
+def _bitcast_convert(i: Instruction) -> None:
+    a, b = i._operands[0].shape, i.shape
+    bits = [1 if s.dtype.name == "pred" else s.dtype.bits for s in (a, b)]
+    _require(a.is_dynamic or a.size * bits[0] == b.size * bits[1], f"{a} and {b} have different numbers of bits")
+
+
+def _fusion(i: Instruction) -> None:
+    body = i["calls"]
+    check_arguments(body, [o.shape for o in i._operands])
+    _require(_same(body.root.shape, i.shape), f"its shape is {i.shape}, its computation returns {body.root.shape}")
+
+
+def _reducer(i: Instruction) -> None:
+    body = i["to_apply"]
+    count = len(i._operands) // 2
+    _require(len(body.parameters) == 2 * count, f"{body.name} must take {2 * count} scalars")
+    for p in body.parameters:
+        _require(p.shape.is_scalar, f"{body.name} must take scalars, found {p.shape}")
+
+
+def _comparator(i: Instruction) -> None:
+    body = i["to_apply"]
+    _require(len(body.parameters) == 2 * len(i._operands), f"{body.name} must take {2 * len(i._operands)} scalars")
+    root = body.root.shape
+    _require(root.is_scalar and root.dtype.name == "pred", f"{body.name} must return pred[], found {root}")
+    for k, operand in enumerate(i._operands):
+        for p in body.parameters[2 * k : 2 * k + 2]:
+            _require(
+                p.shape.is_scalar and p.shape.dtype is operand.shape.dtype,
+                f"{body.name} must take two scalars of {operand.shape.dtype.name}, found {p.shape}",
+            )
+
+
+def _async_chain(i: Instruction) -> None:
+    body = async_computation(i)
+    if body is None:
+        raise ShapeError("it is not at the end of a chain that an async-start begins")
+    if i.opcode == "async-start":
+        result = i.shape.elements[1] if len(i.shape.elements) > 1 else None
+        _require(result is not None and _same(body.root.shape, result), f"its computation returns {body.root.shape}")
+        _require(len(i.users) <= 1, "it has more than one user")
+    elif i.opcode == "async-done":
+        _require(_same(i.shape, body.root.shape), f"its computation returns {body.root.shape}")
+
+
+def _done_of(start: str) -> Callable[[Instruction], None]:
+    def check(i: Instruction) -> None:
+        _require(i._operands[0].opcode == start, f"its operand must be a {start}, found {i._operands[0].opcode}")
+
+    return check
+
+
+def _pairs(i: Instruction) -> None:
+    pairs = i["source_target_pairs"]
+    _require(all(len(p) == 2 for p in pairs), "source_target_pairs holds pairs")
+    for side, name in ((0, "source"), (1, "target")):
+        numbers = [p[side] for p in pairs]
+        _require(len(set(numbers)) == len(numbers), f"a {name} stands twice in source_target_pairs")
+
+
+def _groups(i: Instruction) -> None:
+    groups = i["replica_groups"]
+    if groups is None:
+        return
+    numbers = [n for g in groups.groups(0) for n in g]
+    _require(len(set(numbers)) == len(numbers), "a device stands twice in replica_groups")
+    _require(all(n >= 0 for n in numbers), "a device number in replica_groups is negative")
+
+
+def _parameter(i: Instruction) -> None:
+    _require(i["parameter_number"] >= 0, "its number is negative")
+
+
+_CHECKS: dict[str, Callable[[Instruction], None]] = {
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "constant": _constant,
+    "iota": _iota,
+    "convert": _convert,
+    "bitcast-convert": _bitcast_convert,
+    "fusion": _fusion,
+    "reduce": _reducer,
+    "reduce-window": _reducer,
+    "sort": _comparator,
+    "async-start": _async_chain,
+    "async-update": _async_chain,
+    "async-done": _async_chain,
+    "all-gather-done": _done_of("all-gather-start"),
+    "all-reduce-done": _done_of("all-reduce-start"),
+    "collective-permute-done": _done_of("collective-permute-start"),
+    "copy-done": _done_of("copy-start"),
+    "collective-permute": _pairs,
+    "collective-permute-start": _pairs,
+    "all-gather": _groups,
+    "all-reduce": _groups,
+    "all-to-all": _groups,
+    "reduce-scatter": _groups,
+    "collective-broadcast": _groups,
+    "parameter": _parameter,
+}
+
+
+def _configuration(module: Module) -> Iterator[VerifyError]:
+    config, entry = module.config, module.entry
+    parameters = [p.shape for p in entry.parameters]
+    if config.parameter_layouts is not None:
+        same = len(config.parameter_layouts) == len(parameters) and all(
+            map(_same, config.parameter_layouts, parameters)
+        )
+        if not same or config.result_layout is None or not _same(config.result_layout, entry.root.shape):
+            yield VerifyError("entry_computation_layout does not fit the entry computation", where=module.name)
+    for alias in config.input_output_alias:
+        try:
+            output = entry.root.shape.at(alias.output_index)
+            if not 0 <= alias.parameter < len(parameters):
+                raise ShapeError(f"the entry has no parameter {alias.parameter}")
+            given = parameters[alias.parameter].at(alias.parameter_index)
+            if output.nbytes != given.nbytes:
+                raise ShapeError(f"output {output} cannot share memory with parameter {given}")
+        except ShapeError as error:
+            yield VerifyError(f"input_output_alias: {error.message}", where=module.name)
