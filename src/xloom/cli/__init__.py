@@ -1,0 +1,1 @@
+"""The command line: xloom run, opt, info, ops."""
