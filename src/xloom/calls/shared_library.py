@@ -24,7 +24,7 @@ def load_library(path: str | Path) -> list[Registration]:
     """
     library = _open(path)
     try:
-        table = library.xloom_custom_calls
+        table = library.xloom_custom_call_table
     except AttributeError:
         raise CustomCallError(
             f"{path} offers no custom calls",

@@ -52,7 +52,7 @@ typedef struct {
 extern xloom_custom_call_registration __start_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
 extern xloom_custom_call_registration __stop_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
 
-__attribute__((weak, visibility("default"))) size_t xloom_custom_calls(
+__attribute__((weak, visibility("default"))) size_t xloom_custom_call_table(
     const xloom_custom_call_registration** first) {
   *first = __start_xloom_custom_calls;
   return (size_t)(__stop_xloom_custom_calls - __start_xloom_custom_calls);

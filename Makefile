@@ -1,0 +1,51 @@
+# xloom. `make help` lists what there is to make.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Make .venv with everything that the tests and the demo need
+
+$(STAMP): pyproject.toml
+	@echo "setting up $(VENV) with $(PYTHON)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax]'
+	@touch $(STAMP)
+
+demo: setup ## Custom calls in C and Python; a call that carries its HLO, expanded; a call that fails
+	@echo "== a custom call, in C and in Python"
+	@$(BIN)/python examples/custom_call.py
+	@echo "== a custom call that carries its own HLO, before and after it is expanded"
+	@$(BIN)/python examples/expand.py
+	@echo "== a custom call that fails: a message, exit status 1, and no result"
+	@$(BIN)/python examples/failure.py; status=$$?; \
+	  echo "exit status $$status"; test $$status -eq 1
+
+test: setup lint ## Every test
+	@$(BIN)/python -m pytest -n 2
+
+lint: setup ## ruff and pyright
+	@$(BIN)/ruff check src tests examples benchmarks
+	@$(BIN)/ruff format --check --quiet src tests examples benchmarks
+	@$(BIN)/pyright --level error
+
+bench: setup ## Parse and print times against jaxlib's, alternated
+	@$(BIN)/python benchmarks/text.py
+
+judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized]
+	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata)
+
+judge-hlo-text: setup ## HLO text and proto of XLA's own tests against jaxlib: FROM=<checkout of openxla/xla>
+	@$(BIN)/python -m tests.judges.hlo_text --from "$(FROM)"
+
+judge-fuzz: setup ## Mutants of real modules, text and proto: [COUNT=20000] [FROM=<checkout of openxla/xla>]
+	@$(BIN)/python -m tests.judges.fuzz --count $(or $(COUNT),20000) $(if $(FROM),--from "$(FROM)")
+
+clean: ## Remove what make made
+	rm -rf $(VENV) .pytest_cache .ruff_cache
