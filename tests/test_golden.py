@@ -9,7 +9,7 @@ import pytest
 
 from xloom.hlo.module import Module
 from xloom.hlo.parser import parse
-from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter import evaluate
 from xloom.interpreter.samples import random_arguments
 from xloom.passes import run_passes
 from xloom.passes.hooks import difference
@@ -41,5 +41,4 @@ def same_values(before: Module, after: Module) -> None:
         return  # no value without the world outside; test_expand compares what custom calls carry
     for seed, edges in ((0, False), (1, True), (2, True)):
         arguments = random_arguments(before, seed, edges=edges)
-        expected = Evaluator(before).call(before.entry, arguments)
-        assert not difference(expected, Evaluator(after).call(after.entry, arguments))
+        assert not difference(evaluate(before, *arguments), evaluate(after, *arguments))

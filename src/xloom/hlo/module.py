@@ -115,6 +115,11 @@ class Instruction:
         """True for its computation's root."""
         return self.parent is not None and self.parent.root is self
 
+    @property
+    def is_dead(self) -> bool:
+        """True when nothing needs its value: no instruction uses it, and it is not the root."""
+        return not self._users and not self.is_root
+
     def __getitem__(self, name: str) -> Any:
         if name in self.attrs:
             return self.attrs[name]
@@ -155,11 +160,11 @@ class Instruction:
 
     def replace_all_uses_with(self, new: Instruction) -> None:
         """Makes every user, and the computation's root, use `new` instead. `new` itself keeps its operands."""
-        for user in self.users:
-            if user is not new:
-                for k, operand in enumerate(user._operands):
-                    if operand is self:
-                        user.replace_operand(k, new)
+        for user, count in list(self._users.items()):
+            k = -1
+            for _ in range(count if user is not new else 0):
+                k = user._operands.index(self, k + 1)
+                user.replace_operand(k, new)
         if self.parent is not None and self.parent.root is self:
             self.parent.root = new
 
@@ -403,6 +408,8 @@ class ModuleConfig:
     replica_count: int = 1
     num_partitions: int = 1
     is_scheduled: bool = False
+    unprinted: bytes = b""
+    """Fields of a HloModuleProto that HLO text has no words for (SPMD shardings, device assignment), serialised."""
 
 
 class Module:
@@ -432,13 +439,17 @@ class Module:
         for computation in self.computations:
             yield from computation
 
-    def add(self, computation: Computation, *, entry: bool = False) -> Computation:
-        """Adds a computation; it and its instructions get unique names."""
+    def add(self, computation: Computation, *, entry: bool = False, unique: bool = True) -> Computation:
+        """Adds a computation; its name and its instructions' are made unique, unless `unique` says they are."""
         computation.module = self
-        computation.name = self.computation_names.unique(computation.name)
-        unique = self.instruction_names.unique
+        name = self.computation_names.unique(computation.name)
+        if unique:
+            computation.name = name
+        new_name = self.instruction_names.unique
         for instruction in computation._instructions:
-            instruction.name = unique(instruction.name)
+            name = new_name(instruction.name)
+            if unique:
+                instruction.name = name
         self._computations[computation] = None
         if entry:
             self.entry = computation
@@ -504,7 +515,8 @@ class Module:
         post_order = self.computation_post_order()
         for computation in post_order:
             cloned[computation] = computation.clone("", copy)
-            for instruction in cloned[computation]._instructions:
+        for computation in cloned.values():  # only now: XLA's order may put a shared callee after its caller
+            for instruction in computation._instructions:
                 map_called(instruction, cloned.__getitem__)
         copy._computations = {cloned[c]: None for c in self._computations}
         copy.entry = cloned[self.entry]

@@ -26,12 +26,10 @@ class CallInlining(Pass):
     def run(self, module: Module) -> bool:
         """See the class."""
         pin_roots(module)
-        editable = set(editable_computations(module))
         changed = False
         # callees first, so that what is copied has no calls left in it
-        for computation in module.computation_post_order():
-            if computation in editable:
-                changed |= inline_calls(computation.instructions)
+        for computation in editable_computations(module):
+            changed |= inline_calls(computation.instructions)
         return changed
 
 

@@ -89,7 +89,7 @@ def _put_constant(computation: Computation, old: Instruction, value: Value) -> N
     dead = [old]
     while dead:
         instruction = dead.pop()
-        if instruction.parent is not None and not instruction.users and not instruction.is_root:
+        if instruction.parent is not None and instruction.is_dead:
             operands = instruction.operands
             remove_keeping_order(instruction)
             dead.extend(o for o in operands if is_constant(o))

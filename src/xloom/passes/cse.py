@@ -38,17 +38,21 @@ class CommonSubexpressionElimination(Pass):
 def _merge(computation: Computation, structure: Structure, effects: Effects) -> bool:
     first: dict[Hashable, Instruction] = {}
     numbers: dict[Instruction, int] = {}
-    before = len(computation)
+    merged: dict[Instruction, Instruction] = {}
     for instruction in computation.post_order():
+        if any(o in merged for o in instruction.operands):
+            instruction.set_operands([merged.get(o, o) for o in instruction.operands])
         numbers[instruction] = len(numbers)
         if _stays_apart(instruction, effects):
             continue
         key = structure.key(instruction, tuple(numbers[o] for o in instruction.operands))
         kept = first.setdefault(key, instruction)
         if kept is not instruction:
-            instruction.replace_all_uses_with(kept)
-            computation.remove(instruction)
-    return len(computation) != before
+            merged[instruction] = kept
+    computation.root = merged.get(computation.root, computation.root)
+    for instruction in merged:
+        computation.remove(instruction)
+    return bool(merged)
 
 
 def _stays_apart(instruction: Instruction, effects: Effects) -> bool:

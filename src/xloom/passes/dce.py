@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.call_graph import callees_first
 from xloom.passes.effects import Effects
 
 
@@ -33,12 +34,10 @@ class DeadCodeElimination(Pass):
 
 def remove_dead(computation: Computation, effects: Effects) -> bool:
     """Removes what nobody uses from one computation; True if there was anything."""
-    root = computation.root
     before = len(computation)
     for instruction in reversed(computation.post_order()):  # users first: one sweep is enough
-        if instruction.users or instruction is root or instruction.opcode == "parameter" or effects.of(instruction):
-            continue
-        remove_keeping_order(instruction)
+        if instruction.is_dead and instruction.opcode != "parameter" and not effects.of(instruction):
+            remove_keeping_order(instruction)
     return len(computation) != before
 
 
@@ -54,14 +53,7 @@ def remove_keeping_order(instruction: Instruction) -> None:
 
 def remove_unreachable_computations(module: Module) -> bool:
     """Removes the computations that the entry does not call, directly or not; True if there were any."""
-    reached = {module.entry}
-    stack = [module.entry]
-    while stack:
-        for instruction in stack.pop():
-            for callee in instruction.called_computations:
-                if callee not in reached:
-                    reached.add(callee)
-                    stack.append(callee)
+    reached = set(callees_first([module.entry]))
     dead = [c for c in module.computations if c not in reached]
     for computation in dead:
         module.remove(computation)

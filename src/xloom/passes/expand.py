@@ -9,6 +9,7 @@ from xloom.errors import PassError, near
 from xloom.hlo.attributes import Metadata, StackFrames
 from xloom.hlo.module import Computation, Instruction, Module, map_called
 from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.call_graph import callees_first
 from xloom.passes.carrier import carried_module, carries_hlo
 from xloom.passes.inline import inline
 
@@ -68,7 +69,7 @@ class _Guests:
         metadata = call.metadata
         clones: dict[Computation, Computation] = {}
         arrived: list[Instruction] = []
-        for computation in _below(guest):
+        for computation in callees_first([guest.entry])[:-1]:
             clone = clones[computation] = computation.clone("clone", self.host)
             for instruction in clone:
                 map_called(instruction, clones.__getitem__)
@@ -113,16 +114,3 @@ class _Guests:
                 renamed[old] = free
                 self._channels.add(free)
             instruction.attrs["channel_id"] = renamed[old]
-
-
-def _below(guest: Module) -> list[Computation]:
-    """The computations that the guest's entry calls, directly or not, callees first."""
-    reached = {guest.entry}
-    stack = [guest.entry]
-    while stack:
-        for instruction in stack.pop():
-            for callee in instruction.called_computations:
-                if callee not in reached:
-                    reached.add(callee)
-                    stack.append(callee)
-    return [c for c in guest.computation_post_order() if c in reached and c is not guest.entry]

@@ -10,7 +10,7 @@ import numpy as np
 
 from xloom.errors import PassError, VerifyError
 from xloom.hlo.module import Module
-from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter import evaluate
 from xloom.interpreter.registry import Value
 from xloom.interpreter.samples import random_arguments
 from xloom.passes.base import Pass
@@ -84,21 +84,17 @@ class Compare:
         for k in range(self.samples):
             # every other sample has NaN, infinities, zeros and limits in it
             arguments = random_arguments(module, self.seed + k, edges=k % 2 == 1)
-            self._expected.append((arguments, _run(module, arguments)))
+            self._expected.append((arguments, evaluate(module, *arguments)))
 
     def after(self, module: Module, pass_: Pass, number: int) -> None:
         """Raises PassError that names the first differing element."""
         for k, (arguments, expected) in enumerate(self._expected):
-            found = difference(expected, _run(module, arguments), self.rtol)
+            found = difference(expected, evaluate(module, *arguments), self.rtol)
             if found:
                 raise PassError(
                     f"pass {number} ({pass_}) changed the result: {found}",
                     hint=f"arguments: random_arguments(module, {self.seed + k}, edges={k % 2 == 1})",
                 )
-
-
-def _run(module: Module, arguments: list[Value]) -> Value:
-    return Evaluator(module).call(module.entry, arguments)
 
 
 def difference(expected: Value, actual: Value, rtol: float = 0.0, place: str = "result") -> str:

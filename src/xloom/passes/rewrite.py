@@ -8,7 +8,7 @@ Each rule must bring its instruction closer to a normal form, or rewriting would
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.passes.base import pin_roots
+from xloom.passes.call_graph import callees_first
 from xloom.passes.dce import remove_keeping_order
 from xloom.passes.effects import Effects
 
@@ -83,7 +84,7 @@ def rewrite(module: Module, rules: RuleTable, *, dynamic: bool = False) -> bool:
     return changed
 
 
-def editable_computations(module: Module) -> Iterator[Computation]:
+def editable_computations(module: Module) -> list[Computation]:
     """The computations whose instructions a pass may choose, callees first.
 
     Not those that custom code or an asynchronous wrapper looks at.
@@ -95,7 +96,7 @@ def editable_computations(module: Module) -> Iterator[Computation]:
         or (instruction.opcode == "fusion" and instruction.attrs.get("kind") == "kCustom")
         for callee in instruction.called_computations
     }
-    return (c for c in module.computation_post_order() if c not in contracts)
+    return [c for c in callees_first(module.computations) if c not in contracts]
 
 
 def _rewrite(computation: Computation, rules: dict[str, list[Rule]], effects: Effects, dynamic: bool) -> bool:
@@ -156,7 +157,7 @@ def _remove_unused(start: Any, effects: Effects, wake: Callable[[Instruction], N
     stack = list(start)
     while stack:
         instruction = stack.pop()
-        if instruction.parent is None or instruction.users or instruction.is_root or instruction.opcode == "parameter":
+        if instruction.parent is None or not instruction.is_dead or instruction.opcode == "parameter":
             continue
         if effects.of(instruction):
             continue

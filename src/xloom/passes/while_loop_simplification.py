@@ -31,11 +31,10 @@ class WhileLoopSimplification(Pass):
     def run(self, module: Module) -> bool:
         """See the class."""
         pin_roots(module)
-        editable = set(editable_computations(module))
         work = _Loops(module)
         changed = False
-        for computation in module.computation_post_order():
-            if computation not in editable or computation.module is None:
+        for computation in editable_computations(module):
+            if computation.module is None:  # it went with its last caller
                 continue
             for instruction in computation.post_order():
                 if instruction.opcode == "while" and instruction.parent is computation:
@@ -156,7 +155,7 @@ class _Loops:
             state.shape = shape
             _renumber(state, kept)
         for unused in (first, *(p for p in parts if p.opcode == "get-tuple-element")):
-            if not unused.users and not unused.is_root and unused.opcode in ("tuple", "get-tuple-element"):
+            if unused.is_dead and unused.opcode in ("tuple", "get-tuple-element"):
                 remove_keeping_order(unused)
         return True
 

@@ -21,7 +21,7 @@ _REASSOCIATES = ("add", "multiply", "and", "or", "xor", "maximum", "minimum")
 @rule("add", "multiply", "and", "or", "xor", "maximum", "minimum")
 def _constant_right(i: Instruction, rw: Rewriter) -> Instruction | None:
     a, b = i.operands
-    if not is_constant(a) or is_constant(b):
+    if not is_constant(a) or is_constant(b) or a.shape.dtype is not b.shape.dtype:
         return None
     if i.opcode in ("maximum", "minimum") and not is_logical(i.shape.dtype):
         value = splat(a)

@@ -1,0 +1,36 @@
+"""The order in which computations call each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xloom.hlo.module import Computation
+
+
+def callees_first(tops: Iterable[Computation]) -> list[Computation]:
+    """`tops` and everything they call, directly or not, each once and after all that it calls.
+
+    XLA's own order, `Module.computation_post_order`, may put a computation with several callers after one of them.
+    """
+    seen: set[Computation] = set()
+    order: list[Computation] = []
+    for top in tops:
+        stack: list[tuple[Computation, Iterator[Computation]]] = []
+        if top not in seen:
+            seen.add(top)
+            stack.append((top, _callees(top)))
+        while stack:
+            computation, rest = stack[-1]
+            callee = next((c for c in rest if c not in seen), None)
+            if callee is None:
+                stack.pop()
+                order.append(computation)
+            else:
+                seen.add(callee)
+                stack.append((callee, _callees(callee)))
+    return order
+
+
+def _callees(computation: Computation) -> Iterator[Computation]:
+    for instruction in computation:
+        yield from instruction.called_computations
