@@ -1,6 +1,6 @@
 """Parse, print and proto times against jaxlib's, alternated in one process; medians of ratios.
 
-    python benchmarks/text.py [instructions ...]
+python benchmarks/text.py [instructions ...]
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def ratio(ours: Callable[[], object], theirs: Callable[[], object], rounds: int 
 def main() -> None:
     """Prints one row a size."""
     sizes = [int(a) for a in sys.argv[1:]] or [1_000, 10_000, 100_000]
-    print(f"{'instructions':>12} {'parse':>16} {'print':>16} {'to proto':>16} {'from proto':>16}   (seconds, times jaxlib's)")
+    print(
+        f"{'instructions':>12} {'parse':>16} {'print':>16} {'to proto':>16} {'from proto':>16}   (seconds, times jaxlib's)"
+    )
     for size in sizes:
         text = program(size)
         module, theirs = xl.parse(text), _hlo.hlo_module_from_text(text)
@@ -73,9 +75,7 @@ def main() -> None:
             ratio(lambda t=text: xl.parse(t), lambda t=text: _hlo.hlo_module_from_text(t)),
             ratio(module.to_text, theirs.to_string),
             ratio(module.to_proto, theirs.as_serialized_hlo_module_proto),
-            ratio(
-                lambda d=data: xl.from_proto(d), lambda d=data: _hlo.HloModule.from_serialized_hlo_module_proto(d)
-            ),
+            ratio(lambda d=data: xl.from_proto(d), lambda d=data: _hlo.HloModule.from_serialized_hlo_module_proto(d)),
         ]
         print(f"{size:12}" + "".join(f" {s:8.3f} {r:6.1f}x" for r, s in rows))
 

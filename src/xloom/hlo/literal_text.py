@@ -92,7 +92,8 @@ def _dense(cursor: Cursor, shape: Shape) -> Literal:
     while True:
         found = match(text, cursor.pos)
         if found is None:
-            cursor.skip()
+            while cursor.eat(","):
+                cursor.skip()
             cursor.error(f"expected a value of type {dtype.name}, found {cursor.found()}")
         brace, dots, paren, scalar = found.groups()
         at = found.end() - 1 if brace or paren else found.start(4)

@@ -9,7 +9,7 @@ from typing import Any
 from xloom.errors import ParseError, ShapeError, XloomError, near
 from xloom.hlo import attribute_text as at
 from xloom.hlo.attributes import OriginalArray, OriginalValue, StackFrames
-from xloom.hlo.dtype import u32
+from xloom.hlo.dtype import DTYPES, u32
 from xloom.hlo.lexer import ATTRIBUTE, IDENT, Cursor
 from xloom.hlo.literal_text import parse_literal
 from xloom.hlo.metadata_text import parse_metadata
@@ -376,6 +376,8 @@ class _Parser:
             cursor.skip()
             opcode_at = cursor.pos
             opcode = cursor.require(IDENT, "an opcode")[0]
+            if cursor.peek("["):
+                cursor.error(f"unknown element type {opcode!r}", opcode_at, hint=near(opcode, DTYPES))
             cursor.expect("(", f"after {opcode}")
         wrapped = None
         if opcode not in OPCODES:

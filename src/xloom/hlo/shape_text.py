@@ -113,7 +113,10 @@ def _dimensions(cursor: Cursor) -> tuple[list[int], list[bool]]:
             if not 0 <= size < 2**63:
                 cursor.error(f"invalid dimension size {size}", at)
             dims.append(size)
-        if not cursor.eat(",") and not cursor.peek("]"):
+        if cursor.eat(","):
+            if cursor.peek("]"):
+                cursor.error("expected a dimension size after ','")
+        elif not cursor.peek("]"):
             cursor.error(f"expected ',' or ']' in dimensions, found {cursor.found()}")
     return dims, dynamic
 

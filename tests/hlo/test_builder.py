@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+import xloom as xl
+
+
+def test_builds_regions_and_infers_shapes():
+    b = xl.Builder("sums")
+    add = b.computation("add")
+    root = add.add(add.parameter(xl.f32[()]), add.parameter(xl.f32[()]))
+    summed = add.finish(root)
+    x = b.parameter(xl.f32[3, 4])
+    r = b.reduce(x, b.constant(0.0), dimensions=(1,), to_apply=summed)
+    module = b.build(b.tuple(r, b.iota(shape=xl.s32[3], iota_dimension=0)))
+    xl.verify(module)
+    assert r.shape == xl.f32[3]
+    value = np.arange(12, dtype=np.float32).reshape(3, 4)
+    total, counted = xl.evaluate(module, value)
+    assert np.array_equal(total, value.sum(1))
+    assert np.array_equal(counted, [0, 1, 2])
+    assert xl.parse(str(module)).to_text() == str(module)
+
+
+def test_metadata_has_the_callers_line():
+    b = xl.Builder("m")
+    x = b.parameter(xl.f32[()])
+    assert x.metadata.source_file == __file__
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda b, x: b.add(x), "takes 2 operands, found 1"),
+        (lambda b, x: b.add(x, b.parameter(xl.f32[3])), "different dimensions"),
+        (lambda b, x: b.transpose(x), "needs dimensions"),
+        (lambda b, x: b.transpose(x, dims=(0,)), "no attribute 'dims'"),
+        (lambda b, x: b.bitcast(x), "cannot be inferred"),
+    ],
+)
+def test_mistakes_are_shape_errors(make, message):
+    b = xl.Builder("m")
+    with pytest.raises(xl.ShapeError, match=message):
+        make(b, b.parameter(xl.f32[2]))
+
+
+def test_unknown_opcode_has_a_hint():
+    with pytest.raises(AttributeError, match="'reduce'"):
+        xl.Builder("m").reduec()

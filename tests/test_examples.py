@@ -1,0 +1,48 @@
+"""The examples run as they stand, and do what they say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+
+
+def run(name: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False)
+
+
+def test_custom_call_in_c_and_python():
+    done = run("custom_call.py")
+    assert done.returncode == 0, done.stderr
+    assert "kernel in C: equal to plain HLO" in done.stdout
+    assert "kernel in Python: equal to plain HLO" in done.stdout
+
+
+def test_carried_module_is_expanded():
+    done = run("expand.py")
+    assert done.returncode == 0, done.stderr
+    before, after = (part for part in done.stdout.split("HloModule fused")[1:])
+    assert "custom-call(" in before and "backend_config=" in before
+    assert "custom-call(" not in after
+    assert "%AddComputation.14.clone (" in after and "to_apply=%AddComputation.14.clone" in after
+    assert "constant({1, 0, 0, 0, 0, 0, 0, 0, 0, 0})" in after
+    assert "equal to the custom call" in after
+
+
+def test_failure_stops_the_program():
+    done = run("failure.py")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "the square root of a negative number was asked for" in done.stderr
+    assert re.search(r"%root, .*failure\.py:\d+", done.stderr)
+
+
+@pytest.mark.parametrize("page", ["README.md"])
+def test_python_in_pages_runs(page):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+    assert blocks
+    subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], check=True, capture_output=True)
