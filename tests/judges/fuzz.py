@@ -189,7 +189,7 @@ def fuzz(count: int, start: int, texts: list[str]) -> Score:
         database=None,
         deadline=None,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[*HealthCheck],  # pyright: ignore[reportArgumentType]
     )
     signal.signal(signal.SIGALRM, _alarm)
 

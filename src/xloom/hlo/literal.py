@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -219,7 +220,7 @@ def _braces(dims: Sequence[int], level: int, index: tuple[int, ...], scalars, li
     out.append(closing)
 
 
-def nan_with_payload(dtype: DType, negative: bool, payload: int | None) -> np.generic:
+def nan_with_payload(dtype: DType, negative: bool, payload: int | None) -> Any:
     """The NaN of `dtype` that text such as `-nan(0x1)` names; payload None is the quiet NaN."""
     mantissa = _MANTISSA.get(dtype.name)
     if mantissa is None or (payload is None and not negative):

@@ -11,6 +11,7 @@ from xloom.hlo import attribute_text as at
 from xloom.hlo.attributes import OriginalArray, OriginalValue, StackFrames
 from xloom.hlo.dtype import DTYPES, u32
 from xloom.hlo.lexer import ATTRIBUTE, IDENT, Cursor
+from xloom.hlo.literal import Literal
 from xloom.hlo.literal_text import parse_literal
 from xloom.hlo.metadata_text import parse_metadata
 from xloom.hlo.module import Computation, InputOutputAlias, Instruction, Module, async_computation
@@ -526,7 +527,8 @@ class _Parser:
         if shape is None:
             shape = self._infer(opcode, operands, attrs, opcode_at)
         if opcode == "constant":
-            shape = attrs["literal"].shape
+            literal: Literal = attrs["literal"]
+            shape = literal.shape
         elif opcode in _CHANNEL_SHAPES:
             shape = self._channel_shape(opcode, shape, operands, opcode_at)
         instruction = Instruction(name, opcode, shape, operands, attrs)

@@ -20,7 +20,7 @@ def convert_array(x: np.ndarray, source: DType, target: DType) -> np.ndarray:
     if source is target:
         return x
     if source.is_complex and not target.is_complex:
-        x, source = x.real, source.real
+        x, source = np.real(x), source.real
     if target.name == "pred":
         return np.asarray(x != 0) if x.dtype.kind in "biufc" else np.asarray(x.astype(np.float32) != 0)
     if target.is_complex:

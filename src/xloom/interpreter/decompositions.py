@@ -28,12 +28,12 @@ def cholesky(instruction: Instruction, operands: Sequence[Value], evaluator: Eva
     out = np.zeros_like(half)
     for j in range(n):
         row = out[..., j, :j]
-        pivot = half[..., j, j].real - np.sum(np.abs(row) ** 2, axis=-1)
+        pivot = np.real(half[..., j, j]) - np.sum(np.abs(row) ** 2, axis=-1)
         root = np.sqrt(np.where(pivot > 0, pivot, np.nan))
         out[..., j, j] = root
         below = half[..., j + 1 :, j] - np.einsum("...ik,...k->...i", out[..., j + 1 :, :j], np.conj(row))
         out[..., j + 1 :, j] = below / root[..., None]
-    bad = np.isnan(out.real if out.dtype.kind == "c" else out).any(axis=(-1, -2), keepdims=True)
+    bad = np.isnan(np.real(out)).any(axis=(-1, -2), keepdims=True)
     out = np.where(bad, np.nan, out)
     out = out if lower else np.conj(np.swapaxes(out, -1, -2))
     return out.astype(a.dtype)

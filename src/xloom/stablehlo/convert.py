@@ -23,7 +23,7 @@ def _bindings() -> Any:
     """jaxlib's modules. Raises MissingExtraError when jax is not installed."""
     try:
         from jax._src.interpreters import mlir as jax_mlir
-        from jax._src.lib import _jax
+        from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
         from jaxlib.mlir import ir, passmanager
         from jaxlib.mlir.dialects import stablehlo
     except ImportError as error:

@@ -16,8 +16,8 @@ def run_on_xla_cpu(module: Module, arguments: Sequence[Any]) -> list[np.ndarray]
     try:
         import jax
         from jax._src import compiler, xla_bridge
-        from jax._src.lib import _jax
-        from jaxlib import _hlo
+        from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
+        from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
         raise MissingExtraError(f"jaxlib is not installed ({error})", hint="pip install 'xloom[jax]'") from error
     with jax.enable_x64(True):
