@@ -63,7 +63,7 @@ def _find_module(data: bytes) -> Any:
             continue
         if message.computations and message.HasField("host_program_shape"):
             return message
-    raise ParseError("the bytes are not a HloModuleProto, HloProto or HloSnapshot")
+    raise ParseError("the bytes are not a HloModuleProto, HloProto or HloSnapshot", where="HloModuleProto")
 
 
 def _fail(error: Exception, path: str) -> NoReturn:
