@@ -90,7 +90,7 @@ class _Guests:
             self.host.stack_frames = StackFrames(
                 mine.file_names + theirs.file_names,
                 mine.function_names + theirs.function_names,
-                mine.locations + tuple((f + files, n + functions, *rest) for f, n, *rest in theirs.locations),
+                mine.locations + tuple((row[0] + files, row[1] + functions, *row[2:]) for row in theirs.locations),
                 mine.frames + tuple((at + locations, up + offset if up else 0) for at, up in theirs.frames),
             )
         for instruction in guest.instructions:

@@ -10,6 +10,7 @@ import numpy as np
 
 from xloom.errors import PassError, VerifyError
 from xloom.hlo.module import Module
+from xloom.hlo.verify import verify
 from xloom.interpreter import evaluate
 from xloom.interpreter.registry import Value
 from xloom.interpreter.samples import random_arguments
@@ -31,8 +32,6 @@ class Verify:
 
     def start(self, module: Module) -> None:
         """Raises VerifyError when the module is invalid to begin with."""
-        from xloom.hlo.verify import verify
-
         verify(module)
 
     def after(self, module: Module, pass_: Pass, number: int) -> None:
@@ -120,7 +119,7 @@ def difference(expected: Value, actual: Value, rtol: float = 0.0, place: str = "
 
 def _equal(a: np.ndarray, b: np.ndarray, rtol: float) -> np.ndarray:
     if a.dtype.kind == "c":
-        return _equal(a.real, b.real, rtol) & _equal(a.imag, b.imag, rtol)
+        return _equal(np.real(a), np.real(b), rtol) & _equal(np.imag(a), np.imag(b), rtol)
     if a.dtype.kind in "biu":
         return a == b
     x, y = a.astype(np.float64), b.astype(np.float64)  # small integers of ml_dtypes pass here too, exactly

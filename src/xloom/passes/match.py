@@ -17,8 +17,8 @@ def is_constant(instruction: Instruction) -> bool:
     return instruction.opcode == "constant" and not instruction.literal.elided
 
 
-def splat(instruction: Instruction) -> np.generic | None:
-    """The one value that all elements have bit for bit, if that is known; None for an empty array."""
+def splat(instruction: Instruction) -> Any:
+    """The one value (a NumPy scalar) that all elements have bit for bit; None if unknown, or if there are none."""
     if instruction.opcode == "broadcast":
         if not instruction.shape.size:
             return None
