@@ -329,8 +329,13 @@ def _read_comparison_type(message: Any, operands: Operands) -> str | None:
 def _read_literal(message: Any, _: Operands) -> Literal | None:
     if message.HasField("literal"):
         return literal_from_message(message.literal)
-    # a dump without the values of its constants
+    # XLA leaves out a constant whose values it does not have
     return Literal(shape_from_bytes(message.shape), elided=True) if message.opcode == b"constant" else None
+
+
+def _write_literal(value: Literal, message: Any) -> None:
+    if not value.elided:
+        write_literal(value, message.literal)
 
 
 def _read_prefetch(message: Any, _: Operands) -> int | None:
@@ -357,7 +362,7 @@ TRI_STATE = Codec(
     lambda message, _: message.is_associative == 1,
     lambda value, message: setattr(message, "is_associative", 1 if value else 2),
 )
-LITERAL = Codec(_read_literal, lambda value, message: write_literal(value, message.literal))
+LITERAL = Codec(_read_literal, _write_literal)
 LAYOUT_CONSTRAINTS = Codec(_read_constraints, _write_constraints)
 PRECISION = Codec(_read_precision, _write_precision)
 OUTFEED_SHAPE = Codec(

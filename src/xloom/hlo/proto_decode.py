@@ -66,12 +66,14 @@ def _find_module(data: bytes) -> Any:
     raise ParseError("the bytes are not a HloModuleProto, HloProto or HloSnapshot", where="HloModuleProto")
 
 
-def _fail(error: Exception, path: str) -> NoReturn:
-    """Raises ParseError at the field that `error` names within `path`."""
+def _fail(error: Exception, path: str, name: bytes = b"") -> NoReturn:
+    """Raises ParseError at the field that `error` names within `path`; `name` is the instruction's there."""
+    where = f"{path}.{error.where}" if isinstance(error, XloomError) and error.where else path
+    if name:
+        where += f" (%{text(name)})"
     if isinstance(error, XloomError):
-        where = f"{path}.{error.where}" if error.where else path
         raise ParseError(error.message, where=where, hint=error.hint) from error
-    raise ParseError(f"malformed: {error}", where=path) from error
+    raise ParseError(f"malformed: {error}", where=where) from error
 
 
 def _decode_module(message: Any, path: str) -> Module:
@@ -231,7 +233,7 @@ class _Decoder:
                 for before in one.control_predecessor_ids:
                     instruction.add_control_predecessor(_by_id(before & _LOCAL, by_id, "control_predecessor_ids"))
             except (XloomError, messages().DecodeError) as error:
-                _fail(error, path + (f" (%{text(one.name)})" if one.name else ""))
+                _fail(error, path, one.name)
             by_id[number] = instruction
         root = by_id.get(message.root_id & _LOCAL)
         if root is None:

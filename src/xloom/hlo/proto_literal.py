@@ -67,7 +67,7 @@ def _elements(message: Any, dtype: DType, count: int) -> np.ndarray:
 
 
 def write_literal(literal: Literal, message: Any) -> None:
-    """Fills a LiteralProto. The values that an elided literal lacks are written as zeros."""
+    """Fills a LiteralProto. Values that an elided element of a tuple lacks are written as zeros."""
     shape = literal.shape
     if shape.is_array and shape.layout is None:
         shape = shape.with_layout(default_layout(shape.rank))
