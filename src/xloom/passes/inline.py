@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xloom.hlo.attributes import Metadata
 from xloom.hlo.module import Computation, Instruction
 from xloom.hlo.shape import Shape
+from xloom.passes.schedule import in_order
 
 _FREE = frozenset({"constant", "iota"})  # waiting for others would mean nothing to them
 
@@ -36,8 +37,7 @@ def inline(call: Instruction, callee: Computation, prepare: Callable[[Instructio
         operand = call.operands[parameter.attrs["parameter_number"]]
         values[parameter] = with_layout(operand, parameter.shape, out)
     ordered: set[Instruction] = set()  # the copies that already run after the call's predecessors
-    scheduled = callee.module is not None and callee.module.config.is_scheduled
-    for old in callee.instructions if scheduled else callee.post_order():
+    for old in in_order(callee):
         if old.opcode == "parameter":
             continue
         new = host.add(old.clone([values[o] for o in old.operands]))

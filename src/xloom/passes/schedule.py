@@ -6,12 +6,13 @@ from xloom.hlo.module import Computation, Instruction, Module
 
 
 def restore_schedule(module: Module) -> None:
-    """Moves each instruction before its first user or control successor; otherwise the order stays as it is."""
+    """Moves instructions that stand after their first user or control successor to just before it."""
     for computation in module.computations:
-        computation.reorder(_in_order(computation))
+        computation.reorder(in_order(computation))
 
 
-def _in_order(computation: Computation) -> list[Instruction]:
+def in_order(computation: Computation) -> list[Instruction]:
+    """The instructions as they stand, but each after its operands and control predecessors."""
     placed: dict[Instruction, None] = {}
     for start in computation:
         stack = [start]

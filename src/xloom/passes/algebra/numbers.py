@@ -76,11 +76,13 @@ def _twice(i: Instruction, rw: Rewriter) -> Instruction | None:
     return i.operands[0] if i.operands[0].opcode == i.opcode else None
 
 
-# |-x| == |x|; integers wrap: |-INT_MIN| == |INT_MIN|
+# |-x| == |x|; signed integers wrap: |-INT_MIN| == |INT_MIN|. Not unsigned: -1 is 255
 @rule("abs")
 def _abs_of_negative(i: Instruction, rw: Rewriter) -> Instruction | None:
     x = i.operands[0]
-    return rw.make("abs", i.shape, [x.operands[0]]) if x.opcode == "negate" else None
+    if x.opcode != "negate" or i.shape.dtype.kind is Kind.UNSIGNED:
+        return None
+    return rw.make("abs", i.shape, [x.operands[0]])
 
 
 # |x| == x; unsigned
