@@ -217,7 +217,9 @@ def _operands(instruction: Instruction, options: PrintOptions, percent: str) -> 
         return str(instruction.attrs["parameter_number"])
     if instruction.opcode == "constant":
         literal = instruction.literal
+        # what a dump left out is not made up again
         shown = options.print_large_constants or (literal.shape.is_array and literal.shape.size <= 10)
+        shown = shown and not literal.elided
         return literal.to_text() if shown else "{...}"
     operands = instruction._operands
     if options.compact_operands and len(operands) > 4:
