@@ -17,8 +17,8 @@ from xloom.passes.rewrite import editable_computations
 class CallInlining(Pass):
     """Puts called computations in the place of their calls; a conditional with a constant condition is a call.
 
-    A call with a backend config, or with the frontend attribute `inlineable="false"`, stays. The computations stay
-    too: `dce` removes those that nothing calls any more.
+    A call with a backend config, with the frontend attribute `inlineable="false"`, or to another thread, stays.
+    The computations stay too: `dce` removes those that nothing calls any more.
     """
 
     name = "call-inlining"
@@ -52,6 +52,9 @@ def inline_calls(instructions: Iterable[Instruction]) -> bool:
 
 
 def _may_inline(call: Instruction) -> bool:
+    assert call.parent is not None
+    if call["to_apply"].execution_thread != call.parent.execution_thread:
+        return False
     return not call.backend_config and call.frontend_attributes.get("inlineable") not in ("false", "xla_late")
 
 

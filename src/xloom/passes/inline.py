@@ -11,6 +11,7 @@ from xloom.hlo.shape import Shape
 from xloom.passes.schedule import in_order
 
 _FREE = frozenset({"constant", "iota"})  # waiting for others would mean nothing to them
+_OF_THE_CALL = ("composite.", "inlineable")  # frontend attributes that say what the call itself is
 
 
 @dataclass
@@ -70,8 +71,9 @@ def inline(call: Instruction, callee: Computation, prepare: Callable[[Instructio
 def _annotate(new: Instruction, call: Instruction) -> None:
     if new.metadata == Metadata():
         new.metadata = call.metadata
-    if call.frontend_attributes:
-        new.frontend_attributes = {**call.frontend_attributes, **new.frontend_attributes}
+    inherited = {k: v for k, v in call.frontend_attributes.items() if not k.startswith(_OF_THE_CALL)}
+    if inherited:
+        new.frontend_attributes = {**inherited, **new.frontend_attributes}
 
 
 def _wait(new: Instruction, call: Instruction, ordered: set[Instruction]) -> None:

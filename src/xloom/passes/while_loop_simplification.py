@@ -69,6 +69,7 @@ class _Loops:
         if loop.operands[0].shape != loop.shape or loop["body"].root.opcode != "tuple":
             return False
         changed = self._forward_invariants(loop)
+        changed |= remove_dead(loop["condition"], self.effects) | remove_dead(loop["body"], self.effects)
         return self._drop_dead_elements(loop) or changed
 
     # -- who calls what
@@ -144,16 +145,14 @@ class _Loops:
         new = host.add(Instruction("tuple", "tuple", shape, [parts[k] for k in kept]))
         new.metadata = first.metadata
         loop.set_operands([new])
-        loop.shape = shape
-        _renumber(loop, kept)
         root = body.root
         root.set_operands([root.operands[k] for k in kept])
-        root.shape = shape
         remove_dead(body, self.effects)
-        for computation in (condition, body):
-            (state,) = computation.parameters
-            state.shape = shape
+        for state in (loop, *condition.parameters, *body.parameters):
             _renumber(state, kept)
+        for changed in (loop, root, *condition.parameters, *body.parameters):
+            changed.shape = shape
+            changed.attrs.pop("origin", None)  # it is a tree of the old shape
         for unused in (first, *(p for p in parts if p.opcode == "get-tuple-element")):
             if unused.is_dead and unused.opcode in ("tuple", "get-tuple-element"):
                 remove_keeping_order(unused)
@@ -167,8 +166,6 @@ class _Loops:
         shardings = (loop, body.root, *body.parameters, *condition.parameters)
         if any(i.sharding is not None for i in shardings) or body.root.users:
             return None
-        remove_dead(condition, self.effects)
-        remove_dead(body, self.effects)
         (state,) = body.parameters
         test = needs(condition, [condition.root, *(i for i in condition if self.effects.of(i))])
         acting = needs(body, [i for i in body if self.effects.of(i)])
