@@ -1,0 +1,139 @@
+"""Random chains of operators that move elements: all elements are different, so any wrong move shows."""
+
+import math
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given, settings
+
+from xloom.hlo.parser import parse
+from xloom.interpreter import evaluate
+from xloom.passes import run_passes
+from xloom.passes.hooks import difference
+
+Dims = tuple[int, ...]
+
+
+def _spell(dims: Dims) -> str:
+    return f"s32[{','.join(map(str, dims))}]"
+
+
+def _ints(values) -> str:
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[str, Dims]:
+    start: Dims = draw(st.sampled_from([(4, 3), (2, 1, 3), (6,), (1, 2, 2), (5, 1)]))
+    lines = [f"x0 = {_spell(start)} parameter(0)", "s = s32[] parameter(1)", "one = s32[] constant(1)"]
+    values: list[tuple[str, Dims]] = [("x0", start)]
+    for k in range(1, draw(st.integers(2, 9))):
+        name, dims = draw(st.sampled_from(values[-3:]))
+        if draw(st.integers(0, 9)) == 0:
+            halves, along = _cut_and_join(draw, name, dims)
+            lines += [f"{h}{k} = {shape} {line}" for h, (shape, line) in zip("ab", halves, strict=True)]
+            line, out = f"concatenate(a{k}, b{k}), dimensions={{{along}}}", dims
+        else:
+            line, out = draw(st.sampled_from(MOVES))(draw, name, dims)
+        if line is None or math.prod(out) > 400:
+            continue
+        lines.append(f"x{k} = {_spell(out)} {line}")
+        values.append((f"x{k}", out))
+    shapes, names = ", ".join(_spell(d) for _, d in values), ", ".join(n for n, _ in values)
+    return "ENTRY main {\n" + "\n".join([*lines, f"ROOT r = ({shapes}) tuple({names})"]) + "\n}", start
+
+
+def _transpose(draw, x, dims):
+    order = draw(st.permutations(range(len(dims))))
+    return f"transpose({x}), dimensions={_ints(order)}", tuple(dims[d] for d in order)
+
+
+def _reshape(draw, x, dims):
+    size = math.prod(dims)
+    first = draw(st.sampled_from([d for d in range(1, size + 1) if size % d == 0] or [0]))
+    out = draw(st.sampled_from([(size,), (first, size // max(first, 1)), (1, size), (size, 1), dims]))
+    return (f"reshape({x})", out) if math.prod(out) == size else (None, out)
+
+
+def _broadcast(draw, x, dims):
+    places = sorted(draw(st.permutations(range(len(dims) + 1)))[: len(dims)])
+    new = draw(st.sampled_from([1, 2]))
+    out = [new] * (len(dims) + 1)
+    for place, d in zip(places, dims, strict=True):
+        out[place] = d
+    return f"broadcast({x}), dimensions={_ints(places)}", tuple(out)
+
+
+def _fill(draw, x, dims):
+    return "broadcast(s), dimensions={}", dims
+
+
+def _slice(draw, x, dims):
+    parts, out = [], []
+    for d in dims:
+        low = draw(st.integers(0, d))
+        high = draw(st.integers(low, d))
+        stride = draw(st.sampled_from([1, 1, 2, 3]))
+        parts.append(f"[{low}:{high}:{stride}]")
+        out.append(-(-(high - low) // stride))
+    return f"slice({x}), slice={{{', '.join(parts)}}}", tuple(out)
+
+
+def _dynamic_slice(draw, x, dims):
+    out = tuple(draw(st.integers(0, d)) for d in dims)
+    starts = ", ".join(draw(st.sampled_from(["one", "s"])) for _ in dims)
+    return f"dynamic-slice({x}, {starts}), dynamic_slice_sizes={_ints(out)}", out
+
+
+def _reverse(draw, x, dims):
+    return f"reverse({x}), dimensions={_ints(d for d in range(len(dims)) if draw(st.booleans()))}", dims
+
+
+def _pad(draw, x, dims):
+    pads = [
+        (draw(st.integers(-1, 1)), draw(st.integers(-1, 1)), draw(st.integers(0, 1)) if draw(st.booleans()) else 0)
+        for _ in dims
+    ]
+    out = tuple(low + high + d + max(d - 1, 0) * i for d, (low, high, i) in zip(dims, pads, strict=True))
+    line = f"pad({x}, s), padding={'x'.join(f'{a}_{b}_{c}' for a, b, c in pads)}"
+    return (line, out) if all(n >= 0 for n in out) else (None, out)
+
+
+def _concatenate(draw, x, dims):
+    along = draw(st.integers(0, len(dims) - 1))
+    out = tuple(2 * d if k == along else d for k, d in enumerate(dims))
+    return f"concatenate({x}, {x}), dimensions={{{along}}}", out
+
+
+def _cut_and_join(draw, x, dims):
+    """Two slices of x next to each other, in either order, joined."""
+    along = draw(st.integers(0, len(dims) - 1))
+    cut = draw(st.integers(0, dims[along]))
+    halves = []
+    for low, high in ((0, cut), (cut, dims[along])):
+        spans = [(low, high) if k == along else (0, d) for k, d in enumerate(dims)]
+        shape = _spell(tuple(b - a for a, b in spans))
+        halves.append((shape, f"slice({x}), slice={{{', '.join(f'[{a}:{b}]' for a, b in spans)}}}"))
+    if draw(st.booleans()):
+        halves.reverse()
+    return halves, along
+
+
+def _add(draw, x, dims):
+    return f"add({x}, {x})", dims
+
+
+MOVES = [_transpose, _reshape, _broadcast, _fill, _slice, _dynamic_slice, _reverse, _pad, _concatenate, _add]
+
+
+@settings(max_examples=200, deadline=None)
+@given(programs(), st.integers(-1, 3))
+def test_values_are_kept(program: tuple[str, Dims], scalar: int) -> None:
+    text, start = program
+    before, after = parse(text), parse(text)
+    run_passes(after, "layout-simplification")
+    x = np.arange(math.prod(start), dtype=np.int32).reshape(start)
+    arguments = x, np.int32(scalar)
+    found = difference(evaluate(before, *arguments), evaluate(after, *arguments))
+    assert not found, f"{found}\n{after}"
+    assert not any(run.changed for run in run_passes(after, "layout-simplification"))
