@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from xloom.hlo.module import Computation
 
 
-def callees_first(tops: Iterable[Computation]) -> list[Computation]:
-    """`tops` and everything they call, directly or not, each once and after all that it calls.
+def callees_first(tops: Iterable[Computation], done: Container[Computation] = ()) -> list[Computation]:
+    """`tops` and everything they call, directly or not, each once and after all that it calls; but nothing in `done`.
 
     XLA's own order, `Module.computation_post_order`, may put a computation with several callers after one of them.
     """
@@ -16,12 +16,12 @@ def callees_first(tops: Iterable[Computation]) -> list[Computation]:
     order: list[Computation] = []
     for top in tops:
         stack: list[tuple[Computation, Iterator[Computation]]] = []
-        if top not in seen:
+        if top not in seen and top not in done:
             seen.add(top)
             stack.append((top, _callees(top)))
         while stack:
             computation, rest = stack[-1]
-            callee = next((c for c in rest if c not in seen), None)
+            callee = next((c for c in rest if c not in seen and c not in done), None)
             if callee is None:
                 stack.pop()
                 order.append(computation)

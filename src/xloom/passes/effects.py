@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.module import Computation, Instruction
+from xloom.passes.call_graph import callees_first
 
 _ENDS_ASYNC = frozenset({"async-update", "async-done"})
 
@@ -23,7 +24,6 @@ class Effects:
 
     def of_computation(self, computation: Computation) -> bool:
         """True when any instruction of `computation` has an effect."""
-        known = self._computations.get(computation)
-        if known is None:
-            known = self._computations[computation] = any(self.of(i) for i in computation)
-        return known
+        for callee in callees_first([computation], self._computations):
+            self._computations[callee] = any(self.of(i) for i in callee)
+        return self._computations[computation]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from xloom.hlo.module import Computation, Instruction
+from xloom.passes.call_graph import callees_first
 
 _AT_RUN_TIME = frozenset(
     {
@@ -60,10 +61,9 @@ class Foldable:
 
     def work_of_computation(self, computation: Computation) -> float:
         """Elementary steps of evaluating `computation` once; infinite when part of it must wait for run time."""
-        known = self._computations.get(computation)
-        if known is None:
-            known = self._computations[computation] = sum(self.work(i) for i in computation)
-        return known
+        for callee in callees_first([computation], self._computations):
+            self._computations[callee] = sum(self.work(i) for i in callee)
+        return self._computations[computation]
 
 
 def _size(instruction: Instruction) -> int:

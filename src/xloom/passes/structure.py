@@ -7,6 +7,7 @@ from typing import Any
 
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Computation, Instruction
+from xloom.passes.call_graph import callees_first
 
 _NOT_MEANING = frozenset({"origin", "statistics"})
 
@@ -42,19 +43,19 @@ class Structure:
 
     def number(self, computation: Computation) -> int:
         """The same for two computations just if they have the same structure."""
-        known = self._computations.get(computation)
-        if known is not None:
-            return known
-        order = computation.post_order()
+        for callee in callees_first([computation], self._computations):
+            self._computations[callee] = self._number(callee)
+        return self._computations[computation]
+
+    def _number(self, computation: Computation) -> int:
         place: dict[Instruction, int] = {}
         rows: list[Hashable] = []
-        for instruction in order:
+        for instruction in computation.post_order():
             before = tuple(place[p] for p in instruction.control_predecessors)
             rows.append((self.key(instruction, tuple(place[o] for o in instruction.operands)), before))
             place[instruction] = len(place)
         key = (tuple(rows), place[computation.root], computation.execution_thread)
-        number = self._computations[computation] = self._numbers.setdefault(key, len(self._numbers))
-        return number
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _value(self, value: Any) -> Hashable:
         if isinstance(value, Computation):
