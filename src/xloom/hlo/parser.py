@@ -9,6 +9,7 @@ from typing import Any
 from xloom.errors import ParseError, ShapeError, XloomError, near
 from xloom.hlo import attribute_text as at
 from xloom.hlo.attributes import OriginalArray, OriginalValue, StackFrames
+from xloom.hlo.collector import without_collector
 from xloom.hlo.dtype import DTYPES, u32
 from xloom.hlo.lexer import ATTRIBUTE, IDENT, Cursor
 from xloom.hlo.literal import Literal
@@ -42,6 +43,7 @@ _ANNOTATIONS = (
 )
 
 
+@without_collector
 def parse(text: str, file: str = "<hlo>") -> Module:
     """The module that `text` spells, with or without a `HloModule` header.
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from xloom.errors import ParseError, XloomError, near
 from xloom.hlo.attributes import StackFrames
+from xloom.hlo.collector import without_collector
 from xloom.hlo.module import Computation, InputOutputAlias, Instruction, Module, ModuleConfig, program_shape
 from xloom.hlo.names import sanitize
 from xloom.hlo.opcodes import OPCODES
@@ -42,6 +43,7 @@ _UNPRINTED = (
 """Fields of a module that HLO text has no words for; they are carried along as they are."""
 
 
+@without_collector
 def decode(data: bytes) -> Module:
     """The module in a serialised HloModuleProto, or in the HloProto or HloSnapshot around one.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xloom.errors import ShapeError
 from xloom.hlo.dtype import s32
-from xloom.hlo.shape import UNBOUNDED, Layout, Shape, array_shape
+from xloom.hlo.shape import UNBOUNDED, Shape, array_shape
 from xloom.infer.elementwise import require_array
 from xloom.infer.registry import infers
 
@@ -97,7 +98,7 @@ def transpose(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     layout = None
     if shape.layout is not None:
         place = {d: k for k, d in enumerate(order)}
-        layout = Layout(tuple(place[d] for d in shape.layout.minor_to_major))
+        layout = replace(shape.layout, minor_to_major=tuple(place[d] for d in shape.layout.minor_to_major))
     return array_shape(shape.dtype, tuple(shape.dims[d] for d in order), dynamic, layout)
 
 

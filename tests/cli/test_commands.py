@@ -1,0 +1,96 @@
+"""The command line, through its entry point."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xloom.cli.ops import markdown_table
+
+ROOT = Path(__file__).parent.parent.parent
+CARRIER = ROOT / "examples" / "my_custom_call.hlo"
+
+
+def xloom(*arguments, stdin=""):
+    return subprocess.run(
+        [sys.executable, "-m", "xloom.cli.main", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        check=False,
+    )
+
+
+def test_run_with_inputs_and_outputs(tmp_path):
+    x, y = np.arange(10, dtype=np.float32), np.ones(10, np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    done = xloom(
+        "run", CARRIER, "--passes", "expand", "-i", tmp_path / "x.npy", "-i", tmp_path / "y.npy", "-o", tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "out0.npy"), np.full(10, 46, np.float32))
+
+
+def test_run_compares_with_jaxlib():
+    pytest.importorskip("jaxlib")
+    done = xloom("run", CARRIER, "--passes", "expand", "--compare", "jaxlib")
+    assert done.returncode == 0, done.stderr
+    assert "equal to jaxlib" in done.stdout
+
+
+def test_run_refuses_what_is_not_registered():
+    done = xloom("run", CARRIER)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "no custom call 'MyCustomCall'" in done.stderr and "--load" in done.stderr
+
+
+def test_opt_prints_and_times():
+    done = xloom("opt", "-p", "expand,dce", "--time", CARRIER)
+    assert done.returncode == 0, done.stderr
+    assert "%AddComputation.14.clone" in done.stdout and "expand" in done.stderr
+
+
+def test_opt_writes_proto_that_reads_back(tmp_path):
+    assert xloom("opt", CARRIER, "-o", tmp_path / "m.pb").returncode == 0
+    assert xloom("opt", tmp_path / "m.pb").stdout == xloom("opt", CARRIER).stdout
+
+
+def test_errors_point_and_exit_1():
+    done = xloom("opt", "-", stdin="ENTRY e {\n  ROOT a = f32[2] parametre(0)\n}\n")
+    assert done.returncode == 1 and done.stdout == ""
+    assert "<stdin>:2:19: error: unknown opcode 'parametre'" in done.stderr
+    assert "\n                    ^" in done.stderr and "'parameter'" in done.stderr
+
+
+def test_unknown_pass_has_a_hint():
+    done = xloom("opt", "-p", "expnd", CARRIER)
+    assert done.returncode == 1 and "expand" in done.stderr
+
+
+def test_info():
+    done = xloom("info", CARRIER)
+    assert "MyCustomCall: 1, not registered" in done.stdout
+    assert "xloom 0.1.0" in xloom("info").stdout
+
+
+def test_missing_file():
+    done = xloom("run", "nowhere.hlo")
+    assert done.returncode != 0 and "nowhere.hlo" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "opt", "info", "ops"])
+def test_help_teaches(command):
+    assert f"xloom {command}" in xloom(command, "--help").stdout
+
+
+def test_ops():
+    assert "fold the operands" in xloom("ops", "reduce").stdout
+    done = xloom("ops", "reduc")
+    assert done.returncode == 1 and "'reduce'" in done.stderr
+
+
+def test_ops_page_is_current():
+    assert (ROOT / "docs" / "ops.md").read_text() == markdown_table(), "run: xloom ops --markdown > docs/ops.md"

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+import xloom as xl
+
+pytest.importorskip("jaxlib")
+
+TEXT = """module {
+  func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.add %a, %a : tensor<3xf32>
+    %1 = chlo.erf %0 : tensor<3xf32> -> tensor<3xf32>
+    return %1 : tensor<3xf32>
+  }
+}
+"""
+
+
+def test_text_with_chlo():
+    module = xl.from_stablehlo(TEXT)
+    x = np.array([0.1, -0.2, 3], np.float32)
+    import math
+
+    np.testing.assert_allclose(xl.evaluate(module, x), [math.erf(2 * v) for v in x.tolist()], rtol=1e-6)
+
+
+def test_portable_artifact():
+    import jax
+
+    exported = jax.export.export(jax.jit(lambda x: x * 2))(jax.ShapeDtypeStruct((4,), np.float32))
+    module = xl.from_stablehlo(exported.mlir_module_serialized)
+    x = np.arange(4, dtype=np.float32)
+    assert np.array_equal(xl.evaluate(module, x), 2 * x)
+
+
+def test_errors_have_a_place():
+    with pytest.raises(xl.ParseError) as caught:
+        xl.from_stablehlo(TEXT.replace("stablehlo.add", "stablehlo.ad"))
+    assert caught.value.span is not None and caught.value.span.line == 3
+
+
+def test_load_tells_formats_apart(tmp_path):
+    (tmp_path / "m.mlir").write_text(TEXT)
+    (tmp_path / "unnamed").write_text(TEXT)
+    module = xl.load(tmp_path / "m.mlir")
+    assert str(xl.load(tmp_path / "unnamed")) == str(module)
+    (tmp_path / "m.hlo").write_text(str(module))
+    (tmp_path / "m.pb").write_bytes(module.to_proto())
+    assert str(xl.load(tmp_path / "m.hlo")) == str(xl.load(tmp_path / "m.pb")) == str(module)
