@@ -63,9 +63,7 @@ def ratio(ours: Callable[[], object], theirs: Callable[[], object], rounds: int 
 def main() -> None:
     """Prints one row a size."""
     sizes = [int(a) for a in sys.argv[1:]] or [1_000, 10_000, 100_000]
-    print(
-        f"{'instructions':>12} {'parse':>16} {'print':>16} {'to proto':>16} {'from proto':>16}  (s, x jaxlib)"
-    )
+    print(f"{'instructions':>12} {'parse':>16} {'print':>16} {'to proto':>16} {'from proto':>16}  (s, x jaxlib)")
     for size in sizes:
         text = program(size)
         module, theirs = xl.parse(text), _hlo.hlo_module_from_text(text)

@@ -84,7 +84,7 @@ def test_failure_message_ends_at_its_length_or_nul():
 
 def test_opaque_bytes_arrive_whole():
     register_c("t", C_SOURCE, "t_unified")
-    with pytest.raises(xl.CustomCallError, match='quo"tes\nand {braces}'):
+    with pytest.raises(xl.CustomCallError, match=re.escape('quo"tes\nand {braces}')):
         xl.evaluate(module("status-returning-unified", 'quo"tes\nand {braces}'), X)
     seen = []
 
