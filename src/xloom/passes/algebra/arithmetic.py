@@ -170,7 +170,7 @@ def _both_negative(i: Instruction, rw: Rewriter) -> Instruction | None:
 def _divide_by_power_of_two(i: Instruction, rw: Rewriter) -> Instruction | None:
     dtype = i.shape.dtype
     value = splat(i.operands[1]) if dtype.name in ("f16", "bf16", "f32", "f64") else None
-    if value is None or not math.isfinite(float(value)) or abs(math.frexp(float(value))[0]) != 0.5:
+    if value is None or abs(math.frexp(float(value))[0]) != 0.5:
         return None
     reciprocal, limits = 1 / float(value), ml_dtypes.finfo(dtype.numpy)
     if not float(limits.smallest_normal) <= abs(reciprocal) <= float(limits.max):
