@@ -8,7 +8,7 @@ from typing import Any
 
 from xloom.errors import MissingExtraError, ParseError, Span
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.proto import decode
 
 _PLACE = re.compile(r'"<?[^"]*>?":(\d+):(\d+)')
 # in this order: what the converter to HLO does not take is rewritten to what it does
@@ -62,11 +62,7 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
             computation = bindings.to_computation(bindings.to_bytecode(module))
         except Exception as error:  # MLIRError and XlaRuntimeError have no common base that is public
             raise _as_parse_error(error, program, file) from None
-    return _to_module(computation, file)
-
-
-def _to_module(computation: Any, file: str) -> Module:
-    return parse(computation.as_hlo_text(print_large_constants=True), file)
+    return decode(computation.as_serialized_hlo_module_proto())
 
 
 def _load(bindings: Any, context: Any, program: str | bytes) -> Any:
