@@ -108,9 +108,11 @@ def choices(p: Program) -> None:
                 inverse = p.let(f"not({compare})", "pred")
                 p.results += [("pred", compare), ("pred", inverse)]
                 p.show(f"select({inverse}, x, y)")
-    for low in p.constants:
-        for high in p.constants:
-            p.show(f"clamp({low}, x, {high})")
+    less = p.let("compare(x, y), direction=LT", "pred")
+    for a in p.constants:
+        for b in p.constants:
+            p.show(f"clamp({a}, x, {b})")
+            p.show(f"select({less}, {a}, {b})")
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
