@@ -147,7 +147,7 @@ def _options(text: str, at: int) -> tuple[list[tuple[str, str]], int]:
 
 
 def _parts(x: np.ndarray) -> list[np.ndarray]:
-    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
+    return [np.real(x), np.imag(x)] if x.dtype.kind == "c" else [x]
 
 
 def _ulps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
