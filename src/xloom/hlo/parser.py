@@ -32,6 +32,7 @@ _NAMES = re.compile(r"\s*((?:%[\w.\-]+(?:,\s*)?)*)\)")
 _SPLIT = re.compile(r",\s*%?")
 _ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][A-Za-z0-9_.\-]*)=")
 _ASYNC = {"-start": "async-start", "-update": "async-update", "-done": "async-done"}
+_ASYNC_START = ("async_execution_thread", "output_to_operand_aliasing")
 _NATIVE_ASYNC = {"all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"}
 _ANNOTATIONS = (
     "sharding",
@@ -403,7 +404,10 @@ class _Parser:
         except ShapeError as error:
             self.cursor.error(f"cannot infer the shape: {error.message}", opcode_at, hint=error.hint)
 
-    def _attributes(self, opcode: str, attrs: dict[str, Any], annotations: dict[str, Any]) -> None:
+    def _attributes(
+        self, opcode: str, attrs: dict[str, Any], annotations: dict[str, Any], start_attrs: dict[str, Any] | None = None
+    ) -> None:
+        """All attributes; in the short form of an async-start, its own go to `start_attrs`."""
         cursor, uses = self.cursor, OPCODES[opcode].attributes
         seen: set[str] = set()
         text, match = cursor.text, _ATTRIBUTE.match
@@ -419,7 +423,9 @@ class _Parser:
                 cursor.error(f"attribute {name!r} stands twice", start)
             seen.add(name)
             use = uses.get(name)
-            if use is not None and use.info.kind not in ("number", "value"):
+            if start_attrs is not None and name in _ASYNC_START:
+                start_attrs[name] = self._value(OPCODES["async-start"].attributes[name].info.kind, start)
+            elif use is not None and use.info.kind not in ("number", "value"):
                 attrs[name] = self._value(use.info.kind, start)
             elif name in _ANNOTATIONS:
                 annotations[name] = self._annotation(name)
@@ -545,7 +551,7 @@ class _Parser:
         annotations: dict[str, Any] = {}
         own: dict[str, Any] = {}
         if attributes and self.cursor.peek(","):
-            self._async_attributes(wrapped, attrs, annotations, own)
+            self._attributes(wrapped, attrs, annotations, own)
         _normalize(wrapped, inner, attrs, shape.elements[1])
         for attr, use in OPCODES[wrapped].attributes.items():
             if use.required and attr not in attrs:
@@ -558,40 +564,6 @@ class _Parser:
         _set_thread(instruction)
         self._annotate(instruction, annotations, start)
         return instruction
-
-    def _async_attributes(
-        self, wrapped: str, attrs: dict[str, Any], annotations: dict[str, Any], own: dict[str, Any]
-    ) -> None:
-        cursor = self.cursor
-        mine = OPCODES["async-start"].attributes
-        while cursor.peek(","):
-            found = _ATTRIBUTE.match(cursor.text, cursor.pos)
-            name = found[1] if found else ""
-            if name in ("async_execution_thread", "output_to_operand_aliasing") and found:
-                cursor.pos = found.end()
-                own[name] = self._value(mine[name].info.kind, found.start(1))
-            else:
-                before = cursor.pos
-                self._one_attribute(wrapped, attrs, annotations)
-                if cursor.pos == before:
-                    return
-
-    def _one_attribute(self, opcode: str, attrs: dict[str, Any], annotations: dict[str, Any]) -> None:
-        cursor = self.cursor
-        found = _ATTRIBUTE.match(cursor.text, cursor.pos)
-        if found is None:
-            cursor.error("expected an attribute name and '='")
-        name = found[1]
-        use = OPCODES[opcode].attributes.get(name)
-        cursor.pos = found.end()
-        if use is not None:
-            attrs[name] = self._value(use.info.kind, found.start(1))
-        elif name in _ANNOTATIONS:
-            annotations[name] = self._annotation(name)
-        else:
-            cursor.error(
-                f"{opcode} has no attribute {name!r}", found.start(1), hint=near(name, OPCODES[opcode].attributes)
-            )
 
 
 def _take_origin(element: Instruction) -> None:
