@@ -567,11 +567,13 @@ class _Parser:
 
 
 def _take_origin(element: Instruction) -> None:
-    """A tuple element without an origin has that part of the tuple's origin."""
-    origin = element.operands[0].attrs.get("origin")
-    index = element["index"]
+    """An element of a tuple instruction has that part of the tuple's origin, or its operand's."""
+    source, index = element.operands[0], element["index"]
+    origin = source.attrs.get("origin")
     if origin is not None and isinstance(origin.tree, tuple) and 0 <= index < len(origin.tree):
         element.attrs["origin"] = OriginalValue(origin.tree[index])
+    elif origin is None and 0 <= index < len(source.operands) and "origin" in source.operands[index].attrs:
+        element.attrs["origin"] = source.operands[index].attrs["origin"]
 
 
 def _set_thread(start: Instruction) -> None:
