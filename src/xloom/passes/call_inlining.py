@@ -46,9 +46,15 @@ def inline_calls(instructions: Iterable[Instruction]) -> bool:
             instruction = call
         elif instruction.opcode != "call" or not _may_inline(instruction):
             continue
-        stack.extend(reversed(inline(instruction, instruction["to_apply"]).copies))
+        stack.extend(reversed(inline(instruction, instruction["to_apply"], _own_async_computation).copies))
         changed = True
     return changed
+
+
+def _own_async_computation(copy: Instruction) -> None:
+    # XLA allows each asynchronous computation one caller
+    if copy.opcode == "async-start":
+        copy["calls"] = copy["calls"].clone()
 
 
 def _may_inline(call: Instruction) -> bool:

@@ -71,18 +71,18 @@ def _value(instruction: Instruction, evaluator: Evaluator) -> Value:
 def _replace(computation: Computation, old: Instruction, value: Value) -> bool:
     """Puts constants in the place of `old`, or of the elements taken from it; True if there were any."""
     if old.shape.is_array:
-        _put_constant(computation, old, value)
-        return True
+        return _put_constant(computation, old, value)
     changed = False
     for user in old.users:
         if user.opcode == "get-tuple-element" and user.shape.is_array:
-            _put_constant(computation, user, value[user["index"]])
-            changed = True
+            changed |= _put_constant(computation, user, value[user["index"]])
     return changed
 
 
-def _put_constant(computation: Computation, old: Instruction, value: Value) -> None:
+def _put_constant(computation: Computation, old: Instruction, value: Value) -> bool:
     array = np.asarray(value, dtype=old.shape.dtype.numpy)
+    if array.shape != old.shape.dims:
+        return False  # the shape written is not the one that follows; the verifier's business
     new = computation.add(Instruction("constant", "constant", old.shape, (), {"literal": Literal(old.shape, array)}))
     new.metadata, new.sharding = old.metadata, old.sharding
     old.replace_all_uses_with(new)
@@ -93,3 +93,4 @@ def _put_constant(computation: Computation, old: Instruction, value: Value) -> N
             operands = instruction.operands
             remove_keeping_order(instruction)
             dead.extend(o for o in operands if is_constant(o))
+    return True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from xloom.hlo.module import Instruction
 from xloom.passes.rewrite import Rewriter, RuleTable
 
@@ -41,18 +39,12 @@ def _copy_twice(i: Instruction, rw: Rewriter) -> Instruction | None:
     return rw.make("copy", i.shape, [inner.operands[0]])
 
 
-# x == {}; x an array without elements
+# x == broadcast(0); x an array without elements (a constant's text would still show its outer braces)
 @rule(*_PURE_MOVES)
 def _empty(i: Instruction, rw: Rewriter) -> Instruction | None:
-    if i.shape.size or not i.shape.is_array:
+    if i.shape.size or not i.shape.is_array or (i.opcode == "broadcast" and i.operands[0].opcode == "constant"):
         return None
-    return rw.constant(i.shape, np.zeros((), i.shape.dtype.numpy))
-
-
-# get-dimension-size(x, d) == x's size, unless that is dynamic (dynamic operands never get here)
-@rule("get-dimension-size")
-def _known_size(i: Instruction, rw: Rewriter) -> Instruction | None:
-    return rw.constant(i.shape, i.operands[0].shape.dims[i["dimensions"][0]])
+    return rw.splat(i.shape, 0)
 
 
 # sort(x) == x; one operand, at most one element along the dimension
