@@ -48,7 +48,7 @@ PROGRAMS = {
     "sharding": """ENTRY e {
       a = f32[8,8] parameter(0), sharding={devices=[2,2]<=[4]}
       b = f32[8,8] parameter(1), sharding={devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}
-      c = f32[8,8] parameter(2), sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual, replicated}}
+      c = f32[8,8] parameter(2), sharding={devices=[1,1,2,2]<=[2,2]T(1,0) last_tile_dims={manual, replicated}}
       d = (f32[8], f32[8]) parameter(3), sharding={{replicated}, {maximal device=1}}
       ROOT t = (f32[8,8], f32[8,8]) tuple(a, b), sharding={replicated} }""",
     "collectives": SUM

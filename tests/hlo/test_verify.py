@@ -76,3 +76,31 @@ def test_errors_name_the_source_line():
     )
     with pytest.raises(xl.VerifyError, match=r"%r, a.py:7"):
         xl.verify(module)
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("x = f32[] parameter(0) ROOT r = f32[2] rng(x, x), distribution=rng_normal", None),
+        ("x = f32[2] parameter(0) ROOT r = f32[2] rng(x, x), distribution=rng_normal", "must be scalars"),
+        ("x = s32[2] parameter(0) ROOT r = pred[2] compare(x, x), direction=LT, type=FLOAT", "type=FLOAT for s32"),
+        ("ROOT r = pred[2] iota(), iota_dimension=0", "pred does not count"),
+        ("x = f32[2] parameter(0) ROOT s = (f32[2], f32[2], u32[]) copy-start(x)", "found 0"),
+        ("ROOT x = f32[2] parameter(0), sharding={devices=[2,1]<=[2]}", "a sharding of 2 dimensions"),
+        (
+            "x = f32[4] parameter(0) ROOT r = f32[3] reduce-scatter(x), replica_groups={{0,1}}, dimensions={0}, "
+            "to_apply=add",
+            "in 2 parts",
+        ),
+    ],
+)
+def test_rules_beyond_shapes(body, message):
+    add = REDUCE.partition("ENTRY")[0]
+    found = [str(p) for p in problems(xl.parse(f"{add}ENTRY e {{ {body} }}"))]
+    assert found == [] if message is None else any(message in p for p in found), found
+
+
+def test_threads_agree():
+    module = xl.parse("""f { a = f32[] parameter(0) ROOT n = f32[] negate(a) }, execution_thread="other"
+    ENTRY e { x = f32[] parameter(0) ROOT c = f32[] call(x), to_apply=f }""")
+    assert any("runs on other" in str(p) for p in problems(module))

@@ -151,6 +151,13 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
         check = _CHECKS.get(instruction.opcode)
         if check is not None:
             check(instruction)
+        if instruction.opcode in _BEGINS:
+            _one_user(instruction)
+        if instruction.opcode != "async-start":
+            _same_thread(instruction)
+        # an outfeed's sharding is that of its data
+        if instruction.sharding is not None and instruction.opcode != "outfeed":
+            _sharding(instruction)
     except ShapeError as error:
         return _error(instruction, error.message.removeprefix(f"{instruction.opcode}: "), error.hint)
     except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
@@ -185,6 +192,37 @@ def _with_types_of(shape: Shape, other: Shape) -> Shape:
     return shape.with_dtype(other.dtype) if shape.is_array and other.is_array else shape
 
 
+_BEGINS = frozenset(
+    {
+        "async-start",
+        "async-update",
+        "copy-start",
+        "all-gather-start",
+        "all-reduce-start",
+        "collective-permute-start",
+    }
+)
+
+
+def _same_thread(i: Instruction) -> None:
+    mine = i.parent.execution_thread if i.parent is not None else "main"
+    for callee in i.called_computations:
+        _require(
+            callee.execution_thread == mine, f"{callee.name} runs on {callee.execution_thread}, its caller on {mine}"
+        )
+
+
+def _sharding(i: Instruction) -> None:
+    sharding = i.sharding
+    leaves = [leaf for _, leaf in i.shape.leaves()]
+    parts = sharding.elements if sharding.kind == "tuple" else (sharding,) * len(leaves)
+    _require(sharding.kind != "tuple" or len(parts) == len(leaves), f"{len(parts)} shardings for {len(leaves)} leaves")
+    for part, leaf in zip(parts, leaves, strict=False):
+        if part.kind == "tiled" and leaf.is_array:
+            rank = len(part.tile_dims) - len(part.last_tile_dims) - part.replicate_last
+            _require(rank == leaf.rank, f"a sharding of {rank} dimensions for {leaf}")
+
+
 # -- what inference cannot say -------------------------------------------------------------------------------------
 
 
@@ -217,6 +255,7 @@ def _constant(i: Instruction) -> None:
 
 def _iota(i: Instruction) -> None:
     _require(i.shape.is_array and 0 <= i["iota_dimension"] < i.shape.rank, f"no dimension {i['iota_dimension']}")
+    _require(i.shape.dtype.name != "pred", "pred does not count")
 
 
 def _convert(i: Instruction) -> None:
@@ -265,9 +304,62 @@ def _async_chain(i: Instruction) -> None:
     if i.opcode == "async-start":
         result = i.shape.elements[1] if len(i.shape.elements) > 1 else None
         _require(result is not None and _same(body.root.shape, result), f"its computation returns {body.root.shape}")
-        _require(len(i.users) <= 1, "it has more than one user")
     elif i.opcode == "async-done":
         _require(_same(i.shape, body.root.shape), f"its computation returns {body.root.shape}")
+
+
+def _one_user(i: Instruction) -> None:
+    _require(len(i.users) == 1, f"it must have one user, which ends it; found {len(i.users)}")
+
+
+def _rng(i: Instruction) -> None:
+    for operand in i._operands:
+        _require(operand.shape.is_scalar, f"its parameters must be scalars, found {operand.shape}")
+        _require(operand.shape.dtype is i.shape.dtype, f"parameter {operand.shape} for numbers of {i.shape}")
+    normal = i["distribution"] == "rng_normal"
+    _require(
+        i.shape.dtype.is_float or not (normal or i.shape.dtype.is_complex), f"no such {i.shape.dtype.name} numbers"
+    )
+
+
+def _compare(i: Instruction) -> None:
+    kind = i.attrs.get("type")
+    dtype = i._operands[0].shape.dtype
+    fits = (
+        ("FLOAT", "TOTALORDER")
+        if dtype.is_float or dtype.is_complex
+        else (("SIGNED",) if dtype.name.startswith("s") else ("UNSIGNED",))
+    )
+    _require(kind is None or kind in fits, f"type={kind} for {dtype.name}, which has {' or '.join(fits)}")
+
+
+def _conditional(i: Instruction) -> None:
+    chooser = i._operands[0].shape
+    _require(
+        chooser.is_scalar and chooser.dtype.name in ("pred", "s32"), f"it is chosen by pred[] or s32[], not {chooser}"
+    )
+
+
+def _reduce_scatter(i: Instruction) -> None:
+    _groups(i)
+    (dim,) = i["dimensions"]
+    sizes = {len(g) for g in i["replica_groups"].groups(0)} if i["replica_groups"] is not None else {0}
+    _require(len(sizes) == 1, "the replica groups have different sizes")
+    results = i.shape.elements if i.shape.is_tuple else (i.shape,)
+    for operand, result in zip(i._operands, results, strict=True):
+        _require(0 <= dim < operand.shape.rank, f"dimension {dim} is out of range for {operand.shape}")
+        count = sizes.copy().pop()
+        # with a channel, the groups may be of partitions that the numbers do not show
+        fits = not count or i["channel_id"] is not None or operand.shape.dims[dim] == result.dims[dim] * count
+        _require(fits, f"{operand.shape} in {count} parts is not {result}")
+
+
+def _composite(i: Instruction) -> None:
+    if i["is_composite"]:
+        given = i.frontend_attributes
+        _require("composite.name" in given, "a composite call has the frontend attribute composite.name")
+        version = given.get("composite.version", "0")
+        _require(version.isdigit(), f"composite.version={version} is not a non-negative integer")
 
 
 def _done_of(start: str) -> Callable[[Instruction], None]:
@@ -280,6 +372,8 @@ def _done_of(start: str) -> Callable[[Instruction], None]:
 def _pairs(i: Instruction) -> None:
     pairs = i["source_target_pairs"]
     _require(all(len(p) == 2 for p in pairs), "source_target_pairs holds pairs")
+    if i["slice_sizes"]:  # the in-place form may move several slices between two devices
+        return
     for side, name in ((0, "source"), (1, "target")):
         numbers = [p[side] for p in pairs]
         _require(len(set(numbers)) == len(numbers), f"a {name} stands twice in source_target_pairs")
@@ -290,6 +384,8 @@ def _groups(i: Instruction) -> None:
     if groups is None:
         return
     numbers = [n for g in groups.groups(0) for n in g]
+    flat = i.opcode != "all-to-all" and i.attrs.get("use_global_device_ids")
+    _require(bool(numbers) or not flat, "global device numbers need replica_groups that are written")
     _require(len(set(numbers)) == len(numbers), "a device stands twice in replica_groups")
     _require(all(n >= 0 for n in numbers), "a device number in replica_groups is negative")
 
@@ -321,7 +417,11 @@ _CHECKS: dict[str, Callable[[Instruction], None]] = {
     "all-gather": _groups,
     "all-reduce": _groups,
     "all-to-all": _groups,
-    "reduce-scatter": _groups,
+    "reduce-scatter": _reduce_scatter,
+    "rng": _rng,
+    "compare": _compare,
+    "conditional": _conditional,
+    "call": _composite,
     "collective-broadcast": _groups,
     "parameter": _parameter,
 }

@@ -107,6 +107,7 @@ def scatter(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     for operand, update in zip(operands[:count], operands[count + 1 :], strict=True):
         if operand.dtype is not update.dtype and not (operand.dtype.is_float and update.dtype.is_float):
             raise ShapeError(f"update {update} and operand {operand} have different element types")
+        check_dimensions(attrs["scatter_dims_to_operand_dims"], operand.rank)
         bounds = [d for k, d in enumerate(operand.dims) if k not in left_out]
         if update.rank != len(window_dims) + len(batch) or len(bounds) != len(window_dims):
             raise ShapeError(f"update {update} does not fit operand {operand} and indices {indices}")
