@@ -42,7 +42,8 @@ def test_load_tells_formats_apart(tmp_path):
     (tmp_path / "m.mlir").write_text(TEXT)
     (tmp_path / "unnamed").write_text(TEXT)
     module = xl.load(tmp_path / "m.mlir")
-    assert str(xl.load(tmp_path / "unnamed")) == str(module)
+    # the metadata may name the file
+    assert xl.load(tmp_path / "unnamed").to_text(print_metadata=False) == module.to_text(print_metadata=False)
     (tmp_path / "m.hlo").write_text(str(module))
     (tmp_path / "m.pb").write_bytes(module.to_proto())
     assert str(xl.load(tmp_path / "m.hlo")) == str(xl.load(tmp_path / "m.pb")) == str(module)
