@@ -32,23 +32,32 @@ def _broadcast_twice(i: Instruction, rw: Rewriter) -> Instruction | None:
     return rw.make("broadcast", i.shape, inner.operands, dimensions=tuple(q[p] for p in inner["dimensions"]))
 
 
-# broadcast(x, d) == reshape(x); when only dimensions of size 1 are new and d is ascending
+# broadcast(x, d) == reshape(x); when only dimensions of size 1 are new
 @rule("broadcast")
 def _adds_ones(i: Instruction, rw: Rewriter) -> Instruction | None:
     x, dims = i.operands[0], i["dimensions"]
+    # modules that were not verified may say dimensions in another order
     if x.shape.size != i.shape.size or list(dims) != sorted(dims) or not i.shape.size:
         return None
     return rw.make("reshape", i.shape, [x])
 
 
-# transpose(broadcast(x, p), q) == broadcast(x, q**-1[p])
+# transpose(broadcast(x, p), q) == broadcast(transpose(x, s), q**-1[p][s]); s sorts, since a broadcast keeps the order
 @rule("transpose")
 def _transposed_broadcast(i: Instruction, rw: Rewriter) -> Instruction | None:
     inner = i.operands[0]
     if inner.opcode != "broadcast":
         return None
+    x = inner.operands[0]
     place = {old: new for new, old in enumerate(i["dimensions"])}
-    return rw.make("broadcast", i.shape, inner.operands, dimensions=tuple(place[p] for p in inner["dimensions"]))
+    places = [place[p] for p in inner["dimensions"]]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    if order != list(range(len(places))):
+        if x.shape.size >= i.shape.size:
+            return None
+        shape = array_shape(x.shape.dtype, [x.shape.dims[d] for d in order])
+        x = rw.make("transpose", shape, [x], dimensions=tuple(order))
+    return rw.make("broadcast", i.shape, [x], dimensions=tuple(sorted(places)))
 
 
 # move(broadcast(x)) == broadcast(x); x a scalar
