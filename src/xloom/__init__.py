@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xloom.errors import (
     CustomCallError,
     EvaluationError,
+    MissingCompilerError,
     MissingExtraError,
     ParseError,
     PassError,
@@ -154,6 +155,7 @@ __all__ = [
     "Instruction",
     "Layout",
     "Literal",
+    "MissingCompilerError",
     "MissingExtraError",
     "Module",
     "ParseError",

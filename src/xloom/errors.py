@@ -85,6 +85,10 @@ class CustomCallError(XloomError):
     """A custom call is not registered, does not fit its call site, or reported a failure."""
 
 
+class MissingCompilerError(CustomCallError):
+    """A custom call is C or C++ source, and there is no compiler. Act: install one, or set $CC or $CXX."""
+
+
 class MissingExtraError(XloomError, ImportError):
     """An optional package is absent. Act: install the extra that the message names."""
 

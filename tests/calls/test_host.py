@@ -251,3 +251,48 @@ def test_failure_inside_a_loop_stops_it():
     with pytest.raises(xl.CustomCallError, match="third"):
         xl.evaluate(m, (np.zeros((), np.int32), X))
     assert len(calls) == 3
+
+
+def test_an_aliased_operand_is_the_output():
+    seen = []
+
+    @xl.custom_call("t")
+    def t(out, x):
+        seen.append(np.shares_memory(x, out))
+        out += 1
+
+    text = """HloModule m
+    ENTRY e {
+      p = f32[4] parameter(0)
+      ROOT c = f32[4] custom-call(p), custom_call_target="t", output_to_operand_aliasing={{}: (0, {})}
+    }"""
+    given = X.copy()
+    assert np.array_equal(xl.evaluate(xl.parse(text), given), X + 1)
+    assert seen == [True]
+    assert np.array_equal(given, X)
+
+
+def test_source_for_xla_compiles_and_its_status_symbols_are_bound(tmp_path):
+    source = tmp_path / "theirs.cc"
+    source.write_text("""
+    #include "xla/service/custom_call_status.h"
+    #include "xla/service/custom_call_target_registry.h"
+    static void f(void* out, const void** in, XlaCustomCallStatus* s) { XlaCustomCallStatusSetFailure(s, "no", 2); }
+    XLA_CPU_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM("t", f);
+    """)
+    load_source(source)
+    with pytest.raises(xl.CustomCallError, match="failed: no"):
+        xl.evaluate(module("status-returning"), X)
+    external = """
+    typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
+    void XlaCustomCallStatusSetFailure(XlaCustomCallStatus*, const char*, unsigned long);
+    void t(void* out, const void** in, XlaCustomCallStatus* s) { XlaCustomCallStatusSetFailure(s, "never", 5); }
+    """
+    register_c("t", external, abi="status-returning")
+    with pytest.raises(xl.CustomCallError, match="failed: never"):
+        xl.evaluate(module("status-returning"), X)
+
+
+def test_true_is_no_pointer():
+    with pytest.raises(xl.CustomCallError, match="not a native function"):
+        register_pointer("t", True)

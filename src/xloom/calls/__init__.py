@@ -1,6 +1,7 @@
 """Custom calls: code registered under a name and a platform, in each of XLA's ABIs."""
 
-from xloom.calls.c_source import include_dir, load_source, register_c
+from xloom.calls.c_compiler import include_dir
+from xloom.calls.c_source import load_source, register_c
 from xloom.calls.pointers import register_pointer
 from xloom.calls.python_source import custom_call
 from xloom.calls.registry import Registration, is_registered, lookup, registered, remove, unregistered

@@ -91,3 +91,20 @@ def part(value: Any, index: Sequence[int]) -> Any:
     for k in index:
         value = value[k]
     return value
+
+
+def with_part(value: Any, index: Sequence[int], buffer: Any) -> Any:
+    """`value` with `buffer` at a tuple index."""
+    if not index:
+        return buffer
+    k = index[0]
+    return (*value[:k], with_part(value[k], index[1:], buffer), *value[k + 1 :])
+
+
+def fill(target: Any, source: Any) -> None:
+    """Copies the elements of `source` to `target`, which is nested as it is."""
+    if isinstance(target, tuple):
+        for t, s in zip(target, source, strict=True):
+            fill(t, s)
+    elif target is not None:
+        target[...] = source

@@ -33,16 +33,18 @@ def invoke(instruction: Instruction, operands: Sequence[Any]) -> Any:
     inputs = [buffers.place(v, s) for v, s in zip(operands, shapes, strict=True)]
     out = buffers.allocate(instruction.shape)
     for alias in instruction["output_to_operand_aliasing"]:
-        # the output starts as the operand, which the caller may still need: hence a copy
-        source = buffers.part(inputs[alias.operand], alias.operand_index)
-        buffers.part(out, alias.output_index)[...] = source
+        # The output starts as the operand, and the callee sees one buffer as both, as in XLA. It is a copy, for the
+        # caller may still need the operand.
+        shared = buffers.part(out, alias.output_index)
+        buffers.fill(shared, buffers.part(inputs[alias.operand], alias.operand_index))
+        inputs[alias.operand] = buffers.with_part(inputs[alias.operand], alias.operand_index, shared)
     opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     if registration.function is not None:
         call_function(registration, out, [buffers.read_only(i) for i in inputs], opaque, where)
     else:
         message = _native(registration, instruction["api_version"], where)(registration.address, out, inputs, opaque)
         if message is not None:
-            raise CustomCallError(f"custom call {target!r} failed: {message}", where=where)
+            raise CustomCallError(f"custom call {target!r} failed: {message or 'it gives no message'}", where=where)
     return _value(out)
 
 

@@ -23,12 +23,13 @@ def register_pointer(name: str, pointer: Any, *, platform: str = "Host", abi: st
 
 def address_of(pointer: Any) -> int:
     """The address of a native function. Raises CustomCallError when `pointer` is none."""
-    if isinstance(pointer, int):
+    if isinstance(pointer, int) and not isinstance(pointer, bool):
         return pointer
     if isinstance(pointer, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         return ctypes.cast(pointer, ctypes.c_void_p).value or 0
-    if isinstance(getattr(pointer, "address", None), int):  # numba.cfunc
-        return pointer.address
+    address = getattr(pointer, "address", None)
+    if isinstance(address, int):  # numba.cfunc
+        return address
     kind = type(pointer).__name__
     if kind == "PyCapsule":
         return _capsule_address(pointer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+from xloom.calls.external_status import SYMBOL_PREFIX, open_with_status_symbols
 from xloom.calls.registry import Registration, add
 from xloom.errors import CustomCallError
 
@@ -30,22 +31,22 @@ def load_library(path: str | Path) -> list[Registration]:
             f"{path} offers no custom calls",
             hint="register them with XLA_REGISTER_CUSTOM_CALL_TARGET of xloom/custom_call.h, or name their symbols",
         ) from None
-    table.restype, table.argtypes = ctypes.c_size_t, [ctypes.POINTER(ctypes.POINTER(_Row))]
-    rows = ctypes.POINTER(_Row)()
+    table.restype, table.argtypes = ctypes.c_size_t, [ctypes.POINTER(ctypes.POINTER(ctypes.POINTER(_Row)))]
+    rows = ctypes.POINTER(ctypes.POINTER(_Row))()
     count = table(ctypes.byref(rows))
     if count == 0:
         raise CustomCallError(f"{path} offers no custom calls", hint="use XLA_REGISTER_CUSTOM_CALL_TARGET")
     return [
         add(
             Registration(
-                rows[k].name.decode(),
-                rows[k].platform.decode(),
-                address=rows[k].function,
+                row.name.decode(),
+                row.platform.decode(),
+                address=row.function,
                 source=f"{path}",
                 keep=(library,),
             )
         )
-        for k in range(count)
+        for row in (rows[k].contents for k in range(count))
     ]
 
 
@@ -66,8 +67,14 @@ def register_symbol(
 
 
 def _open(path: str | Path) -> ctypes.CDLL:
+    place = str(Path(path).resolve())
     try:
-        return ctypes.CDLL(str(Path(path).resolve()))
+        try:
+            return ctypes.CDLL(place)
+        except OSError as error:
+            if SYMBOL_PREFIX not in str(error):
+                raise
+            return open_with_status_symbols(place)
     except OSError as error:
         raise CustomCallError(
             f"cannot load {path}: {error}",

@@ -12,6 +12,8 @@ class _Struct(ctypes.Structure):
 _SetSuccess = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Struct))
 _SetFailure = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Struct), ctypes.c_void_p, ctypes.c_size_t)
 _Struct._fields_ = [("set_success", _SetSuccess), ("set_failure", _SetFailure)]
+_strnlen = ctypes.CDLL(None).strnlen
+_strnlen.restype, _strnlen.argtypes = ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Status:
@@ -31,5 +33,6 @@ class Status:
         self.message = None
 
     def _failure(self, status: object, message: int | None, size: int) -> None:
-        data = ctypes.string_at(message, size) if message and size else b""
-        self.message = data.partition(b"\0")[0].decode("utf-8", "replace")
+        # a message shorter than it says ends at its NUL, behind which memory may not be readable
+        data = ctypes.string_at(message, _strnlen(message, size)) if message else b""
+        self.message = data.decode("utf-8", "replace")

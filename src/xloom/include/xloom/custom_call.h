@@ -7,7 +7,10 @@
      status-returning-unified   void f(void* out, const void** in, const char* opaque, size_t opaque_len,
                                        XlaCustomCallStatus* status);
 
-   An array is a pointer to its elements; a tuple is a pointer to an array of such pointers, nested as the tuple is. */
+   An array is a pointer to its elements; a tuple is a pointer to an array of such pointers, nested as the tuple is.
+   XLA:CPU flattens tuples instead: its `in` has every leaf of every operand, its `out` every leaf of the result. The two
+   agree on operands that are arrays and results that are arrays or tuples of them; keep to those, and the same
+   function serves both. */
 #ifndef XLOOM_CUSTOM_CALL_H_
 #define XLOOM_CUSTOM_CALL_H_
 
@@ -41,19 +44,30 @@ typedef struct {
   void* function;
 } xloom_custom_call_registration;
 
-/* Offers `function` under its own name, or under `target`, to whoever loads the library. */
-#define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(target, function, platform)                          \
-  __attribute__((section("xloom_custom_calls"), used)) static xloom_custom_call_registration          \
-      xloom_registration_##function = {target, platform, (void*)function}
+#define XLOOM_CONCAT_(a, b) a##b
+#define XLOOM_CONCAT(a, b) XLOOM_CONCAT_(a, b)
+/* The section holds pointers: compilers may align structs beyond their size, and leave gaps in an array of them. */
+#define XLOOM_REGISTER_(target, address, platform, row)                                                         \
+  static const xloom_custom_call_registration row = {target, platform, (void*)(address)};                       \
+  __attribute__((section("xloom_custom_calls"), used)) static const xloom_custom_call_registration* XLOOM_CONCAT( \
+      row, _pointer) = &row
+
+/* Offers `function` under its own name, or `address` under `target`, to whoever loads the library. */
+#define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(target, address, platform) \
+  XLOOM_REGISTER_(target, address, platform, XLOOM_CONCAT(xloom_registration_, __COUNTER__))
 #define XLA_REGISTER_CUSTOM_CALL_TARGET(function, platform) \
   XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(#function, function, platform)
+#define XLA_CPU_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(target, address) \
+  XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(target, address, "Host")
+#define XLA_CPU_REGISTER_CUSTOM_CALL_TARGET(function) XLA_REGISTER_CUSTOM_CALL_TARGET(function, "Host")
 
 /* The linker's bounds of that section; absent when nothing is registered. */
-extern xloom_custom_call_registration __start_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
-extern xloom_custom_call_registration __stop_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
+extern const xloom_custom_call_registration* __start_xloom_custom_calls[]
+    __attribute__((weak, visibility("hidden")));
+extern const xloom_custom_call_registration* __stop_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
 
 __attribute__((weak, visibility("default"))) size_t xloom_custom_call_table(
-    const xloom_custom_call_registration** first) {
+    const xloom_custom_call_registration*** first) {
   *first = __start_xloom_custom_calls;
   return (size_t)(__stop_xloom_custom_calls - __start_xloom_custom_calls);
 }
