@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from xloom.errors import ShapeError
+from xloom.errors import EvaluationError, ShapeError
 from xloom.hlo.module import Module
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, TOKEN, Value
@@ -48,7 +48,13 @@ def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed
     values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
     evaluator = Evaluator(module, seed=seed)
     evaluator.infeed = deque(infeed)
-    return evaluator.call(module.entry, values)
+    try:
+        return evaluator.call(module.entry, values)
+    except RecursionError as error:
+        raise EvaluationError(
+            f"the computations of {module.name} call one another too deeply for Python's stack",
+            hint="inline them with the pass call-inlining, or raise sys.setrecursionlimit",
+        ) from error
 
 
 __all__ = ["FAMILIES", "RULES", "TOKEN", "Evaluator", "evaluate"]

@@ -1,0 +1,78 @@
+"""jaxlib's MLIR bindings, imported when they are first needed (extra `jax`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from xloom.errors import MissingExtraError
+
+T = TypeVar("T")
+
+# MLIR recurses through nested regions, types and calls, and a stack overflow kills the process; what is not used of
+# this costs nothing
+_STACK_BYTES = 1 << 30
+_stack_size_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """What we use of jaxlib."""
+
+    ir: Any
+    new_context: Callable[[], Any]
+    to_bytecode: Callable[[Any], bytes]
+    to_computation: Callable[[bytes], Any]
+    read_artifact: Callable[[Any, bytes], Any]
+    run_passes: Callable[[Any, str], None]
+
+
+@lru_cache(maxsize=1)
+def load_bindings() -> Bindings:
+    """jaxlib's modules. Raises MissingExtraError when jax is not installed."""
+    try:
+        from jax._src.interpreters import mlir as jax_mlir
+        from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
+        from jaxlib.mlir import ir, passmanager
+        from jaxlib.mlir.dialects import stablehlo
+    except ImportError as error:
+        raise MissingExtraError(
+            f"StableHLO is read through jaxlib, which is not installed ({error})",
+            hint="pip install 'xloom[jax]'",
+        ) from error
+    stablehlo.register_stablehlo_passes()
+    return Bindings(
+        ir=ir,
+        new_context=jax_mlir.make_ir_context,
+        to_bytecode=jax_mlir.module_to_bytecode,
+        to_computation=_jax.mlir.mlir_module_to_xla_computation,
+        read_artifact=stablehlo.deserialize_portable_artifact,
+        run_passes=lambda module, pipeline: passmanager.PassManager.parse(pipeline).run(module.operation),
+    )
+
+
+def on_deep_stack(work: Callable[[], T]) -> T:
+    """`work()`, in a thread with a stack for deeply nested programs."""
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            failure.append(error)
+
+    with _stack_size_lock:  # the size is a setting of the process, for threads started from now on
+        before = threading.stack_size(_STACK_BYTES)
+        try:
+            thread = threading.Thread(target=run, name="xloom-mlir")
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]
