@@ -46,3 +46,26 @@ def test_mistakes_are_shape_errors(make, message):
 def test_unknown_opcode_has_a_hint():
     with pytest.raises(AttributeError, match="'reduce'"):
         xl.Builder("m").reduec()
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda b, x: b.transpose(x, dimensions=(0.5,)), "dimensions is a tuple of integers"),
+        (lambda b, x: b.compare(x, x, direction="LESS"), "direction cannot be 'LESS'"),
+        (lambda b, x: b.add(x, 1.0), "takes instructions, found 1.0"),
+        (lambda b, x: b.reduce(x, x, dimensions=(0,), to_apply="add"), "to_apply is a Computation"),
+    ],
+)
+def test_attribute_values_are_checked(make, message):
+    b = xl.Builder("m")
+    x = b.parameter(xl.f32[4])
+    with pytest.raises(xl.ShapeError, match=message):
+        make(b, x)
+
+
+def test_numpy_integers_are_integers():
+    b = xl.Builder("m")
+    y = b.transpose(b.parameter(xl.f32[4, 2]), dimensions=np.array([1, 0]))
+    assert y["dimensions"] == (1, 0)
+    assert xl.parse(str(b.build())).entry.root.shape.dims == (2, 4)

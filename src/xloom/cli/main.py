@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -58,6 +59,7 @@ def main() -> None:
     """The entry point: exit status 1 and a message for errors that are the program's or the caller's."""
     try:
         cli(standalone_mode=False)
+        sys.stdout.flush()
     except XloomError as error:
         show_error(error)
         sys.exit(1)
@@ -66,8 +68,12 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # whoever read our output has gone; nothing more can be said, not even by the interpreter when it flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}")
+        show_error(XloomError(str(error)))
         sys.exit(1)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import runpy
 import sys
+import traceback
 from pathlib import Path
 
 import click
 
 import xloom
-from xloom.errors import CustomCallError
+from xloom.errors import CustomCallError, Span, XloomError
 from xloom.hlo.module import Module
 
 program_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
@@ -38,10 +39,33 @@ def load_code(libraries: tuple[str, ...]) -> None:
     for library in libraries:
         suffix = Path(library).suffix
         if suffix == ".py":
-            runpy.run_path(library)
+            _run_python(library)
         elif suffix in (".c", ".cc", ".cpp", ".cxx"):
             load_source(library)
         elif suffix in (".so", ".dylib"):
             load_library(library)
         else:
             raise CustomCallError(f"cannot load {library}", hint="give a .py, .so, .c or .cc file")
+
+
+def _run_python(path: str) -> None:
+    try:
+        runpy.run_path(path)
+    except XloomError:
+        raise
+    except Exception as error:
+        message = f"cannot load {path}: {type(error).__name__}: {error}"
+        raise CustomCallError(message, span=_place(error, path)) from error
+
+
+def _place(error: Exception, path: str) -> Span | None:
+    """The innermost line of the file itself that `error` came through."""
+    if isinstance(error, SyntaxError) and error.filename == path and error.lineno:
+        return Span(error.lineno, error.offset or 1, (error.text or "").rstrip("\n"), path)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == path and frame.lineno:
+            # colno counts bytes of the line as it is in the file; frame.line is stripped
+            lines = Path(path).read_text(errors="replace").splitlines()
+            text = lines[frame.lineno - 1] if frame.lineno <= len(lines) else ""
+            return Span(frame.lineno, (frame.colno or 0) + 1, text, path)
+    return None

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from xloom.cli.program import load_code, load_option, program_argument, read_program
-from xloom.errors import ShapeError
+from xloom.errors import ShapeError, XloomError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
 
@@ -89,12 +89,18 @@ def _arguments(module: Module, inputs: tuple[str, ...], seed: int) -> list[Value
     parameters = module.entry.parameters
     if len(inputs) > len(parameters):
         raise ShapeError(f"{len(inputs)} inputs for {len(parameters)} parameters", where=module.name)
-    given = [_readable(np.load(path), p.shape.dtype.numpy) for path, p in zip(inputs, parameters, strict=False)]
+    given = [_read(path, p.shape.dtype.numpy) for path, p in zip(inputs, parameters, strict=False)]
     generator = np.random.default_rng(seed)
     return given + [random_argument(p.shape, generator) for p in parameters[len(inputs) :]]
 
 
-def _readable(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _read(path: str, dtype: np.dtype) -> np.ndarray:
+    try:
+        array = np.load(path)
+    except (ValueError, EOFError) as error:
+        raise XloomError(f"{path} is not an array: {error}", hint="write it with numpy.save") from error
+    if not isinstance(array, np.ndarray):
+        raise XloomError(f"{path} holds several arrays", hint="write each with numpy.save, and give one --input each")
     # .npy files hold bfloat16 and its like as raw bytes
     return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
 

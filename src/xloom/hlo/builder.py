@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xloom.errors import ShapeError, VerifyError, near
+from xloom.hlo.attribute_values import attribute_value
 from xloom.hlo.attributes import Metadata
 from xloom.hlo.dtype import DType
 from xloom.hlo.literal import Literal, literal
@@ -23,12 +24,13 @@ class ComputationBuilder:
 
     `b.add(x, y)`, `b.reduce(x, init, dimensions=(0,), to_apply=add)`, `b.get_tuple_element(t, index=1)`: operands by
     position, attributes by name. The result's shape is inferred, or given as `shape=`; `name=` wishes for a name.
-    Each instruction's metadata has the Python line that made it.
+    Each instruction's metadata has the Python line that made it, unless `source_lines` is False.
     """
 
-    def __init__(self, name: str, module: Module):
+    def __init__(self, name: str, module: Module, *, source_lines: bool = True):
         self._computation = Computation(name)
         self._module = module
+        self._source_lines = source_lines
         self._parameters = 0
 
     def parameter(self, shape: Shape, name: str = "") -> Instruction:
@@ -55,8 +57,7 @@ class ComputationBuilder:
     ) -> Instruction:
         """A call of code registered under `target`; `opaque` becomes its `backend_config`."""
         text = opaque.decode("utf-8", "surrogateescape") if isinstance(opaque, bytes) else opaque
-        _check(attributes, "custom-call")
-        attrs = {"custom_call_target": target, **attributes}
+        attrs = {"custom_call_target": target, **_checked(attributes, "custom-call")}
         instruction = self._append(name or "custom-call", "custom-call", shape, operands, attrs)
         instruction.backend_config = text
         return instruction
@@ -73,7 +74,10 @@ class ComputationBuilder:
         row = OPCODES.get(opcode)
         if row is None:
             raise ShapeError(f"unknown opcode {opcode!r}", hint=near(opcode, OPCODES))
-        _check(attributes, opcode)
+        attributes = _checked(attributes, opcode)
+        for operand in operands:
+            if not isinstance(operand, Instruction):
+                raise ShapeError(f"{opcode} takes instructions, found {operand!r}", hint="constants: b.constant(...)")
         if row.arity >= 0 and len(operands) != row.arity:
             raise ShapeError(f"{opcode} takes {row.arity} operands, found {len(operands)}")
         missing = [n for n, u in row.attributes.items() if u.required and n not in attributes]
@@ -90,7 +94,8 @@ class ComputationBuilder:
             if operand.parent is not self._computation:
                 raise VerifyError(f"{operand.name} belongs to another computation than {name}")
         instruction = Instruction(name, opcode, shape, operands, dict(attrs))
-        instruction.metadata = _caller()
+        if self._source_lines:
+            instruction.metadata = _caller()
         instruction.name = self._module.instruction_names.unique(name)
         return self._computation.add(instruction)
 
@@ -104,6 +109,8 @@ class ComputationBuilder:
     def finish(self, root: Instruction | None = None) -> Computation:
         """The computation, added to the module; its root is `root` or the last instruction."""
         if root is not None:
+            if root.parent is not self._computation:
+                raise VerifyError(f"root {root.name} belongs to another computation than {self._computation.name}")
             self._computation.root = root
         self._computation.module = self._module
         self._computation.name = self._module.computation_names.unique(self._computation.name)
@@ -119,12 +126,12 @@ class Builder(ComputationBuilder):
     module = b.build(b.add(x, y))
     """
 
-    def __init__(self, name: str):
-        super().__init__("main", Module(name))
+    def __init__(self, name: str, *, source_lines: bool = True):
+        super().__init__("main", Module(name), source_lines=source_lines)
 
     def computation(self, name: str) -> ComputationBuilder:
         """A builder of another computation of this module, for `to_apply=` and the like."""
-        return ComputationBuilder(name, self._module)
+        return ComputationBuilder(name, self._module, source_lines=self._source_lines)
 
     def build(self, root: Instruction | None = None) -> Module:
         """The module; its root is `root` or the last instruction."""
@@ -133,12 +140,13 @@ class Builder(ComputationBuilder):
         return self._module
 
 
-def _check(attributes: Mapping[str, Any], opcode: str) -> None:
+def _checked(attributes: Mapping[str, Any], opcode: str) -> dict[str, Any]:
     known = OPCODES[opcode].attributes
     for name in attributes:
         if name not in known:
             hint = near(name, known) or f"it has: {', '.join(known)}"
             raise ShapeError(f"{opcode} has no attribute {name!r}", hint=hint)
+    return {name: attribute_value(opcode, known[name].info, value) for name, value in attributes.items()}
 
 
 def _caller() -> Metadata:
