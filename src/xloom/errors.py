@@ -81,6 +81,10 @@ class UnsupportedError(XloomError, NotImplementedError):
     """Valid HLO that this component does not implement. Act: see `hint` for another way."""
 
 
+class LoweringError(UnsupportedError):
+    """Valid HLO that the native compiler does not translate. Act: run it on the interpreter, or rewrite the program."""
+
+
 class CustomCallError(XloomError):
     """A custom call is not registered, does not fit its call site, or reported a failure."""
 

@@ -1,0 +1,1 @@
+"""The CPU compiler: HLO to native code through LLVM."""

@@ -1,0 +1,356 @@
+"""Elementwise operators on pred, integers and real floats; complex numbers are handed to `complex_math`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from xloom.cpu import math
+from xloom.cpu.emit import complex_math
+from xloom.cpu.emit.conversion import rounded, wrapped
+from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.registry import emits
+from xloom.cpu.emit.types import I1, I8, Complex, Value, constant
+from xloom.hlo.dtype import DType, Kind
+from xloom.hlo.module import Instruction
+
+Builder = ir.IRBuilder
+
+
+def operand_type(instruction: Instruction) -> DType:
+    """The element type of the first operand."""
+    return instruction._operands[0].shape.dtype
+
+
+# -- one operand ---------------------------------------------------------------------------------------------------
+
+
+def _unary(opcode: str) -> None:
+    @emits(opcode)
+    def rule(b: Builder, instruction: Instruction, x: Value) -> Value:
+        dtype = operand_type(instruction)
+        if dtype.is_complex:
+            return complex_math.UNARY[opcode](b, x)
+        return rounded(b, math.call(b, opcode, x), dtype)
+
+
+for _opcode in (
+    "acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic "
+    "rsqrt sine sinh sqrt tan tanh"
+).split():
+    _unary(_opcode)
+
+_ROUNDING = {
+    "ceil": "ceil",
+    "floor": "floor",
+    "round-nearest-even": "rint",
+    "round-nearest-afz": "round",
+}
+
+
+@emits(*_ROUNDING)
+def rounding(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """To an integral value of the same type."""
+    return rounded(b, intrinsic(b, _ROUNDING[instruction.opcode], x), operand_type(instruction))
+
+
+@emits("abs")
+def absolute(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """|x|; of a complex number its modulus."""
+    dtype = operand_type(instruction)
+    if dtype.is_complex:
+        return complex_math.modulus(b, x)
+    if dtype.is_float:
+        return intrinsic(b, "fabs", x)
+    if dtype.kind is not Kind.SIGNED:
+        return x
+    return wrapped(b, b.select(b.icmp_signed("<", x, x.type(0)), b.neg(x), x), dtype)
+
+
+@emits("negate")
+def negate(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """-x; integers wrap."""
+    dtype = operand_type(instruction)
+    if dtype.is_complex:
+        return Complex(b.fneg(x.real), b.fneg(x.imag))
+    if dtype.name == "f8e8m0fnu" or dtype.name.endswith("fnuz"):
+        return rounded(b, b.fneg(x), dtype)  # no sign, or no -0
+    return b.fneg(x) if dtype.is_float else wrapped(b, b.neg(x), dtype)
+
+
+@emits("sign")
+def sign(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """-1, 0, 1, keeping -0 and NaN; x / |x| of a complex number."""
+    dtype = operand_type(instruction)
+    if dtype.is_complex:
+        return complex_math.sign(b, x)
+    zero = constant(0, dtype)
+    if dtype.is_float:
+        keep = b.fcmp_unordered("ueq", x, zero)
+        return b.select(keep, x, intrinsic(b, "copysign", constant(1, dtype), x))
+    positive = b.zext(b.icmp_signed(">", x, zero), x.type)
+    if dtype.kind is not Kind.SIGNED:
+        return b.zext(b.icmp_unsigned("!=", x, zero), x.type)
+    return b.sub(positive, b.zext(b.icmp_signed("<", x, zero), x.type))
+
+
+@emits("is-finite")
+def is_finite(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """Neither infinite nor NaN."""
+    dtype = operand_type(instruction)
+    if dtype.is_complex:
+        return b.and_(_finite(b, x.real), _finite(b, x.imag))
+    return _finite(b, x) if dtype.is_float else I1(1)
+
+
+def _finite(b: Builder, x: ir.Value) -> ir.Value:
+    return b.fcmp_ordered("<", intrinsic(b, "fabs", x), ir.Constant(x.type, float("inf")))
+
+
+@emits("real", "imag")
+def parts(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """The part; of a real number itself, or 0."""
+    if isinstance(x, Complex):
+        return x.real if instruction.opcode == "real" else x.imag
+    return x if instruction.opcode == "real" else constant(0, operand_type(instruction))
+
+
+@emits("not")
+def not_(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """Bitwise complement; logical on pred."""
+    return wrapped(b, b.not_(x), operand_type(instruction))
+
+
+@emits("popcnt", "count-leading-zeros")
+def count_bits(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """How many one bits, or zero bits above the highest one."""
+    dtype = operand_type(instruction)
+    width = 1 if dtype.kind is Kind.PRED else dtype.bits
+    if width < 8:
+        x = b.zext(x, I8) if x.type.width < 8 else b.and_(x, I8((1 << width) - 1))
+    if instruction.opcode == "popcnt":
+        count = intrinsic(b, "ctpop", x)
+    else:
+        count = b.sub(intrinsic(b, "ctlz", x, I1(0)), x.type(x.type.width - width))
+    return wrapped(b, count, dtype) if dtype.is_integer else b.icmp_unsigned("!=", count, count.type(0))
+
+
+@emits("copy")
+def copy(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """The value."""
+    return x
+
+
+# -- two operands --------------------------------------------------------------------------------------------------
+
+Function = Callable[[Builder, DType, ir.Value, ir.Value], ir.Value]
+
+
+def _binary(opcode: str, function: Function) -> None:
+    @emits(opcode)
+    def rule(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+        dtype = operand_type(instruction)
+        if dtype.is_complex:
+            return complex_math.BINARY[opcode](b, x, y)
+        out = function(b, dtype, x, y)
+        return rounded(b, out, dtype) if dtype.is_float else wrapped(b, out, dtype)
+
+
+def _by_kind(for_float: str, for_integer: str, for_pred: str) -> Function:
+    def function(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
+        name = for_float if dtype.is_float else for_pred if dtype.kind is Kind.PRED else for_integer
+        return getattr(b, name)(x, y)
+
+    return function
+
+
+def _extremum(name: str) -> Function:
+    def function(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
+        if dtype.is_float:
+            return intrinsic(b, name, x, y)
+        if dtype.kind is Kind.PRED:
+            return b.or_(x, y) if name == "maximum" else b.and_(x, y)
+        short = f"{'s' if dtype.kind is Kind.SIGNED else 'u'}{name[:3]}"
+        return intrinsic(b, short, x, y)
+
+    return function
+
+
+def _divide(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x/0 is all ones, INT_MIN/-1 is INT_MIN."""
+    if dtype.is_float:
+        return b.fdiv(x, y)
+    if dtype.kind is Kind.PRED:
+        return b.and_(x, y)
+    zero, safe, minus = _safe_divisor(b, dtype, y)
+    if minus is None:
+        return b.select(zero, x.type(-1), b.udiv(x, safe))
+    return b.select(zero, x.type(-1), b.select(minus, b.neg(x), b.sdiv(x, safe)))
+
+
+def _remainder(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
+    """With the sign of x; x rem 0 is x, x rem -1 is 0."""
+    if dtype.is_float:
+        return math.call(b, "remainder", x, y)
+    if dtype.kind is Kind.PRED:
+        return b.and_(x, b.not_(y))
+    zero, safe, minus = _safe_divisor(b, dtype, y)
+    if minus is None:
+        return b.select(zero, x, b.urem(x, safe))
+    return b.select(zero, x, b.select(minus, x.type(0), b.srem(x, safe)))
+
+
+def _safe_divisor(b: Builder, dtype: DType, y: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    """Whether y is 0; a divisor that traps for no x; and whether y is -1, if it can be."""
+    zero = b.icmp_unsigned("==", y, y.type(0))
+    if dtype.kind is not Kind.SIGNED:
+        return zero, b.select(zero, y.type(1), y), None
+    minus = b.icmp_signed("==", y, y.type(-1))
+    return zero, b.select(b.or_(zero, minus), y.type(1), y), minus
+
+
+def _power(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
+    if dtype.is_float:
+        return math.call(b, "power", x, y)
+    signed = dtype.kind is Kind.SIGNED
+    if dtype.kind is Kind.PRED:
+        return b.or_(x, b.not_(y))
+    out = b.call(_integer_power(b.module, x.type), [x, b.select(b.icmp_signed("<", y, y.type(0)), y.type(0), y)]
+                 if signed else [x, y])
+    if not signed:
+        return out
+    odd = b.icmp_unsigned("!=", b.and_(y, y.type(1)), y.type(0))
+    inverse = b.select(
+        b.icmp_signed("==", x, x.type(1)),
+        x.type(1),
+        b.select(b.icmp_signed("==", x, x.type(-1)), b.select(odd, x.type(-1), x.type(1)), x.type(0)),
+    )
+    return b.select(b.icmp_signed("<", y, y.type(0)), inverse, out)
+
+
+def _integer_power(module: ir.Module, kind: ir.IntType) -> ir.Function:
+    """x**y for unsigned y by squaring, as a function with a loop."""
+    name = f"xloom.power.i{kind.width}"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(kind, [kind, kind]), name)
+    function.linkage = "internal"
+    start, loop, done = (function.append_basic_block(n) for n in ("start", "loop", "done"))
+    x, y = function.args
+    ir.IRBuilder(start).branch(loop)
+    b = ir.IRBuilder(loop)
+    out, base, left = (b.phi(kind) for _ in range(3))
+    odd = b.icmp_unsigned("!=", b.and_(left, kind(1)), kind(0))
+    new = b.select(odd, b.mul(out, base), out)
+    squared, rest = b.mul(base, base), b.lshr(left, kind(1))
+    for phi, first, later in ((out, kind(1), new), (base, x, squared), (left, y, rest)):
+        phi.add_incoming(first, start)
+        phi.add_incoming(later, loop)
+    b.cbranch(b.icmp_unsigned("!=", rest, kind(0)), loop, done)
+    ir.IRBuilder(done).ret(new)
+    return function
+
+
+for _opcode, _function in {
+    "add": _by_kind("fadd", "add", "or_"),
+    "subtract": _by_kind("fsub", "sub", "xor"),
+    "multiply": _by_kind("fmul", "mul", "and_"),
+    "and": lambda b, dtype, x, y: b.and_(x, y),
+    "or": lambda b, dtype, x, y: b.or_(x, y),
+    "xor": lambda b, dtype, x, y: b.xor(x, y),
+    "maximum": _extremum("maximum"),
+    "minimum": _extremum("minimum"),
+    "divide": _divide,
+    "remainder": _remainder,
+    "power": _power,
+    "atan2": lambda b, dtype, x, y: math.call(b, "atan2", x, y),
+}.items():
+    _binary(_opcode, _function)
+
+
+@emits("mulhi")
+def mulhi(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+    """The high half of the double-width product."""
+    dtype = operand_type(instruction)
+    wide = ir.IntType(2 * max(dtype.bits, 8))
+    extend = b.sext if dtype.kind is Kind.SIGNED else b.zext
+    product = b.mul(extend(x, wide), extend(y, wide))
+    return wrapped(b, b.trunc(b.lshr(product, wide(dtype.bits)), x.type), dtype)
+
+
+@emits("shift-left", "shift-right-logical", "shift-right-arithmetic")
+def shift(b: Builder, instruction: Instruction, x: Value, count: Value) -> Value:
+    """Zeros (or copies of the sign) come in; counts of the bit width and more, or below 0, shift everything out."""
+    dtype = operand_type(instruction)
+    if dtype.kind is Kind.PRED:
+        out = {"shift-left": b.and_(x, b.not_(count)), "shift-right-logical": b.and_(x, b.not_(count))}
+        return out.get(instruction.opcode, x)
+    width = dtype.bits
+    outside = b.icmp_unsigned(">=", count, count.type(width))
+    zero = x.type(0)
+    safe = b.select(outside, zero, count)
+    if instruction.opcode == "shift-left":
+        return b.select(outside, zero, wrapped(b, b.shl(x, safe), dtype))
+    raw = b.and_(x, x.type((1 << width) - 1)) if width < 8 else x
+    if instruction.opcode == "shift-right-logical":
+        return b.select(outside, zero, wrapped(b, b.lshr(raw, safe), dtype))
+    missing = x.type(x.type.width - width)
+    signed = b.ashr(b.shl(x, missing), missing) if width < 8 else x
+    return wrapped(b, b.ashr(signed, b.select(outside, x.type(width - 1), count)), dtype)
+
+
+@emits("complex")
+def complex_(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+    """lhs + i rhs."""
+    return Complex(x, y)
+
+
+_SYMBOLS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
+
+
+@emits("compare")
+def compare(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+    """By value, or by total order: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+    dtype, direction = operand_type(instruction), instruction["direction"]
+    symbol = _SYMBOLS[direction]
+    if dtype.is_complex:
+        return complex_math.compare(b, direction, x, y)
+    if dtype.is_float and instruction.attrs.get("type") == "TOTALORDER":
+        return b.icmp_signed(symbol, total_order_key(b, x), total_order_key(b, y))
+    if dtype.is_float:
+        return b.fcmp_unordered(symbol, x, y) if direction == "NE" else b.fcmp_ordered(symbol, x, y)
+    return (b.icmp_signed if dtype.kind is Kind.SIGNED else b.icmp_unsigned)(symbol, x, y)
+
+
+def total_order_key(b: Builder, x: ir.Value) -> ir.Value:
+    """A signed integer that orders as IEEE 754's totalOrder orders the floats."""
+    kind = ir.IntType(64 if str(x.type) == "double" else 32)
+    bits = b.bitcast(x, kind)
+    greatest = kind((1 << (kind.width - 1)) - 1)
+    return b.select(b.icmp_signed("<", bits, kind(0)), b.xor(bits, greatest), bits)
+
+
+# -- three operands ------------------------------------------------------------------------------------------------
+
+
+def choose(b: Builder, condition: ir.Value, on_true: Value, on_false: Value) -> Value:
+    """`select` of values in registers."""
+    if isinstance(on_true, Complex):
+        return Complex(*(b.select(condition, t, f) for t, f in zip(on_true, on_false, strict=True)))
+    return b.select(condition, on_true, on_false)
+
+
+@emits("select")
+def select(b: Builder, instruction: Instruction, condition: Value, on_true: Value, on_false: Value) -> Value:
+    """on_true where the predicate holds, else on_false."""
+    return choose(b, condition, on_true, on_false)
+
+
+@emits("clamp")
+def clamp(b: Builder, instruction: Instruction, low: Value, x: Value, high: Value) -> Value:
+    """min(max(x, lo), hi), with NaN where any is."""
+    dtype = instruction.shape.dtype
+    return _extremum("minimum")(b, dtype, _extremum("maximum")(b, dtype, x, low), high)
+
+

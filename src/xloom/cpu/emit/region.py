@@ -1,0 +1,56 @@
+"""Scalar computations (of a reduce, a map, a comparator ...) emitted where they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from xloom.cpu.emit.registry import RULES
+from xloom.cpu.emit.types import Value, constant
+from xloom.errors import LoweringError
+from xloom.hlo.module import Computation, Instruction
+
+
+def apply(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Value]) -> list[Value]:
+    """The values of the root (one, or one a tuple element) for scalar `arguments`, emitted at the builder."""
+    values: dict[Instruction, list[Value]] = {}
+    for instruction in computation.post_order():
+        values[instruction] = _value(b, instruction, arguments, values)
+    return values[computation.root]
+
+
+def is_scalar_region(computation: Computation) -> bool:
+    """True when `apply` can emit it."""
+    return all(
+        (i.opcode in RULES or i.opcode in ("parameter", "constant", "tuple", "get-tuple-element"))
+        or (i.opcode in _INLINED and all(is_scalar_region(c) for c in i.called_computations))
+        or (i.opcode in _SAME and i.shape.is_scalar)
+        for i in computation
+    )
+
+
+_INLINED = frozenset({"call", "map", "fusion"})
+_SAME = frozenset({"broadcast", "reshape", "transpose", "bitcast", "opt-barrier", "reverse", "slice"})
+
+
+def _value(
+    b: ir.IRBuilder, instruction: Instruction, arguments: Sequence[Value], values: dict[Instruction, list[Value]]
+) -> list[Value]:
+    opcode, operands = instruction.opcode, instruction._operands
+    if opcode == "parameter":
+        return [arguments[instruction["parameter_number"]]]
+    if opcode == "constant":
+        return [constant(instruction.literal.item(), instruction.shape.dtype)]
+    if opcode == "tuple":
+        return [values[o][0] for o in operands]
+    if opcode == "get-tuple-element":
+        return [values[operands[0]][instruction["index"]]]
+    if opcode in _INLINED:
+        return apply(b, instruction.called_computations[0], [values[o][0] for o in operands])
+    if opcode in _SAME and operands[0].shape.is_scalar:
+        return values[operands[0]]
+    rule = RULES.get(opcode)
+    if rule is None or not instruction.shape.is_scalar:
+        raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
+    return [rule(b, instruction, *(values[o][0] for o in operands))]

@@ -1,0 +1,96 @@
+"""The pool of native threads: its size, its code, and what a fork does to it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+
+import llvmlite.binding as llvm
+
+from xloom.cpu.threads.host_ir import host_ir
+from xloom.cpu.threads.pool_ir import pool_ir
+from xloom.errors import XloomError
+
+SIZE_VARIABLE = "XLOOM_NUM_THREADS"
+MOST_THREADS = 1024
+
+# how long a thread with nothing to do stays awake: loops of one program follow each other within it
+SPIN_NS = 40_000
+# where threads outnumber processors, a thread that spins keeps one from work
+CROWDED_SPIN_NS = 1_000
+
+_creating = threading.Lock()
+_pool: Pool | None = None
+
+
+def pool() -> Pool:
+    """The process's pool, of `thread_count()` threads when first asked for."""
+    global _pool
+    with _creating:
+        if _pool is None:
+            _pool = Pool(thread_count())
+        return _pool
+
+
+def thread_count() -> int:
+    """What XLOOM_NUM_THREADS says, or else the number of processors that this process may run on."""
+    text = os.environ.get(SIZE_VARIABLE, "").strip()
+    if not text:
+        return _processor_count()
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_THREADS):
+        raise XloomError(
+            f"{SIZE_VARIABLE} is {text!r}, which is not a number of threads",
+            hint=f"give a whole number from 1 to {MOST_THREADS}, or unset it for one thread a processor",
+        )
+    return int(text)
+
+
+class Pool:
+    """`size` threads, the caller of a loop among them, that run its chunks.
+
+    `parallel_for_address` is native code, valid as long as the process and in its forked children:
+    `void xloom_parallel_for(void (*task)(void *buffers, int64_t begin, int64_t end), void *buffers, int64_t count,
+    int64_t grain)` cuts [0, count) into at most `size` chunks of at least `grain` items, the same ones at every call,
+    and returns when `task` has done them all. A call from inside a task, or while another thread's loop has the pool,
+    runs its chunks in the calling thread. Workers start at the first loop that needs them, and never end.
+    """
+
+    def __init__(self, size: int):
+        self.size = size
+        crowded = size > _processor_count()
+        self.parallel_for_address, reset_address = _compile(
+            host_ir() + pool_ir(size, CROWDED_SPIN_NS if crowded else SPIN_NS),
+            ("xloom_parallel_for", "xloom_reset_pool"),
+        )
+        self._reset = ctypes.CFUNCTYPE(None)(reset_address)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+
+def _processor_count() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _compile(source: str, exports: tuple[str, ...]) -> list[int]:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
+    module = llvm.parse_assembly(source)
+    module.verify()
+    library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
+    for name in exports:
+        library.export_symbol(name)
+    compiler = llvm.create_lljit_compiler(machine)
+    code = library.link(compiler, "xloom_threads")
+    addresses = [code[name] for name in exports]
+    # the workers run this code until the process is gone: it must outlive every Python object
+    code.detach()
+    compiler.detach()
+    return addresses
+
+
+# a child must not inherit a pool half made, nor the lock held
+os.register_at_fork(before=_creating.acquire, after_in_parent=_creating.release, after_in_child=_creating.release)
