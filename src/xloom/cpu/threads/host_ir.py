@@ -6,14 +6,15 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Iterable
 
 # Linux numbers its system calls by processor; elsewhere a mutex and a condition stand in
-FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98, "riscv64": 98}.get(platform.machine()) if sys.platform == "linux" else None
+FUTEX_NUMBER = (
+    {"x86_64": 202, "aarch64": 98, "riscv64": 98}.get(platform.machine()) if sys.platform == "linux" else None
+)
 
 
 def host_ir() -> str:
-    """`@sleep`, `@wake`, `@prepare_sleep`, `@pause`, `@get_rounding`, `@set_rounding`, `@now`, `@block_signals`."""
+    """The functions of this host that the pool calls."""
     sleeping = CONDITION_IR if FUTEX_NUMBER is None else futex_ir(FUTEX_NUMBER)
     processor = PROCESSOR_IR.get(platform.machine().lower(), PLAIN_PROCESSOR_IR)
     return "\n".join((sleeping, processor, clock_ir(), signals_ir()))
@@ -168,8 +169,9 @@ define internal i64 @now() {{
 
 
 def signals_ir() -> str:
-    """`@block_signals`: all but those that report a fault of the thread's own, which a handler must still see."""
+    """`@block_signals` and `@restore_signals`: all but those that report a fault of the thread's own, which a handler must still see."""
     faults = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT)
+    unblock = "\n".join(f"  call i32 @sigdelset(ptr %mask, i32 {int(fault)})" for fault in faults)
     return f"""
 declare i32 @sigfillset(ptr)
 declare i32 @sigdelset(ptr, i32)
@@ -178,7 +180,7 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 define internal void @block_signals(ptr %before) {{
   %mask = alloca [128 x i8], align 16
   call i32 @sigfillset(ptr %mask)
-{_lines(f"  call i32 @sigdelset(ptr %mask, i32 {int(fault)})" for fault in faults)}
+{unblock}
   call i32 @pthread_sigmask(i32 {int(signal.SIG_SETMASK)}, ptr %mask, ptr %before)
   ret void
 }}
@@ -188,7 +190,3 @@ define internal void @restore_signals(ptr %before) {{
   ret void
 }}
 """
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 
 import llvmlite.binding as llvm
@@ -15,10 +16,9 @@ from xloom.errors import XloomError
 SIZE_VARIABLE = "XLOOM_NUM_THREADS"
 MOST_THREADS = 1024
 
-# how long a thread with nothing to do stays awake: loops of one program follow each other within it
-SPIN_NS = 40_000
-# where threads outnumber processors, a thread that spins keeps one from work
-CROWDED_SPIN_NS = 1_000
+# how long a thread with nothing to do stays awake: about what it costs to wake one up, and longer than most of the gaps
+# between the loops of a program
+SPIN_NS = 50_000
 
 _creating = threading.Lock()
 _pool: Pool | None = None
@@ -29,7 +29,7 @@ def pool() -> Pool:
     global _pool
     with _creating:
         if _pool is None:
-            _pool = Pool(thread_count())
+            _pool = Pool(thread_count(), processor_count())
         return _pool
 
 
@@ -37,8 +37,8 @@ def thread_count() -> int:
     """What XLOOM_NUM_THREADS says, or else the number of processors that this process may run on."""
     text = os.environ.get(SIZE_VARIABLE, "").strip()
     if not text:
-        return _processor_count()
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_THREADS):
+        return processor_count()
+    if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= MOST_THREADS:
         raise XloomError(
             f"{SIZE_VARIABLE} is {text!r}, which is not a number of threads",
             hint=f"give a whole number from 1 to {MOST_THREADS}, or unset it for one thread a processor",
@@ -47,20 +47,20 @@ def thread_count() -> int:
 
 
 class Pool:
-    """`size` threads, the caller of a loop among them, that run its chunks.
+    """Threads, the caller of a loop among them, that run its chunks: `size` of them, but no more than `processors`.
 
     `parallel_for_address` is native code, valid as long as the process and in its forked children:
     `void xloom_parallel_for(void (*task)(void *buffers, int64_t begin, int64_t end), void *buffers, int64_t count,
     int64_t grain)` cuts [0, count) into at most `size` chunks of at least `grain` items, the same ones at every call,
     and returns when `task` has done them all. A call from inside a task, or while another thread's loop has the pool,
-    runs its chunks in the calling thread. Workers start at the first loop that needs them, and never end.
+    runs its chunks in the calling thread. Workers compute with the caller's rounding mode. They start at the first loop
+    that needs them, and never end.
     """
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, processors: int):
         self.size = size
-        crowded = size > _processor_count()
         self.parallel_for_address, reset_address = _compile(
-            host_ir() + pool_ir(size, CROWDED_SPIN_NS if crowded else SPIN_NS),
+            host_ir() + pool_ir(size, min(size, processors), SPIN_NS),
             ("xloom_parallel_for", "xloom_reset_pool"),
         )
         self._reset = ctypes.CFUNCTYPE(None)(reset_address)
@@ -68,7 +68,8 @@ class Pool:
         os.register_at_fork(after_in_child=self._reset)
 
 
-def _processor_count() -> int:
+def processor_count() -> int:
+    """How many processors this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

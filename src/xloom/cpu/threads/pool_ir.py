@@ -1,8 +1,9 @@
 """LLVM IR of the pool: how a loop is cut, handed out, helped along and waited for.
 
-Every chunk has a slot, and every slot but the caller's a worker. The caller arms the slots; whoever turns an armed slot
-idle first, its worker or the caller once done with its own chunk, runs the chunk. So a loop never waits for a worker
-that has not begun, only for one that is at work, and a worker that could not be created is not missed.
+Every chunk has a slot, and with `threads` threads slot i belongs to thread i modulo `threads`; thread 0 is the caller.
+The caller arms the slots; whoever turns an armed slot idle first, its worker or the caller once done with chunk 0, runs
+the chunk. So a loop never waits for a worker that has not begun, only for one that is at work, and a worker that could
+not be created is not missed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ IDLE, ARMED, SLEEPING = 0, 1, 2
 CALLER_SLEEPS = -1 << 31
 
 
-def pool_ir(size: int, spin_ns: int) -> str:
-    """The pool of `size` threads, caller included, that spin for `spin_ns` before they sleep."""
+def pool_ir(size: int, threads: int, spin_ns: int) -> str:
+    """The pool that cuts loops for `size` and runs them on `threads`, which spin for `spin_ns` before they sleep."""
     return f"""
 ; The size of two cache lines, as processors fetch them in pairs.
 %Slot = type {{ i32, [124 x i8] }}
@@ -86,8 +87,10 @@ publish:
   %last.32 = trunc i64 %last to i32
   store atomic i32 %last.32, ptr @pending monotonic, align 4
   br label %arm
+
+; From the last slot down, as the first of a worker's is the one it watches.
 arm:
-  %a = phi i64 [ 1, %publish ], [ %a.next, %armed ]
+  %a = phi i64 [ %last, %publish ], [ %a.next, %armed ]
   %a.slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %a
   %a.was = atomicrmw xchg ptr %a.slot, i32 {ARMED} release
   %a.sleeping = icmp eq i32 %a.was, {SLEEPING}
@@ -96,16 +99,16 @@ rouse:
   call void @wake(ptr %a.slot)
   br label %armed
 armed:
-  %a.next = add i64 %a, 1
-  %a.more = icmp ult i64 %a.next, %chunks
+  %a.next = sub i64 %a, 1
+  %a.more = icmp ne i64 %a.next, 0
   br i1 %a.more, label %arm, label %own
 own:
   call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 0)
   br label %help
 
-; From the last slot down: its worker was told last.
+; From the first slot up: its worker was told last.
 help:
-  %h = phi i64 [ %last, %own ], [ %h.next, %helped ]
+  %h = phi i64 [ 1, %own ], [ %h.next, %helped ]
   %h.slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %h
   %h.claimed = call i1 @claim(ptr %h.slot)
   br i1 %h.claimed, label %stand.in, label %helped
@@ -114,8 +117,8 @@ stand.in:
   atomicrmw sub ptr @pending, i32 1 monotonic
   br label %helped
 helped:
-  %h.next = sub i64 %h, 1
-  %h.more = icmp ne i64 %h.next, 0
+  %h.next = add i64 %h, 1
+  %h.more = icmp ult i64 %h.next, %chunks
   br i1 %h.more, label %help, label %wait
 
 wait:
@@ -196,29 +199,45 @@ no:
   ret i1 false
 }}
 
-; A worker's life; %argument is the number of its slot.
+; A worker's life; %argument is the number of its first slot.
 define internal ptr @worker(ptr %argument) {{
 entry:
-  %index = ptrtoint ptr %argument to i64
-  %slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %index
+  %first = ptrtoint ptr %argument to i64
+  %slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %first
   br label %watch
 watch:
   call i1 @spin_until(ptr %slot, i32 {ARMED})
+  br label %look
+look:
   br label %seek
 seek:
-  %claimed = call i1 @claim(ptr %slot)
-  br i1 %claimed, label %work, label %lie.down
-; With no spinning when the caller was faster: there are more threads than processors.
+  %i = phi i64 [ %first, %look ], [ %i.next, %seek ]
+  %before = phi i1 [ false, %look ], [ %any, %seek ]
+  %one = call i1 @work(i64 %i)
+  %any = or i1 %before, %one
+  %i.next = add i64 %i, {threads}
+  %more = icmp ult i64 %i.next, {size}
+  br i1 %more, label %seek, label %sought
+sought:
+  br i1 %any, label %watch, label %lie.down
+; With no more spinning if the caller was faster: the processor has others to run.
 lie.down:
   %down = cmpxchg ptr %slot, i32 {IDLE}, i32 {SLEEPING} monotonic monotonic
   %asleep = extractvalue {{ i32, i1 }} %down, 1
-  br i1 %asleep, label %rest, label %seek
+  br i1 %asleep, label %rest, label %look
 rest:
   call void @sleep(ptr %slot, i32 {SLEEPING})
   %state = load atomic i32, ptr %slot monotonic, align 4
   %early = icmp eq i32 %state, {SLEEPING}
-  br i1 %early, label %rest, label %seek
-work:
+  br i1 %early, label %rest, label %look
+}}
+
+; Run the chunk at %index if it can be claimed; true if so. The job stays what it is until the chunk is reported done.
+define internal i1 @work(i64 %index) {{
+  %slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %index
+  %claimed = call i1 @claim(ptr %slot)
+  br i1 %claimed, label %run, label %leave
+run:
   %task = load ptr, ptr @job
   %buffers = load ptr, ptr getelementptr (%Job, ptr @job, i64 0, i32 1)
   %items = load i64, ptr getelementptr (%Job, ptr @job, i64 0, i32 2)
@@ -227,10 +246,12 @@ work:
   call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 %index)
   %before = atomicrmw sub ptr @pending, i32 1 release
   %awaited = icmp eq i32 %before, {CALLER_SLEEPS + 1}
-  br i1 %awaited, label %report, label %watch
+  br i1 %awaited, label %report, label %leave
 report:
   call void @wake(ptr @pending)
-  br label %watch
+  br label %leave
+leave:
+  ret i1 %claimed
 }}
 
 ; A worker that cannot be created is done without.
@@ -245,7 +266,7 @@ entry:
   br label %head
 head:
   %i = phi i64 [ 1, %entry ], [ %i.next, %created ]
-  %more = icmp ult i64 %i, {size}
+  %more = icmp ult i64 %i, {threads}
   br i1 %more, label %create, label %leave
 create:
   %argument = inttoptr i64 %i to ptr
