@@ -1,8 +1,11 @@
 """Rewrites of modules, one pass a file; importing this package registers them all."""
 
 from xloom.passes.algebraic_simplification import AlgebraicSimplification
+from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.base import PASSES, Pass, register
+from xloom.passes.batch_norm_expansion import BatchNormExpansion
 from xloom.passes.call_inlining import CallInlining
+from xloom.passes.collective_simplification import CollectiveSimplification
 from xloom.passes.constant_folding import ConstantFolding
 from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
@@ -17,7 +20,10 @@ from xloom.passes.while_loop_simplification import WhileLoopSimplification
 __all__ = [
     "PASSES",
     "AlgebraicSimplification",
+    "AsyncSimplification",
+    "BatchNormExpansion",
     "CallInlining",
+    "CollectiveSimplification",
     "CommonSubexpressionElimination",
     "Compare",
     "ConstantFolding",
