@@ -1,0 +1,166 @@
+"""Scatter: updates combined into the operand, in place, in the order of the indices."""
+
+from __future__ import annotations
+
+import math
+
+from llvmlite import ir
+
+from xloom.cpu.emit.bits import move
+from xloom.cpu.emit.distinct import distinct
+from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.nest import Dimension, advance, merged, nest, plus, row_major, times
+from xloom.cpu.emit.promotion import apply_promoted
+from xloom.cpu.emit.types import I64, Value, load, store
+from xloom.cpu.kernel import Kernel, kernel
+from xloom.hlo.dtype import Kind
+from xloom.hlo.module import Computation, Instruction
+
+_SPLIT = 64
+"""Elements of a dense piece of a window from which on threads share the piece."""
+_TASK = 80_000
+"""Elements combined in about 20 µs."""
+
+
+class _Plan:
+    """The walk, all constant.
+
+    `batches` and `updates` have strides of indices, updates and operand, `window` of operand and updates.
+    """
+
+    def __init__(self, instruction: Instruction):
+        operands = [o.shape for o in instruction._operands]
+        self.count = len(operands) // 2
+        target, indices, updates = operands[0], operands[self.count], operands[self.count + 1]
+        at = instruction["index_vector_dim"]
+        self.strides = row_major(target.dims)
+        index_strides, update_strides = row_major(indices.dims), row_major(updates.dims)
+
+        window_dims = sorted(instruction["update_window_dims"])
+        batching = instruction["input_batching_dims"]
+        left_out = {*instruction["inserted_window_dims"], *batching}
+        kept = [d for d in range(target.rank) if d not in left_out]
+        extent = [1] * target.rank
+        for d, k in zip(kept, window_dims, strict=True):
+            extent[d] = updates.dims[k]
+        self.window = merged(
+            [Dimension(extent[d], (self.strides[d], update_strides[k])) for d, k in zip(kept, window_dims, strict=True)]
+        )
+        # where the numbers of a vector go: operand dimension, place in memory, greatest start that fits
+        step = index_strides[at] if at < indices.rank else 0
+        places = {d: column * step for column, d in enumerate(instruction["scatter_dims_to_operand_dims"])}
+        self.starts = [(d, place, target.dims[d] - extent[d]) for d, place in places.items()]
+
+        batch = [k for k in range(indices.rank) if k != at]
+        outer = [k for k in range(updates.rank) if k not in window_dims]
+        walk = {
+            k: Dimension(indices.dims[k], (index_strides[k], update_strides[u], 0))
+            for k, u in zip(batch, outer, strict=True)
+        }
+        # a batching dimension moves in the operand too, and elements of different batches never meet
+        for k, d in zip(instruction["scatter_indices_batching_dims"], batching, strict=True):
+            walk[k] = walk[k]._replace(strides=(*walk[k].strides[:2], self.strides[d]))
+        self.batches = merged([d for d in walk.values() if d.strides[2]])
+        self.updates = merged([d for d in walk.values() if not d.strides[2]])
+        self.is_empty = any(0 in s.dims for s in (target, updates))
+
+
+@kernel("scatter")
+def scatter(kernel: Kernel, instruction: Instruction) -> None:
+    """One phase; threads share the batches, or else the dense pieces of the windows: each goes over all the updates."""
+    plan = _Plan(instruction)
+    count = plan.count
+    kernel.in_place, kernel.must_alias = {k: k for k in range(count)}, True
+    if plan.is_empty:
+        return
+    steps = math.prod(d.size for d in (*plan.batches, *plan.updates, *plan.window))
+    in_pieces = not plan.batches and bool(plan.window) and plan.window[-1].size >= _SPLIT
+    shared = plan.window[-1] if in_pieces else plan.batches[0] if plan.batches else None
+    items = shared.size if shared else 1
+    grain = max(_TASK * items // steps, 16 if in_pieces else 1)
+    with kernel.phase(items, min(grain, items)) as phase:
+        pointers = [*(phase.output(k) for k in range(count)), *(phase.operand(count + k) for k in range(count + 1))]
+        with distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds):
+            update = _Update(kernel, instruction, plan, b, pointers, bounds if in_pieces else None)
+            zeros = [I64(0)] * 3
+            if in_pieces:
+                with nest(b, plan.updates, zeros) as offsets:
+                    update(*offsets)
+                return
+            first, *rest = plan.batches or [Dimension(1, (0, 0, 0))]
+            with (
+                loop(b, bounds[0], bounds[1], name="batch") as i,
+                nest(b, [*rest, *plan.updates], advance(b, zeros, i, first.strides)) as offsets,
+            ):
+                update(*offsets)
+
+
+class _Update:
+    """Emits what is done for one index vector."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        instruction: Instruction,
+        plan: _Plan,
+        b: ir.IRBuilder,
+        pointers: list[ir.Value],
+        piece: list[ir.Value] | None,
+    ):
+        self.plan, self.b, self.piece = plan, b, piece
+        self.targets, self.indices, self.updates = (
+            pointers[: plan.count],
+            pointers[plan.count],
+            pointers[plan.count + 1 :],
+        )
+        dtypes = [s.dtype for s in kernel.operands]
+        self.dtypes, self.index_dtype, self.update_dtypes = (
+            dtypes[: plan.count],
+            dtypes[plan.count],
+            dtypes[plan.count + 1 :],
+        )
+        self.body = instruction["to_apply"]
+        self.moves = is_move(self.body, plan.count) and self.dtypes == self.update_dtypes
+
+    def __call__(self, index: ir.Value, update: ir.Value, base: ir.Value) -> None:
+        b, fits = self.b, None
+        for d, place, limit in self.plan.starts:
+            start: Value = load(b, self.indices, self.index_dtype, plus(b, index, place))
+            if start.type.width < 64:
+                start = b.sext(start, I64) if self.index_dtype.kind is Kind.SIGNED else b.zext(start, I64)
+            inside = b.icmp_unsigned("<=", start, I64(limit))  # below 0 is a great number
+            fits = inside if fits is None else b.and_(fits, inside)
+            base = plus(b, base, times(b, start, self.plan.strides[d]))
+        if fits is None:
+            self._window(base, update)
+        else:
+            with b.if_then(fits):
+                self._window(base, update)
+
+    def _window(self, base: ir.Value, update: ir.Value) -> None:
+        b, dims = self.b, self.plan.window
+        if self.piece is None:
+            with nest(b, dims, [base, update]) as offsets:
+                self._element(*offsets)
+            return
+        with nest(b, dims[:-1], [base, update]) as offsets, loop(b, self.piece[0], self.piece[1]) as i:
+            self._element(*advance(b, offsets, i, dims[-1].strides))
+
+    def _element(self, target: ir.Value, update: ir.Value) -> None:
+        b, count = self.b, self.plan.count
+        if self.moves:
+            for k in range(count):
+                move(b, self.updates[k], update, self.targets[k], target, self.dtypes[k])
+            return
+        values = [load(b, p, t, target) for p, t in zip(self.targets, self.dtypes, strict=True)]
+        values += [load(b, p, t, update) for p, t in zip(self.updates, self.update_dtypes, strict=True)]
+        results = apply_promoted(b, self.body, values, [*self.dtypes, *self.update_dtypes], self.dtypes)
+        for pointer, dtype, value in zip(self.targets, self.dtypes, results, strict=True):
+            store(b, pointer, dtype, target, value)
+
+
+def is_move(computation: Computation, count: int) -> bool:
+    """True when the results are the last `count` parameters as they are."""
+    root = computation.root
+    results = root._operands if root.opcode == "tuple" else [root]
+    return results == computation.parameters[count:]
