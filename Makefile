@@ -35,8 +35,8 @@ lint: setup ## ruff and pyright
 	@$(BIN)/ruff format --check --quiet src tests examples benchmarks
 	@$(BIN)/pyright --level error
 
-bench: setup ## Parse and print times against jaxlib's, alternated
-	@$(BIN)/python benchmarks/text.py
+bench: setup ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
+	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks
 
 judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized]
 	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata)

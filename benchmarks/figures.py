@@ -1,0 +1,112 @@
+"""Numbers as people read them, and what a set of results comes to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from benchmarks.machine import Machine
+from benchmarks.result import Result, geometric_mean
+
+
+def duration(seconds: float) -> str:
+    """Three digits and a unit."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= scale:
+            return f"{_digits(seconds / scale)} {unit}"
+    return f"{_digits(seconds * 1e9)} ns"
+
+
+def size(count: int) -> str:
+    """Three digits and a unit of bytes."""
+    if count < 1024:
+        return f"{count} B"
+    exponent = min(4, int(math.log(count, 1024)))
+    return f"{_digits(count / 1024**exponent)} {'KMGT'[exponent - 1]}iB"
+
+
+def factor(value: float) -> str:
+    """Two digits after the point; "-" for what is not known."""
+    return f"{value:.2f}" if math.isfinite(value) else "-"
+
+
+def share(result: Result, machine: Machine) -> str:
+    """How near xloom comes to what bounds the program, of what this machine was measured to do."""
+    if result.ours is None:
+        return ""
+    if result.flops:
+        return f"{result.flops / result.ours.run / machine.peak:.0%} FMA"
+    if result.bytes_moved:
+        return f"{result.bytes_moved / result.ours.run / machine.bandwidth:.0%} memory"
+    return ""
+
+
+def compile_factor(result: Result, cached: bool) -> float:
+    """Our compilation, of XLA's: below 1 is faster."""
+    if result.xla is None or result.ours is None:
+        return math.nan
+    return (result.cached_compile if cached else result.ours.compile) / result.xla.compile
+
+
+def peak_factor(result: Result) -> float:
+    """Our memory, of XLA's: below 1 is less."""
+    if result.xla is None or result.ours is None or not result.xla.peak_bytes:
+        return math.nan
+    return result.ours.peak_bytes / result.xla.peak_bytes
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All results in a few numbers."""
+
+    measured: int
+    total: int
+    ratio: float
+    cpu_ratio: float
+    compile: float
+    cached_compile: float
+    peak: float
+    families: dict[str, float]
+    slowest: Result | None
+
+
+def summarise(results: list[Result]) -> Summary:
+    """Geometric means over what was measured."""
+    good = [r for r in results if r.status == "ok"]
+    families = {
+        f: geometric_mean(r.ratio for r in good if r.family == f) for f in dict.fromkeys(r.family for r in good)
+    }
+    peaks = [p for p in map(peak_factor, good) if p > 0]
+    return Summary(
+        measured=len(good),
+        total=len(results),
+        ratio=geometric_mean(r.ratio for r in good),
+        cpu_ratio=geometric_mean(r.cpu_ratio for r in good),
+        compile=geometric_mean(compile_factor(r, cached=False) for r in good),
+        cached_compile=geometric_mean(compile_factor(r, cached=True) for r in good),
+        peak=geometric_mean(peaks),
+        families=families,
+        slowest=min(good, key=lambda r: r.ratio, default=None),
+    )
+
+
+def summary_lines(summary: Summary) -> list[str]:
+    """The summary in words."""
+    lines = [f"{summary.measured} of {summary.total} programs compile on xloom, agree with XLA, and were measured."]
+    if summary.slowest is None:
+        return lines
+    return [
+        *lines,
+        f"Run time: XLA's is {factor(summary.ratio)} times ours (geometric mean); "
+        f"the least is {factor(summary.slowest.ratio)}, {summary.slowest.name}.",
+        f"Processor time over all threads: XLA's is {factor(summary.cpu_ratio)} times ours.",
+        f"Compile time: ours is {factor(summary.compile)} of XLA's, "
+        f"and {factor(summary.cached_compile)} of it from the cache on disk.",
+        f"Peak memory: ours is {factor(summary.peak)} of XLA's.",
+    ]
+
+
+def _digits(value: float) -> str:
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,112 @@
+"""Results as a table: on the terminal, and as Markdown."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.figures import (
+    compile_factor,
+    duration,
+    factor,
+    peak_factor,
+    share,
+    size,
+    summarise,
+    summary_lines,
+)
+from benchmarks.machine import Machine
+from benchmarks.result import Result
+
+COLUMNS = (
+    "program",
+    "XLA",
+    "xloom",
+    "ratio",
+    "CPU ratio",
+    "compile, XLA",
+    "xloom",
+    "of XLA's",
+    "cached",
+    "peak",
+    "of XLA's",
+    "reaches",
+)
+
+_METHOD = """\
+Both compilers get the same StableHLO, arguments and number of threads, and run in one process. Results are compared
+first; then blocks of calls alternate, and each figure is a median. A ratio is XLA's time over ours, the median over
+pairs of neighbouring blocks: **above 1, xloom is faster**. The CPU ratio is the same of processor time over all
+threads. Compilation begins with StableHLO and nothing cached; "cached" is xloom with its machine code on disk, of XLA's
+time. Peak memory counts arguments, results and temporary buffers. "reaches" is the share of the machine's measured
+limits that xloom comes to: the bytes that a program must at least read and write against a STREAM triad, or its
+operations against the fastest f32 matrix product of NumPy; what stays in caches, or multiplies narrower numbers, can
+pass 100%.
+`make bench` makes this page."""
+
+
+def cells(result: Result, machine: Machine) -> tuple[str, ...]:
+    """One row. What was not measured says why."""
+    if result.xla is None or result.ours is None:
+        return (result.name, f"{result.status}: {result.message}", *[""] * (len(COLUMNS) - 2))
+    return (
+        result.name,
+        duration(result.xla.run),
+        duration(result.ours.run),
+        factor(result.ratio),
+        factor(result.cpu_ratio),
+        duration(result.xla.compile),
+        duration(result.ours.compile),
+        factor(compile_factor(result, cached=False)),
+        factor(compile_factor(result, cached=True)),
+        size(result.ours.peak_bytes),
+        factor(peak_factor(result)),
+        share(result, machine),
+    )
+
+
+def terminal_table(results: list[Result], machine: Machine) -> Table:
+    """For rich; what was not measured comes below it, by `failures`."""
+    table = Table(box=None, header_style="bold", pad_edge=False, row_styles=["", "dim"])
+    for k, column in enumerate(COLUMNS):
+        table.add_column(column, justify="left" if k == 0 else "right", no_wrap=True)
+    for result in results:
+        if result.status == "ok":
+            row = [Text(c) for c in cells(result, machine)]
+            row[3].stylize("green" if result.ratio >= 1.0 else "red" if result.ratio < 0.7 else "yellow")
+            table.add_row(*row)
+    return table
+
+
+def failures(results: list[Result]) -> list[str]:
+    """A line a program that was not measured."""
+    return [f"{r.name}: {r.status}: {r.message}" for r in results if r.status != "ok"]
+
+
+def markdown(results: list[Result], machine: Machine, chart: str) -> str:
+    """The results page; `chart` is the path of the picture."""
+    versions = ", ".join(f"{k} {v}" for k, v in machine.versions.items())
+    summary = summarise(results)
+    lines = [
+        "# Benchmarks: xloom and XLA:CPU",
+        "",
+        *(f"- {line}" for line in summary_lines(summary)),
+        f"- Machine: {machine.processor}, {machine.threads} threads, {machine.bandwidth / 1e9:.1f} GB/s, "
+        f"{machine.peak / 1e9:.0f} GFLOP/s. {versions}.",
+        "",
+        _METHOD,
+        "",
+        f"![Run-time ratio of each program]({chart})",
+        "",
+        "| family | ratio |",
+        "|---|--:|",
+        *(f"| {family} | {factor(ratio)} |" for family, ratio in summary.families.items()),
+        "",
+        "| " + " | ".join(COLUMNS) + " |",
+        "|---" + "|--:" * (len(COLUMNS) - 1) + "|",
+        *("| " + " | ".join(c.replace("|", "\\|") for c in cells(r, machine)) + " |" for r in results if r.xla),
+    ]
+    others = [line for r in results if not r.xla for line in failures([r])]
+    if others:
+        lines += ["", "Not measured:", "", *(f"- {line}" for line in others)]
+    return "\n".join(lines) + "\n"

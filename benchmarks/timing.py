@@ -1,0 +1,88 @@
+"""Times of two functions, alternated."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Run = Callable[[], object]
+
+_BLOCK_SECONDS = 0.02  # calls are timed in blocks of about this length
+_BLOCK_CALLS = 20_000
+_PAUSE_SECONDS = 0.002  # long enough for the threads of the other side to stop spinning
+
+
+@dataclass(frozen=True)
+class Block:
+    """Seconds a call: by the clock, and of the processor over all threads of the process."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two functions, called in turn."""
+
+    first: list[Block]
+    second: list[Block]
+
+    def ratios(self) -> list[float]:
+        """First over second, by the clock, a pair of neighbours each: noise that lasts hits both."""
+        return [a.wall / b.wall for a, b in zip(self.first, self.second, strict=True)]
+
+    def cpu_ratios(self) -> list[float]:
+        """The same of processor time."""
+        return [a.cpu / b.cpu for a, b in zip(self.first, self.second, strict=True)]
+
+
+def median_wall(blocks: list[Block]) -> float:
+    """By the clock."""
+    return statistics.median(b.wall for b in blocks)
+
+
+def median_cpu(blocks: list[Block]) -> float:
+    """Over all threads."""
+    return statistics.median(b.cpu for b in blocks)
+
+
+def alternate(first: Run, second: Run, repeats: int) -> Comparison:
+    """`repeats` blocks of each; who begins changes with every pair."""
+    sides = [(first, _calls_a_block(first), []), (second, _calls_a_block(second), [])]
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for k in range(repeats):
+            gc.collect()
+            for run, calls, blocks in sides if k % 2 == 0 else reversed(sides):
+                blocks.append(_block(run, calls))
+    finally:
+        if enabled:
+            gc.enable()
+    return Comparison(sides[0][2], sides[1][2])
+
+
+def _calls_a_block(run: Run) -> int:
+    run()
+    calls = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        seconds = time.perf_counter() - start
+        if seconds > _BLOCK_SECONDS / 4 or calls >= _BLOCK_CALLS:
+            return max(1, min(_BLOCK_CALLS, round(calls * _BLOCK_SECONDS / seconds)))
+        calls *= 4
+
+
+def _block(run: Run, calls: int) -> Block:
+    time.sleep(_PAUSE_SECONDS)
+    run()  # caches hold what the other side left
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(calls):
+        run()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return Block(wall / calls, cpu / calls)

@@ -1,0 +1,77 @@
+"""One program, measured in this process.
+
+python -m benchmarks.trial NAME REPEATS prints a line of JSON a stage, and the result as the last.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable
+
+from benchmarks.agreement import difference
+from benchmarks.programs import PROGRAMS, Program
+from benchmarks.result import Result, Times
+from benchmarks.sides import Compiled, cached_compile_seconds, compile_ours, compile_xla
+from benchmarks.timing import Block, alternate, median_cpu, median_wall
+
+_WARM_UP = PROGRAMS["dispatch/empty"]  # what a process pays once is no part of any program
+
+
+def try_program(program: Program, repeats: int, stage: Callable[[str], None]) -> Result:
+    """Compiles on both sides, compares the results, and only then measures. `stage` hears what comes next."""
+    stage("XLA compiles")
+    arguments = program.make_arguments()
+    warm_up = _WARM_UP.make_arguments()
+    compile_xla(_WARM_UP, warm_up)
+    theirs = compile_xla(program, arguments)
+    stage("xloom compiles")
+    try:
+        compile_ours(_WARM_UP, warm_up)
+        ours = compile_ours(program, arguments)
+        cached = cached_compile_seconds(program)
+    except Exception as error:  # whatever it is, it is the answer
+        return Result(program.name, "not compiled", _one_line(error))
+    stage("compare")
+    wrong = difference(ours.results(), theirs.results(), program.tolerance)
+    if wrong:
+        return Result(program.name, "differs", wrong)
+    stage("run")
+    comparison = alternate(theirs.run, ours.run, repeats)
+    ratios = comparison.ratios()
+    low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    return Result(
+        program.name,
+        "ok",
+        xla=_times(theirs, comparison.first),
+        ours=_times(ours, comparison.second),
+        cached_compile=cached,
+        ratio=statistics.median(ratios),
+        ratio_low=low,
+        ratio_high=high,
+        cpu_ratio=statistics.median(comparison.cpu_ratios()),
+        bytes_moved=program.bytes_moved,
+        flops=program.flops,
+    )
+
+
+def _times(compiled: Compiled, blocks: list[Block]) -> Times:
+    return Times(median_wall(blocks), median_cpu(blocks), compiled.compile_seconds, compiled.peak_bytes)
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def main(name: str, repeats: str) -> None:
+    """What a child process does."""
+    result = try_program(
+        PROGRAMS[name], int(repeats), stage=lambda text: print(json.dumps({"stage": text}), flush=True)
+    )
+    print(json.dumps({"result": result.to_json()}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
