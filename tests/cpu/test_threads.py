@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +93,7 @@ def test_more_chunks_than_threads_use_every_thread():
         met.wait()
 
     share(Pool(8, 2), body, 8)
+    assert not met.broken
     assert len(seen) == 8
     assert len(set(seen)) == 2
 
@@ -180,6 +183,75 @@ def rounding() -> int:
     return int(1.0 + 2.0**-60 * len("x") > 1.0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_signals_are_left_to_the_callers_threads_but_for_faults(four: Pool):
+    seen: list[int] = []
+    met = threading.Barrier(4, timeout=30)
+    share(four, lambda b, e: (seen.append(threading.get_native_id()), met.wait()), 4)
+    for thread in set(seen) - {threading.get_native_id()}:
+        status = Path(f"/proc/self/task/{thread}/status").read_text()
+        blocked = int(status.split("SigBlk:")[1].split()[0], 16)
+        assert blocked >> (signal.SIGINT - 1) & 1
+        assert blocked >> (signal.SIGPROF - 1) & 1
+        assert not blocked >> (signal.SIGSEGV - 1) & 1
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+two_processors = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or processor_count() < 2, reason="needs two processors and a say in their use"
+)
+
+
+@two_processors
+def test_a_worker_does_not_wake_up_on_its_callers_processor():
+    libc = ctypes.CDLL(None)
+    two = Pool(2, 2)
+    workers: list[int] = []
+    places: list[int] = []
+
+    def body(begin: int, end: int) -> None:
+        met.wait()
+        if begin:
+            workers.append(threading.get_native_id())
+            places.append(libc.sched_getcpu())
+
+    allowed = os.sched_getaffinity(0)
+    here = min(allowed)
+    met = threading.Barrier(2, timeout=30)
+    share(two, body, 2)
+    worker = workers[0]
+    try:
+        os.sched_setaffinity(0, {here})
+        for _ in range(10):
+            os.sched_setaffinity(worker, {here})
+            share(two, body, 2)
+            time.sleep(20 * SPIN_NS / 1e9)
+            os.sched_setaffinity(worker, allowed)
+            places.clear()
+            share(two, body, 2)
+            assert places != [here]
+            assert os.sched_getaffinity(worker) == allowed
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@two_processors
+def test_a_worker_wakes_up_where_there_is_no_other_processor():
+    code = """
+import ctypes, os, threading, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from xloom.cpu.threads import Pool
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(Pool(2, 2).parallel_for_address)
+met = threading.Barrier(2, timeout=30)
+for _ in range(10):
+    run(TASK(lambda *chunk: met.wait() and None), None, 2, 1)
+    time.sleep(0.002)
+print("broken" if met.broken else "met")
+"""
+    assert run_python(code) == "met"
+
+
 def test_sleep_without_a_futex(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host_ir, "FUTEX_NUMBER", None)
     assert "pthread_cond_wait" in host_ir.host_ir()
@@ -189,22 +261,23 @@ def test_sleep_without_a_futex(monkeypatch: pytest.MonkeyPatch):
     in_child(lambda: test_chunks_run_at_the_same_time(plain))
 
 
-def test_a_processor_of_another_kind(monkeypatch: pytest.MonkeyPatch):
+def test_a_system_and_processor_of_another_kind(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host_ir, "PROCESSOR_IR", {})
+    monkeypatch.setattr(host_ir, "LINUX_STEER_IR", host_ir.PLAIN_STEER_IR)
     plain = Pool(4, 4)
     test_chunks_run_at_the_same_time(plain)
 
 
 @pytest.mark.parametrize("processor", sorted(host_ir.PROCESSOR_IR))
-def test_each_processor_has_code(processor: str):
+def test_each_processor_has_code(monkeypatch: pytest.MonkeyPatch, processor: str):
     import llvmlite.binding as llvm
 
     triple = {"x86_64": "x86_64", "amd64": "x86_64"}.get(processor, "aarch64") + "-unknown-linux-gnu"
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    source = "\n".join(
-        (host_ir.futex_ir(98), host_ir.PROCESSOR_IR[processor], host_ir.clock_ir(), host_ir.signals_ir())
-    ) + pool_ir.pool_ir(4, 4, SPIN_NS)
+    monkeypatch.setattr(host_ir.platform, "machine", lambda: processor)
+    source = host_ir.host_ir() + pool_ir.pool_ir(4, 4, SPIN_NS)
+    assert "@sched_yield" not in source
     machine = llvm.Target.from_triple(triple).create_target_machine()
     assert "xloom_parallel_for" in machine.emit_assembly(llvm.parse_assembly(source))
 

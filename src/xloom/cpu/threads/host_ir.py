@@ -7,6 +7,8 @@ import signal
 import sys
 import time
 
+from xloom.cpu.threads.steer_ir import BERTH_IR, LINUX_STEER_IR, PLAIN_STEER_IR
+
 # Linux numbers its system calls by processor; elsewhere a mutex and a condition stand in
 FUTEX_NUMBER = (
     {"x86_64": 202, "aarch64": 98, "riscv64": 98}.get(platform.machine()) if sys.platform == "linux" else None
@@ -17,7 +19,8 @@ def host_ir() -> str:
     """The functions of this host that the pool calls."""
     sleeping = CONDITION_IR if FUTEX_NUMBER is None else futex_ir(FUTEX_NUMBER)
     processor = PROCESSOR_IR.get(platform.machine().lower(), PLAIN_PROCESSOR_IR)
-    return "\n".join((sleeping, processor, clock_ir(), signals_ir()))
+    steer = LINUX_STEER_IR if sys.platform == "linux" else PLAIN_STEER_IR
+    return "\n".join((sleeping, processor, clock_ir(), signals_ir(), BERTH_IR, steer))
 
 
 def futex_ir(number: int) -> str:
@@ -169,7 +172,7 @@ define internal i64 @now() {{
 
 
 def signals_ir() -> str:
-    """`@block_signals` and `@restore_signals`: all but those that report a fault of the thread's own, which a handler must still see."""
+    """`@block_signals` and `@restore_signals`; what reports a fault of the thread's own must still reach a handler."""
     faults = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT)
     unblock = "\n".join(f"  call i32 @sigdelset(ptr %mask, i32 {int(fault)})" for fault in faults)
     return f"""

@@ -30,6 +30,7 @@ def pool_ir(size: int, threads: int, spin_ns: int) -> str:
 @pending = internal global i32 0, align 128
 @job = internal global %Job zeroinitializer, align 128
 @slots = internal global [{size} x %Slot] zeroinitializer, align 128
+@berths = internal global [{threads} x %Berth] zeroinitializer, align 128
 @started = internal global i1 false, align 128
 
 declare i32 @pthread_attr_init(ptr)
@@ -92,10 +93,12 @@ publish:
 arm:
   %a = phi i64 [ %last, %publish ], [ %a.next, %armed ]
   %a.slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %a
-  %a.was = atomicrmw xchg ptr %a.slot, i32 {ARMED} release
+  %a.was = atomicrmw xchg ptr %a.slot, i32 {ARMED} acq_rel
   %a.sleeping = icmp eq i32 %a.was, {SLEEPING}
   br i1 %a.sleeping, label %rouse, label %armed
 rouse:
+  %a.berth = getelementptr [{threads} x %Berth], ptr @berths, i64 0, i64 %a
+  call void @steer(ptr %a.berth)
   call void @wake(ptr %a.slot)
   br label %armed
 armed:
@@ -204,6 +207,7 @@ define internal ptr @worker(ptr %argument) {{
 entry:
   %first = ptrtoint ptr %argument to i64
   %slot = getelementptr [{size} x %Slot], ptr @slots, i64 0, i64 %first
+  %berth = getelementptr [{threads} x %Berth], ptr @berths, i64 0, i64 %first
   br label %watch
 watch:
   call i1 @spin_until(ptr %slot, i32 {ARMED})
@@ -222,14 +226,18 @@ sought:
   br i1 %any, label %watch, label %lie.down
 ; With no more spinning if the caller was faster: the processor has others to run.
 lie.down:
-  %down = cmpxchg ptr %slot, i32 {IDLE}, i32 {SLEEPING} monotonic monotonic
+  call void @lie_down(ptr %berth)
+  %down = cmpxchg ptr %slot, i32 {IDLE}, i32 {SLEEPING} release monotonic
   %asleep = extractvalue {{ i32, i1 }} %down, 1
   br i1 %asleep, label %rest, label %look
 rest:
   call void @sleep(ptr %slot, i32 {SLEEPING})
   %state = load atomic i32, ptr %slot monotonic, align 4
   %early = icmp eq i32 %state, {SLEEPING}
-  br i1 %early, label %rest, label %look
+  br i1 %early, label %rest, label %rise
+rise:
+  call void @rise(ptr %berth)
+  br label %look
 }}
 
 ; Run the chunk at %index if it can be claimed; true if so. The job stays what it is until the chunk is reported done.
@@ -259,7 +267,6 @@ define internal void @start_workers() cold noinline {{
 entry:
   %attributes = alloca [128 x i8], align 16
   %signals = alloca [128 x i8], align 16
-  %thread = alloca i64, align 8
   call void @block_signals(ptr %signals)
   call i32 @pthread_attr_init(ptr %attributes)
   call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {STACK_BYTES})
@@ -270,6 +277,7 @@ head:
   br i1 %more, label %create, label %leave
 create:
   %argument = inttoptr i64 %i to ptr
+  %thread = getelementptr [{threads} x %Berth], ptr @berths, i64 0, i64 %i
   %error = call i32 @pthread_create(ptr %thread, ptr %attributes, ptr @worker, ptr %argument)
   %failed = icmp ne i32 %error, 0
   br i1 %failed, label %leave, label %created
@@ -287,7 +295,10 @@ leave:
 ; As if nothing had run: at first, and in a forked child, which has no workers.
 define void @xloom_reset_pool() {{
   call void @prepare_sleep()
-  call void @llvm.memset.p0.i64(ptr @slots, i8 0, i64 {size * 128}, i1 false)
+  %slots.bytes = ptrtoint ptr getelementptr ([{size} x %Slot], ptr null, i64 1) to i64
+  call void @llvm.memset.p0.i64(ptr @slots, i8 0, i64 %slots.bytes, i1 false)
+  %berths.bytes = ptrtoint ptr getelementptr ([{threads} x %Berth], ptr null, i64 1) to i64
+  call void @llvm.memset.p0.i64(ptr @berths, i8 0, i64 %berths.bytes, i1 false)
   store i32 0, ptr @pending
   store i1 false, ptr @started
   store i32 0, ptr @busy
