@@ -38,8 +38,8 @@ lint: setup ## ruff and pyright
 bench: setup ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks
 
-judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized]
-	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata)
+judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized] [ON=cpu]
+	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata) --on $(or $(ON),interpreter)
 
 judge-hlo-text: setup ## HLO text and proto of XLA's own tests against jaxlib: FROM=<checkout of openxla/xla>
 	@$(BIN)/python -m tests.judges.hlo_text --from "$(FROM)"

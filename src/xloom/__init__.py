@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xloom.errors import (
     CustomCallError,
     EvaluationError,
+    LoweringError,
     MissingCompilerError,
     MissingExtraError,
     ParseError,
@@ -65,6 +66,7 @@ from xloom.hlo.shape import Layout, Shape, token_shape, tuple_shape
 
 if TYPE_CHECKING:
     from xloom.calls import custom_call, include_dir
+    from xloom.cpu.compile import compile
     from xloom.hlo.builder import Builder
     from xloom.hlo.literal import Literal, literal
     from xloom.hlo.module import Computation, Instruction, Module
@@ -85,6 +87,7 @@ _LAZY = {
     "Literal": ("xloom.hlo.literal", "Literal"),
     "Module": ("xloom.hlo.module", "Module"),
     "calls": ("xloom.calls", None),
+    "compile": ("xloom.cpu.compile", "compile"),
     "custom_call": ("xloom.calls", "custom_call"),
     "evaluate": ("xloom.interpreter", "evaluate"),
     "from_proto": ("xloom.hlo.proto", "decode"),
@@ -155,6 +158,7 @@ __all__ = [
     "Instruction",
     "Layout",
     "Literal",
+    "LoweringError",
     "MissingCompilerError",
     "MissingExtraError",
     "Module",
@@ -169,6 +173,7 @@ __all__ = [
     "bf16",
     "c64",
     "c128",
+    "compile",
     "custom_call",
     "evaluate",
     "f4e2m1fn",

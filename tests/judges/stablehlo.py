@@ -1,6 +1,7 @@
-"""StableHLO's golden tests on the interpreter.
+"""StableHLO's golden tests on the interpreter or on native code.
 
 python -m tests.judges.stablehlo --from <checkout of openxla/stablehlo> [--suite testdata|interpret|math|quantized]
+    [--on interpreter|cpu]
 """
 
 from __future__ import annotations
@@ -25,25 +26,29 @@ SUITES = {
 }
 
 
-def cases(item: tuple[str, str]) -> Iterator[Case]:
-    """The cases of a file: its path, and its name in the checkout."""
-    path, name = item
+def cases(item: tuple[str, str, str]) -> Iterator[Case]:
+    """The cases of a file: its path, its name in the checkout, and what to run it on."""
+    path, name, on = item
     for program in programs(Path(path).read_text(), name):
-        yield program.name, lambda program=program: judge(program)
+        yield program.name, lambda program=program: judge(program, on)
 
 
-def judge(program: Program) -> str:
-    """What is wrong with the interpreter's outputs; rounding alone, within 1e-3, is not."""
+def judge(program: Program, on: str) -> str:
+    """What is wrong with the outputs; rounding alone, within 1e-3, is not."""
     if program.problem:
         raise Skipped(program.problem)
-    outputs = run(program)
+    outputs = run(program, on)
     problems = [check.problem(outputs) for check in program.checks]
     return "; ".join(message for message, rounding in problems if message and not rounding)
 
 
-def run(program: Program) -> list[np.ndarray]:
+def run(program: Program, on: str) -> list[np.ndarray]:
     """The outputs, those of all devices one after another."""
     module = xl.from_stablehlo(program.module, program.name)
+    if on == "cpu":
+        if program.grid is not None:
+            raise Skipped("a program for several devices")
+        return _flat(xl.compile(module)(*program.inputs))
     if program.grid is None:
         return _flat(xl.evaluate(module, *program.inputs))
     replicas, partitions = program.grid
@@ -62,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="checkout", required=True)
     parser.add_argument("--suite", choices=SUITES, default="testdata")
+    parser.add_argument("--on", choices=["interpreter", "cpu"], default="interpreter")
     parser.add_argument("--filter", default="", help="a regular expression: only files whose names hold it")
     parser.add_argument("--timeout", type=float, default=90, help="seconds for one case")
     parser.add_argument("--json", help="file for the verdict of each case")
@@ -70,11 +76,11 @@ def main() -> None:
     items = []
     for folder in SUITES[options.suite]:
         paths = sorted((Path(options.checkout) / "stablehlo" / folder).glob("*.mlir"))
-        items += [(str(p), f"{folder}/{p.name}") for p in paths if re.search(options.filter, p.name)]
+        items += [(str(p), f"{folder}/{p.name}", options.on) for p in paths if re.search(options.filter, p.name)]
     if not items:
         parser.error(f"{options.checkout} holds no such tests")
     verdicts = list(run_cases("tests.judges.stablehlo:cases", items, options.timeout))
-    report(f"stablehlo {options.suite}", verdicts, options.json, options.show)
+    report(f"stablehlo {options.suite} on {options.on}", verdicts, options.json, options.show)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,19 @@ from typing import Any
 class Var:
     """An integer in [0, size): a loop's counter, or a number that `node` computes (a gathered index, say).
 
-    `number` orders the variables of a kernel.
+    `number` orders the variables of a kernel, and tells them apart.
     """
 
     name: str
     size: int
     node: Any = None
     number: int = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Var) and other.number == self.number
 
     def __repr__(self) -> str:
         return self.name
@@ -49,7 +55,7 @@ class Affine:
 
     def factor(self, var: Var) -> int:
         """What `var` is multiplied with; 0 when it does not occur."""
-        return next((f for v, f in self.terms if v is var), 0)
+        return next((f for v, f in self.terms if v == var), 0)
 
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
@@ -81,11 +87,11 @@ class Affine:
         rest = {v: f for v, f in self.terms if f % by}
         remainder = _sum(self.const % by, rest)
         quotient = _sum(self.const // by, whole)
-        if 0 <= remainder.low and remainder.high < by:
+        if remainder.low >= 0 and remainder.high < by:
             return quotient, remainder
         # a constant that is taken from the other side of a multiple may make it fit
         remainder = _sum(self.const % by - by, rest)
-        if 0 <= remainder.low and remainder.high < by:
+        if remainder.low >= 0 and remainder.high < by:
             return quotient + 1, remainder
         return None
 

@@ -1,0 +1,287 @@
+"""Memory: which arrays share it, and where in the arena each lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xloom.cpu.fusion import Group
+from xloom.cpu.leaves import leaf_count, leaf_shapes, owner
+from xloom.cpu.loops.nest import traced
+from xloom.cpu.loops.nodes import Load, Source, walk
+from xloom.cpu.plan import LAST, Block, roots_of
+from xloom.hlo.module import Instruction
+
+ALIGNMENT = 64
+SMALL = 256
+"""Arrays of so many bytes or fewer live on the stack, where LLVM can keep them in registers."""
+
+IN_PLACE = {"dynamic-update-slice": 0, "scatter": 0}
+"""Operators that change their operand, and its number: only a part of it is written."""
+
+
+@dataclass(eq=False)
+class Slot:
+    """Memory of one or more arrays. `kind`: argument, result, constant, arena or stack."""
+
+    kind: str
+    nbytes: int
+    number: int = 0
+    offset: int = 0
+    first: int = LAST
+    last: int = -1
+    reserved: list[tuple[Block, int]] = field(default_factory=list)
+    """Steps that will write it: who shares it before must be dead by then."""
+
+    def use(self, position: int) -> None:
+        """Marks it as alive at a position of the program."""
+        self.first, self.last = min(self.first, position), max(self.last, position)
+
+
+class Assignment:
+    """Gives every array of a program its slot. Positions count the steps of all blocks in program order."""
+
+    def __init__(self, entry: Block):
+        self.slots: dict[Source, Slot] = {}
+        self.arena: list[Slot] = []
+        self.stack: list[Slot] = []
+        self.constants: list[Instruction] = []
+        self.results: list[Slot] = []
+        self._position = 0
+        self._preset: dict[Source, Slot] = {}
+        self._read_only: set[Slot] = set()
+        self._states: set[Instruction] = set()
+        self._entry(entry)
+        self.arena_bytes = _pack(self.arena)
+
+    def of(self, source: Source) -> Slot:
+        """The slot of an array, whatever instruction forwards it."""
+        return self.slots[owner(*source)]
+
+    # -- blocks
+    def _entry(self, block: Block) -> None:
+        number = 0
+        for parameter in block.computation.parameters:
+            for k, shape in enumerate(leaf_shapes(parameter.shape)):
+                slot = self.slots[parameter, k] = Slot("argument", shape.nbytes, number)
+                self._read_only.add(slot)
+                number += 1
+        taken: set[Source] = set()
+        shapes = leaf_shapes(block.computation.root.shape)
+        for k, (source, shape) in enumerate(zip(block.root, shapes, strict=True)):
+            slot = Slot("result", shape.nbytes, k)
+            self.results.append(slot)
+            if shape.nbytes > SMALL and source not in taken and source in block.made:
+                taken.add(source)
+                self._reserve(block, source, slot)
+        self._block(block)
+
+    def _reserve(self, block: Block, source: Source, slot: Slot) -> None:
+        """Makes `slot` the memory of an array to come, and of what it is made from in place, as far as that goes."""
+        self._preset[source] = slot
+        position = block.made[source]
+        slot.reserved.append((block, position))
+        before = _changed_operand(source)
+        if before is not None and before in block.made and before not in self._preset:
+            if block.last.get(before) == position and self._free_until(block, slot, before, position):
+                self._reserve(block, before, slot)
+
+    def _free_until(self, block: Block, slot: Slot, source: Source, position: int) -> bool:
+        """True when no other array of the block that has `slot` is read after `source` is made."""
+        made = block.made[source]
+        others = [s for s, t in self.slots.items() if t is slot and s in block.last]
+        overwritable = _overwritable(block.steps[made], *source)
+        return all(block.last[s] < made or (block.last[s] == made and s in overwritable) for s in others)
+
+    def _block(self, block: Block) -> None:
+        for number, step in enumerate(block.steps):
+            self._position += 1
+            here = self._position
+            if isinstance(step, Instruction) and step.opcode == "while":
+                self._while(block, step, number)
+            elif isinstance(step, Instruction) and step.opcode == "conditional":
+                self._conditional(block, step)
+            elif isinstance(step, Instruction) and step.opcode == "constant":
+                self._constant(step)
+            else:
+                self._outputs(block, step, number)
+            for instruction in roots_of(step):
+                self._touch_made(instruction, here)
+            for source, last in block.last.items():
+                if last == number and source in self.slots:
+                    self.slots[source].use(self._position)
+        self._position += 1
+        for source in block.root:
+            if source in self.slots:
+                self.slots[source].use(self._position)
+
+    def _touch_made(self, instruction: Instruction, first: int) -> None:
+        for k in range(len(leaf_shapes(instruction.shape))):
+            slot = self.slots.get((instruction, k))
+            if slot is not None:
+                slot.use(first)
+                slot.use(self._position)
+
+    def _constant(self, instruction: Instruction) -> None:
+        for k, shape in enumerate(leaf_shapes(instruction.shape)):
+            slot = self.slots[instruction, k] = Slot("constant", shape.nbytes, len(self.constants))
+            self._read_only.add(slot)
+        self.constants.append(instruction)
+
+    def _outputs(self, block: Block, step: Instruction | Group, number: int) -> None:
+        for instruction in roots_of(step):
+            for k, shape in enumerate(leaf_shapes(instruction.shape)):
+                if not is_kept(block, step, (instruction, k), number):
+                    continue
+                slot = self._preset.get((instruction, k)) or self._shared(block, step, instruction, k, number)
+                self.slots[instruction, k] = slot or self._new(shape.nbytes)
+
+    def _new(self, nbytes: int) -> Slot:
+        slot = Slot("stack" if nbytes <= SMALL else "arena", nbytes)
+        (self.stack if slot.kind == "stack" else self.arena).append(slot)
+        return slot
+
+    def _shared(self, block: Block, step: Instruction | Group, made: Instruction, leaf: int, number: int) -> Slot | None:
+        """The slot of a dying array that the step may overwrite with this output."""
+        nbytes = leaf_shapes(made.shape)[leaf].nbytes
+        for source in _overwritable(step, made, leaf):
+            slot = self.slots.get(source)
+            if slot is None or slot in self._read_only or slot.nbytes != nbytes:
+                continue
+            later = block.last.get((made, leaf), number)
+            reserved = [p for b, p in slot.reserved if b is block]
+            others = [s for s, t in self.slots.items() if t is slot and s != source and block.last.get(s, -1) >= number]
+            dying = block.last.get(source) == number and not others
+            ours = source in block.made or source[0] in self._states
+            if dying and ours and (not slot.reserved or (reserved and later <= min(reserved))):
+                return slot
+        return None
+
+    # -- control flow
+    def _while(self, block: Block, instruction: Instruction, number: int) -> None:
+        body, condition = block.nested[instruction]
+        (operand,) = instruction._operands
+        shapes = leaf_shapes(instruction.shape)
+        states: list[Slot] = []
+        for k, shape in enumerate(shapes):
+            slot = self._preset.get((instruction, k)) or self._initial(block, owner(operand, k), number, states)
+            slot = slot or self._new(shape.nbytes)
+            slot.use(self._position)
+            states.append(slot)
+            self.slots[instruction, k] = slot
+        parameter_of = {b: b.computation.parameters[0] for b in (body, condition)}
+        for nested in (condition, body):
+            for k, slot in enumerate(states):
+                self.slots[parameter_of[nested], k] = slot
+        self._block(condition)
+        self._states.add(parameter_of[body])
+        roots = body.root
+        for k, source in enumerate(roots):
+            if roots.count(source) == 1 and source in body.made and self._may_be_state(body, source, k):
+                self._reserve(body, source, states[k])
+        self._block(body)
+        for slot in states:
+            slot.use(self._position)
+
+    def _initial(self, block: Block, source: Source, number: int, taken: list[Slot]) -> Slot | None:
+        slot = self.slots.get(source)
+        if slot is None or slot in self._read_only or slot in taken or slot.reserved:
+            return None
+        others = [s for s, t in self.slots.items() if t is slot and s != source and block.last.get(s, -1) >= number]
+        return slot if block.last.get(source) == number and source in block.made and not others else None
+
+    def _may_be_state(self, body: Block, source: Source, k: int) -> bool:
+        """True when the new value of state `k` may be written where the old one lies."""
+        old = (body.computation.parameters[0], k)
+        made, last = body.made[source], body.last.get(old, -1)
+        if last < made:
+            return True
+        return last == made and old in _overwritable(body.steps[made], *source)
+
+    def _conditional(self, block: Block, instruction: Instruction) -> None:
+        shapes = leaf_shapes(instruction.shape)
+        for k, shape in enumerate(shapes):
+            slot = self._preset.get((instruction, k)) or self._new(shape.nbytes)
+            slot.use(self._position)
+            self.slots[instruction, k] = slot
+        for nested, operand in zip(block.nested[instruction], instruction._operands[1:], strict=True):
+            parameter = nested.computation.parameters[0]
+            for k in range(len(leaf_shapes(parameter.shape))):
+                self.slots[parameter, k] = self.slots[owner(operand, k)]
+            roots = nested.root
+            for k, source in enumerate(roots):
+                slot = self.slots[instruction, k]
+                if roots.count(source) == 1 and source in nested.made and slot.nbytes > SMALL:
+                    self._reserve(nested, source, slot)
+            self._block(nested)
+            # what a branch reads lives until all of it has run
+            for k in range(len(leaf_shapes(parameter.shape))):
+                self.slots[parameter, k].use(self._position)
+
+
+def is_kept(block: Block, step: Instruction | Group, source: Source, number: int) -> bool:
+    """True unless it is made and read in one loop nest only."""
+    return isinstance(step, Instruction) or len(step.roots) == 1 or block.last.get(source, -1) > number
+
+
+def _changed_operand(source: Source) -> Source | None:
+    """The array that an operator changes a part of, or takes as its first state."""
+    instruction, leaf = source
+    if instruction.opcode == "while":
+        return owner(instruction._operands[0], leaf)
+    if instruction.opcode in IN_PLACE:
+        return owner(instruction._operands[IN_PLACE[instruction.opcode] + leaf])
+    return None
+
+
+def _overwritable(step: Instruction | Group, made: Instruction, leaf: int) -> list[Source]:
+    """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
+    if isinstance(step, Instruction):
+        if step.opcode == "scatter":
+            return _whole_operands(step, [owner(step._operands[leaf])])
+        if step.opcode == "while":
+            (operand,) = step._operands
+            reads = [owner(operand, k) for k in range(leaf_count(operand.shape))]
+            return [reads[leaf]] if reads.count(reads[leaf]) == 1 else []
+        return []
+    if made.opcode == "dynamic-update-slice":
+        return _whole_operands(step, [owner(made._operands[0])])
+    if made.opcode == "reduce":
+        return []
+    _, _, stores = traced(step.roots, step.inlined)
+    (mine,) = [s for s in stores if s.target == (made, leaf)]
+    unsafe: set[Source] = set()
+    safe: dict[Source, None] = {}
+    for node in walk([s.node for s in stores]):
+        if isinstance(node, Load):
+            source = owner(*node.source)
+            same = node.address == mine.address and node.dtype.bytes == made.shape.dtype.bytes
+            (safe.setdefault(source, None) if same else unsafe.add(source))
+    return [s for s in safe if s not in unsafe]
+
+
+def _whole_operands(step: Instruction | Group, sources: list[Source]) -> list[Source]:
+    """Those that the step reads as the changed operand only."""
+    if isinstance(step, Instruction):
+        reads = [owner(o) for o in step._operands]
+        return [s for s in sources if reads.count(s) == 1]
+    root = step.roots[0]
+    read = {owner(o) for i in (root, *step.inlined) for o in (i._operands[1:] if i is root else i._operands)}
+    return [s for s in sources if s not in read]
+
+
+def _pack(slots: Iterable[Slot]) -> int:
+    """Offsets for slots so that those that live at once do not overlap; returns the bytes that all need."""
+    placed: list[Slot] = []
+    top = 0
+    for slot in sorted(slots, key=lambda s: -s.nbytes):
+        busy = sorted((p.offset, p.offset + p.nbytes) for p in placed if p.first <= slot.last and slot.first <= p.last)
+        at = 0
+        for begin, end in busy:
+            if at + slot.nbytes <= begin:
+                break
+            at = max(at, -(-end // ALIGNMENT) * ALIGNMENT)
+        slot.offset = at
+        placed.append(slot)
+        top = max(top, at + slot.nbytes)
+    return -(-top // ALIGNMENT) * ALIGNMENT

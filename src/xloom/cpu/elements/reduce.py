@@ -1,0 +1,48 @@
+"""Reductions, as loops that fold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xloom.cpu.loops.affine import Affine
+from xloom.cpu.loops.nodes import Apply, Argument, Fold, Folded, Node
+from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of, joined
+from xloom.hlo.module import Computation, Instruction
+
+
+def plain_operator(computation: Computation) -> str:
+    """The opcode of a computation that is one commutative operator of its two scalar parameters, else ""."""
+    root, parameters = computation.root, computation.parameters
+    if len(parameters) == 2 and root.op.commutes and set(root._operands) == set(parameters):
+        return root.opcode
+    return ""
+
+
+def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = None) -> Fold:
+    """The fold that a reduce is at `index` of its result; folds of one `key` run over the same loops."""
+    operands = instruction._operands
+    count = len(operands) // 2
+    dims, reduced = operands[0].shape.dims, instruction["dimensions"]
+    kept = iter(index)
+    loops = {d: t.loops((key or instruction, d), dims[d], "k") for d in sorted(reduced)}
+    place: list[Affine] = [joined(loops[d]) if d in loops else next(kept) for d in range(len(dims))]
+    inits = tuple(t.element(o, ()) for o in operands[count:])
+    # each a node of its own, even where two operands are the same
+    elements = tuple(_alias(t.element(o, tuple(place))) for o in operands[:count])
+    body = instruction["to_apply"]
+    arguments = tuple(Argument(i.dtype, k) for k, i in enumerate(inits))
+    bodies = t.region(body, [*arguments, *elements])
+    plain = plain_operator(body) if count == 1 else ""
+    variables = tuple(v for d in sorted(reduced) for v in loops[d] if v.size != 1)
+    return Fold(variables, inits, arguments, bodies, elements, plain)
+
+
+def _alias(node: Node) -> Node:
+    return Apply(node.dtype, "element", lambda b, x: x, (node,), 0)
+
+
+@element_of("reduce")
+def reduce(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+    """The value of the fold."""
+    fold = fold_of(t, instruction, index)
+    return Folded(fold.inits[0].dtype, fold, 0)

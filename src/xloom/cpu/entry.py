@@ -1,0 +1,299 @@
+"""The one native function of a program: its kernels called in order, loops and branches around them.
+
+`i32 xloom_main(ptr arguments, ptr results, ptr constants, ptr arena)`: the first three are arrays of pointers; 0 means
+that all went well, any other number is that of the custom call (counted from 1) that failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from xloom.cpu import kernels
+from xloom.cpu.buffers import Assignment, Slot, is_kept
+from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.fusion import Group
+from xloom.cpu.grouping import Step, nest_of
+from xloom.cpu.kernel import KERNELS, TASK, Kernel, Phase
+from xloom.cpu.leaves import leaf_shapes, owner
+from xloom.cpu.loops.lowering import Lowering, nest_cost
+from xloom.cpu.loops.nest import Nest, sources
+from xloom.cpu.loops.nodes import Source
+from xloom.cpu.plan import Block
+from xloom.errors import LoweringError
+from xloom.hlo.dtype import DType, Kind
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
+
+assert kernels.FAMILIES  # the import registers them
+
+MAIN = "xloom_main"
+PARALLEL_FOR = "xloom_parallel_for"
+INLINE_COST = 3000
+"""Loop nests that cost no more additions are part of the entry function."""
+PLACEHOLDER = "xloom.kernel"
+
+
+@dataclass
+class Unit:
+    """A kernel's LLVM module as text, by a name that its content gives."""
+
+    name: str
+    text: str
+    phases: list[Phase]
+
+
+@dataclass
+class Program:
+    """Native code to be: the entry function's module, and the kernels that it calls."""
+
+    main: str
+    units: dict[str, Unit] = field(default_factory=dict)
+    calls: list[Instruction] = field(default_factory=list)
+    """The custom calls, in the order of their numbers."""
+    scratch_bytes: int = 0
+
+
+class EntryBuilder:
+    """Emits the entry function of a planned program."""
+
+    def __init__(self, block: Block, assignment: Assignment):
+        self.assignment = assignment
+        self.module = ir.Module()
+        self.program = Program("")
+        self._nests = 0
+        function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 4), MAIN)
+        function.attributes.add("nounwind")
+        self.function = function
+        self.arguments, self.results, self.constants, self.arena = function.args
+        for argument in function.args:
+            argument.add_attribute("noalias")
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self._pointers: dict[Slot, ir.Value] = {}
+        self._parallel = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
+        start = function.append_basic_block("start")
+        self.b.position_at_end(start)
+        self._block(block)
+        self._copy_results(block)
+        self.b.ret(I32(0))
+        self.b.position_at_end(function.entry_basic_block)
+        self.b.branch(start)
+        self.program.main = str(self.module)
+
+    # -- memory
+    def pointer(self, slot: Slot) -> ir.Value:
+        """The address of a slot."""
+        if slot not in self._pointers:
+            b = self.b
+            with b.goto_block(self.function.entry_basic_block):
+                if slot.kind == "arena":
+                    value = b.gep(self.arena, [I64(slot.offset)], inbounds=True, source_etype=I8)
+                elif slot.kind == "stack":
+                    value = b.alloca(ir.ArrayType(I8, max(slot.nbytes, 1)))
+                    value.align = 64
+                else:
+                    table = {"argument": self.arguments, "result": self.results, "constant": self.constants}[slot.kind]
+                    place = b.gep(table, [I64(slot.number)], inbounds=True, source_etype=POINTER)
+                    value = b.load(place, typ=POINTER)
+            self._pointers[slot] = value
+        return self._pointers[slot]
+
+    def of(self, source: Source) -> ir.Value:
+        """The address of an array."""
+        return self.pointer(self.assignment.of(source))
+
+    def copy(self, target: Slot, source: Slot) -> None:
+        """Copies a whole array, unless it lies there already."""
+        if target is source or not target.nbytes:
+            return
+        b, to, origin = self.b, self.pointer(target), self.pointer(source)
+        name = "llvm.memcpy.p0.p0.i64"
+        memcpy = self.module.globals.get(name)
+        if memcpy is None:
+            memcpy = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]), name)
+        b.call(memcpy, [to, origin, I64(target.nbytes), I1(0)])
+
+    def _copy_results(self, block: Block) -> None:
+        for source, slot in zip(block.root, self.assignment.results, strict=True):
+            self.copy(slot, self.assignment.slots[source])
+
+    # -- steps
+    def _block(self, block: Block) -> None:
+        for number, step in enumerate(block.steps):
+            if isinstance(step, Group):
+                self._nest(block, step, number)
+                continue
+            emit = STEPS.get(step.opcode)
+            if emit is not None:
+                emit(self, block, step)
+            elif step.opcode in KERNELS:
+                self._kernel(step)
+            else:
+                raise LoweringError(
+                    f"{step.opcode} has no native code yet",
+                    where=f"{step.name} {step.metadata.location}".strip(),
+                    hint="run the program on the interpreter: xloom.evaluate",
+                )
+
+    def _nest(self, block: Block, group: Group, number: int) -> None:
+        kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
+        kept = {s for s in kept if is_kept(block, group, s, number)}
+        for root in group.roots:
+            if root.opcode == "dynamic-update-slice":
+                self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
+        nest = nest_of(group, kept)
+        self.emit_nest(nest)
+
+    def emit_nest(self, nest: Nest) -> None:
+        """Calls a loop nest: a part of this function when it is small, else a kernel of its own."""
+        if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
+            return
+        found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
+        slots: dict[Slot, int] = {}
+        numbers: dict[Source, int] = {}
+        for source in found:
+            if source not in nest.private:
+                numbers[source] = slots.setdefault(self.assignment.of(source), len(slots))
+        small = nest_cost(nest) <= INLINE_COST
+        name = f"xloom.nest{self._nests}" if small else PLACEHOLDER
+        self._nests += 1
+        module = self.module if small else ir.Module()
+        lowering = Lowering(module, name, nest, numbers, _dtype_of)
+        lowering.run()
+        pointers = [self.pointer(s) for s in slots]
+        if small:
+            for phase in lowering.phases:
+                body = self.module.globals[f"{phase.symbol}.body"]
+                self.b.call(body, [*pointers, I64(0), I64(phase.count)])
+            return
+        self.call_unit(str(module), lowering.phases, pointers, lowering.scratch)
+
+    def _kernel(self, instruction: Instruction) -> None:
+        operands = [_dense(o.shape) for o in instruction._operands]
+        outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
+        kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
+        KERNELS[instruction.opcode](kernel, instruction)
+        inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
+        targets = [self.assignment.of((instruction, k)) for k in range(len(outputs))]
+        if kernel.must_alias:
+            for output, operand in kernel.in_place.items():
+                self.copy(targets[output], inputs[operand])
+        pointers = [self.pointer(s) for s in (*inputs, *targets)]
+        self.call_unit(str(kernel.module), kernel.phases, pointers, kernel.scratch)
+
+    def call_unit(
+        self, text: str, phases: Sequence[Phase], pointers: Sequence[ir.Value], scratch: Sequence[int]
+    ) -> None:
+        """Calls the phases of a kernel, which becomes a unit of its own unless there is an equal one."""
+        name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+        phases = [Phase(p.symbol.replace(PLACEHOLDER, name), p.count, p.grain) for p in phases]
+        self.program.units.setdefault(name, Unit(name, text.replace(PLACEHOLDER, name), list(phases)))
+        b = self.b
+        offset = self.assignment.arena_bytes
+        pointers = list(pointers)
+        for nbytes in scratch:
+            pointers.append(b.gep(self.arena, [I64(offset)], inbounds=True, source_etype=I8))
+            offset += -(-nbytes // 64) * 64
+        self.program.scratch_bytes = max(self.program.scratch_bytes, offset - self.assignment.arena_bytes)
+        buffers = self._table(pointers)
+        for phase in phases:
+            if phase.count <= 0:
+                continue
+            function = self.module.globals.get(phase.symbol)
+            if function is None:
+                function = ir.Function(self.module, TASK, phase.symbol)
+            if phase.count <= phase.grain:
+                b.call(function, [buffers, I64(0), I64(phase.count)])
+            else:
+                b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
+
+    def _table(self, pointers: Sequence[ir.Value]) -> ir.Value:
+        b = self.b
+        kind = ir.ArrayType(POINTER, len(pointers))
+        with b.goto_block(self.function.entry_basic_block):
+            table = b.alloca(kind)
+        for k, pointer in enumerate(pointers):
+            b.store(pointer, b.gep(table, [I64(0), I64(k)], inbounds=True, source_etype=kind))
+        return table
+
+    # -- control flow
+    def predicate(self, source: Source) -> ir.Value:
+        """A scalar pred in memory, as an i1."""
+        return self.b.icmp_unsigned("!=", self.b.load(self.of(source), typ=I8), I8(0))
+
+    def while_(self, block: Block, instruction: Instruction) -> None:
+        """State in place: condition, body, and again."""
+        b, assignment = self.b, self.assignment
+        body, condition = block.nested[instruction]
+        (operand,) = instruction._operands
+        states = [assignment.slots[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
+        self.copies([(slot, assignment.slots[owner(operand, k)]) for k, slot in enumerate(states)])
+        head, inside, done = (self.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
+        b.branch(head)
+        b.position_at_end(head)
+        self._block(condition)
+        b.cbranch(self.predicate(condition.root[0]), inside, done)
+        b.position_at_end(inside)
+        self._block(body)
+        self.copies([(slot, assignment.slots[source]) for slot, source in zip(states, body.root, strict=True)])
+        b.branch(head)
+        b.position_at_end(done)
+
+    def copies(self, pairs: list[tuple[Slot, Slot]]) -> None:
+        """Copies as if all at once: sources that are targets too are saved first."""
+        pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
+        targets = {t for t, _ in pairs}
+        saved: dict[Slot, Slot] = {}
+        for _, source in pairs:
+            if source in targets and source not in saved:
+                saved[source] = Slot("stack", source.nbytes)
+                self.copy(saved[source], source)
+        for target, source in pairs:
+            self.copy(target, saved.get(source, source))
+
+    def conditional(self, block: Block, instruction: Instruction) -> None:
+        """One of the branches; an index out of range means the last."""
+        b, assignment = self.b, self.assignment
+        chooser = instruction._operands[0]
+        branches = block.nested[instruction]
+        if chooser.shape.dtype.kind is Kind.PRED:
+            number = b.select(self.predicate(owner(chooser)), I32(0), I32(1))
+        else:
+            number = b.load(self.of((chooser, 0)), typ=I32)
+        done = self.function.append_basic_block("branch.done")
+        blocks = [self.function.append_basic_block(f"branch.{k}") for k in range(len(branches))]
+        switch = b.switch(number, blocks[-1])
+        for k, (nested, place) in enumerate(zip(branches, blocks, strict=True)):
+            switch.add_case(I32(k), place)
+            b.position_at_end(place)
+            self._block(nested)
+            for leaf, source in enumerate(nested.root):
+                self.copy(assignment.slots[instruction, leaf], assignment.slots[source])
+            b.branch(done)
+        b.position_at_end(done)
+
+
+def _nothing(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    """A value that is in memory already, or a token."""
+
+
+StepRule = Callable[[EntryBuilder, Block, Instruction], None]
+STEPS: dict[str, StepRule] = {
+    "while": EntryBuilder.while_,
+    "conditional": EntryBuilder.conditional,
+    "constant": _nothing,
+    "after-all": _nothing,
+}
+"""Steps that are neither loop nests nor kernels."""
+
+
+def _dense(shape: Shape) -> Shape:
+    return Shape(shape.dtype, shape.dims)
+
+
+def _dtype_of(source: Source) -> DType:
+    return leaf_shapes(source[0].shape)[source[1]].dtype
+

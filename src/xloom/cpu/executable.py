@@ -1,0 +1,126 @@
+"""A compiled program: NumPy arrays in, NumPy arrays out."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xloom.cpu import jit
+from xloom.cpu.buffers import Assignment
+from xloom.cpu.entry import MAIN, Program
+from xloom.cpu.leaves import leaf_shapes
+from xloom.cpu.memory import Pool
+from xloom.cpu.plan import Block
+from xloom.errors import ShapeError
+from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
+from xloom.interpreter.registry import TOKEN
+from xloom.interpreter.values import from_argument
+
+_MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a run needs: of arguments, results, constants, and temporary arrays (the arena)."""
+
+    argument_bytes: int
+    result_bytes: int
+    constant_bytes: int
+    temporary_bytes: int
+
+    @property
+    def peak_bytes(self) -> int:
+        """All of them."""
+        return self.argument_bytes + self.result_bytes + self.constant_bytes + self.temporary_bytes
+
+
+class Executable:
+    """A program ready to run: `y = executable(a, b)`."""
+
+    def __init__(self, module: Module, block: Block, assignment: Assignment, program: Program, library: jit.Library):
+        self.module = module
+        self._library = library
+        self._main = library.function(MAIN, _MAIN)
+        self._parameters = [(p.name, p.shape) for p in module.entry.parameters]
+        self._leaves = [leaf for _, shape in self._parameters for leaf in leaf_shapes(shape)]
+        self._plain = all(shape.is_array for _, shape in self._parameters)
+        self._dtypes = [s.dtype.numpy for s in self._leaves]
+        self._result_shape = module.entry.root.shape
+        self._results = [(s.dims, s.dtype.numpy, s.nbytes) for s in leaf_shapes(self._result_shape)]
+        self._constants = [
+            np.ascontiguousarray(part)
+            for instruction in assignment.constants
+            for part in _flat(_literal_value(instruction.literal))
+        ]
+        self._constant_table = _table([a.ctypes.data for a in self._constants])
+        self._arena_bytes = assignment.arena_bytes + program.scratch_bytes
+        self._pool = Pool()
+        self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
+        self._result_table = ctypes.c_void_p * max(1, len(self._results))
+        self.memory = Memory(
+            sum(s.nbytes for s in self._leaves),
+            sum(n for *_, n in self._results),
+            sum(a.nbytes for a in self._constants),
+            self._arena_bytes,
+        )
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The result for `arguments`, one a parameter: an array, or nested tuples of arrays.
+
+        Raises ShapeError for arguments that do not fit.
+        """
+        if len(arguments) != len(self._parameters):
+            raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
+        inputs = self._inputs(arguments)
+        pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
+        outputs = [self._pool.array(dims, dtype, nbytes) for dims, dtype, nbytes in self._results]
+        results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
+        arena = self._pool.take(self._arena_bytes)
+        self._main(pointers, results, self._constant_table, arena.address)
+        if not self._result_shape.is_tuple:
+            return outputs[0] if outputs else TOKEN
+        return _nested(self._result_shape, iter(outputs))
+
+    def _inputs(self, arguments: tuple[Any, ...]) -> list[np.ndarray]:
+        if self._plain:
+            found = []
+            for argument, (name, shape), dtype in zip(arguments, self._parameters, self._dtypes, strict=True):
+                if not (
+                    type(argument) is np.ndarray
+                    and argument.dtype == dtype
+                    and argument.shape == shape.dims
+                    and argument.flags.c_contiguous
+                ):
+                    argument = _contiguous(from_argument(argument, shape, name))
+                found.append(argument)
+            return found
+        values = [from_argument(a, s, n) for a, (n, s) in zip(arguments, self._parameters, strict=True)]
+        return [_contiguous(leaf) for value in values for leaf in _flat(value)]
+
+
+def _contiguous(array: Any) -> np.ndarray:
+    return np.asarray(array, order="C")
+
+
+def _literal_value(literal: Any) -> Any:
+    return tuple(map(_literal_value, literal.elements)) if literal.shape.is_tuple else literal.value
+
+
+def _flat(value: Any) -> list[np.ndarray]:
+    if isinstance(value, tuple):
+        return [leaf for element in value for leaf in _flat(element)]
+    return [] if value is TOKEN else [value]
+
+
+def _nested(shape: Shape, leaves: Any) -> Any:
+    if shape.is_tuple:
+        return tuple(_nested(e, leaves) for e in shape.elements)
+    return next(leaves) if shape.is_array else TOKEN
+
+
+def _table(addresses: list[int]) -> Any:
+    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)

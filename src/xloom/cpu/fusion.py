@@ -1,0 +1,173 @@
+"""Which instructions of a computation have an array in memory, and which are computed where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xloom.cpu.elements import FAMILIES
+from xloom.cpu.kernel import KERNELS
+from xloom.cpu.leaves import FORWARDING
+from xloom.cpu.loops.nest import loop_dims
+from xloom.cpu.loops.trace import COSTS, ELEMENTS
+from xloom.hlo.module import Computation, Instruction
+
+assert FAMILIES  # the import registers what can be fused
+
+NODE_LIMIT = 120
+"""Instructions in one expression: LLVM's time grows faster than the number, and Python's stack is bounded."""
+PATH_LIMIT = 8
+"""Different places in one kernel where an instruction's elements may be computed again."""
+
+ROOTS = frozenset({"reduce", "dynamic-update-slice"})
+"""Operators that are fused with what they read but not with what reads them."""
+STRUCTURAL = frozenset({"tuple", "get-tuple-element", "parameter", "after-all"}) | FORWARDING
+
+
+@dataclass(eq=False)
+class Group:
+    """Instructions of one loop nest: `roots` are stored, `inlined` computed where they are used."""
+
+    roots: list[Instruction]
+    inlined: set[Instruction] = field(default_factory=set)
+
+
+def is_fusible(instruction: Instruction) -> bool:
+    """True when an element of it can be computed by itself."""
+    if instruction.opcode in KERNELS or instruction.opcode == "parameter" or not instruction.shape.is_array:
+        return instruction.opcode == "reduce"
+    if instruction.opcode == "constant":
+        return instruction.shape.size == 1
+    return instruction.opcode in ELEMENTS or instruction.opcode == "dynamic-update-slice"
+
+
+class Fusion:
+    """Decides for one computation. `stored` are the instructions with memory; `groups` the nests, in order."""
+
+    def __init__(self, computation: Computation):
+        self.order = computation.post_order()
+        self.stored: set[Instruction] = set()
+        self._cuts = self._long_expressions()
+        self._cost: dict[Instruction, int] = {}
+        self._decide(computation.root)
+
+    # -- how much
+    def _long_expressions(self) -> set[Instruction]:
+        """Instructions to store so that no expression is longer than the limit."""
+        cuts: set[Instruction] = set()
+        trees: dict[Instruction, set[Instruction]] = {}
+        for instruction in self.order:
+            if not is_fusible(instruction):
+                continue
+            parts = [o for o in instruction._operands if o in trees and o not in cuts and o.opcode not in ROOTS]
+            tree = {instruction}.union(*(trees[p] for p in parts))
+            while len(tree) > NODE_LIMIT:
+                largest = max(parts, key=lambda p: len(trees[p]))
+                cuts.add(largest)
+                parts = [p for p in parts if p is not largest]
+                tree = {instruction}.union(*(trees[p] for p in parts))
+            trees[instruction] = tree
+        self._trees = trees
+        return cuts
+
+    def _tree_cost(self, instruction: Instruction) -> int:
+        return sum(COSTS.get(i.opcode, 1) for i in self._trees[instruction] if i.opcode not in _FREE)
+
+    # -- which
+    def _decide(self, root: Instruction) -> None:
+        paths: dict[Instruction, dict[tuple, int]] = {}
+        needed: set[Instruction] = {root}
+        for instruction in reversed(self.order):
+            if instruction.opcode in STRUCTURAL and (instruction in needed or not is_fusible(instruction)):
+                needed.update(instruction._operands)
+                continue
+            if not is_fusible(instruction):
+                needed.update(instruction._operands)
+                self.stored.add(instruction)
+                continue
+            here = paths.get(instruction, {})
+            if self._is_stored(instruction, here, instruction in needed):
+                self.stored.add(instruction)
+                here = {(instruction,): _extent(instruction)}
+            if instruction.opcode == "dynamic-update-slice":
+                needed.add(instruction._operands[0])
+            for k, operand in enumerate(instruction._operands):
+                if operand not in needed:
+                    _extend(paths.setdefault(operand, {}), here, instruction, operand, k)
+
+    def _is_stored(self, instruction: Instruction, here: dict[tuple, int], needed: bool) -> bool:
+        if instruction.opcode == "constant":
+            return False
+        if needed or instruction.opcode in ROOTS or instruction in self._cuts:
+            return True
+        size = instruction.shape.size
+        total = sum(here.values())
+        if total <= size or instruction.opcode in _FREE:
+            return False
+        if len(here) > PATH_LIMIT:
+            return True
+        # again for each use, or once to memory and back
+        return self._tree_cost(instruction) * (total - size) > 4 * (size + total)
+
+
+_FREE = frozenset(
+    [
+        "broadcast",
+        "reshape",
+        "transpose",
+        "slice",
+        "reverse",
+        "iota",
+        "bitcast",
+        "copy",
+        "convert",
+        "real",
+        "imag",
+        "constant",
+        "opt-barrier",
+    ]
+)
+
+
+def _extent(instruction: Instruction) -> int:
+    """How many elements a stored instruction evaluates of each elementwise operand."""
+    size = 1
+    for dim in loop_dims(instruction):
+        size *= dim
+    if instruction.opcode == "reduce":
+        return instruction._operands[0].shape.size
+    return size
+
+
+def _extend(paths: dict[tuple, int], here: dict[tuple, int], user: Instruction, operand: Instruction, k: int) -> None:
+    """Adds the places where `user` needs elements of its operand number k."""
+    same = user.op.elementwise and operand.shape.rank == user.shape.rank
+    for path, count in here.items():
+        if operand.shape.size == 1:
+            paths[path[:1]] = 1  # it does not change in the loops
+            continue
+        key = path if same else (*path, user, k)
+        if user.opcode == "concatenate":
+            count = count * operand.shape.size // max(1, user.shape.size)
+        elif user.opcode == "pad":
+            count = min(count, count * operand.shape.size // max(1, user.shape.size))
+        elif user.opcode == "reduce" and user not in path:
+            count *= operand.shape.size // max(1, user.shape.size)
+        paths[key] = count
+
+
+def inlined_by(roots: Sequence[Instruction], stored: set[Instruction]) -> set[Instruction]:
+    """The instructions that a nest computes for `roots`, without them."""
+    found: set[Instruction] = set()
+    stack = [o for r in roots for o in _read(r)]
+    while stack:
+        instruction = stack.pop()
+        if instruction in found or instruction in stored or not is_fusible(instruction):
+            continue
+        found.add(instruction)
+        stack.extend(instruction._operands)
+    return found
+
+
+def _read(root: Instruction) -> Sequence[Instruction]:
+    return root._operands[1:] if root.opcode == "dynamic-update-slice" else root._operands

@@ -1,0 +1,1 @@
+"""Loop nests: kernels of fused operators, as expressions an element, before they are LLVM IR."""

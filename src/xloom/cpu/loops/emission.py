@@ -1,0 +1,255 @@
+"""Loop nests to LLVM IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from xloom.cpu.emit import conversion, types
+from xloom.cpu.emit.elementwise import choose
+from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.types import I1, I64, Complex, Value
+from xloom.cpu.loops.affine import Affine, Var
+from xloom.cpu.loops.nodes import (
+    Apply,
+    Argument,
+    Bounded,
+    Constant,
+    Fold,
+    Folded,
+    Guard,
+    Index,
+    Load,
+    Node,
+    Quotient,
+    Source,
+)
+from xloom.hlo.dtype import DType, Kind, f32, s64
+
+Pointers = Callable[[Source], ir.Value]
+
+
+class Elements:
+    """Emits nodes at the place of the builder; what is emitted once is used again where it is still valid."""
+
+    def __init__(self, b: ir.IRBuilder, pointers: Pointers, address: Callable[[Source, Affine], Affine]):
+        self.b = b
+        self.pointers = pointers
+        self.address = address
+        self.vars: dict[Var, ir.Value] = {}
+        self.arguments: dict[int, Value] = {}
+        self._scopes: list[dict[int, Any]] = [{}]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is emitted inside is forgotten afterwards: it does not dominate what follows."""
+        self._scopes.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def value(self, node: Node) -> Value:
+        """The node's value in registers."""
+        for scope in reversed(self._scopes):
+            if id(node) in scope:
+                return scope[id(node)]
+        value = self._emit(node)
+        self._scopes[-1][id(node)] = value
+        return value
+
+    def index(self, expression: Affine) -> ir.Value:
+        """An index expression as an i64."""
+        # dynamic parts and outer loops first: what does not change in an inner loop is then computed outside it
+        terms = sorted(expression.terms, key=lambda t: (t[0].node is None, t[0].number))
+        out: ir.Value | None = None
+        for var, factor in terms:
+            value = self._var(var)
+            if value is None:
+                continue
+            term = value if factor == 1 else self.b.mul(value, I64(factor), flags=["nsw"])
+            out = term if out is None else self.b.add(out, term, flags=["nsw"])
+        if out is None:
+            return I64(expression.const)
+        return self.b.add(out, I64(expression.const), flags=["nsw"]) if expression.const else out
+
+    def _var(self, var: Var) -> ir.Value | None:
+        if var.node is not None:
+            return self.value(var.node)
+        return self.vars.get(var)
+
+    def _emit(self, node: Node) -> Value:
+        b = self.b
+        if isinstance(node, Apply):
+            return node.emit(b, *[self.value(o) for o in node.operands])
+        if isinstance(node, Load):
+            return types.load(b, self.pointers(node.source), node.dtype, self._address(node))
+        if isinstance(node, Constant):
+            return types.constant(node.value, node.dtype)
+        if isinstance(node, Index):
+            return self.index(node.value)
+        if isinstance(node, Quotient):
+            value = self.index(node.value)
+            return b.urem(value, I64(node.by)) if node.remainder else b.udiv(value, I64(node.by))
+        if isinstance(node, Bounded):
+            return self._bounded(node)
+        if isinstance(node, Argument):
+            return self.arguments[id(node)]
+        if isinstance(node, Guard):
+            return self._guard(node)
+        assert isinstance(node, Folded)
+        return self._fold(node.fold)[node.number]
+
+    def _address(self, node: Load) -> ir.Value:
+        return self.index(self.address(node.source, node.address))
+
+    def _bounded(self, node: Bounded) -> ir.Value:
+        b, dtype = self.b, node.operand.dtype
+        wide = conversion.converted(b, self.value(node.operand), dtype, s64) if dtype.bits < 64 else None
+        value = self.value(node.operand) if wide is None else wide
+        high = I64(node.high)
+        if dtype.kind is Kind.UNSIGNED:
+            return intrinsic(b, "umin", value, high)
+        return intrinsic(b, "smax", intrinsic(b, "smin", value, high), I64(0))
+
+    def _guard(self, node: Guard) -> Value:
+        b = self.b
+        condition = I1(1)
+        for expression, low, high in node.conditions:
+            value = self.index(expression)
+            if low > -(2**61):
+                if expression.low < low:
+                    condition = b.and_(condition, b.icmp_signed(">=", value, I64(low)))
+            if expression.high >= high:
+                condition = b.and_(condition, b.icmp_signed("<", value, I64(high)))
+        if isinstance(node.then, Constant) and isinstance(node.otherwise, Constant):
+            return choose(b, condition, self.value(node.then), self.value(node.otherwise))
+        with b.if_else(condition) as (then, otherwise):
+            with then, self.scope():
+                first = self.value(node.then)
+                first_block = b.block
+            with otherwise, self.scope():
+                second = self.value(node.otherwise)
+                second_block = b.block
+        return joined_values(b, first, first_block, second, second_block)
+
+    # -- folds in the middle of an expression
+    def _fold(self, fold: Fold) -> list[Value]:
+        key = id(fold)
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        with self.scope():
+            inits = [self.value(i) for i in fold.inits]
+            state = [Accumulator(self.b, i.dtype, fold.plain) for i in fold.inits]
+            for accumulator, init in zip(state, inits, strict=True):
+                accumulator.set(init)
+            with self.loops(fold.vars):
+                self.step(fold, state)
+        results = [a.result() for a in state]
+        self._scopes[-1][key] = results
+        return results
+
+    @contextmanager
+    def loops(self, variables: Sequence[Var]) -> Iterator[None]:
+        """Loops over variables, outermost first; what is emitted is their body."""
+        with ExitStack() as stack:
+            for var in variables:
+                self.vars[var] = stack.enter_context(loop(self.b, 0, var.size, name=var.name))
+            stack.enter_context(self.scope())
+            yield
+
+    def step(self, fold: Fold, state: Sequence[Accumulator]) -> None:
+        """One more element into a fold's accumulators."""
+        b = self.b
+        if fold.plain in REASSOCIATED and fold.inits[0].dtype.kind in (Kind.FLOAT, Kind.COMPLEX):
+            (accumulator,), (element,) = state, fold.elements
+            accumulator.set(accumulated(b, fold.plain, accumulator.get(), self.value(element)))
+            return
+        with self.scope():
+            for argument, accumulator in zip(fold.arguments, state, strict=True):
+                self.arguments[id(argument)] = accumulator.get()
+            results = [self.value(body) for body in fold.bodies]
+        for accumulator, result in zip(state, results, strict=True):
+            accumulator.set(result)
+
+    def combine(self, fold: Fold, state: Sequence[Accumulator], values: Sequence[Value]) -> None:
+        """Other accumulators' values into a fold's accumulators."""
+        with self.scope():
+            self._scopes[-1].update({id(e): v for e, v in zip(fold.elements, values, strict=True)})
+            self.step(fold, state)
+
+
+REASSOCIATED = frozenset({"add", "multiply"})
+"""Operators whose folds of floats are evaluated in any order; narrow floats in f32."""
+
+
+def accumulated(b: ir.IRBuilder, opcode: str, state: Value, element: Value) -> Value:
+    """A sum or product with one more element, in any order."""
+    if isinstance(state, Complex):
+        if opcode == "add":
+            return Complex(*(b.fadd(s, e, flags=["reassoc", "nsz"]) for s, e in zip(state, element, strict=True)))
+        from xloom.cpu.emit import complex_math
+
+        return complex_math.BINARY["multiply"](b, state, element)
+    return (b.fadd if opcode == "add" else b.fmul)(state, element, flags=["reassoc", "nsz"])
+
+
+def joined_values(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_block: ir.Block) -> Value:
+    """A value that is `x` when control comes from one block and `y` from the other."""
+    if isinstance(x, Complex):
+        parts = zip(x, y, strict=True)
+        return Complex(*(joined_values(b, first, x_block, second, y_block) for first, second in parts))
+    phi = b.phi(x.type)
+    phi.add_incoming(x, x_block)
+    phi.add_incoming(y, y_block)
+    return phi
+
+
+class Accumulator:
+    """A variable in registers; with `lanes`, an array of them on the stack."""
+
+    def __init__(self, b: ir.IRBuilder, dtype: DType, plain: str = "", lanes: int | None = None):
+        self.b = b
+        self.dtype = dtype
+        # sums and products of narrow floats round once
+        self._rounds = plain in REASSOCIATED and dtype.is_float and not types.is_wide(dtype)
+        kind = types.register_type(dtype)
+        kind = types.I8 if lanes is not None and kind == I1 else kind
+        count = 2 if dtype.is_complex else 1
+        self._kind = kind
+        self._slots = [allocate(b, kind, lanes, "acc") for _ in range(count)]
+
+    def _places(self, lane: ir.Value | None) -> list[ir.Value]:
+        if lane is None:
+            return self._slots
+        return [self.b.gep(s, [lane], inbounds=True, source_etype=self._kind) for s in self._slots]
+
+    def get(self, lane: ir.Value | None = None) -> Value:
+        """What has been accumulated."""
+        values = [self.b.load(p, typ=self._kind) for p in self._places(lane)]
+        if self.dtype.is_complex:
+            return Complex(*values)
+        if self._kind != types.register_type(self.dtype):
+            return self.b.trunc(values[0], I1)
+        return values[0]
+
+    def set(self, value: Value, lane: ir.Value | None = None) -> None:
+        """Puts a value."""
+        parts = value if isinstance(value, Complex) else (value,)
+        for place, part in zip(self._places(lane), parts, strict=True):
+            self.b.store(self.b.zext(part, self._kind) if part.type != self._kind else part, place)
+
+    @property
+    def stored(self) -> DType:
+        """The type in which partial values are kept in memory."""
+        return f32 if self._rounds else self.dtype
+
+    def result(self, lane: ir.Value | None = None) -> Value:
+        """The final value, rounded to the type."""
+        value = self.get(lane)
+        return conversion.rounded(self.b, value, self.dtype) if self._rounds else value

@@ -1,0 +1,203 @@
+"""A loop nest: what a fused kernel does, element by element, and the order of its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xloom.cpu.loops.affine import Affine, Var, linear
+from xloom.cpu.loops.nodes import Apply, Fold, Folded, Guard, Load, Node, Source, indices_of, walk
+from xloom.cpu.loops.trace import Factors, Split, Tracer, joined
+from xloom.errors import LoweringError
+from xloom.hlo.module import Instruction
+
+
+@dataclass(frozen=True)
+class Store:
+    """`target[address] = node`."""
+
+    target: Source
+    address: Affine
+    node: Node
+
+
+@dataclass
+class Stage:
+    """Loops over `vars`, outermost first, that do `stores`."""
+
+    vars: list[Var]
+    stores: list[Store]
+
+
+@dataclass
+class Nest:
+    """Loops over `outer`, shared among threads, and within them `stages` one after another."""
+
+    outer: list[Var]
+    stages: list[Stage]
+    private: set[Source] = field(default_factory=set)
+    """Arrays that live within one iteration of the outer loops."""
+
+
+def sources(nest: Nest) -> list[Source]:
+    """The arrays that the nest loads, in order of first use."""
+    found: dict[Source, None] = {}
+    for stage in nest.stages:
+        for node in walk([s.node for s in stage.stores]):
+            if isinstance(node, Load):
+                found[node.source] = None
+        for store in stage.stores:
+            for var, _ in store.address.terms:
+                if var.node is not None:
+                    found.update({n.source: None for n in walk([var.node]) if isinstance(n, Load)})
+    return list(found)
+
+
+def affine_expressions(stage: Stage) -> list[Affine]:
+    """Every index expression of a stage."""
+    nodes = walk([s.node for s in stage.stores])
+    dynamic = [v.node for s in stage.stores for v, _ in s.address.terms if v.node is not None]
+    return [s.address for s in stage.stores] + [i for n in (*nodes, *walk(dynamic)) for i in indices_of(n)]
+
+
+def folds_of(stage: Stage) -> list[Fold]:
+    """The folds that are stored as they are, when all stores of the stage are of such, over the same loops."""
+    found: dict[int, Fold] = {}
+    for store in stage.stores:
+        if not isinstance(store.node, Folded):
+            return []
+        found[id(store.node.fold)] = store.node.fold
+    folds = list(found.values())
+    return folds if all(f.vars == folds[0].vars for f in folds) else []
+
+
+def stride_score(stage: Stage, var: Var) -> int:
+    """How well `var` serves as the innermost loop: unit strides are good, long ones bad.
+
+    Stores count more, but those of folds not at all: there are few.
+    """
+    score = 0
+    for store in stage.stores:
+        if not isinstance(store.node, Folded):
+            score += 3 * _worth(store.address, var)
+    for node in walk([s.node for s in stage.stores]):
+        if isinstance(node, Load):
+            score += _worth(node.address, var)
+    return score
+
+
+def _worth(address: Affine, var: Var) -> int:
+    factor = address.factor(var)
+    if factor == 0:
+        return 0
+    return 2 if factor == 1 else 1 if factor == -1 else -2
+
+
+def ordered(stage: Stage, loops: Iterable[Var]) -> list[Var]:
+    """Loops in the order in which their stores (or first loads) lie in memory, the best innermost loop last."""
+    loops = [v for v in loops if v.size != 1]
+    if len(loops) < 2:
+        return loops
+    addresses = [s.address for s in stage.stores]
+    addresses += [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+
+    def extent(var: Var) -> int:
+        return next((abs(a.factor(var)) for a in addresses if a.factor(var)), 0)
+
+    loops.sort(key=extent, reverse=True)
+    wide = [v for v in loops if v.size >= 8] or loops
+    best = max(reversed(wide), key=lambda v: stride_score(stage, v))
+    loops.remove(best)
+    return [*loops, best]
+
+
+def merged(stage_groups: Sequence[Stage], loops: list[Var]) -> tuple[list[Var], dict[Var, None]]:
+    """Loops with neighbours joined where every index treats them as one; and those that thereby are always 0.
+
+    The joined loop is the inner one of the two, with the size of both.
+    """
+    expressions = [e for stage in stage_groups for e in affine_expressions(stage)]
+    sizes = {v: v.size for v in loops}
+    out = list(loops)
+    gone: dict[Var, None] = {}
+    k = len(out) - 2
+    while k >= 0:
+        outer, inner = out[k], out[k + 1]
+        if all(e.factor(outer) == e.factor(inner) * sizes[inner] for e in expressions):
+            sizes[inner] *= sizes[outer]
+            gone[outer] = None
+            del out[k]
+        k -= 1
+    return [Var(v.name, sizes[v], None, v.number) if sizes[v] != v.size else v for v in out], gone
+
+
+def node_count(nest: Nest) -> int:
+    """Operators in the nest, a measure of its code."""
+    return sum(len(walk([s.node for s in stage.stores])) for stage in nest.stages)
+
+
+def cost_of(nodes: Sequence[Node]) -> int:
+    """About how many additions an element of `nodes` costs, loads counted."""
+    total = 1
+    for node in walk(nodes):
+        if isinstance(node, Apply):
+            total += node.cost
+        elif isinstance(node, (Load, Guard)):
+            total += 1
+    return total
+
+
+def traced(
+    roots: Sequence[Instruction], inlined: Collection[Instruction], factors: Factors | None = None
+) -> tuple[Tracer, list[Var], list[Store]]:
+    """Loops over the dimensions that all `roots` have, and the stores of each root's elements."""
+    from xloom.cpu.elements.reduce import fold_of
+
+    factors = {} if factors is None else factors
+    while True:
+        tracer = Tracer(inlined, factors)
+        try:
+            dims = loop_dims(roots[0])
+            loops = [tracer.loops(d, size, "i") for d, size in enumerate(dims)]
+            index = tuple(joined(group) for group in loops)
+            stores: list[Store] = []
+            for root in roots:
+                address = linear(index, dims)
+                if root.opcode == "reduce":
+                    fold = fold_of(tracer, root, index, "reduced")
+                    parts = root.shape.elements if root.shape.is_tuple else (root.shape,)
+                    nodes = [Folded(part.dtype, fold, k) for k, part in enumerate(parts)]
+                    stores += [Store((root, k), address, node) for k, node in enumerate(nodes)]
+                elif root.opcode == "dynamic-update-slice":
+                    stores.append(_update(tracer, root, index))
+                else:
+                    stores.append(Store((root, 0), address, tracer.root_element(root, index)))
+            return tracer, [v for group in loops for v in group if v.size != 1], stores
+        except Split:
+            continue
+        except RecursionError:
+            raise LoweringError("a chain of operators too long for one kernel", where=roots[0].name) from None
+
+
+def loop_dims(root: Instruction) -> tuple[int, ...]:
+    """The dimensions that the loops of a stored instruction run over; a fold's own loops not counted."""
+    if root.opcode == "dynamic-update-slice":
+        return root._operands[1].shape.dims
+    return root.shape.elements[0].dims if root.shape.is_tuple else root.shape.dims
+
+
+def _update(tracer: Tracer, root: Instruction, index: tuple[Affine, ...]) -> Store:
+    from xloom.cpu.elements.dynamic import starts_of
+
+    dims = root.shape.dims
+    update = root._operands[1]
+    limits = [d - n for d, n in zip(dims, update.shape.dims, strict=True)]
+    starts = starts_of(tracer, list(root._operands[2:]), limits)
+    place = tuple(s + i for s, i in zip(starts, index, strict=True))
+    return Store((root, 0), linear(place, dims), tracer.element(update, index))
+
+
+def loop_nest(roots: Sequence[Instruction], inlined: Collection[Instruction]) -> Nest:
+    """The nest of one kernel that computes `roots`, all of the same dimensions (or folds over the same loops)."""
+    _, loops, stores = traced(roots, inlined)
+    return Nest([], [Stage(loops, stores)])

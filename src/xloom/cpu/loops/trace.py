@@ -1,0 +1,186 @@
+"""From instructions to nodes: what an element of a fused instruction is, by rules registered a opcode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from xloom.cpu.emit.registry import RULES
+from xloom.cpu.loops.affine import Affine, Var, constant, linear, variable
+from xloom.cpu.loops.nodes import Apply, Bounded, Constant, Load, Node, Quotient
+from xloom.errors import LoweringError
+from xloom.hlo.dtype import s64
+from xloom.hlo.module import Computation, Instruction
+
+IndexTuple = tuple[Affine, ...]
+ElementRule = Callable[["Tracer", Instruction, IndexTuple], Node]
+ELEMENTS: dict[str, ElementRule] = {}
+
+# what an operator costs, next to an addition
+COSTS = {
+    name: cost
+    for cost, names in {
+        30: "power atan2 tan asin acos asinh acosh atanh sinh cosh cbrt remainder",
+        12: "exponential log tanh logistic sine cosine erf exponential-minus-one log-plus-one",
+        6: "divide sqrt rsqrt",
+    }.items()
+    for name in names.split()
+}
+
+
+def element_of(*opcodes: str) -> Callable[[ElementRule], ElementRule]:
+    """Registers `rule(tracer, instruction, index) -> node`."""
+
+    def register(rule: ElementRule) -> ElementRule:
+        for opcode in opcodes:
+            ELEMENTS[opcode] = rule
+        return rule
+
+    return register
+
+
+class Split(Exception):
+    """A loop must be two for an index to be an index expression: see `Tracer.divide`."""
+
+
+Factors = dict[Any, list[int]]
+"""For a dimension that loops run over: the sizes of its loops, outermost first."""
+
+
+class Tracer:
+    """Makes the nodes of one kernel. `inlined` are the instructions that are computed here; all others are loaded."""
+
+    def __init__(self, inlined: Collection[Instruction], factors: Factors):
+        self.inlined = inlined
+        self.factors = factors
+        self._number = 0
+        self._memo: dict[tuple[Instruction, IndexTuple], Node] = {}
+        self._loops: dict[Any, list[Var]] = {}
+        self._places: dict[Var, tuple[Any, int]] = {}
+
+    def var(self, name: str, size: int, node: Node | None = None) -> Var:
+        """A new variable."""
+        self._number += 1
+        return Var(f"{name}{self._number}", size, node, self._number)
+
+    def loops(self, key: Any, size: int, name: str) -> list[Var]:
+        """The loops, outermost first, over a dimension of `size` that `key` names; the same ones each time."""
+        if key not in self._loops:
+            made = [self.var(name, factor) for factor in self.factors.setdefault(key, [size])]
+            self._loops[key] = made
+            self._places.update({var: (key, k) for k, var in enumerate(made)})
+        return self._loops[key]
+
+    def element(self, instruction: Instruction, index: IndexTuple) -> Node:
+        """The element of an instruction's array at `index`."""
+        key = (instruction, index)
+        node = self._memo.get(key)
+        if node is None:
+            node = self._memo[key] = self._element(instruction, index)
+        return node
+
+    def root_element(self, instruction: Instruction, index: IndexTuple) -> Node:
+        """The element of an instruction that this kernel computes and stores."""
+        key = (instruction, index)
+        node = self._memo.get(key)
+        if node is None or isinstance(node, Load):
+            node = self._memo[key] = ELEMENTS[instruction.opcode](self, instruction, index)
+        return node
+
+    def _element(self, instruction: Instruction, index: IndexTuple) -> Node:
+        shape = instruction.shape
+        if instruction.opcode == "constant" and shape.size == 1:
+            return Constant(shape.dtype, instruction.literal.value.reshape(-1)[0])
+        if instruction not in self.inlined:
+            return Load(shape.dtype, (instruction, 0), linear(index, shape.dims))
+        return ELEMENTS[instruction.opcode](self, instruction, index)
+
+    def leaf(self, instruction: Instruction, number: int, index: IndexTuple) -> Node:
+        """As `element`, of leaf `number` of a tuple in memory."""
+        shape = instruction.shape.elements[number]
+        return Load(shape.dtype, (instruction, number), linear(index, shape.dims))
+
+    # -- index arithmetic
+    def divide(self, value: Affine, by: int) -> tuple[Affine, Affine]:
+        """Quotient and remainder, with loops split or divisions at run time where need be."""
+        exact = value.divmod(by)
+        if exact is not None:
+            return exact
+        # a single variable that runs over several multiples of `by` is two loops
+        for var, factor in value.terms:
+            if factor > 0 and var in self._places and by % factor == 0:
+                inner = by // factor
+                if 1 < inner < var.size and var.size % inner == 0:
+                    key, k = self._places[var]
+                    self.factors[key][k : k + 1] = [var.size // inner, inner]
+                    raise Split
+        low = value.low // by
+        shifted = value - low * by
+        quotient = self.var("q", shifted.high // by + 1, Quotient(s64, shifted, by, False))
+        remainder = self.var("r", by, Quotient(s64, shifted, by, True))
+        return variable(quotient) + low, variable(remainder)
+
+    def delinearised(self, position: Affine, dims: Sequence[int]) -> IndexTuple:
+        """The index of the element at a row-major position."""
+        out: list[Affine] = []
+        for size in reversed(dims[1:]):
+            position, rest = self.divide(position, size) if size != 1 else (position, constant(0))
+            out.append(rest)
+        if dims:
+            out.append(position if dims[0] != 1 else constant(0))
+        return tuple(reversed(out))
+
+    def bounded(self, node: Node, high: int) -> Affine:
+        """An integer node, clamped to [0, high], as an index."""
+        if high <= 0:
+            return constant(0)
+        if isinstance(node, Constant):
+            return constant(min(max(int(node.value), 0), high))
+        return variable(self.var("d", high + 1, Bounded(s64, node, high)))
+
+    # -- regions
+    def region(self, computation: Computation, arguments: Sequence[Node]) -> tuple[Node, ...]:
+        """The values of a scalar computation's root for argument nodes."""
+        values: dict[Instruction, tuple[Node, ...]] = {}
+        for instruction in computation.post_order():
+            values[instruction] = self._region_value(instruction, arguments, values)
+        return values[computation.root]
+
+    def _region_value(
+        self, instruction: Instruction, arguments: Sequence[Node], values: dict[Instruction, tuple[Node, ...]]
+    ) -> tuple[Node, ...]:
+        opcode, operands = instruction.opcode, instruction._operands
+        if opcode == "parameter":
+            return (arguments[instruction["parameter_number"]],)
+        if opcode == "constant" and instruction.shape.is_scalar:
+            return (Constant(instruction.shape.dtype, instruction.literal.value[()]),)
+        if opcode == "tuple":
+            return tuple(values[o][0] for o in operands)
+        if opcode == "get-tuple-element":
+            return (values[operands[0]][instruction["index"]],)
+        if opcode in ("call", "map", "fusion"):
+            return self.region(instruction.called_computations[0], [values[o][0] for o in operands])
+        if opcode in ("broadcast", "reshape", "bitcast", "transpose", "opt-barrier") and operands[0].shape.is_scalar:
+            return values[operands[0]]
+        if opcode not in RULES or not instruction.shape.is_scalar:
+            raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
+        return (apply(instruction, [values[o][0] for o in operands]),)
+
+
+def apply(instruction: Instruction, operands: Sequence[Node]) -> Node:
+    """An elementwise instruction of operand elements."""
+    rule, opcode = RULES[instruction.opcode], instruction.opcode
+
+    def emit(b: object, *values: object) -> object:
+        return rule(b, instruction, *values)
+
+    return Apply(instruction.shape.dtype, opcode, emit, tuple(operands), COSTS.get(opcode, 1))
+
+
+def joined(loops: Sequence[Var]) -> Affine:
+    """The index that several loops over one dimension make, outermost first."""
+    out, stride = constant(0), 1
+    for var in reversed(loops):
+        out = out + variable(var) * stride
+        stride *= var.size
+    return out

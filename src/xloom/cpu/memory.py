@@ -1,0 +1,51 @@
+"""Memory for results and temporaries, used again once nobody looks at it: fresh pages cost more than most kernels."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64
+KEPT_BYTES = 1 << 20
+"""Arrays smaller than this are NumPy's own: malloc gives such memory again at once."""
+
+
+class Block:
+    """Bytes at an aligned address."""
+
+    __slots__ = ("address", "array", "raw")
+
+    def __init__(self, nbytes: int):
+        self.raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        skip = -self.raw.__array_interface__["data"][0] % ALIGNMENT
+        self.array = self.raw[skip : skip + nbytes]
+        self.address = self.array.__array_interface__["data"][0]
+
+
+class Pool:
+    """Blocks by size. One is free when only the pool refers to it and to its memory."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, list[Block]] = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def take(self, nbytes: int) -> Block:
+        """A block that nobody else uses as long as the caller refers to it, or to an array that is a view of it."""
+        with self._lock:
+            for block in self._blocks[nbytes]:
+                # the list and `block`; the block, its aligned view: and each time the question itself
+                if sys.getrefcount(block) == 3 and sys.getrefcount(block.raw) == 3:
+                    return block
+            block = Block(nbytes)
+            self._blocks[nbytes].append(block)
+            return block
+
+    def array(self, dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
+        """An array with undefined contents; its memory is free again when it and all its views are gone."""
+        if nbytes < KEPT_BYTES:
+            return np.empty(dims, dtype)
+        return self.take(nbytes).array.view(dtype).reshape(dims)

@@ -1,0 +1,72 @@
+"""The program as blocks of steps, one block a computation that control flow enters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xloom.cpu.fusion import Fusion, Group
+from xloom.cpu.grouping import Step, steps_of
+from xloom.cpu.leaves import leaf_count, owner
+from xloom.cpu.loops.nodes import Source
+from xloom.hlo.module import Computation, Instruction
+
+LAST = 1 << 60
+"""A position after every step."""
+
+
+@dataclass(eq=False)
+class Block:
+    """A computation's steps, and at which of them each array is made and read for the last time."""
+
+    computation: Computation
+    steps: list[Step]
+    made: dict[Source, int] = field(default_factory=dict)
+    last: dict[Source, int] = field(default_factory=dict)
+    stored: set[Instruction] = field(default_factory=set)
+    nested: dict[Instruction, list[Block]] = field(default_factory=dict)
+    """The blocks of a step that is control flow, in the table's order of its computations."""
+
+    @property
+    def root(self) -> list[Source]:
+        """The owner of each leaf of the result."""
+        root = self.computation.root
+        return [owner(root, k) for k in range(leaf_count(root.shape))]
+
+
+CONTROL = ("while", "conditional")
+
+
+def block_of(computation: Computation) -> Block:
+    """The plan of a computation and of those that its steps enter."""
+    fusion = Fusion(computation)
+    steps = steps_of(fusion)
+    block = Block(computation, steps, stored=fusion.stored)
+    for position, step in enumerate(steps):
+        for instruction in roots_of(step):
+            for leaf in range(leaf_count(instruction.shape)):
+                block.made[instruction, leaf] = position
+        for read in _reads(step, fusion.stored):
+            block.last[read] = position
+        if isinstance(step, Instruction) and step.opcode in CONTROL:
+            block.nested[step] = [block_of(c) for c in step.called_computations]
+    for source in block.root:
+        block.last[source] = LAST
+    return block
+
+
+def roots_of(step: Step) -> list[Instruction]:
+    """The instructions that a step makes."""
+    return step.roots if isinstance(step, Group) else [step]
+
+
+def _reads(step: Step, stored: set[Instruction]) -> list[Source]:
+    if isinstance(step, Instruction):
+        return [owner(o, k) for o in step._operands for k in range(leaf_count(o.shape))]
+    found: dict[Source, None] = {}
+    for instruction in (*step.roots, *step.inlined):
+        for operand in instruction._operands:
+            if operand not in step.inlined:
+                found.update({owner(operand, k): None for k in range(leaf_count(operand.shape))})
+    return list(found)
+
+

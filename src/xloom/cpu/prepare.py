@@ -1,0 +1,36 @@
+"""What is done to a module before it is planned."""
+
+from __future__ import annotations
+
+from xloom.errors import LoweringError
+from xloom.hlo.module import Module
+from xloom.passes import run_passes
+from xloom.passes.inline import inline
+
+PIPELINE = (
+    "async-simplification,collective-simplification,batch-norm-expansion,call-inlining,tuple-simplification,"
+    "algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,cse,dce"
+)
+
+
+def prepared(module: Module) -> Module:
+    """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed."""
+    module = module.clone()
+    _inline_all(module)
+    run_passes(module, PIPELINE, verify=False)
+    for computation in module.computations:
+        for instruction in computation:
+            if instruction.shape.is_dynamic:
+                raise LoweringError(
+                    f"an array of dynamic size: {instruction.shape}",
+                    where=f"{instruction.name} {instruction.metadata.location}".strip(),
+                    hint="run the program on the interpreter: xloom.evaluate",
+                )
+    return module
+
+
+def _inline_all(module: Module) -> None:
+    for computation in module.computation_post_order():
+        for instruction in computation.instructions:
+            if instruction.opcode in ("call", "fusion"):
+                inline(instruction, instruction.called_computations[0])
