@@ -1,0 +1,63 @@
+"""dot: sums of products over any dimensions."""
+
+from __future__ import annotations
+
+from xloom.cpu.kernel import Kernel, kernel
+from xloom.cpu.kernels.matmul.axes import Axis, Product, merged
+from xloom.cpu.kernels.matmul.multiply import multiply
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.hlo.dtype import DType, bf16, f16, f32
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
+
+
+@kernel("dot")
+def dot(kernel: Kernel, instruction: Instruction) -> None:
+    """Batch dimensions, then the rest of the left operand, then the rest of the right one."""
+    lhs, rhs = kernel.operands
+    through = _rounding(instruction)
+    multiply(
+        kernel,
+        product_of(instruction, lhs, rhs),
+        Array("operand", 0, lhs.dtype),
+        Array("operand", 1, rhs.dtype),
+        Array("output", 0, kernel.outputs[0].dtype),
+        tuple(through if x.dtype is f32 else None for x in (lhs, rhs)),
+    )
+
+
+def product_of(instruction: Instruction, lhs: Shape, rhs: Shape) -> Product:
+    """The dimension numbers of a dot as axes."""
+    lb, rb = instruction["lhs_batch_dims"], instruction["rhs_batch_dims"]
+    lc, rc = instruction["lhs_contracting_dims"], instruction["rhs_contracting_dims"]
+    left = [k for k in range(lhs.rank) if k not in (*lb, *lc)]
+    right = [k for k in range(rhs.rank) if k not in (*rb, *rc)]
+    a, b = _strides(lhs), _strides(rhs)
+    sizes = [lhs.dims[k] for k in (*lb, *left)] + [rhs.dims[k] for k in right]
+    c = _strides_of(sizes)
+    batch = [Axis(lhs.dims[x], a[x], b[y], s) for x, y, s in zip(lb, rb, c, strict=False)]
+    rows = [Axis(lhs.dims[x], a[x], 0, s) for x, s in zip(left, c[len(lb) :], strict=False)]
+    columns = [Axis(rhs.dims[y], 0, b[y], s) for y, s in zip(right, c[len(lb) + len(left) :], strict=True)]
+    depth = [Axis(lhs.dims[x], a[x], b[y], 0) for x, y in zip(lc, rc, strict=True)]
+    depth.sort(key=lambda x: (x.b, x.a), reverse=True)  # sums have no order: as the memory of an operand has it
+    return Product(merged(batch), merged(rows), merged(columns), merged(depth))
+
+
+def _strides(shape: Shape) -> list[int]:
+    return _strides_of(shape.dims)
+
+
+def _strides_of(dims: list[int] | tuple[int, ...]) -> list[int]:
+    out, step = [], 1
+    for size in reversed(dims):
+        out.append(step)
+        step *= size
+    return out[::-1]
+
+
+def _rounding(instruction: Instruction) -> DType | None:
+    """What the algorithm asks operands of f32 to be rounded to."""
+    algorithm = instruction["algorithm"]
+    if algorithm in ("dot_bf16_bf16_f32", "dot_bf16_bf16_bf16"):
+        return bf16
+    return f16 if algorithm in ("dot_f16_f16_f32", "dot_f16_f16_f16") else None

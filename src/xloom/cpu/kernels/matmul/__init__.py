@@ -1,0 +1,12 @@
+"""Products of matrices, from which dot and convolution are made.
+
+axes.py         the problem as strided axes, whatever the dimension numbers were
+target.py       the vector registers of the host
+arithmetic.py   how elements are loaded, multiplied, summed and stored
+tile.py         a block of the result in registers
+operands.py     which arrays a product reads and writes, and conversions before and after it
+packing.py      an operand rearranged for the tile
+blocked.py      large products: both operands packed, in blocks that fit the caches
+direct.py       small products: operands read where they lie
+vector.py       a matrix times a vector, at the speed of memory
+"""

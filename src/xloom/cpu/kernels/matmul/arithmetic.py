@@ -1,0 +1,261 @@
+"""How a product loads, multiplies, sums and stores elements.
+
+A value is a list of parts: one, or the real and the imaginary part of complex numbers. Each part is a scalar or a
+vector. Sums are formed in the accumulator's type; operands are converted to it as they are loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I1, I16, I32, I64, element_pointer, memory_type, register_type
+from xloom.cpu.kernels.matmul.target import registers
+from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
+
+Parts = list[ir.Value]
+
+
+def accumulator(result: DType) -> DType:
+    """The type that sums of a product with this result are formed in."""
+    if result.is_complex:
+        return c128 if result is c128 else c64
+    if result.is_float:
+        return f64 if result is f64 else f32
+    return s64 if result.bits == 64 else s32
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Arithmetic in vectors of one accumulator type."""
+
+    dtype: DType
+
+    @cached_property
+    def element(self) -> ir.Type:
+        """The type of a part of an accumulator."""
+        return register_type(self.dtype)
+
+    @property
+    def parts(self) -> int:
+        """Two for complex numbers."""
+        return 2 if self.dtype.is_complex else 1
+
+    @property
+    def lanes(self) -> int:
+        """How many parts a vector register holds."""
+        return registers().nbytes * 8 // self.dtype.real.bits
+
+    def kind(self, lanes: int) -> ir.Type:
+        """The type of a part of `lanes` elements; of a scalar for 1."""
+        return self.element if lanes == 1 else ir.VectorType(self.element, lanes)
+
+    def zero(self, lanes: int) -> Parts:
+        """Zeros."""
+        return [ir.Constant(self.kind(lanes), None)] * self.parts
+
+    def loads(self, dtype: DType) -> bool:
+        """True when elements of `dtype` can be converted as they are loaded."""
+        if dtype is self.dtype:
+            return True
+        if self.dtype is f32:
+            return dtype.name in ("bf16", "f16")
+        return self.dtype.is_integer and (dtype.is_integer or dtype.kind is Kind.PRED)
+
+    def stores(self, dtype: DType) -> bool:
+        """True when sums can be converted to `dtype` as they are stored."""
+        if dtype.is_integer:
+            return dtype.bits >= 8
+        return dtype.name in ("bf16", "f16") or dtype is self.dtype
+
+    def load(
+        self,
+        b: ir.IRBuilder,
+        pointer: ir.Value,
+        dtype: DType,
+        offset: ir.Value,
+        lanes: int,
+        mask: ir.Value | None = None,
+    ) -> Parts:
+        """`lanes` adjacent elements of an array from `offset` on; 0 where `mask` is false."""
+        place, kind, size = element_pointer(b, pointer, dtype, offset), memory_type(dtype), dtype.bytes
+        if not dtype.is_complex:
+            return [self._widened(b, _load(b, place, kind, lanes, size, mask), dtype)]
+        size //= 2
+        if lanes == 1:
+            second = b.gep(place, [I64(1)], inbounds=True, source_etype=kind)
+            return [b.load(place, typ=kind, align=size), b.load(second, typ=kind, align=size)]
+        both = _load(b, place, kind, 2 * lanes, size, None if mask is None else _doubled(b, mask))
+        return [shuffled(b, both, range(k, 2 * lanes, 2)) for k in (0, 1)]
+
+    def store(
+        self,
+        b: ir.IRBuilder,
+        pointer: ir.Value,
+        dtype: DType,
+        offset: ir.Value,
+        value: Parts,
+        mask: ir.Value | None = None,
+    ) -> None:
+        """Writes adjacent elements from `offset` on, where `mask` is true."""
+        place, size = element_pointer(b, pointer, dtype, offset), dtype.bytes
+        if not dtype.is_complex:
+            _store(b, place, self._narrowed(b, value[0], dtype), size, mask)
+            return
+        size //= 2
+        if not isinstance(value[0].type, ir.VectorType):
+            b.store(value[0], place, align=size)
+            b.store(value[1], b.gep(place, [I64(1)], inbounds=True, source_etype=self.element), align=size)
+            return
+        lanes = value[0].type.count
+        both = shuffled(b, value[0], [k // 2 + lanes * (k % 2) for k in range(2 * lanes)], value[1])
+        _store(b, place, both, size, None if mask is None else _doubled(b, mask))
+
+    def splat(self, b: ir.IRBuilder, value: Parts, lanes: int) -> Parts:
+        """A scalar in every lane."""
+        return [splat(b, x, lanes) for x in value]
+
+    def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
+        """total + x * y."""
+        if self.parts == 1:
+            return [self._fused(b, x[0], y[0], total[0])]
+        real = self._fused(b, x[0], y[0], self._fused(b, b.fneg(x[1]), y[1], total[0]))
+        return [real, self._fused(b, x[0], y[1], self._fused(b, x[1], y[0], total[1]))]
+
+    def add(self, b: ir.IRBuilder, x: Parts, y: Parts) -> Parts:
+        """x + y."""
+        return [b.add(p, q) if self.dtype.is_integer else b.fadd(p, q) for p, q in zip(x, y, strict=True)]
+
+    def reduced(self, b: ir.IRBuilder, value: Parts) -> Parts:
+        """The sum over the lanes."""
+        if not isinstance(value[0].type, ir.VectorType):
+            return value
+        lanes = value[0].type.count
+        while lanes > 1:
+            lanes //= 2
+            halves = [[shuffled(b, x, range(k * lanes, (k + 1) * lanes)) for x in value] for k in (0, 1)]
+            value = self.add(b, *halves)
+        return [b.extract_element(x, I32(0)) for x in value]
+
+    def _fused(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+        if self.dtype.is_integer:
+            return b.add(total, b.mul(x, y))
+        return call(b, "fmuladd", [x.type], x.type, [x, y, total])
+
+    def _widened(self, b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
+        if dtype is self.dtype:
+            return raw
+        kind = like(raw.type, self.element)
+        if dtype.name == "f16":
+            return b.fpext(raw, kind)
+        if dtype.name == "bf16":
+            wide = like(raw.type, I32)
+            return b.bitcast(b.shl(b.zext(raw, wide), constant(wide, 16)), kind)
+        width = memory_type(dtype).width
+        if width >= self.element.width:
+            return raw if width == self.element.width else b.trunc(raw, kind)
+        return b.sext(raw, kind) if dtype.kind is Kind.SIGNED else b.zext(raw, kind)
+
+    def _narrowed(self, b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
+        if dtype is self.dtype:
+            return value
+        kind = like(value.type, memory_type(dtype))
+        if dtype.name == "f16":
+            return b.fptrunc(value, kind)
+        if dtype.is_integer:
+            return b.trunc(value, kind) if dtype.bits < self.element.width else value
+        wide = like(value.type, I32)
+        bits = b.bitcast(value, wide)
+        high = b.lshr(bits, constant(wide, 16))
+        up = b.add(b.and_(high, constant(wide, 1)), constant(wide, 0x7FFF))  # ties go to even
+        rounded = b.lshr(b.add(bits, up), constant(wide, 16))
+        nan = b.fcmp_unordered("uno", value, value)
+        return b.trunc(b.select(nan, b.or_(high, constant(wide, 0x40)), rounded), like(value.type, I16))
+
+
+def like(model: ir.Type, element: ir.Type) -> ir.Type:
+    """`element`, or a vector of as many as `model` has."""
+    return ir.VectorType(element, model.count) if isinstance(model, ir.VectorType) else element
+
+
+def constant(kind: ir.Type, value: int) -> ir.Constant:
+    """A number, in every lane of a vector."""
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+    """A scalar in every lane."""
+    if lanes == 1:
+        return value
+    kind = ir.VectorType(value.type, lanes)
+    one = b.insert_element(ir.Constant(kind, ir.Undefined), value, I32(0))
+    return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(I32, lanes), [0] * lanes))
+
+
+def shuffled(b: ir.IRBuilder, value: ir.Value, lanes: object, other: ir.Value | None = None) -> ir.Value:
+    """The named lanes of a vector, or of two vectors one after the other."""
+    picks = list(lanes)  # type: ignore[call-overload]
+    return b.shuffle_vector(value, value if other is None else other, constant_vector(picks))
+
+
+def constant_vector(values: list[int], element: ir.Type = I32) -> ir.Constant:
+    """A vector of integers."""
+    return ir.Constant(ir.VectorType(element, len(values)), values)
+
+
+def first_lanes(lanes: int, valid: int) -> ir.Constant:
+    """A mask that is true in the first `valid` lanes."""
+    return constant_vector([int(k < valid) for k in range(lanes)], I1)
+
+
+def lanes_below(b: ir.IRBuilder, lanes: int, limit: ir.Value) -> ir.Value:
+    """A mask that is true in the lanes whose number is less than `limit` (i64, may be negative)."""
+    numbers = constant_vector(list(range(lanes)), I64)
+    return b.icmp_signed("<", numbers, splat(b, limit, lanes))
+
+
+def call(b: ir.IRBuilder, name: str, overload: list[ir.Type], result: ir.Type, args: list[ir.Value]) -> ir.Value:
+    """A call of `llvm.<name>`, overloaded by the types given."""
+    full = ".".join(["llvm", name, *map(_suffix, overload)])
+    function = b.module.globals.get(full)
+    if function is None:
+        function = ir.Function(b.module, ir.FunctionType(result, [x.type for x in args]), full)
+    return b.call(function, args)
+
+
+def prefetch(b: ir.IRBuilder, place: ir.Value) -> None:
+    """Asks for memory that is written soon."""
+    call(b, "prefetch", [place.type], ir.VoidType(), [place, I32(1), I32(3), I32(1)])
+
+
+def _suffix(kind: ir.Type) -> str:
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_suffix(kind.element)}"
+    if isinstance(kind, ir.PointerType):
+        return "p0"
+    if isinstance(kind, ir.IntType):
+        return f"i{kind.width}"
+    return {"float": "f32", "double": "f64", "half": "f16"}[str(kind)]
+
+
+def _load(b: ir.IRBuilder, place: ir.Value, kind: ir.Type, lanes: int, align: int, mask: ir.Value | None) -> ir.Value:
+    if lanes == 1:
+        return b.load(place, typ=kind, align=align)
+    vector = ir.VectorType(kind, lanes)
+    if mask is None:
+        return b.load(place, typ=vector, align=align)
+    zero = ir.Constant(vector, None)
+    return call(b, "masked.load", [vector, place.type], vector, [place, I32(align), mask, zero])
+
+
+def _store(b: ir.IRBuilder, place: ir.Value, value: ir.Value, align: int, mask: ir.Value | None) -> None:
+    if mask is None:
+        b.store(value, place, align=align)
+    else:
+        call(b, "masked.store", [value.type, place.type], ir.VoidType(), [value, place, I32(align), mask])
+
+
+def _doubled(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:
+    return shuffled(b, mask, [k // 2 for k in range(2 * mask.type.count)])

@@ -1,0 +1,187 @@
+"""Large products: the smaller operand packed once for all threads, the other in blocks that fit the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.types import I64, POINTER, element_pointer
+from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, prefetch
+from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, linear_offset
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.packing import Packing
+from xloom.cpu.kernels.matmul.target import registers
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, rolled, share
+from xloom.cpu.kernels.matmul.work import grain
+
+_DEPTH_BYTES = 1024
+"""Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
+_BLOCK_ELEMENTS = 256
+"""Rows or columns in a block: with that depth, an eighth of a second-level cache of 1 MiB."""
+
+
+def depth_block(arithmetic: Arithmetic, depth: int) -> int:
+    """How much of the depth is summed before the result is written."""
+    return share(depth, _DEPTH_BYTES // (arithmetic.dtype.real.bytes * arithmetic.parts))
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """The sizes of a blocked product."""
+
+    tile: Tile
+    depth: int
+    step: int
+    left: Packing
+    right: Packing
+    shares_left: bool
+    panels: int
+    """Panels in a block of the operand that is not shared."""
+
+    @property
+    def shared(self) -> Packing:
+        return self.left if self.shares_left else self.right
+
+    @property
+    def own(self) -> Packing:
+        return self.right if self.shares_left else self.left
+
+
+def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
+    """Two phases: panels of the shared operand, then blocks of the result."""
+    rows, columns, depth = count(product.rows), count(product.columns), count(product.depth)
+    tile = fitting(arithmetic, rows, columns)
+    left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
+    right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
+    shares_left = rows <= columns
+    width = tile.columns if shares_left else tile.rows
+    blocks = _Blocks(
+        tile, depth, depth_block(arithmetic, depth), left, right, shares_left, max(1, _BLOCK_ELEMENTS // width)
+    )
+    batch, shared = count(product.batch), blocks.shared
+    memory = kernel.add_scratch(batch * shared.panels * shared.panel_size(depth) * arithmetic.dtype.real.bytes)
+    items = batch * shared.panels
+    with kernel.phase(items, grain(20 * shared.panel_size(depth), arithmetic)) as phase:
+        _pack_shared(phase, product, blocks, memory)
+    outer = -(-blocks.own.panels // blocks.panels)
+    cost = 2 * rows * columns * depth // outer
+    with kernel.phase(batch * outer, grain(cost, arithmetic)) as phase:
+        _blocks(phase, product, blocks, memory, c)
+
+
+def _pack_shared(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int) -> None:
+    """Memory lies as [batch][block of the depth][panel]."""
+    b, packing = phase.b, blocks.shared
+    pointer, target = packing.source.pointer(phase), phase.scratch(memory)
+    with rolled(b, phase.begin, phase.end, name="panel") as item:
+        number, panel = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(packing.panels, 0, 0, 0)], item)
+        base = linear_offset(b, product.batch, number, packing.operand)
+        with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
+            size = _size(b, begin, blocks)
+            place = _shared_panel(b, blocks, target, number, begin, size, panel)
+            packing.emit(b, pointer, base, b.mul(panel, I64(packing.width)), begin, size, place)
+
+
+def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
+    return at_most(b, b.sub(I64(blocks.depth), begin), blocks.step)
+
+
+def _shared_panel(
+    b: ir.IRBuilder,
+    blocks: _Blocks,
+    memory: ir.Value,
+    batch: ir.Value,
+    begin: ir.Value,
+    size: ir.Value,
+    panel: ir.Value,
+) -> ir.Value:
+    packing = blocks.shared
+    place = b.mul(batch, I64(packing.panels * packing.panel_size(blocks.depth)))
+    place = b.add(place, b.mul(begin, I64(packing.panels * packing.panel_size(1))))
+    place = b.add(place, b.mul(b.mul(panel, size), I64(packing.panel_size(1))))
+    return b.gep(memory, [place], inbounds=True, source_etype=packing.arithmetic.element)
+
+
+def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int, c: Array) -> None:
+    b, own, shared = phase.b, blocks.own, blocks.shared
+    element = own.arithmetic.element
+    local = allocate(b, element, blocks.panels * own.panel_size(blocks.step))
+    local.align, local.type = 64, POINTER
+    source, packed = own.source.pointer(phase), phase.scratch(memory)
+    sums = Sums(b, blocks.tile)
+    outer = -(-own.panels // blocks.panels)
+    chunk = max(1, _BLOCK_ELEMENTS // shared.width) if blocks.shares_left else shared.panels
+    with rolled(b, phase.begin, phase.end, name="item") as item:
+        number, block = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(outer, 0, 0, 0)], item)
+        base = linear_offset(b, product.batch, number, own.operand)
+        target = linear_offset(b, product.batch, number, "c")
+        first = b.mul(block, I64(blocks.panels))
+        present = at_most(b, b.sub(I64(own.panels), first), blocks.panels)
+        with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
+            size = _size(b, begin, blocks)
+            step = b.mul(size, I64(own.panel_size(1)))
+            with rolled(b, 0, present, name="panel") as k:
+                place = b.gep(local, [b.mul(k, step)], inbounds=True, source_etype=element)
+                own.emit(b, source, base, b.mul(b.add(first, k), I64(own.width)), begin, size, place)
+            with rolled(b, 0, shared.panels, chunk, name="chunk") as low:
+                high = b.add(low, at_most(b, b.sub(I64(shared.panels), low), chunk))
+                bounds = {"own": (I64(0), present), "shared": (low, high)}
+                kinds = ("own", "shared") if blocks.shares_left else ("shared", "own")
+                with rolled(b, *bounds[kinds[0]], name="column") as j, rolled(b, *bounds[kinds[1]], name="row") as i:
+                    mine, other = (j, i) if blocks.shares_left else (i, j)
+                    ours = b.gep(local, [b.mul(mine, step)], inbounds=True, source_etype=element)
+                    theirs = _shared_panel(b, blocks, packed, number, begin, size, other)
+                    mine = b.add(first, mine)
+                    panels = (theirs, ours) if blocks.shares_left else (ours, theirs)
+                    places = (other, mine) if blocks.shares_left else (mine, other)
+                    _tile(phase, product, blocks, sums, c, target, panels, places, begin, size)
+
+
+def _tile(
+    phase: PhaseBuilder,
+    product: Product,
+    blocks: _Blocks,
+    sums: Sums,
+    c: Array,
+    target: ir.Value,
+    panels: tuple[ir.Value, ir.Value],
+    places: tuple[ir.Value, ir.Value],
+    begin: ir.Value,
+    size: ir.Value,
+) -> None:
+    b, tile, left, right = phase.b, blocks.tile, blocks.left, blocks.right
+    pc, arithmetic = c.pointer(phase), tile.arithmetic
+    row, column = (b.mul(x, I64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
+    across = b.add(target, linear_offset(b, product.columns, column, "c"))
+    starts = []
+    for r in range(tile.rows):
+        starts.append(b.add(across, linear_offset(b, product.rows, b.add(row, I64(r)), "c")))
+        for at in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
+            prefetch(b, element_pointer(b, pc, c.dtype, b.add(starts[r], I64(at))))
+    sums.clear(b)
+    with rolled(b, 0, size, name="k") as k:
+        at = [b.mul(k, I64(x.panel_size(1))) for x in (left, right)]
+        sums.multiply(
+            b,
+            lambda r: left.get(b, panels[0], at[0], r, 1),
+            lambda v: right.get(b, panels[1], at[1], v * tile.lanes, tile.lanes),
+        )
+    total = count(product.columns)
+    masks = [
+        lanes_below(b, tile.lanes, b.sub(I64(total - v * tile.lanes), column)) if total % tile.columns else None
+        for v in range(tile.vectors)
+    ]
+    later = b.icmp_signed(">", begin, I64(0))
+    for r in range(tile.rows):
+        with b.if_then(b.icmp_signed("<", b.add(row, I64(r)), I64(count(product.rows))), likely=True):
+            offsets = [b.add(starts[r], I64(v * tile.lanes)) for v in range(tile.vectors)]
+            if blocks.step < blocks.depth:
+                with b.if_then(later):
+                    for v, at in enumerate(offsets):
+                        before = arithmetic.load(b, pc, c.dtype, at, tile.lanes, masks[v])
+                        sums.set(b, r, v, arithmetic.add(b, before, sums.get(b, r, v)))
+            for v, at in enumerate(offsets):
+                arithmetic.store(b, pc, c.dtype, at, sums.get(b, r, v), masks[v])

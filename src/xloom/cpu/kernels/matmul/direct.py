@@ -1,0 +1,55 @@
+"""Small products: the operands are read where they lie."""
+
+from __future__ import annotations
+
+from xloom.cpu.emit.types import I64
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
+from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.tile import Sums, at_most, fitting, nest, rolled
+from xloom.cpu.kernels.matmul.work import grain
+
+
+def direct(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
+    """One phase; its items are tiles of rows. The columns are one axis, adjacent in `b` and in `c`.
+
+    The last tile of an axis begins early enough to end with it, and does some of its neighbour's work again.
+    """
+    row, column = inner(product.rows), inner(product.columns)
+    tile = fitting(arithmetic, row.size, column.size)
+    tiles = -(-row.size // tile.rows)
+    outer = (*product.batch, *product.rows[:-1])
+    items = (*outer, Axis(tiles, 0, 0, 0))
+    depth = [(x.size, (x.a, x.b)) for x in product.depth]
+    cost = 2 * tile.rows * column.size * count(product.depth)
+    with kernel.phase(count(items), grain(cost, arithmetic)) as phase:
+        b = phase.b
+        pa, pb, pc = a.pointer(phase), b_.pointer(phase), c.pointer(phase)
+        sums = Sums(b, tile)
+        lefts = [min(v * tile.lanes, max(0, column.size - tile.lanes)) for v in range(tile.vectors)]
+        mask = first_lanes(tile.lanes, column.size) if column.size < tile.lanes else None
+        with rolled(b, phase.begin, phase.end, name="tile") as item:
+            position = digits(b, items, item)
+            begin = at_most(b, b.mul(position[-1], I64(tile.rows)), row.size - tile.rows)
+            starts = {
+                name: b.add(offset(b, outer, position[:-1], name), b.mul(begin, I64(row.stride(name))))
+                for name in "abc"
+            }
+            with rolled(b, 0, column.size, tile.columns, name="column") as j:
+                left = at_most(b, j, max(0, column.size - tile.columns))
+                sums.clear(b)
+
+                def body(at: list) -> None:
+                    sums.multiply(
+                        b,
+                        lambda r: arithmetic.load(b, pa, a.dtype, b.add(at[0], I64(r * row.a)), 1),
+                        lambda v: arithmetic.load(b, pb, b_.dtype, b.add(at[1], I64(lefts[v])), tile.lanes, mask),
+                    )
+
+                nest(b, depth, [starts["a"], b.add(starts["b"], left)], body)
+                first = b.add(starts["c"], left)
+                for r in range(tile.rows):
+                    for v in range(tile.vectors):
+                        at = b.add(first, I64(r * row.c + lefts[v]))
+                        arithmetic.store(b, pc, c.dtype, at, sums.get(b, r, v), mask)

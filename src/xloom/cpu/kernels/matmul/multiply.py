@@ -1,0 +1,53 @@
+"""The choice of a way to compute a product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.types import constant, store
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
+from xloom.cpu.kernels.matmul.axes import Product, count, inner
+from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
+from xloom.cpu.kernels.matmul.direct import direct
+from xloom.cpu.kernels.matmul.operands import Array, converted_array, new_array, readable
+from xloom.hlo.dtype import DType
+
+_FIRST_LEVEL = 32768
+"""Bytes of an operand that the first-level cache holds while the result is written."""
+
+
+def multiply(
+    kernel: Kernel, product: Product, a: Array, b: Array, c: Array, through: tuple[DType | None, ...] = (None, None)
+) -> None:
+    """The phases of `c = a * b`; operands are first rounded to the types in `through`."""
+    size = count(product.batch) * count(product.rows) * count(product.columns)
+    if size == 0 or count(product.depth) == 0:
+        _clear(kernel, c, size)
+        return
+    arithmetic = Arithmetic(accumulator(c.dtype))
+    outer = count(product.batch) * count(product.depth)
+    a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
+    b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
+    way = _way(arithmetic, product, a, b)
+    split = way is blocked and depth_block(arithmetic, count(product.depth)) < count(product.depth)
+    whole = arithmetic.stores(c.dtype) and (c.dtype is arithmetic.dtype or c.dtype.is_integer or not split)
+    sums = c if whole else new_array(kernel, arithmetic.dtype, size)
+    way(kernel, arithmetic, product, a, b, sums)
+    if sums is not c:
+        converted_array(kernel, sums, size, c)
+
+
+def _way(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
+    row, column = inner(product.rows), inner(product.columns)
+    adjacent = len(product.columns) <= 1 and (column.size == 1 or (column.b, column.c) == (1, 1))
+    nbytes = count(product.columns) * count(product.depth) * b.dtype.bytes
+    if adjacent and (nbytes <= _FIRST_LEVEL or row.size <= 4):
+        return direct
+    return blocked
+
+
+def _clear(kernel: Kernel, c: Array, size: int) -> None:
+    with kernel.phase(size, 1 << 15) as phase, loop(phase.b, phase.begin, phase.end) as i:
+        store(phase.b, c.pointer(phase), c.dtype, i, constant(0, c.dtype))

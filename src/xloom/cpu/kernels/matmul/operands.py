@@ -1,0 +1,55 @@
+"""Which arrays a product reads and writes, and conversions of them before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from xloom.cpu.emit.conversion import converted
+from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.types import Value, load, store
+from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.hlo.dtype import DType
+
+Conversion = Callable[[ir.IRBuilder, Value], Value]
+
+
+@dataclass(frozen=True)
+class Array:
+    """A dense array of a kernel: an "operand", an "output", or "scratch" memory, by its number."""
+
+    place: str
+    number: int
+    dtype: DType
+
+    def pointer(self, phase: PhaseBuilder) -> ir.Value:
+        """Where its elements are."""
+        return getattr(phase, self.place)(self.number)
+
+
+def new_array(kernel: Kernel, dtype: DType, size: int) -> Array:
+    """Scratch memory for `size` elements."""
+    return Array("scratch", kernel.add_scratch(max(1, size) * dtype.bytes), dtype)
+
+
+def converted_array(kernel: Kernel, source: Array, size: int, target: Array, through: DType | None = None) -> None:
+    """A phase that copies `size` elements from one array to another and converts them (first to `through`)."""
+    with kernel.phase(size, 1 << 15) as phase:
+        b = phase.b
+        with loop(b, phase.begin, phase.end) as i:
+            value, dtype = load(b, source.pointer(phase), source.dtype, i), source.dtype
+            for following in (through or target.dtype, target.dtype):
+                value, dtype = converted(b, value, dtype, following), following
+            store(b, target.pointer(phase), target.dtype, i, value)
+
+
+def readable(kernel: Kernel, arithmetic: Arithmetic, source: Array, size: int, through: DType | None = None) -> Array:
+    """The array itself when the product can load it, or a converted copy that an additional phase makes."""
+    if through in (None, source.dtype) and arithmetic.loads(source.dtype):
+        return source
+    copy = new_array(kernel, arithmetic.dtype, size)
+    converted_array(kernel, source, size, copy, through)
+    return copy

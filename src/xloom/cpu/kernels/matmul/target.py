@@ -1,0 +1,28 @@
+"""The vector registers of the host."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+
+
+class Registers(NamedTuple):
+    """Vector registers: how many bytes one holds, how many there are, and what they can do."""
+
+    nbytes: int
+    count: int
+    has_pair_products: bool
+    """Sums of two products of 16-bit integers at once."""
+
+
+@lru_cache(maxsize=1)
+def registers() -> Registers:
+    """Those of the host's widest vectors."""
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f") and features.get("avx512bw"):
+        return Registers(64, 32, bool(features.get("avx512vnni")))
+    if features.get("avx"):
+        return Registers(32, 16, False)
+    return Registers(16, 16 if "x86" in llvm.get_default_triple() else 32, False)

@@ -1,0 +1,128 @@
+"""A block of the result in registers: `rows` scalars of one operand times `vectors` vectors of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.types import I64
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
+from xloom.cpu.kernels.matmul.target import registers
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The size of the block: `rows` by `vectors` of `lanes` elements."""
+
+    arithmetic: Arithmetic
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """How many columns the block has."""
+        return self.vectors * self.lanes
+
+
+def share(total: int, most: int) -> int:
+    """The size of equal pieces of `total`, each at most `most`."""
+    return max(1, -(-total // max(1, -(-total // most))))
+
+
+def fitting(arithmetic: Arithmetic, rows: int, columns: int, most_rows: int = 8) -> Tile:
+    """A tile for a result of that many rows and columns: sums in most registers, little of it over the edges."""
+    budget = (16 if registers().count == 32 else 12) // arithmetic.parts
+    lanes = min(arithmetic.lanes, 1 << max(0, columns - 1).bit_length())
+    whole = max(1, -(-columns // lanes))
+    tall = share(rows, min(most_rows, max(1, budget // min(whole, 2)) if most_rows <= 8 else most_rows))
+    vectors = share(whole, max(1, min(8, max(budget // tall, min(2, whole)))))
+    return Tile(arithmetic, tall, vectors, lanes)
+
+
+class Sums:
+    """The sums of one tile."""
+
+    def __init__(self, b: ir.IRBuilder, tile: Tile):
+        self.tile = tile
+        kind = tile.arithmetic.kind(tile.lanes)
+        self._places = [
+            [[allocate(b, kind) for _ in range(tile.arithmetic.parts)] for _ in range(tile.vectors)]
+            for _ in range(tile.rows)
+        ]
+
+    def get(self, b: ir.IRBuilder, row: int, vector: int) -> Parts:
+        """The sums of `lanes` columns of a row."""
+        kind = self.tile.arithmetic.kind(self.tile.lanes)
+        return [b.load(place, typ=kind) for place in self._places[row][vector]]
+
+    def set(self, b: ir.IRBuilder, row: int, vector: int, value: Parts) -> None:
+        """Sets the sums of `lanes` columns of a row."""
+        for place, part in zip(self._places[row][vector], value, strict=True):
+            b.store(part, place)
+
+    def clear(self, b: ir.IRBuilder) -> None:
+        """Sets all to zero."""
+        for row in range(self.tile.rows):
+            for vector in range(self.tile.vectors):
+                self.set(b, row, vector, self.tile.arithmetic.zero(self.tile.lanes))
+
+    def multiply(self, b: ir.IRBuilder, row: Callable[[int], Parts], vector: Callable[[int], Parts]) -> None:
+        """Adds the products of scalars `row(r)` and vectors `vector(v)`, for one place of the depth."""
+        arithmetic, lanes = self.tile.arithmetic, self.tile.lanes
+        vectors = [vector(v) for v in range(self.tile.vectors)]
+        for r in range(self.tile.rows):
+            x = arithmetic.splat(b, row(r), lanes)
+            for v, y in enumerate(vectors):
+                self.set(b, r, v, arithmetic.multiply_add(b, x, y, self.get(b, r, v)))
+
+
+@contextmanager
+def rolled(
+    b: ir.IRBuilder, begin: ir.Value | int, end: ir.Value | int, step: int = 1, name: str = "i"
+) -> Iterator[ir.Value]:
+    """A loop that LLVM leaves as it is: neither unrolled nor vectorised."""
+    with loop(b, begin, end, step, name) as i:
+        yield i
+    latch = i.incomings[-1][1].terminator
+    module = b.module
+    hints = [module.add_metadata(["llvm.loop.unroll.disable"]), module.add_metadata([_VECTORIZE, ir.IntType(1)(0)])]
+    # a loop's node names itself first
+    node = ir.MDValue(module, [module.add_metadata([]), *hints], name=str(len(module.metadata)))
+    node.operands = (node, *hints)
+    latch.set_metadata("llvm.loop", node)
+
+
+_VECTORIZE = "llvm.loop.vectorize.enable"
+
+
+def nest(
+    b: ir.IRBuilder,
+    loops: Sequence[tuple[ir.Value | int, Sequence[int]]],
+    offsets: Sequence[ir.Value],
+    body: Callable[[list[ir.Value]], None],
+) -> None:
+    """Nested loops, each a count and the steps of the offsets; `body(offsets)` is their inside."""
+    if not loops:
+        body(list(offsets))
+        return
+    (size, steps), *rest = loops
+    unroll = 1
+    if not rest and isinstance(size, int):
+        unroll = next(u for u in (4, 3, 2, 1) if size % u == 0)
+    with rolled(b, 0, size, unroll, "k") as k:
+        for u in range(unroll):
+            at = [
+                b.add(o, b.mul(b.add(k, I64(u)) if u else k, I64(s), flags=["nsw"]), flags=["nsw"]) if s else o
+                for o, s in zip(offsets, steps, strict=True)
+            ]
+            nest(b, rest, at, body)
+
+
+def at_most(b: ir.IRBuilder, index: ir.Value, limit: int) -> ir.Value:
+    """The lesser of the two."""
+    return b.select(b.icmp_signed("<", index, I64(limit)), index, I64(limit))

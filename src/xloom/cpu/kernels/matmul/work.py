@@ -1,0 +1,14 @@
+"""How many items of a phase are worth a thread."""
+
+from __future__ import annotations
+
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+
+_OPERATIONS = 2_000_000
+"""Operations of f32 in about 20 µs."""
+
+
+def grain(operations: int, arithmetic: Arithmetic) -> int:
+    """The number of items that take about 20 µs, when each takes that many multiplications and additions."""
+    share = _OPERATIONS * 4 // (arithmetic.dtype.real.bytes * arithmetic.parts**2)
+    return max(1, share // max(1, operations))

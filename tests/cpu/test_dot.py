@@ -1,0 +1,146 @@
+"""Kernels of dot against the interpreter."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xloom as xl
+import xloom.cpu.kernels
+from tests.cpu.kernels import run_kernel
+from xloom.hlo.dtype import DTYPES
+
+
+def values(rng, dims, dtype):
+    kind = DTYPES[dtype]
+    if kind.is_complex:
+        return (rng.standard_normal(dims) + 1j * rng.standard_normal(dims)).astype(kind.numpy)
+    if kind.is_integer or dtype == "pred":
+        low, high = (0, 2) if dtype == "pred" else (-100, 100)
+        if kind.bits < 8:
+            low, high = (-(1 << kind.bits - 1), 1 << kind.bits - 1) if dtype[0] == "s" else (0, 1 << kind.bits)
+        if dtype[0] == "u":
+            low = 0
+        wide = rng.integers(low, high, dims).astype(np.int8 if kind.bits < 8 else kind.numpy)
+        return wide.view(kind.numpy) if kind.bits < 8 else wide  # in memory, less than a byte is extended to one
+    return rng.standard_normal(dims).astype(kind.numpy)
+
+
+def check(lhs, rhs, out, attributes, types=("f32", "f32", "f32"), split=3, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = values(rng, lhs, types[0]), values(rng, rhs, types[1])
+    shapes = [f"{t}[{','.join(map(str, d))}]" for t, d in zip(types, (lhs, rhs, out), strict=True)]
+    text = f"""HloModule m
+ENTRY e {{
+  a = {shapes[0]} parameter(0)
+  b = {shapes[1]} parameter(1)
+  ROOT d = {shapes[2]} dot(a, b), {attributes}
+}}"""
+    got = run_kernel(text, a, b, split=split)
+    want = np.asarray(xl.evaluate(xl.parse(text), a, b))
+    assert got.shape == want.shape and got.dtype == want.dtype
+    kind = DTYPES[types[2]]
+    if kind.is_integer or types[2] == "pred":
+        np.testing.assert_array_equal(got.astype(np.int64), want.astype(np.int64))
+        return
+    depth = max(1.0, np.sqrt(a.size * b.size / max(1, got.size)))
+    epsilon = float(ml_dtypes.finfo(kind.real.numpy).eps) + (1e-15 if kind.real.bits == 64 else 1e-7) * depth
+    wide = np.complex128 if kind.is_complex else np.float64
+    np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=epsilon, atol=epsilon * np.sqrt(depth))
+
+
+def matrices(m, k, n, *types, **options):
+    types = types or ("f32", "f32", "f32")
+    check((m, k), (k, n), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={0}", types, **options)
+
+
+@pytest.mark.parametrize(
+    "m,k,n",
+    [
+        (1, 1, 1), (2, 3, 4), (8, 8, 8), (9, 5, 17), (5, 1, 7), (16, 16, 16), (31, 33, 47), (7, 300, 20), (64, 64, 64),
+        (100, 90, 130), (129, 257, 33), (33, 513, 129), (3, 1000, 70), (200, 600, 10), (70, 64, 700), (300, 40, 300),
+    ],
+)  # fmt: skip
+def test_sizes(m, k, n):
+    matrices(m, k, n)
+
+
+@pytest.mark.parametrize("m,k,n", [(1, 300, 200), (200, 300, 1), (1, 1000, 1), (1, 4, 3000), (3000, 4, 1), (1, 37, 19)])
+def test_vectors(m, k, n):
+    matrices(m, k, n)
+    matrices(m, k, n, "bf16", "bf16", "bf16")
+    matrices(m, k, n, "s8", "s8", "s32")
+    matrices(m, k, n, "c64", "c64", "c64")
+
+
+@pytest.mark.parametrize("m,k,n", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
+def test_empty(m, k, n):
+    matrices(m, k, n)
+
+
+TYPES = [
+    ("f64", "f64", "f64"), ("f16", "f16", "f16"), ("bf16", "bf16", "bf16"), ("bf16", "bf16", "f32"),
+    ("f32", "f32", "f64"), ("f32", "bf16", "f32"), ("f8e4m3fn", "f8e5m2", "f32"), ("f8e4m3fn", "f8e4m3fn", "f8e4m3fn"),
+    ("s8", "s8", "s32"), ("s8", "s8", "s8"), ("u8", "s8", "s32"), ("u8", "u8", "u8"), ("s16", "s16", "s16"),
+    ("u16", "u16", "u32"), ("s32", "s32", "s32"), ("u32", "u32", "u32"), ("s64", "s64", "s64"), ("s4", "s4", "s4"),
+    ("s4", "s8", "s32"), ("s8", "s8", "f32"), ("pred", "pred", "pred"), ("c64", "c64", "c64"), ("c128", "c128", "c128"),
+    ("f32", "c64", "c64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("types", TYPES, ids="-".join)
+@pytest.mark.parametrize("m,k,n", [(5, 7, 9), (33, 70, 65), (130, 515, 70)])
+def test_types(m, k, n, types):
+    matrices(m, k, n, *types)
+
+
+@pytest.mark.parametrize(
+    "lhs,rhs,out,attributes",
+    [
+        # transposes
+        ((70, 50), (70, 90), (50, 90), "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
+        ((50, 70), (90, 70), (50, 90), "lhs_contracting_dims={1}, rhs_contracting_dims={1}"),
+        ((70, 50), (90, 70), (50, 90), "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
+        ((300, 130), (300, 140), (130, 140), "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
+        ((130, 300), (140, 300), (130, 140), "lhs_contracting_dims={1}, rhs_contracting_dims={1}"),
+        # batches
+        ((6, 8, 8), (6, 8, 8), (6, 8, 8), "lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}"),
+        ((3, 70, 60), (3, 60, 170), (3, 70, 170), "lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}"),
+        ((70, 3, 60), (60, 170, 3), (3, 70, 170), "lhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_batch_dims={2}, rhs_contracting_dims={0}"),
+        ((2, 3, 5, 7), (3, 2, 7, 6), (2, 3, 5, 6), "lhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_batch_dims={1,0}, rhs_contracting_dims={2}"),
+        # several contracting and free dimensions, in any order
+        ((4, 5, 6, 7), (7, 9, 5), (4, 6, 9), "lhs_contracting_dims={1,3}, rhs_contracting_dims={2,0}"),
+        ((12, 9, 8, 20), (20, 9, 11, 13), (12, 8, 11, 13), "lhs_contracting_dims={3,1}, rhs_contracting_dims={0,1}"),
+        ((40, 9, 8, 20), (11, 20, 13, 9), (40, 8, 11, 13), "lhs_contracting_dims={3,1}, rhs_contracting_dims={1,3}"),
+        ((16, 3, 32), (24, 32, 4, 3), (16, 24, 4), "lhs_contracting_dims={1,2}, rhs_contracting_dims={3,1}"),
+        # scalars and outer products
+        ((), (), (), "lhs_contracting_dims={}, rhs_contracting_dims={}"),
+        ((), (3, 4), (3, 4), "lhs_contracting_dims={}, rhs_contracting_dims={}"),
+        ((300,), (70,), (300, 70), "lhs_contracting_dims={}, rhs_contracting_dims={}"),
+        ((70,), (70,), (), "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
+        ((5, 70), (5, 70), (5,), "lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={1}"),
+        ((5, 70), (5, 70), (70, 5, 5), "lhs_batch_dims={1}, lhs_contracting_dims={}, rhs_batch_dims={1}, rhs_contracting_dims={}"),
+        ((40, 6, 3), (6, 50, 3), (6, 3, 40, 50), "lhs_batch_dims={1,2}, lhs_contracting_dims={}, rhs_batch_dims={0,2}, rhs_contracting_dims={}"),
+        ((30, 50, 8), (8, 50), (50, 30), "lhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_batch_dims={1}, rhs_contracting_dims={0}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("bf16", "bf16", "f32"), ("s8", "s8", "s32"), ("c64", "c64", "c64")], ids="-".join)  # fmt: skip
+def test_dimension_numbers(lhs, rhs, out, attributes, types):
+    check(lhs, rhs, out, attributes, types)
+
+
+def test_algorithm_rounds_the_operands():
+    attributes = "lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_bf16_bf16_f32"
+    check((9, 20), (20, 11), (9, 11), attributes)
+
+
+def test_nan_stays_in_its_row():
+    a, b = np.ones((9, 300), np.float32), np.ones((300, 40), np.float32)
+    a[8, 5] = np.nan
+    b[7, 39] = np.inf
+    text = """HloModule m
+ENTRY e {
+  a = f32[9,300] parameter(0)
+  b = f32[300,40] parameter(1)
+  ROOT d = f32[9,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}"""
+    np.testing.assert_array_equal(run_kernel(text, a, b), a @ b)
