@@ -25,7 +25,7 @@ def inference(instruction: Instruction, operands: Sequence[Value], evaluator: Ev
     """(x - mean) / sqrt(variance + epsilon) * scale + offset."""
     x = operands[0]
     scale, offset, mean, variance = (_over(v, x.ndim, instruction["feature_index"]) for v in operands[1:])
-    out = (x.astype(np.float64) - mean) / np.sqrt(variance + instruction["epsilon"]) * scale + offset
+    out = (x.astype(np.float64) - mean) / np.sqrt(variance + np.float32(instruction["epsilon"])) * scale + offset
     return out.astype(x.dtype)
 
 
@@ -38,7 +38,7 @@ def training(instruction: Instruction, operands: Sequence[Value], evaluator: Eva
     mean, variance = wide.mean(axis=axes), wide.var(axis=axes)
     scale, offset = (_over(v, x.ndim, feature) for v in operands[1:])
     centred = wide - _over(mean, x.ndim, feature)
-    out = centred / np.sqrt(_over(variance, x.ndim, feature) + instruction["epsilon"]) * scale + offset
+    out = centred / np.sqrt(_over(variance, x.ndim, feature) + np.float32(instruction["epsilon"])) * scale + offset
     return (out.astype(x.dtype), mean.astype(operands[1].dtype), variance.astype(operands[1].dtype))
 
 
@@ -49,7 +49,7 @@ def gradient(instruction: Instruction, operands: Sequence[Value], evaluator: Eva
     axes = tuple(k for k in range(x.ndim) if k != feature)
     wide, upstream = x.astype(np.float64), operands[4].astype(np.float64)
     scale, mean, variance = (_over(v, x.ndim, feature) for v in operands[1:4])
-    inverse = 1 / np.sqrt(variance + instruction["epsilon"])
+    inverse = 1 / np.sqrt(variance + np.float32(instruction["epsilon"]))
     centred = wide - mean
     count = x.size / max(1, x.shape[feature])
     d_offset = upstream.sum(axis=axes)

@@ -62,7 +62,7 @@ def sqrt(z: Array) -> Array:
 
 def rsqrt(z: Array) -> Array:
     """1 / sqrt(z)."""
-    return 1 / np.sqrt(np.asarray(z, np.complex128))
+    return divide(np.asarray(1, np.complex128), sqrt(z))
 
 
 def cbrt(z: Array) -> Array:

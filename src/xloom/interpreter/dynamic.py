@@ -82,7 +82,7 @@ def gather(instruction: Instruction, operands: Sequence[Value], evaluator: Evalu
             step[kept.index(d)] = -1
             index.append(column + np.arange(min(sizes[d], x.shape[d])).reshape(1, *step))
     window = tuple(min(sizes[d], x.shape[d]) for d in kept)
-    slices = np.broadcast_to(x[tuple(index)], (vectors.shape[0], *window)).reshape(*batch, *window)
+    slices = np.broadcast_to(x[tuple(index)], (vectors.shape[0], *window)).reshape((*batch, *window))
     rank = len(batch) + len(window)
     order = iter(range(len(batch)))
     windows = iter(range(len(batch), rank))

@@ -1,0 +1,89 @@
+"""Causes of disagreement that are known to lie in XLA:CPU (of jaxlib 0.10.2).
+
+Each is a row of the table at the end: what it is called, and when it explains a reduced program. A program is
+explained only when a single instruction is left of it and one row accounts for every element that differs; all other
+programs are disagreements.
+
+It also dies, which is counted as crashed: of a division by zero among constants (SIGFPE), of a reduce-window of size
+1 with negative padding (a failed check), and of cosh of complex numbers (SIGSEGV).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from xloom.hlo.module import Instruction
+
+
+@dataclass
+class Difference:
+    """An instruction whose results differ: its operands' values, and one output where it is wrong."""
+
+    instruction: Instruction
+    operands: list[np.ndarray]
+    folded: bool  # no operand depends on a parameter: XLA computes it while it compiles
+    got: np.ndarray
+    want: np.ndarray
+    wrong: np.ndarray
+
+    @property
+    def opcode(self) -> str:
+        """The instruction's opcode."""
+        return self.instruction.opcode
+
+
+def _negative_leading_zeros(d: Difference) -> bool:
+    return d.opcode == "count-leading-zeros" and d.folded and bool(np.all(d.got[d.wrong].astype(np.int64) < 0))
+
+
+def _minus_one_to_a_negative(d: Difference) -> bool:
+    if d.opcode != "power" or not d.folded or not d.instruction.shape.dtype.is_integer:
+        return False
+    base, exponent = (o.astype(np.int64)[d.wrong] for o in d.operands)
+    return bool(np.all((base == -1) & (exponent < 0)))
+
+
+def _power_beyond_six_bits(d: Difference) -> bool:
+    if d.opcode != "power" or not d.instruction.shape.dtype.is_integer:
+        return False
+    return bool(np.all(d.operands[1][d.wrong].astype(np.float64) >= 64))
+
+
+def _atan2_of_zeros(d: Difference) -> bool:
+    if d.opcode != "atan2":
+        return False
+    y, x = (np.abs(o.astype(np.float64))[d.wrong] for o in d.operands)
+    return bool(np.all((y < 2e-38) & (x < 2e-38) & np.isnan(d.got[d.wrong].astype(np.float64))))
+
+
+def _unsigned_start(d: Difference) -> bool:
+    first = {"dynamic-slice": 1, "dynamic-update-slice": 2}.get(d.opcode)
+    if first is None:
+        return False
+    starts = d.operands[first:]
+    return any(s.dtype.kind == "u" and int(s) >> (8 * s.dtype.itemsize - 1) for s in starts)
+
+
+def _infinity_in_another_group(d: Difference) -> bool:
+    if d.opcode != "convolution" or d.instruction["feature_group_count"] * d.instruction["batch_group_count"] == 1:
+        return False
+    finite = all(np.isfinite(o.astype(np.complex128)).all() for o in d.operands)
+    return not finite and bool(np.all(np.isnan(d.got[d.wrong].astype(np.complex128))))
+
+
+CAUSES: dict[str, Callable[[Difference], bool]] = {
+    "the leading zeros of a negative constant are counted in 64 bits": _negative_leading_zeros,
+    "-1 to the power of a negative constant is 0": _minus_one_to_a_negative,
+    "an integer power takes the low six bits of the exponent": _power_beyond_six_bits,
+    "vectorised atan2 of two zeros is NaN": _atan2_of_zeros,
+    "an unsigned start index is taken for a signed one": _unsigned_start,
+    "groups of a convolution are computed as one with zeros, times which an infinity is NaN": _infinity_in_another_group,
+}
+
+
+def explanation(difference: Difference) -> str:
+    """The name of the cause, or an empty string."""
+    return next((name for name, holds in CAUSES.items() if holds(difference)), "")

@@ -1,0 +1,146 @@
+"""Makes a program on which two sides disagree as small as it goes, the disagreement kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from xloom.hlo.dtype import from_numpy
+from xloom.hlo.module import Computation, Instruction, Module, map_called
+from xloom.hlo.shape import Shape, array_shape
+from xloom.interpreter import Evaluator
+from xloom.interpreter.registry import Value
+
+Disagrees = Callable[[Module, Sequence[np.ndarray]], bool]
+Small = tuple[Module, list[np.ndarray]]
+
+_TRIVIAL = frozenset(("parameter", "constant", "tuple", "get-tuple-element"))
+
+
+def reduced(module: Module, arguments: Sequence[Value], disagrees: Disagrees) -> Small:
+    """A part of the program on which `disagrees` still holds; the interpreter's values stand for what was cut off."""
+    small = _reduced(module, module.entry, arguments, disagrees)
+    return small or (module, list(arguments))
+
+
+def _reduced(
+    module: Module, computation: Computation, arguments: Sequence[Value], disagrees: Disagrees
+) -> Small | None:
+    values = computation_values(module, computation, arguments)
+    for instruction in computation.post_order():
+        if instruction.opcode in _TRIVIAL:
+            continue
+        alone = _extract(instruction, values, instruction.operands)
+        if disagrees(*alone):
+            return _inside(module, instruction, values, disagrees) or alone
+    return _cut(computation, values, disagrees)
+
+
+def _inside(
+    module: Module, instruction: Instruction, values: dict[Instruction, Value], disagrees: Disagrees
+) -> Small | None:
+    """Of an instruction that calls, a part of what it calls."""
+    operands = [values[o] for o in instruction.operands]
+    if instruction.opcode == "conditional":
+        called = [(c, [v]) for c, v in zip(instruction.called_computations, operands[1:], strict=True)]
+    elif instruction.opcode in ("call", "while"):
+        called = [(c, operands) for c in instruction.called_computations]
+    else:
+        return None
+    for computation, arguments in called:
+        small = _reduced(module, computation, arguments, disagrees)
+        if small is not None:
+            return small
+    return None
+
+
+def _cut(computation: Computation, values: dict[Instruction, Value], disagrees: Disagrees) -> Small | None:
+    """One output, with as many instructions as possible replaced by their values, those made first tried first."""
+    root = computation.root
+    roots = root.operands if root.opcode == "tuple" else (root,)
+    for output in dict.fromkeys(roots):
+        small = _extract(output, values, ())
+        if not disagrees(*small):
+            continue
+        cut: list[Instruction] = []
+        for instruction in computation.post_order():
+            if instruction.opcode in ("parameter", "tuple") or instruction is output:
+                continue
+            smaller = _extract(output, values, [*cut, instruction])
+            if disagrees(*smaller):
+                cut.append(instruction)
+                small = smaller
+        return small
+    return None
+
+
+class _Recorder(Evaluator):
+    """Keeps the values of one computation."""
+
+    def __init__(self, module: Module, computation: Computation):
+        super().__init__(module)
+        self.computation = computation
+        self.values: dict[Instruction, Value] = {}
+
+    def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
+        value = super().apply(instruction, operands)
+        if instruction.parent is self.computation:
+            self.values[instruction] = value
+        return value
+
+
+def computation_values(
+    module: Module, computation: Computation, arguments: Sequence[Value]
+) -> dict[Instruction, Value]:
+    """The interpreter's value of every instruction of one computation."""
+    recorder = _Recorder(module, computation)
+    recorder.call(computation, arguments)
+    values = dict(zip(computation.parameters, arguments, strict=True))
+    return {**values, **recorder.values}
+
+
+def _extract(root: Instruction, values: dict[Instruction, Value], cut: Collection[Instruction]) -> Small:
+    """The module that computes `root`, with parameters in the places of `cut` and of the parameters."""
+    module, entry = Module("reduced"), Computation("main")
+    arguments: list[np.ndarray] = []
+    copies: dict[Instruction, Instruction] = {}
+    called: dict[Computation, Computation] = {}
+
+    def argument(value: Value, shape: Shape) -> Instruction:
+        if isinstance(value, tuple):
+            parts = [argument(v, s) for v, s in zip(value, shape.elements, strict=True)]
+            return entry.add(Instruction("tuple", "tuple", shape, parts, {}))
+        arguments.append(np.asarray(value))
+        number = len(arguments) - 1
+        plain = array_shape(from_numpy(arguments[-1].dtype), arguments[-1].shape)
+        return entry.add(Instruction(f"p{number}", "parameter", plain, (), {"parameter_number": number}))
+
+    def callee(computation: Computation) -> Computation:
+        if computation not in called:
+            copy = computation.clone("", module)
+            for instruction in copy:
+                map_called(instruction, callee)
+            called[computation] = copy
+        return called[computation]
+
+    def copy(instruction: Instruction) -> Instruction:
+        if instruction in copies:
+            return copies[instruction]
+        if instruction.opcode == "parameter" or (instruction in cut and instruction is not root):
+            new = instruction.clone([]) if instruction.opcode == "constant" else None
+            copies[instruction] = entry.add(new) if new else argument(values[instruction], instruction.shape)
+        else:
+            new = instruction.clone([copy(o) for o in instruction.operands])
+            map_called(new, callee)
+            copies[instruction] = entry.add(new)
+        return copies[instruction]
+
+    entry.root = copy(root)
+    module.add(entry, entry=True)
+    return module, arguments
+
+
+def size(module: Module) -> int:
+    """How many instructions of the entry do something."""
+    return sum(i.opcode not in _TRIVIAL for i in module.entry)

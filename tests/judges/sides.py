@@ -1,0 +1,64 @@
+"""One program on one side, in a child process; what it returns goes into a file."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from tests.judges.bounds import bounds, leaves
+from tests.judges.child import Case
+from tests.judges.programs import generate
+from xloom.hlo.module import Module
+from xloom.hlo.parser import parse
+from xloom.stablehlo.reference import run_on_xla_cpu
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program: a number of the generator's sequence, or a text and its arguments."""
+
+    seed: int = 0
+    number: int = 0
+    text: str = ""
+    arguments: tuple[np.ndarray, ...] = ()
+
+    def load(self) -> tuple[Module, Sequence[np.ndarray]]:
+        """The module and its arguments."""
+        if self.text:
+            return parse(self.text), self.arguments
+        program = generate(self.seed, self.number)
+        return program.module, program.arguments
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program to run on a side, and the file for its results."""
+
+    side: str
+    source: Source
+    file: str
+
+
+def cases(task: Task) -> Iterator[Case]:
+    """The one case of a task."""
+    yield f"{task.side} {task.source.number}", lambda: _run(task)
+
+
+def _run(task: Task) -> str:
+    module, arguments = task.source.load()
+    results = SIDES[task.side](module, arguments)
+    Path(task.file).write_bytes(pickle.dumps(results))
+    return ""
+
+
+def _on_cpu(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    compiled = import_module("xloom").compile(module)
+    return leaves(compiled(*arguments))
+
+
+SIDES = {"interpreter": bounds, "jaxlib": run_on_xla_cpu, "cpu": _on_cpu}
