@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz clean
+.PHONY: help setup demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz judge-differential clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,6 +46,10 @@ judge-hlo-text: setup ## HLO text and proto of XLA's own tests against jaxlib: F
 
 judge-fuzz: setup ## Mutants of real modules, text and proto: [COUNT=20000] [FROM=<checkout of openxla/xla>]
 	@$(BIN)/python -m tests.judges.fuzz --count $(or $(COUNT),20000) $(if $(FROM),--from "$(FROM)")
+
+judge-differential: setup ## Random programs, ours against: [COUNT=10000] [SEED=0] [AGAINST=jaxlib|interpreter|both] [JUDGE=cpu|interpreter]
+	@$(BIN)/python -m tests.judges.differential --count $(or $(COUNT),10000) --seed $(or $(SEED),0) \
+	  --against $(or $(AGAINST),both) --judge $(or $(JUDGE),cpu)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) .pytest_cache .ruff_cache

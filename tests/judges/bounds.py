@@ -118,7 +118,7 @@ def _each_float(value: Value, function: Function, of_complex: Function | None = 
         if of_complex is not None:
             return of_complex(array)
         out = np.empty(array.shape, array.dtype)
-        out.real, out.imag = function(np.ascontiguousarray(array.real)), function(np.ascontiguousarray(array.imag))
+        out.real, out.imag = (function(np.array(part)) for part in (np.real(array), np.imag(array)))
         return out
     return function(array) if is_float(array) else value
 
@@ -161,11 +161,12 @@ def _moved_complex(z: np.ndarray, ulps: int, numbers: np.random.Generator) -> np
     # both parts are off by units of the greater one: products and quotients cancel in either
     out = np.empty(z.shape, z.dtype)
     with np.errstate(all="ignore"):
-        unit = ulps * np.spacing(np.maximum(np.abs(z.real), np.abs(z.imag)))
-        for part in ("real", "imag"):
-            x = getattr(z, part)
+        unit = ulps * np.spacing(np.maximum(np.abs(np.real(z)), np.abs(np.imag(z))))
+        parts = []
+        for x in (np.real(z), np.imag(z)):
             off = np.isfinite(unit) & np.isfinite(x) & (z != 0)
-            setattr(out, part, np.where(off, x + unit * numbers.choice((-1, 1), z.shape), x))
+            parts.append(np.where(off, x + unit * numbers.choice((-1, 1), z.shape), x))
+    out.real, out.imag = parts
     return out
 
 

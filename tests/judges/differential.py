@@ -1,10 +1,11 @@
 """Random programs on the interpreter, jaxlib's XLA:CPU and the CPU compiler: do they return the same?
 
 python -m tests.judges.differential [--count 10000] [--seed 0] [--against jaxlib|interpreter|both]
+                                    [--judge cpu|interpreter]
 
-Each side runs in a child process. Who is judged is the CPU compiler where there is one, and XLA:CPU, each against the
-interpreter within what rounding allows (see `bounds`); the CPU compiler against XLA:CPU too. A disagreement is
-reduced to its smallest program; those of which `explained` knows the cause are counted apart.
+Each side runs in a child process. Values are compared within what rounding allows (see `bounds`): XLA:CPU's with the
+interpreter's, and those of the CPU compiler with either. A disagreement is reduced to its smallest program; those of
+XLA:CPU of which `explained` knows the cause are counted apart.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from typing import Any
 
 import numpy as np
 
-import xloom
 from tests.judges.bounds import Bounds, bounds
 from tests.judges.child import run_cases
 from tests.judges.explained import Difference, explanation
-from tests.judges.reducer import Disagrees, computation_values, reduced
+from tests.judges.reducer import DISAGREES, Small, Verdict, computation_values, reduced
 from tests.judges.sides import Source, Task
 from xloom.errors import XloomError
 from xloom.hlo.module import Module
@@ -94,17 +94,17 @@ class Finding:
 class Judge:
     """Runs programs on the sides, and counts."""
 
-    def __init__(self, seed: int, against: str, timeout: float, folder: Path):
+    def __init__(self, seed: int, judged: str, against: str, timeout: float, folder: Path):
         names = ["interpreter"]
         if against != "interpreter":
             names.append("jaxlib")
-        if hasattr(xloom, "compile"):
+        if judged == "cpu":
             names.append("cpu")
         self.seed = seed
         self.sides = {name: Side(name, folder, timeout) for name in names}
-        self.pairs = [(name, "interpreter") for name in names[1:] if name == "jaxlib" or against != "jaxlib"]
-        if "cpu" in names and against != "interpreter":
-            self.pairs.append(("cpu", "jaxlib"))
+        self.pairs = [("jaxlib", "interpreter")] if "jaxlib" in names else []
+        if judged == "cpu":
+            self.pairs += [("cpu", name) for name in names[:-1] if against in ("both", name)]
         self.counts: Counter[str] = Counter()
         self.elements = self.loose = 0
 
@@ -122,65 +122,63 @@ class Judge:
             return findings
         self.elements += sum(b.runs[0].size for b in mine)
         self.loose += sum(int(b.loose().sum()) for b in mine)
+        wrong = set()
         for pair in self.pairs:
             side, reference = (outcomes[name] for name in pair)
-            if side.status == reference.status == "ran":
-                instead = None if pair[1] == "interpreter" else reference.results
-                found = mismatch(mine, side.results, instead)
-                finding = self._finding(number, pair, found.message) if found else None
-                self.counts[f"{pair[0]} against {pair[1]}: {finding.status if finding else 'agrees'}"] += 1
-                findings += [finding] if finding else []
+            # who is wrong by the interpreter is no measure for others
+            if side.status != "ran" or reference.status != "ran" or pair[1] in wrong:
+                continue
+            found = mismatch(mine, side.results, None if pair[1] == "interpreter" else reference.results)
+            status = "agrees"
+            if found:
+                wrong.add(pair[0])
+                findings.append(self._finding(number, pair, found.message))
+                status = findings[-1].status
+            self.counts[f"{pair[0]} against {pair[1]}: {status}"] += 1
         return findings
 
     def _failure(self, number: int, name: str, outcome: Outcome) -> Finding:
         """A side has no results: with a smaller program, if it is ours and died."""
-        program = ""
-        if outcome.status == "crashed" and name != "jaxlib":
-            side = self.sides[name]
-            program = self._smaller(number, lambda m, a: side.run(_source(m, a)).status == "crashed")
+
+        def dies(module: Module, arguments: Sequence[np.ndarray]) -> str:
+            return DISAGREES if self.sides[name].run(_source(module, arguments)).status == "crashed" else ""
+
+        smaller = outcome.status == "crashed" and name != "jaxlib"
+        program = _listing(*self._smaller(number, dies)) if smaller else ""
         return Finding(number, name, outcome.status, outcome.message, program)
 
     def _finding(self, number: int, pair: tuple[str, str], message: str) -> Finding:
-        smallest: list[tuple[str, Difference | None]] = [(message, None)]
+        def verdict(module: Module, arguments: Sequence[np.ndarray]) -> str:
+            found = self._mismatch(pair, module, arguments)
+            return "" if found is None else _cause(pair, module, arguments, found) or DISAGREES
 
-        def disagrees(module: Module, arguments: Sequence[np.ndarray]) -> bool:
-            found = self._difference(pair, module, arguments)
-            if found is not None:
-                smallest.append(found)
-            return found is not None
+        module, arguments = self._smaller(number, verdict)
+        found = self._mismatch(pair, module, arguments)
+        cause = "" if found is None else _cause(pair, module, arguments, found)
+        status = f"explained ({cause})" if cause else DISAGREES
+        return Finding(number, " ".join(pair), status, found.message if found else message, _listing(module, arguments))
 
-        program = self._smaller(number, disagrees)
-        message, difference = smallest[-1]
-        cause = explanation(difference) if difference is not None and "jaxlib" in pair else ""
-        status = f"explained ({cause})" if cause else "disagrees"
-        return Finding(number, " ".join(pair), status, message, program)
-
-    def _smaller(self, number: int, fails: Disagrees) -> str:
+    def _smaller(self, number: int, verdict: Verdict) -> Small:
         module, arguments = Source(self.seed, number).load()
         try:
-            return _listing(*reduced(module, arguments, fails))
-        except XloomError as error:
-            return f"// not reduced: {error}\n{module.to_text()}"
+            return reduced(module, arguments, verdict)
+        except XloomError:  # the interpreter cannot say what its parts are
+            return module, list(arguments)
 
-    def _difference(
-        self, pair: tuple[str, str], module: Module, arguments: Sequence[np.ndarray]
-    ) -> tuple[str, Difference | None] | None:
+    def _mismatch(self, pair: tuple[str, str], module: Module, arguments: Sequence[np.ndarray]) -> Mismatch | None:
         """What is wrong on one side of a part of a program; nothing, if either does not run it."""
-        got = self.sides[pair[0]].run(_source(module, arguments))
+        source = _source(module, arguments)
+        got = self.sides[pair[0]].run(source)
         if got.status != "ran":
             return None
-        instead = None
-        if pair[1] != "interpreter":
-            reference = self.sides[pair[1]].run(_source(module, arguments))
-            if reference.status != "ran":
-                return None
-            instead = reference.results
         try:
             mine = bounds(module, arguments)
         except XloomError:
             return None
-        found = mismatch(mine, got.results, instead)
-        return None if found is None else (found.message, _of_one_instruction(module, arguments, found))
+        if pair[1] == "interpreter":
+            return mismatch(mine, got.results, None)
+        reference = self.sides[pair[1]].run(source)
+        return mismatch(mine, got.results, reference.results) if reference.status == "ran" else None
 
     def stop(self) -> None:
         """Ends the children."""
@@ -220,15 +218,15 @@ def mismatch(mine: list[Bounds], got: list[np.ndarray], instead: list[np.ndarray
     return None
 
 
-def _of_one_instruction(module: Module, arguments: Sequence[np.ndarray], found: Mismatch) -> Difference | None:
-    """The mismatch as the difference of one instruction, if the program is but one and its inputs."""
+def _cause(pair: tuple[str, str], module: Module, arguments: Sequence[np.ndarray], found: Mismatch) -> str:
+    """Why XLA:CPU is known to be wrong, if the program is but one instruction and its inputs."""
     working = [i for i in module.entry if i.opcode not in _INPUTS]
-    if len(working) != 1 or not found.got.size:
-        return None
+    if pair != ("jaxlib", "interpreter") or len(working) != 1 or not found.got.size:
+        return ""
     values = computation_values(module, module.entry, arguments)
     operands = [values[o] for o in working[0].operands]
     folded = not any(i.opcode == "parameter" for i in module.entry)
-    return Difference(working[0], operands, folded, found.got, found.want, found.wrong)
+    return explanation(Difference(working[0], operands, folded, found.got, found.want, found.wrong))
 
 
 def _source(module: Module, arguments: Sequence[np.ndarray]) -> Source:
@@ -253,6 +251,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first program")
+    parser.add_argument("--judge", choices=("cpu", "interpreter"), default="cpu", help="the side that is judged")
     parser.add_argument("--against", choices=("jaxlib", "interpreter", "both"), default="both")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one program")
     parser.add_argument("--json", help="file for every finding")
@@ -261,7 +260,7 @@ def main() -> None:
     findings: list[Finding] = []
     shown: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        judge = Judge(options.seed, options.against, options.timeout, Path(folder))
+        judge = Judge(options.seed, options.judge, options.against, options.timeout, Path(folder))
         for number in range(options.first, options.first + options.count):
             for finding in judge.judge(number):
                 findings.append(finding)

@@ -12,34 +12,51 @@ from xloom.hlo.shape import Shape, array_shape
 from xloom.interpreter import Evaluator
 from xloom.interpreter.registry import Value
 
-Disagrees = Callable[[Module, Sequence[np.ndarray]], bool]
+DISAGREES = "disagrees"
+Verdict = Callable[[Module, Sequence[np.ndarray]], str]
+"""Of a program: nothing, DISAGREES, or the known cause of its disagreement."""
 Small = tuple[Module, list[np.ndarray]]
 
 _TRIVIAL = frozenset(("parameter", "constant", "tuple", "get-tuple-element"))
 
 
-def reduced(module: Module, arguments: Sequence[Value], disagrees: Disagrees) -> Small:
-    """A part of the program on which `disagrees` still holds; the interpreter's values stand for what was cut off."""
-    small = _reduced(module, module.entry, arguments, disagrees)
-    return small or (module, list(arguments))
+def reduced(module: Module, arguments: Sequence[Value], verdict: Verdict) -> Small:
+    """A part of the program that still disagrees; the interpreter's values stand for what was cut off.
+
+    What has a known cause is cut off first, so that it does not hide the rest: the part that is returned has a known
+    cause only if nothing else disagrees.
+    """
+    found = _reduced(module, module.entry, arguments, verdict)
+    return found[0] if found else (module, list(arguments))
 
 
 def _reduced(
-    module: Module, computation: Computation, arguments: Sequence[Value], disagrees: Disagrees
-) -> Small | None:
+    module: Module, computation: Computation, arguments: Sequence[Value], verdict: Verdict
+) -> tuple[Small, bool] | None:
+    """The part, and whether its cause is known."""
     values = computation_values(module, computation, arguments)
+    excused: dict[Instruction, Small] = {}
     for instruction in computation.post_order():
         if instruction.opcode in _TRIVIAL:
             continue
         alone = _extract(instruction, values, instruction.operands)
-        if disagrees(*alone):
-            return _inside(module, instruction, values, disagrees) or alone
-    return _cut(computation, values, disagrees)
+        cause = verdict(*alone)
+        if not cause:
+            continue
+        found = _inside(module, instruction, values, verdict) if cause == DISAGREES else (alone, True)
+        small, known = found or (alone, False)
+        if not known:
+            return small, False
+        excused[instruction] = small
+    rest = _cut(computation, values, verdict, list(excused))
+    if rest is not None:
+        return rest, False
+    return next(((small, True) for small in excused.values()), None)
 
 
 def _inside(
-    module: Module, instruction: Instruction, values: dict[Instruction, Value], disagrees: Disagrees
-) -> Small | None:
+    module: Module, instruction: Instruction, values: dict[Instruction, Value], verdict: Verdict
+) -> tuple[Small, bool] | None:
     """Of an instruction that calls, a part of what it calls."""
     operands = [values[o] for o in instruction.operands]
     if instruction.opcode == "conditional":
@@ -48,28 +65,29 @@ def _inside(
         called = [(c, operands) for c in instruction.called_computations]
     else:
         return None
-    for computation, arguments in called:
-        small = _reduced(module, computation, arguments, disagrees)
-        if small is not None:
-            return small
-    return None
+    parts = [_reduced(module, computation, arguments, verdict) for computation, arguments in called]
+    found = [part for part in parts if part is not None]
+    return min(found, key=lambda part: part[1], default=None)
 
 
-def _cut(computation: Computation, values: dict[Instruction, Value], disagrees: Disagrees) -> Small | None:
+def _cut(
+    computation: Computation, values: dict[Instruction, Value], verdict: Verdict, cut: list[Instruction]
+) -> Small | None:
     """One output, with as many instructions as possible replaced by their values, those made first tried first."""
     root = computation.root
     roots = root.operands if root.opcode == "tuple" else (root,)
     for output in dict.fromkeys(roots):
-        small = _extract(output, values, ())
-        if not disagrees(*small):
+        if output in cut:
             continue
-        cut: list[Instruction] = []
+        small = _extract(output, values, cut)
+        if verdict(*small) != DISAGREES:
+            continue
         for instruction in computation.post_order():
             if instruction.opcode in ("parameter", "tuple") or instruction is output:
                 continue
             smaller = _extract(output, values, [*cut, instruction])
-            if disagrees(*smaller):
-                cut.append(instruction)
+            if verdict(*smaller) == DISAGREES:
+                cut = [*cut, instruction]
                 small = smaller
         return small
     return None

@@ -1,0 +1,35 @@
+"""Corners of operators that random programs have found."""
+
+import numpy as np
+
+import xloom as xl
+
+
+def run(body, *arguments):
+    return xl.evaluate(xl.parse(f"ENTRY e {{ {body} }}"), *arguments)
+
+
+def test_gather_of_one_element():
+    y = run(
+        "x = f32[3] parameter(0) i = s32[1] parameter(1) ROOT r = f32[] gather(x, i), offset_dims={}, "
+        "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=0, slice_sizes={1}",
+        np.arange(3, dtype=np.float32),
+        np.array([2], np.int32),
+    )
+    assert y.shape == () and y == 2
+
+
+def test_epsilon_of_batch_norm_is_an_f32():
+    one = np.ones(1)
+    y = run(
+        "x = f64[1,1] parameter(0) s = f64[1] parameter(1) "
+        "ROOT r = f64[1,1] batch-norm-inference(x, s, s, s, s), epsilon=0.01, feature_index=1",
+        np.full((1, 1), 3.0),
+        one,
+    )
+    assert y[0, 0] == 2 / np.sqrt(1 + np.float64(np.float32(0.01))) + 1
+
+
+def test_complex_rsqrt_of_an_infinity_is_zero():
+    z = np.array([complex(-np.inf, 0.5), complex(1, np.inf)], np.complex64)
+    assert np.array_equal(run("x = c64[2] parameter(0) ROOT r = c64[2] rsqrt(x)", z), np.zeros(2))
