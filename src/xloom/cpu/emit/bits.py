@@ -1,10 +1,12 @@
-"""Elements as the bits that lie in memory, for code that only moves them."""
+"""Elements as the bits that lie in memory, for code that mostly moves them."""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from xloom.hlo.dtype import DType
+from xloom.cpu.emit.conversion import widen
+from xloom.cpu.emit.types import Complex, Value, is_wide, memory_type
+from xloom.hlo.dtype import DType, Kind
 
 
 def bits_type(dtype: DType) -> ir.IntType:
@@ -32,3 +34,18 @@ def move(
 
 def _align(dtype: DType) -> int:
     return dtype.real.bytes
+
+
+def value_of_bits(b: ir.IRBuilder, bits: ir.Value, dtype: DType) -> Value:
+    """The value in registers that the bits in memory stand for."""
+    if dtype.is_complex:
+        half = bits_type(dtype.real)
+        high = b.trunc(b.lshr(bits, bits.type(half.width)), half)
+        return Complex(value_of_bits(b, b.trunc(bits, half), dtype.real), value_of_bits(b, high, dtype.real))
+    if dtype.kind is Kind.PRED:
+        return b.icmp_unsigned("!=", bits, bits.type(0))
+    if dtype.is_integer:
+        return bits
+    if dtype.bits >= 16 and dtype.name != "bf16":
+        bits = b.bitcast(bits, memory_type(dtype))
+    return bits if is_wide(dtype) else widen(b, bits, dtype)
