@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import xloom as xl
-import xloom.cpu.kernels
 from tests.cpu.kernels import run_kernel
 from xloom.hlo.dtype import DTYPES
 

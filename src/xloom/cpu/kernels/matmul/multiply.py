@@ -12,6 +12,7 @@ from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.operands import Array, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.vector import is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
 
 _FIRST_LEVEL = 32768
@@ -30,7 +31,9 @@ def multiply(
     outer = count(product.batch) * count(product.depth)
     a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
-    way = _way(arithmetic, product, a, b)
+    if count(product.rows) == 1:  # a row times a matrix is the matrix, transposed, times a column
+        product, a, b = product.transposed, b, a
+    way = _way(product, b)
     split = way is blocked and depth_block(arithmetic, count(product.depth)) < count(product.depth)
     whole = arithmetic.stores(c.dtype) and (c.dtype is arithmetic.dtype or c.dtype.is_integer or not split)
     sums = c if whole else new_array(kernel, arithmetic.dtype, size)
@@ -39,11 +42,13 @@ def multiply(
         converted_array(kernel, sums, size, c)
 
 
-def _way(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
-    row, column = inner(product.rows), inner(product.columns)
+def _way(product: Product, b: Array) -> Callable:
+    if is_vector_product(product):
+        return multiply_vector
+    column = inner(product.columns)
     adjacent = len(product.columns) <= 1 and (column.size == 1 or (column.b, column.c) == (1, 1))
     nbytes = count(product.columns) * count(product.depth) * b.dtype.bytes
-    if adjacent and (nbytes <= _FIRST_LEVEL or row.size <= 4):
+    if adjacent and (nbytes <= _FIRST_LEVEL or count(product.rows) <= 4):
         return direct
     return blocked
 

@@ -1,0 +1,186 @@
+"""A matrix times a vector, at the speed of memory: each element of the matrix is read once, several rows at a time."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
+from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, nest, rolled, share
+
+_STREAMS = 8
+"""Rows read side by side: as many as the hardware fetches ahead of use."""
+_GRAIN_BYTES = 1 << 19
+"""Of memory that is read in about 20 µs."""
+_STRIP = 512
+"""Elements of the result in an item when its rows are adjacent: runs of 2 KiB of the matrix."""
+
+
+def is_vector_product(product: Product) -> bool:
+    """True when `multiply_vector` does it: a single column, and the rows or the depth adjacent."""
+    row, place = inner(product.rows), inner(product.depth)
+    return count(product.columns) == 1 and ((place.a == 1 and place.b == 1) or (row.a == 1 and row.c == 1))
+
+
+def multiply_vector(
+    kernel: Kernel, arithmetic: Arithmetic, product: Product, matrix: Array, vector: Array, result: Array
+) -> None:
+    """One phase; its items are tiles of rows, or strips of the result."""
+    place = inner(product.depth)
+    way = _Dots if place.a == 1 and place.b == 1 else _Strips
+    way(kernel, arithmetic, product, matrix, vector, result).emit()
+
+
+class _Way:
+    """What both ways share: items along the innermost axis of the rows, where each has `height` of them."""
+
+    height: int
+
+    def __init__(
+        self, kernel: Kernel, arithmetic: Arithmetic, product: Product, matrix: Array, vector: Array, result: Array
+    ):
+        self.kernel, self.arithmetic, self.product = kernel, arithmetic, product
+        self.matrix, self.vector, self.result = matrix, vector, result
+        self.row = inner(product.rows)
+
+    def emit(self) -> None:
+        outer = (*self.product.batch, *self.product.rows[:-1])
+        items = (*outer, Axis(-(-self.row.size // self.height), 0, 0, 0))
+        nbytes = self.height * count(self.product.depth) * self.matrix.dtype.bytes
+        with self.kernel.phase(count(items), max(1, _GRAIN_BYTES // nbytes)) as phase:
+            b = phase.b
+            state = self.prepare(b)
+            with rolled(b, phase.begin, phase.end, name="item") as item:
+                position = digits(b, items, item)
+                starts = {name: offset(b, outer, position[:-1], name) for name in "abc"}
+                self.item(phase, starts, b.mul(position[-1], I64(self.height)), state)
+
+    def prepare(self, b: ir.IRBuilder) -> object:
+        raise NotImplementedError
+
+    def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
+        raise NotImplementedError
+
+
+class _Dots(_Way):
+    """The depth is adjacent: sums in the lanes of a vector, added up at the end."""
+
+    def prepare(self, b: ir.IRBuilder) -> Sums:
+        return Sums(b, self.tile)
+
+    def emit(self) -> None:
+        self.height = share(self.row.size, _STREAMS // self.arithmetic.parts)
+        lanes = min(self.arithmetic.lanes, 1 << (inner(self.product.depth).size - 1).bit_length())
+        vectors = max(1, min(_STREAMS // self.height, inner(self.product.depth).size // lanes))
+        self.tile = Tile(self.arithmetic, self.height, vectors, lanes)
+        super().emit()
+
+    def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
+        assert isinstance(state, Sums)
+        b, tile, row = phase.b, self.tile, self.row
+        first = at_most(b, first, row.size - tile.rows)
+        start = b.add(starts["a"], b.mul(first, I64(row.a)))
+        state.clear(b)
+        outer = [(x.size, (x.a, x.b)) for x in self.product.depth[:-1]]
+        nest(b, outer, [start, starts["b"]], lambda at: self._depth(phase, state, at))
+        for r in range(tile.rows):
+            total = state.get(b, r, 0)
+            for v in range(1, tile.vectors):
+                total = self.arithmetic.add(b, total, state.get(b, r, v))
+            at = b.add(starts["c"], b.mul(b.add(first, I64(r)), I64(row.c)))
+            pointer, dtype = self.result.pointer(phase), self.result.dtype
+            self.arithmetic.store(b, pointer, dtype, at, self.arithmetic.reduced(b, total))
+
+    def _depth(self, phase: PhaseBuilder, sums: Sums, at: list[ir.Value]) -> None:
+        b, tile, size = phase.b, self.tile, inner(self.product.depth).size
+        whole = size - size % tile.columns
+        with rolled(b, 0, whole, tile.columns, name="k") as k:
+            for v in range(tile.vectors):
+                self._step(phase, sums, v, b.add(k, I64(v * tile.lanes)), at, None)
+        if whole < size:
+            with rolled(b, whole, size, tile.lanes, name="k") as k:
+                mask = lanes_below(b, tile.lanes, b.sub(I64(size), k)) if size % tile.lanes else None
+                self._step(phase, sums, 0, k, at, mask)
+
+    def _step(
+        self, phase: PhaseBuilder, sums: Sums, v: int, k: ir.Value, at: list[ir.Value], mask: ir.Value | None
+    ) -> None:
+        b, arithmetic, lanes = phase.b, self.arithmetic, self.tile.lanes
+        y = arithmetic.load(b, self.vector.pointer(phase), self.vector.dtype, b.add(at[1], k), lanes, mask)
+        for r in range(self.tile.rows):
+            place = b.add(b.add(at[0], k), I64(r * self.row.a))
+            x = arithmetic.load(b, self.matrix.pointer(phase), self.matrix.dtype, place, lanes, mask)
+            sums.set(b, r, v, arithmetic.multiply_add(b, x, y, sums.get(b, r, v)))
+
+
+class _Strips(_Way):
+    """The rows are adjacent: multiples of several columns of the matrix are added to a strip of the result."""
+
+    def emit(self) -> None:
+        self.lanes = min(self.arithmetic.lanes, 1 << (self.row.size - 1).bit_length())
+        self.height = -(-share(self.row.size, _STRIP) // self.lanes) * self.lanes
+        super().emit()
+
+    def prepare(self, b: ir.IRBuilder) -> ir.Value:
+        room = allocate(b, self.arithmetic.kind(self.lanes), self.arithmetic.parts * self.height // self.lanes)
+        room.align, room.type = 64, POINTER
+        return room
+
+    def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
+        assert isinstance(state, ir.Value)
+        b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
+        size = at_most(b, b.sub(I64(self.row.size), first), self.height)
+        with rolled(b, 0, size, lanes) as i:
+            self._put(b, state, i, arithmetic.zero(lanes))
+        *outer, place = self.product.depth or (Axis(1, 0, 0, 0),)
+        loops = [(x.size, (x.a, x.b)) for x in outer]
+        whole = place.size - place.size % _STREAMS
+
+        def body(at: list[ir.Value]) -> None:
+            for begin, end, streams in ((0, whole, _STREAMS), (whole, place.size, 1)):
+                if begin < end:
+                    with rolled(b, begin, end, streams, name="k") as k:
+                        spots = [b.add(k, I64(s)) for s in range(streams)]
+                        rows = [b.add(at[0], b.mul(spot, I64(place.a))) for spot in spots]
+                        factors = [b.add(at[1], b.mul(spot, I64(place.b))) for spot in spots]
+                        self._add(phase, state, rows, factors, size)
+
+        nest(b, loops, [b.add(starts["a"], first), starts["b"]], body)
+        with rolled(b, 0, size, lanes) as i:
+            at = b.add(b.add(starts["c"], first), i)
+            value = self._get(b, state, i)
+            arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, self._mask(b, size, i))
+
+    def _add(
+        self, phase: PhaseBuilder, state: ir.Value, rows: list[ir.Value], factors: list[ir.Value], size: ir.Value
+    ) -> None:
+        b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
+        vector, matrix = self.vector.pointer(phase), self.matrix.pointer(phase)
+        scalars = [arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, at, 1), lanes) for at in factors]
+        with rolled(b, 0, size, lanes) as i:
+            total, mask = self._get(b, state, i), self._mask(b, size, i)
+            for row, y in zip(rows, scalars, strict=True):
+                x = arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask)
+                total = arithmetic.multiply_add(b, x, y, total)
+            self._put(b, state, i, total)
+
+    def _mask(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> ir.Value | None:
+        return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.lanes else None
+
+    def _places(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value) -> list[ir.Value]:
+        parts, element = self.arithmetic.parts, self.arithmetic.element
+        return [
+            b.gep(state, [b.add(b.mul(i, I64(parts)), I64(p * self.lanes))], inbounds=True, source_etype=element)
+            for p in range(parts)
+        ]
+
+    def _get(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value) -> list[ir.Value]:
+        return [b.load(place, typ=self.arithmetic.kind(self.lanes)) for place in self._places(b, state, i)]
+
+    def _put(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, value: list[ir.Value]) -> None:
+        for part, place in zip(value, self._places(b, state, i), strict=True):
+            b.store(part, place)
