@@ -6,7 +6,8 @@ import numpy as np
 
 import xloom as xl
 from xloom.cpu import jit
-from xloom.cpu.kernel import KERNELS, Kernel
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels import rule_of
 
 
 def run_kernel(text, *arguments, split=1):
@@ -18,7 +19,7 @@ def run_kernel(text, *arguments, split=1):
     root = module.entry.root
     outputs = root.shape.elements if root.shape.is_tuple else (root.shape,)
     kernel = Kernel("k", tuple(o.shape for o in root.operands), tuple(outputs))
-    KERNELS[root.opcode](kernel, root)
+    rule_of(root.opcode)(kernel, root)
     library = jit.Library([jit.object_code(str(kernel.module))], [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]
     results = [np.zeros(s.dims, s.dtype.numpy) for s in outputs]

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
-from xloom.cpu import kernels
 from xloom.cpu.buffers import Assignment, Slot, is_kept
+from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, nest_of
-from xloom.cpu.kernel import KERNELS, TASK, Kernel, Phase
+from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
+from xloom.cpu.kernels import rule_of
 from xloom.cpu.leaves import leaf_shapes, owner
 from xloom.cpu.loops.lowering import Lowering, nest_cost
 from xloom.cpu.loops.nest import Nest, sources
@@ -27,8 +28,6 @@ from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
-
-assert kernels.FAMILIES  # the import registers them
 
 MAIN = "xloom_main"
 PARALLEL_FOR = "xloom_parallel_for"
@@ -92,7 +91,7 @@ class EntryBuilder:
                 if slot.kind == "arena":
                     value = b.gep(self.arena, [I64(slot.offset)], inbounds=True, source_etype=I8)
                 elif slot.kind == "stack":
-                    value = b.alloca(ir.ArrayType(I8, max(slot.nbytes, 1)))
+                    value = allocate(b, I8, max(slot.nbytes, 1))
                     value.align = 64
                 else:
                     table = {"argument": self.arguments, "result": self.results, "constant": self.constants}[slot.kind]
@@ -129,8 +128,8 @@ class EntryBuilder:
             emit = STEPS.get(step.opcode)
             if emit is not None:
                 emit(self, block, step)
-            elif step.opcode in KERNELS:
-                self._kernel(step)
+            elif (rule := rule_of(step.opcode)) is not None:
+                self._kernel(step, rule)
             else:
                 raise LoweringError(
                     f"{step.opcode} has no native code yet",
@@ -171,11 +170,11 @@ class EntryBuilder:
             return
         self.call_unit(str(module), lowering.phases, pointers, lowering.scratch)
 
-    def _kernel(self, instruction: Instruction) -> None:
+    def _kernel(self, instruction: Instruction, rule: Rule) -> None:
         operands = [_dense(o.shape) for o in instruction._operands]
         outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
         kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
-        KERNELS[instruction.opcode](kernel, instruction)
+        rule(kernel, instruction)
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
         targets = [self.assignment.of((instruction, k)) for k in range(len(outputs))]
         if kernel.must_alias:
@@ -212,11 +211,9 @@ class EntryBuilder:
 
     def _table(self, pointers: Sequence[ir.Value]) -> ir.Value:
         b = self.b
-        kind = ir.ArrayType(POINTER, len(pointers))
-        with b.goto_block(self.function.entry_basic_block):
-            table = b.alloca(kind)
+        table = allocate(b, POINTER, len(pointers))
         for k, pointer in enumerate(pointers):
-            b.store(pointer, b.gep(table, [I64(0), I64(k)], inbounds=True, source_etype=kind))
+            b.store(pointer, b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER))
         return table
 
     # -- control flow

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xloom.cpu.elements import FAMILIES
-from xloom.cpu.kernel import KERNELS
+from xloom.cpu import elements
+from xloom.cpu.kernels import FAMILIES as KERNELS
 from xloom.cpu.leaves import FORWARDING
 from xloom.cpu.loops.nest import loop_dims
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
 from xloom.hlo.module import Computation, Instruction
 
-assert FAMILIES  # the import registers what can be fused
+assert elements.FAMILIES  # the import registers what can be fused
 
 NODE_LIMIT = 120
 """Instructions in one expression: LLVM's time grows faster than the number, and Python's stack is bounded."""
@@ -96,8 +96,6 @@ class Fusion:
                     _extend(paths.setdefault(operand, {}), here, instruction, operand, k)
 
     def _is_stored(self, instruction: Instruction, here: dict[tuple, int], needed: bool) -> bool:
-        if instruction.opcode == "constant":
-            return False
         if needed or instruction.opcode in ROOTS or instruction in self._cuts:
             return True
         size = instruction.shape.size

@@ -23,7 +23,7 @@ def steps_of(fusion: Fusion) -> list[Step]:
     for instruction in fusion.order:
         if instruction not in fusion.stored:
             continue
-        if is_fusible(instruction):
+        if is_fusible(instruction) and instruction.opcode != "constant":
             _place(steps, Group([instruction], inlined_by([instruction], fusion.stored)), fusion.stored)
         else:
             steps.append(instruction)

@@ -10,6 +10,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from xloom.cpu.support import SYMBOLS, support_ir
+
 
 @lru_cache(maxsize=1)
 def target_machine() -> llvm.TargetMachine:
@@ -71,11 +73,19 @@ def _jit() -> Any:
 _serial = itertools.count()
 
 
+@lru_cache(maxsize=1)
+def _support() -> bytes:
+    return object_code(support_ir())
+
+
 class Library:
     """Object files linked into the process. It must live as long as its code may run."""
 
     def __init__(self, objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None):
         builder = llvm.JITLibraryBuilder()
+        objects = list(objects)
+        if any(name.encode() in data for data in objects for name in SYMBOLS):
+            objects.append(_support())
         for data in objects:
             builder.add_object_img(data)
         for name, address in (imports or {}).items():

@@ -101,6 +101,7 @@ def _narrow_small(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, dtype: DType
         sign = b.select(nan, I32(1), b.lshr(bits, I32(31)))
         return b.trunc(b.or_(code, b.shl(sign, I32(code_bits))), I8)
     sign = b.shl(b.lshr(bits, I32(31)), I32(7))
+
     def code_of(number: float) -> int:
         return int(np.asarray(number, np.float32).astype(dtype.numpy).view(np.uint8))
 
@@ -180,11 +181,11 @@ def _float_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: DTy
     if target.name == "f64":
         return b.fpext(value, DOUBLE)
     if source.name == "f64":
-        value = b.fptrunc(value, FLOAT) if is_wide(target) else _to_odd(b, value)
+        value = b.fptrunc(value, FLOAT) if is_wide(target) else to_odd(b, value)
     return rounded(b, value, target)
 
 
-def _to_odd(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+def to_odd(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """A double as a float rounded to odd, so that rounding the float further is the only rounding there is."""
     near = b.fptrunc(value, FLOAT)
     back = b.fpext(near, DOUBLE)
@@ -204,12 +205,12 @@ def _integer_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: D
     if source.bits <= 16:  # exact in a float
         return rounded(b, to_float(value, FLOAT), target)
     if source.bits <= 32:
-        return rounded(b, _to_odd(b, to_float(value, DOUBLE)), target)
+        return rounded(b, to_odd(b, to_float(value, DOUBLE)), target)
     # beyond 2**53 a sticky low bit takes the place of what a double cannot hold
     low = b.and_(value, I64(0x7FF))
     sticky = b.or_(b.and_(value, I64(~0x7FF)), b.select(b.icmp_unsigned("==", low, I64(0)), I64(0), I64(0x400)))
     small = b.icmp_unsigned("<", b.add(value, I64(1 << 52)) if signed else value, I64(1 << 53))
-    return rounded(b, _to_odd(b, to_float(b.select(small, value, sticky), DOUBLE)), target)
+    return rounded(b, to_odd(b, to_float(b.select(small, value, sticky), DOUBLE)), target)
 
 
 @emits("convert")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64
+from xloom.cpu.emit.types import I64, POINTER
 
 
 @contextmanager
@@ -41,4 +41,6 @@ def allocate(b: ir.IRBuilder, kind: ir.Type, count: int | None = None, name: str
     entry = b.function.entry_basic_block
     with b.goto_block(entry):
         b.position_at_start(entry)
-        return b.alloca(kind if count is None else ir.ArrayType(kind, count), name=name)
+        slot = b.alloca(kind if count is None else ir.ArrayType(kind, count), name=name)
+    slot.type = POINTER  # loads and stores say what they are of
+    return slot

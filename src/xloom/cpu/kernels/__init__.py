@@ -1,8 +1,34 @@
 """Operators with a kernel of their own, a family a file: each has a real algorithm, not a generic loop."""
 
-from importlib import import_module
-from pathlib import Path
+from __future__ import annotations
 
-FAMILIES = tuple(sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__init__"))
-for _family in FAMILIES:  # each registers its rules
-    import_module(f"{__name__}.{_family}")
+from importlib import import_module
+
+from xloom.cpu.kernel import KERNELS, Rule
+
+FAMILIES = {
+    "cholesky": "cholesky",
+    "convolution": "convolution",
+    "dot": "dot",
+    "fft": "fft",
+    "ragged-dot": "dot",
+    "reduce-window": "reduce_window",
+    "rng": "random",
+    "rng-bit-generator": "random",
+    "rng-get-and-update-state": "random",
+    "scaled-dot": "dot",
+    "scan": "scan",
+    "scatter": "scatter",
+    "select-and-scatter": "select_and_scatter",
+    "sort": "sort",
+    "topk": "top_k",
+    "triangular-solve": "triangular_solve",
+}
+"""The file of each opcode's rule, which is imported when a program has the opcode."""
+
+
+def rule_of(opcode: str) -> Rule | None:
+    """The rule of an opcode with a kernel of its own."""
+    if opcode in FAMILIES and opcode not in KERNELS:
+        import_module(f"{__name__}.{FAMILIES[opcode]}")
+    return KERNELS.get(opcode)
