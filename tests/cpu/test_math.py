@@ -52,7 +52,7 @@ UNARY = {
     "sine": (np.sin, 0.51, 1.4),
     "sinh": (np.sinh, 0.51, 2.5),
     "sqrt": (np.sqrt, 0.5, 0.5),
-    "tan": (np.tan, 0.51, 2.6),
+    "tan": (np.tan, 0.53, 1.8),
     "tanh": (np.tanh, 1.7, 2.0),
 }
 BINARY = {

@@ -24,11 +24,9 @@ def sum_ordered(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
     return total, y - (total - x)
 
 
-def quotient(numerator: Scalar, denominator: Scalar, denominator_low: Scalar | None = None) -> Scalar:
+def quotient(numerator: Scalar, denominator: Scalar, denominator_low: Scalar) -> Scalar:
     """numerator / (denominator + denominator_low), nearly rounded once."""
     inverse = 1.0 / denominator
     first = numerator * inverse
-    residue = fma(-first, denominator, numerator)
-    if denominator_low is not None:
-        residue = fma(-first, denominator_low, residue)
+    residue = fma(-first, denominator_low, fma(-first, denominator, numerator))
     return fma(residue, inverse, first)

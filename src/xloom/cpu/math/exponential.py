@@ -62,13 +62,13 @@ def reduce(x: Scalar, tail: Sequence[float], x_low: Scalar | None = None) -> tup
 
 def power_of_two(biased: Scalar, extra: int = 0) -> Scalar:
     """2^(n + extra) of an n with twice the bias; it must be a normal number."""
-    form = F32 if biased.value.type.width == 32 else F64
+    form = biased.format
     return ((biased - (form.bias - extra)) << form.mantissa).as_float()
 
 
 def two_powers(biased: Scalar) -> tuple[Scalar, Scalar]:
     """Two factors of 2^n, both normal numbers even where 2^n overflows or is subnormal."""
-    form = F32 if biased.value.type.width == 32 else F64
+    form = biased.format
     half = biased >> 1
     return (half << form.mantissa).as_float(), ((biased - half) << form.mantissa).as_float()
 

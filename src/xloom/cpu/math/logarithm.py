@@ -53,7 +53,7 @@ def split(x: Scalar) -> tuple[Scalar, Scalar]:
 
 def to_float(k: Scalar) -> Scalar:
     """The exponent of `split` as a float: below 2^mantissa, the bits of 2^mantissa + k are 2^mantissa's or k."""
-    form = F32 if k.value.type.width == 32 else F64
+    form = k.format
     return (k | form.bits_of(2.0**form.mantissa)).as_float() - (2.0**form.mantissa + form.bias)
 
 

@@ -40,7 +40,7 @@ class Format:
 
 F32 = Format(ir.FloatType(), ir.IntType(32), 23, 127)
 F64 = Format(ir.DoubleType(), ir.IntType(64), 52, 1023)
-_FORMATS = {str(f.type): f for f in (F32, F64)}
+_FORMATS = {str(kind): f for f in (F32, F64) for kind in (f.type, f.bits_type)}
 
 
 class Scalar:
@@ -49,12 +49,12 @@ class Scalar:
     __slots__ = ("builder", "value")
 
     def __init__(self, builder: ir.IRBuilder, value: ir.Value):
-        self.builder: Any = builder  # the stubs-less builder's methods seem to return None
+        self.builder: Any = builder  # its methods have no types of their own
         self.value: Any = value
 
     @property
     def format(self) -> Format:
-        """The format of a float."""
+        """The format of a float, or of the float whose bits an integer holds."""
         return _FORMATS[str(self.value.type)]
 
     @property
@@ -85,21 +85,14 @@ class Scalar:
     def __truediv__(self, other: Scalar | float | int) -> Scalar:
         return Scalar(self.builder, self.builder.fdiv(self.value, self._operand(other)))
 
-    def __radd__(self, other: float | int) -> Scalar:
-        return self.constant(other) + self
-
     def __rsub__(self, other: float | int) -> Scalar:
         return self.constant(other) - self
-
-    def __rmul__(self, other: float | int) -> Scalar:
-        return self.constant(other) * self
 
     def __rtruediv__(self, other: float | int) -> Scalar:
         return self.constant(other) / self
 
     def __neg__(self) -> Scalar:
-        negate = self.builder.neg if self.is_integer else self.builder.fneg
-        return Scalar(self.builder, negate(self.value))
+        return Scalar(self.builder, self.builder.fneg(self.value))
 
     def __and__(self, other: Scalar | int) -> Scalar:
         return Scalar(self.builder, self.builder.and_(self.value, self._operand(other)))
@@ -127,9 +120,6 @@ class Scalar:
     def __lt__(self, other: Scalar | float | int) -> Scalar:
         return self._compare("<", other)
 
-    def __le__(self, other: Scalar | float | int) -> Scalar:
-        return self._compare("<=", other)
-
     def __gt__(self, other: Scalar | float | int) -> Scalar:
         return self._compare(">", other)
 
@@ -139,10 +129,6 @@ class Scalar:
     def equals(self, other: Scalar | float | int) -> Scalar:
         """Whether the values are the same; a NaN equals nothing."""
         return self._compare("==", other)
-
-    def is_nan(self) -> Scalar:
-        """Whether it is no number."""
-        return Scalar(self.builder, self.builder.fcmp_unordered("uno", self.value, self.value))
 
     def abs(self) -> Scalar:
         """Without the sign."""
@@ -169,8 +155,7 @@ class Scalar:
 
     def as_float(self) -> Scalar:
         """The float that has these bits."""
-        form = F32 if self.value.type.width == 32 else F64
-        return Scalar(self.builder, self.builder.bitcast(self.value, form.type))
+        return Scalar(self.builder, self.builder.bitcast(self.value, self.format.type))
 
     def to(self, form: Format) -> Scalar:
         """The nearest number of a format."""

@@ -2,7 +2,8 @@
 
 The angle comes in half-turns from the nearest multiple of pi (see `angle`), and is brought below a quarter by
 sin(pi r) = cos(pi (1/2 - r)). There sin(pi t) = pi t + t^3 S(t^2) and cos(pi t) = 1 + t^2 C(t^2), with errors of 2^-34
-where the result is rounded to f32 afterwards, else 2^-57. f32 is computed in f64.
+where the result is rounded to f32 afterwards, else 2^-57; and tan(pi t) = pi t + t^3 T(t^2), its inverse the tangent of
+the other angle, with errors of 2^-29 or 2^-59. f32 is computed in f64.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import math
 from typing import NamedTuple
 
 from xloom.cpu.math.angle import half_turns_f32, half_turns_f64
-from xloom.cpu.math.compensated import quotient
 from xloom.cpu.math.scalar import F32, F64, Format, Scalar, emitter, fma, polynomial, select
 
 _SINE = {
@@ -35,6 +35,34 @@ _COSINE = {
         -0.02580687539162255,
         0.0019293430428697809,
         -0.00010299477381064257,
+    ),
+}
+_TANGENT = {
+    F32: (
+        10.335430664838414,
+        40.80056999057413,
+        163.2772971706454,
+        634.376519919219,
+        3188.6383848727746,
+        250.93475332190198,
+        125461.4175611105,
+    ),
+    F64: (
+        10.335425560099955,
+        40.80262463801372,
+        162.99995198887055,
+        651.9097521971474,
+        2607.6001864545224,
+        10430.304150969874,
+        41727.384681508614,
+        166566.38253814142,
+        680113.0559851808,
+        2310789.357559447,
+        18121786.412356254,
+        -66799176.56922463,
+        1271586052.5514803,
+        -6263280276.226106,
+        25099823072.418095,
     ),
 }
 _PI_LOW = 1.2246467991473532e-16
@@ -83,6 +111,16 @@ def _sine_and_cosine(angle: _Angle, form: Format) -> tuple[Scalar, Scalar]:
     return sine, cosine
 
 
+def _tangent(angle: _Angle, form: Format) -> Scalar:
+    """Of pi t."""
+    t, t_low = angle.t, angle.t_low
+    z = t * t
+    if t_low is None:
+        return t * fma(z, polynomial(z, _TANGENT[form]), math.pi)
+    slope = fma(z, 16 * math.pi, math.pi)  # near enough
+    return fma(t, math.pi, fma(t, fma(z, polynomial(z, _TANGENT[form]), _PI_LOW), t_low * slope))
+
+
 def _finish(x: Scalar, size: Scalar, sign: Scalar) -> Scalar:
     """`size` with its sign changed where the highest bit of `sign` is set, in the format of x; NaN of an infinity."""
     result = (size.bits() ^ sign).as_float().to(x.format)
@@ -121,6 +159,6 @@ def cos(x: Scalar) -> Scalar:
 def tan(x: Scalar) -> Scalar:
     """The tangent of x radians."""
     angle = _angle(x)
-    sine, cosine = _sine_and_cosine(angle, x.format)
-    size = quotient(select(angle.swapped, cosine, sine), select(angle.swapped, sine, cosine))
+    tangent = _tangent(angle, x.format)
+    size = select(angle.swapped, 1.0 / tangent, tangent)
     return _keep_small(x, _finish(x, size, angle.sign ^ _sign_bit(x)))
