@@ -32,21 +32,26 @@ def limited_threads(threads: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _environment() -> dict[str, str]:
-    """Without what would give one side another number of threads."""
-    return {name: value for name, value in os.environ.items() if name != "XLOOM_NUM_THREADS"}
+def _environment(cache: str) -> dict[str, str]:
+    """With xloom's machine code in `cache`, and without what would give one side another number of threads."""
+    environment = {**os.environ, "XLOOM_CACHE_DIR": cache}
+    environment.pop("XLOOM_NUM_THREADS", None)
+    return environment
 
 
 def run_child(
-    arguments: list[str], timeout: float, line: Callable[[dict[str, Any]], None] = lambda _: None
+    arguments: list[str], cache: str, timeout: float, line: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> dict[str, Any]:
-    """The last line of JSON that `python -m ARGUMENTS` prints; `line` hears each."""
+    """The last line of JSON that `python -m ARGUMENTS` prints; `line` hears each.
+
+    xloom keeps machine code in the folder `cache`.
+    """
     last: dict[str, Any] = {}
     command = [sys.executable, "-m", *arguments]
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=_ROOT, env=_environment()
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=_ROOT, env=_environment(cache)
         ) as process,
     ):
         assert process.stdout is not None

@@ -29,7 +29,7 @@ _CORES = len(os.sched_getaffinity(0))
 @click.command()
 @click.option("--filter", "-f", "pattern", default="", help="Only programs whose family/name has this pattern.")
 @click.option("--list", "names_only", is_flag=True, help="List the programs and leave.")
-@click.option("--repeats", type=click.IntRange(1), default=7, show_default=True, help="Alternated pairs a program.")
+@click.option("--repeats", type=click.IntRange(1), default=21, show_default=True, help="Alternated pairs a program.")
 @click.option(
     "--threads",
     type=click.IntRange(1, _CORES),

@@ -68,6 +68,7 @@ class Summary:
     peak: float
     families: dict[str, float]
     slowest: Result | None
+    dispatch: Result | None  # of a program that does nothing
 
 
 def summarise(results: list[Result]) -> Summary:
@@ -87,6 +88,7 @@ def summarise(results: list[Result]) -> Summary:
         peak=geometric_mean(peaks),
         families=families,
         slowest=min(good, key=lambda r: r.ratio, default=None),
+        dispatch=next((r for r in good if r.name == "dispatch/empty"), None),
     )
 
 
@@ -103,6 +105,15 @@ def summary_lines(summary: Summary) -> list[str]:
         f"Compile time: ours is {factor(summary.compile)} of XLA's, "
         f"and {factor(summary.cached_compile)} of it from the cache on disk.",
         f"Peak memory: ours is {factor(summary.peak)} of XLA's.",
+        *_dispatch_lines(summary.dispatch),
+    ]
+
+
+def _dispatch_lines(empty: Result | None) -> list[str]:
+    if empty is None or empty.xla is None or empty.ours is None:
+        return []
+    return [
+        f"Dispatch: a call of an empty program takes XLA {duration(empty.xla.run)}, and us {duration(empty.ours.run)}."
     ]
 
 

@@ -27,6 +27,7 @@ class Machine:
 
     processor: str
     threads: int
+    load: float  # processes that wanted to run in the minute before
     bandwidth: float  # bytes a second
     peak: float  # f32 operations a second, two a fused multiply-add
     versions: dict[str, str]
@@ -36,7 +37,7 @@ def measure() -> Machine:
     """Takes a few seconds."""
     threads = len(os.sched_getaffinity(0))
     versions = {name: version(name) for name in ("xloom", "jaxlib", "numpy", "llvmlite")}
-    return Machine(_processor(), threads, _bandwidth(threads), _peak(), versions)
+    return Machine(_processor(), threads, os.getloadavg()[0], _bandwidth(threads), _peak(), versions)
 
 
 def _processor() -> str:

@@ -1,14 +1,13 @@
-"""The two compilers, behind one interface: StableHLO in, a function without arguments and its numbers out."""
+"""The two compilers, behind one interface: StableHLO in, a function without arguments and its numbers out.
+
+Compile times are of the first compilation in a process: after it, either side could have something in memory.
+"""
 
 from __future__ import annotations
 
 import io
-import os
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,9 @@ import jax
 import numpy as np
 
 import xloom as xl
-from benchmarks.programs import Program
+from benchmarks.programs import PROGRAMS, Program
 
-_COMPILES = 3
-_LONG_SECONDS = 1.0  # a compilation of this length is not repeated: noise is small beside it
+WARM_UP = PROGRAMS["dispatch/empty"]  # compiled first: what a process pays once is no part of any program
 
 
 @dataclass(frozen=True)
@@ -39,15 +37,11 @@ def compile_xla(program: Program, arguments: Sequence[np.ndarray]) -> Compiled:
     """By jaxlib's XLA:CPU, ahead of time, called through JAX's compiled executable."""
     jax.config.update("jax_enable_compilation_cache", False)
     device = jax.devices("cpu")[0]
-
-    def build() -> tuple[float, jax.stages.Compiled]:
-        jax.clear_caches()
-        lowered = program.lower()
-        start = time.perf_counter()
-        compiled = lowered.compile()
-        return time.perf_counter() - start, compiled
-
-    seconds, compiled = _repeated(build)
+    jax.clear_caches()
+    lowered = program.lower()
+    start = time.perf_counter()
+    compiled = lowered.compile()
+    seconds = time.perf_counter() - start
     buffers = [jax.device_put(a, device) for a in arguments]
 
     def run_all() -> Any:
@@ -81,12 +75,9 @@ def _xla_peak(memory: Any) -> int:
 def compile_ours(program: Program, arguments: Sequence[np.ndarray]) -> Compiled:
     """By xloom's CPU compiler; the conversion from StableHLO is part of it."""
     data = bytecode(program)
-
-    def build() -> tuple[float, Any]:
-        with kernel_cache(None):
-            return _timed_build(data)
-
-    seconds, executable = _repeated(build)
+    start = time.perf_counter()
+    executable = xl.compile(xl.from_stablehlo(data))
+    seconds = time.perf_counter() - start
 
     def run() -> Any:
         return executable(*arguments)
@@ -97,37 +88,6 @@ def compile_ours(program: Program, arguments: Sequence[np.ndarray]) -> Compiled:
     return Compiled(run, results, seconds, executable.memory.peak_bytes)
 
 
-def cached_compile_seconds(program: Program) -> float:
-    """How long xloom takes for a program whose machine code is on disk."""
-    data = bytecode(program)
-    with tempfile.TemporaryDirectory() as folder:
-        with kernel_cache(folder):
-            _timed_build(data)
-
-        def build() -> tuple[float, Any]:
-            with kernel_cache(folder):
-                return _timed_build(data)
-
-        return _repeated(build)[0]
-
-
-@contextmanager
-def kernel_cache(folder: str | None) -> Iterator[None]:
-    """Where xloom keeps machine code inside the block: only in `folder`, or nowhere."""
-    names = ("XLOOM_CACHE", "XLOOM_CACHE_DIR")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ["XLOOM_CACHE"] = "0" if folder is None else "1"
-    os.environ["XLOOM_CACHE_DIR"] = folder or ""
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def bytecode(program: Program) -> bytes:
     """The program as both compilers get it, in MLIR's binary form."""
     stream = io.BytesIO()
@@ -136,28 +96,9 @@ def bytecode(program: Program) -> bytes:
     return stream.getvalue()
 
 
-def _timed_build(data: bytes) -> tuple[float, Any]:
-    start = time.perf_counter()
-    executable = xl.compile(xl.from_stablehlo(data))
-    return time.perf_counter() - start, executable
-
-
 def _leaves(value: Any) -> Iterator[np.ndarray]:
     if isinstance(value, tuple):
         for element in value:
             yield from _leaves(element)
     else:
         yield np.asarray(value)
-
-
-# --- both
-
-
-def _repeated(build: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:
-    """The median of a few times, and the last executable."""
-    times = []
-    while True:
-        seconds, executable = build()
-        times.append(seconds)
-        if len(times) == _COMPILES or seconds > _LONG_SECONDS:
-            return statistics.median(times), executable

@@ -92,7 +92,7 @@ def markdown(results: list[Result], machine: Machine, chart: str) -> str:
         "",
         *(f"- {line}" for line in summary_lines(summary)),
         f"- Machine: {machine.processor}, {machine.threads} threads, {machine.bandwidth / 1e9:.1f} GB/s, "
-        f"{machine.peak / 1e9:.0f} GFLOP/s. {versions}.",
+        f"{machine.peak / 1e9:.0f} GFLOP/s, load before the run {machine.load:.1f}. {versions}.",
         "",
         _METHOD,
         "",

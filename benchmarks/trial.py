@@ -13,24 +13,21 @@ from collections.abc import Callable
 from benchmarks.agreement import difference
 from benchmarks.programs import PROGRAMS, Program
 from benchmarks.result import Result, Times
-from benchmarks.sides import Compiled, cached_compile_seconds, compile_ours, compile_xla
+from benchmarks.sides import WARM_UP, Compiled, compile_ours, compile_xla
 from benchmarks.timing import Block, alternate, median_cpu, median_wall
-
-_WARM_UP = PROGRAMS["dispatch/empty"]  # what a process pays once is no part of any program
 
 
 def try_program(program: Program, repeats: int, stage: Callable[[str], None]) -> Result:
     """Compiles on both sides, compares the results, and only then measures. `stage` hears what comes next."""
     stage("XLA compiles")
     arguments = program.make_arguments()
-    warm_up = _WARM_UP.make_arguments()
-    compile_xla(_WARM_UP, warm_up)
+    warm_up = WARM_UP.make_arguments()
+    compile_xla(WARM_UP, warm_up)
     theirs = compile_xla(program, arguments)
     stage("xloom compiles")
     try:
-        compile_ours(_WARM_UP, warm_up)
+        compile_ours(WARM_UP, warm_up)
         ours = compile_ours(program, arguments)
-        cached = cached_compile_seconds(program)
     except Exception as error:  # whatever it is, it is the answer
         return Result(program.name, "not compiled", _one_line(error))
     stage("compare")
@@ -46,7 +43,6 @@ def try_program(program: Program, repeats: int, stage: Callable[[str], None]) ->
         "ok",
         xla=_times(theirs, comparison.first),
         ours=_times(ours, comparison.second),
-        cached_compile=cached,
         ratio=statistics.median(ratios),
         ratio_low=low,
         ratio_high=high,

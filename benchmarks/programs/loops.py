@@ -92,7 +92,7 @@ def mandelbrot(re, im):
     return lax.while_loop(alive, step, (0, zeros, zeros, zeros))[3]
 
 
-@program("branches", normal(512, 64), integers(512, high=3))
+@program("branches", normal(2048, 64), integers(2048, high=3))
 def branches(x, kinds):
     """A choice of three a step."""
 

@@ -7,8 +7,8 @@ from jax import lax
 from benchmarks.programs.arguments import normal
 from benchmarks.programs.registry import program
 
-_IMAGE = normal(4, 112, 112, 64)
-_HALF = normal(4, 56, 56, 64)
+_IMAGE = normal(1, 112, 112, 64)
+_HALF = normal(1, 56, 56, 64)
 
 
 def _max_pool(x):
@@ -49,7 +49,7 @@ def global_average(x):
     return jnp.mean(x, axis=(1, 2))
 
 
-@program("box-filter", normal(1024, 1024), streams=True)
+@program("box-filter", normal(512, 512), streams=True)
 def box_filter(x):
     """Large windows, where sums of neighbours share most of their terms."""
     return lax.reduce_window(x, 0.0, lax.add, (15, 15), (1, 1), "SAME")

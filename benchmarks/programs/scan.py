@@ -44,7 +44,7 @@ def cummax(x):
     return lax.cummax(x, axis=1, reverse=True)
 
 
-@program("cumlogsumexp", normal(1024, 1024), streams=True)
+@program("cumlogsumexp", normal(256, 512), streams=True)
 def cumlogsumexp(x):
     """With a combiner of many operations."""
     return lax.cumlogsumexp(x, axis=1)
