@@ -36,6 +36,11 @@ def function(
     b.ret_void()
 
 
+def keep_small(b: ir.IRBuilder) -> None:
+    """Keeps LLVM from copying the loops of this function: they wait for memory, so that it only costs compile time."""
+    b.function.attributes.add("optsize")
+
+
 @contextmanager
 def repeat(b: ir.IRBuilder, condition: Callable[[], ir.Value]) -> Iterator[None]:
     """Emits the `with` as what is done while `condition()` is true."""

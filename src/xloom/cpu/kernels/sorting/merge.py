@@ -16,7 +16,7 @@ from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.region import apply
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sorting.memory import function, least, read, repeat, write
+from xloom.cpu.kernels.sorting.memory import function, keep_small, least, read, repeat, write
 from xloom.cpu.kernels.sorting.records import Records, Row, row_of
 from xloom.hlo.module import Computation
 
@@ -40,6 +40,7 @@ def _short_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
     rows, kind = records.rows, records.type
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
+        keep_small(b)
         first, second = (allocate(b, kind, rows.size) for _ in range(2))
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = row_of(phase, rows, number)
@@ -53,22 +54,34 @@ def _short_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
 def _long_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
     rows, kind = records.rows, records.type
     scratch = [kernel.add_scratch(rows.count * rows.size * kind.width // 8) for _ in range(2)]
+    state = kernel.add_scratch(16)  # the width that is merged, and the number of the array to merge from
+    first, levels = len(_levels(_RUN, _BLOCK)) % 2, len(_levels(_BLOCK, rows.size))
+    with kernel.phase() as phase, loop(phase.b, phase.begin, phase.end):
+        write(phase.b, phase.scratch(state), I64(0), I64(_BLOCK // 2))
+        write(phase.b, phase.scratch(state), I64(1), I64(1 - first))
     with _each_piece(kernel, records, scratch, _BLOCK) as (phase, row, begin, end, arrays):
         b = phase.b
         with loop(b, begin, end) as i:
             write(b, arrays[0], i, records.read(b, row, i))
-        first, second = (b.gep(a, [begin], inbounds=True, source_etype=kind) for a in arrays)
-        merges.sort_block(b, row, first, second, b.sub(end, begin), _BLOCK)
-    source = len(_levels(_RUN, _BLOCK)) % 2
-    for width in _levels(_BLOCK, rows.size):
-        with _each_piece(kernel, records, scratch, 2 * _BLOCK) as (phase, row, begin, end, arrays):
-            start = phase.b.mul(phase.b.udiv(begin, I64(2 * width)), I64(2 * width))
-            order = arrays[source], arrays[1 - source]
-            merges.merge(phase.b, row, order, start, I64(width), I64(rows.size), (begin, end))
-        source = 1 - source
+        block = [b.gep(a, [begin], inbounds=True, source_etype=kind) for a in arrays]
+        merges.sort_block(b, row, block[0], block[1], b.sub(end, begin), _BLOCK)
+    # all levels are the same code, which finds its level in the state
+    before = len(kernel.phases)
+    with kernel.phase() as phase, loop(phase.b, phase.begin, phase.end):
+        b, place = phase.b, phase.scratch(state)
+        write(b, place, I64(0), b.shl(read(b, place, I64, I64(0)), I64(1)))
+        write(b, place, I64(1), b.xor(read(b, place, I64, I64(1)), I64(1)))
+    with _each_piece(kernel, records, scratch, 2 * _BLOCK) as (phase, row, begin, end, arrays):
+        b = phase.b
+        width, source = (read(b, phase.scratch(state), I64, I64(k)) for k in range(2))
+        double, swapped = b.shl(width, I64(1)), b.icmp_unsigned("==", source, I64(1))
+        order = b.select(swapped, arrays[1], arrays[0]), b.select(swapped, arrays[0], arrays[1])
+        merges.merge(b, row, order, b.mul(b.udiv(begin, double), double), width, I64(rows.size), (begin, end))
+    kernel.phases += kernel.phases[before:] * (levels - 1)
+    last = (first + levels) % 2
     with _each_piece(kernel, records, scratch, 2 * _BLOCK) as (phase, row, begin, end, arrays):
         with loop(phase.b, begin, end) as i:
-            records.write(phase.b, row, i, read(phase.b, arrays[source], kind, i))
+            records.write(phase.b, row, i, read(phase.b, arrays[last], kind, i))
 
 
 def _levels(width: int, size: int) -> list[int]:
@@ -95,6 +108,7 @@ def _each_piece(kernel: Kernel, records: Records, scratch: list[int], size: int)
     pieces = -(-rows.size // size)
     with kernel.phase(rows.count * pieces, max(1, _TASK * 8 // size)) as phase:
         b = phase.b
+        keep_small(b)
         with loop(b, phase.begin, phase.end, name="piece") as item:
             number = b.udiv(item, I64(pieces))
             begin = b.mul(b.urem(item, I64(pieces)), I64(size))
@@ -159,6 +173,7 @@ class _Merges:
         """`insertion(records, size, base, operands...)`: sorts runs of `_RUN` elements."""
         kinds = [POINTER, I64, I64, *[POINTER] * self.operands]
         with function(module, "insertion", kinds, distinct=[0]) as (b, out):
+            keep_small(b)
             records, size, base, *operands = out.args
             row, kind = Row(operands, [], base), self.records.type
             place = allocate(b, I64)
@@ -188,6 +203,7 @@ class _Merges:
         """
         kinds = [POINTER, POINTER, *[I64] * 6, *[POINTER] * self.operands]
         with function(module, "merge", kinds, distinct=[1]) as (b, out):
+            keep_small(b)
             source, target, start, middle, end, begin, stop, base, *operands = out.args
             row, kind = Row(operands, [], base), self.records.type
             left, right = allocate(b, I64), allocate(b, I64)

@@ -9,7 +9,7 @@ from llvmlite import ir
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel
-from xloom.cpu.kernels.sorting.memory import function, least, read, write
+from xloom.cpu.kernels.sorting.memory import function, keep_small, least, read, write
 from xloom.cpu.kernels.sorting.records import Indexed, Row, row_of
 
 _LANES = 8
@@ -25,6 +25,7 @@ def sort(kernel: Kernel, records: Indexed) -> None:
     groups = -(-rows.count // _LANES)
     with kernel.phase(groups, max(1, _TASK // (rows.size * _LANES))) as phase:
         b = phase.b
+        keep_small(b)
         memory, bases = allocate(b, _VECTOR, rows.size), allocate(b, I64, _LANES)
         whole = row_of(phase, rows, I64(0))
         with loop(b, phase.begin, phase.end, name="group") as group:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -16,7 +17,7 @@ from llvmlite import ir
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.types import I1, I32, I64, POINTER
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sorting.memory import function, read, write
+from xloom.cpu.kernels.sorting.memory import function, keep_small, read, write
 from xloom.cpu.kernels.sorting.records import Packed, Records, resized, row_of
 
 _DIGITS = 256
@@ -44,6 +45,7 @@ def _counting(module: ir.Module, records: Records) -> ir.Function:
     """`count(records, begin, end, shift, counts)`: how often each digit occurs."""
     kinds = [POINTER, I64, I64, I64, POINTER]
     with function(module, "count", kinds, distinct=(0, 4)) as (b, out):
+        keep_small(b)
         source, begin, end, shift, counts = out.args
         with loop(b, 0, _DIGITS) as d:
             write(b, counts, d, I32(0))
@@ -57,6 +59,7 @@ def _moving(module: ir.Module, records: Records) -> ir.Function:
     """`move(source, target, begin, end, shift, places)`: each record to its digit's next place."""
     kinds = [POINTER, POINTER, I64, I64, I64, POINTER]
     with function(module, "move", kinds, distinct=(0, 1, 5)) as (b, out):
+        keep_small(b)
         source, target, begin, end, shift, places = out.args
         with loop(b, begin, end) as i:
             record = read(b, source, records.type, i)
@@ -78,6 +81,7 @@ def _short_rows(kernel: Kernel, records: Records) -> None:
     count, move = _counting(kernel.module, records), _moving(kernel.module, records)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
+        keep_small(b)
         buffers = [allocate(b, kind, rows.size) for _ in range(2)]
         counts = allocate(b, I32, _DIGITS)
         current, other = allocate(b, POINTER), allocate(b, POINTER)
@@ -122,8 +126,17 @@ class _Piece(NamedTuple):
     end: ir.Value
 
 
+class _State(IntEnum):
+    """What is known of a row between phases, i64 each."""
+
+    COUNTED = 0  # shift of the digit that is counted next
+    MOVED = 1  # shift of the digit that is moved next
+    HERE = 2  # the array that the records are moved from
+    THERE = 3  # the array that they are moved to: the same when there is nothing to move
+
+
 class _Long:
-    """Rows in pieces. Where records are in each pass is found out on the way, and kept in `places`."""
+    """Rows in pieces. The phases of a pass are the same code each time, and find the pass in the rows' states."""
 
     def __init__(self, kernel: Kernel, records: Records):
         self.kernel, self.records, self.rows = kernel, records, records.rows
@@ -132,33 +145,41 @@ class _Long:
         nbytes = self.rows.count * self.rows.size * _record_bytes(records)
         # elements that are records need not be copied first, and are sorted to and fro between scratch and output
         self.direct = isinstance(records, Packed) and records.is_element and self.rows.stride == 1
-        self.scratch = [kernel.add_scratch(nbytes) for _ in range(1 if self.direct else 2)]
+        self.arrays = [kernel.add_scratch(nbytes) for _ in range(1 if self.direct else 2)]
         self.counts = kernel.add_scratch(self.rows.count * self.pieces * _DIGITS * 4)
-        self.buffers = kernel.add_scratch(self.rows.count * (self.passes + 1) * 4)
+        self.states = kernel.add_scratch(self.rows.count * len(_State) * 8)
 
     def emit(self) -> None:
         """All the phases."""
         count, move = _counting(self.kernel.module, self.records), _moving(self.kernel.module, self.records)
+        with self._each_row() as (phase, row):
+            for field in _State:
+                self._set(phase, row, field, I64(0))
         if not self.direct:
             with self._each_piece() as piece:
                 self._read(piece)
-        for k in range(self.passes):
-            shift = I64(8 * k)
-            with self._each_piece() as piece:
-                source = self._array(piece.phase, piece.row, self._buffer(piece.phase, piece.row, k))
-                piece.phase.b.call(count, [source, piece.begin, piece.end, shift, self._counts(piece.phase, piece.item)])
-            with self.kernel.phase(self.rows.count) as phase, loop(phase.b, phase.begin, phase.end) as row:
-                self._sum(phase, row, k)
-            with self._each_piece() as piece:
-                b, here = piece.phase.b, self._buffer(piece.phase, piece.row, k)
-                there = self._buffer(piece.phase, piece.row, k + 1)
-                with b.if_then(b.icmp_unsigned("!=", here, there)):
-                    source = self._array(piece.phase, piece.row, here)
-                    target = self._array(piece.phase, piece.row, there)
-                    places = self._counts(piece.phase, piece.item)
-                    b.call(move, [source, target, piece.begin, piece.end, shift, places])
+        before = len(self.kernel.phases)
+        with self._each_piece() as (phase, item, row, begin, end):
+            source = self._array(phase, row, self._get(phase, row, _State.THERE))
+            shift = self._get(phase, row, _State.COUNTED)
+            phase.b.call(count, [source, begin, end, shift, self._counts(phase, item)])
+        with self._each_row() as (phase, row):
+            self._sum(phase, row)
+        with self._each_piece() as (phase, item, row, begin, end):
+            here, there = (self._get(phase, row, field) for field in (_State.HERE, _State.THERE))
+            with phase.b.if_then(phase.b.icmp_unsigned("!=", here, there)):
+                arrays, shift = (self._array(phase, row, k) for k in (here, there)), self._get(phase, row, _State.MOVED)
+                phase.b.call(move, [*arrays, begin, end, shift, self._counts(phase, item)])
+        self.kernel.phases += self.kernel.phases[before:] * (self.passes - 1)
         with self._each_piece() as piece:
             self._write(piece)
+
+    @contextmanager
+    def _each_row(self) -> Iterator[tuple[PhaseBuilder, ir.Value]]:
+        """A phase over all rows."""
+        with self.kernel.phase(self.rows.count) as phase, loop(phase.b, phase.begin, phase.end, name="row") as row:
+            keep_small(phase.b)
+            yield phase, row
 
     @contextmanager
     def _each_piece(self) -> Iterator[_Piece]:
@@ -167,6 +188,7 @@ class _Long:
         grain = max(1, _PIECE * self.pieces // rows.size)
         with self.kernel.phase(rows.count * self.pieces, grain) as phase, loop(phase.b, phase.begin, phase.end) as item:
             b = phase.b
+            keep_small(b)
             row, k = b.udiv(item, pieces), b.urem(item, pieces)
             begin, end = (b.udiv(b.mul(n, I64(rows.size)), pieces) for n in (k, b.add(k, I64(1))))
             yield _Piece(phase, item, row, begin, end)
@@ -174,20 +196,20 @@ class _Long:
     def _read(self, piece: _Piece) -> None:
         b = piece.phase.b
         row = row_of(piece.phase, self.rows, piece.row)
-        target = self._array(piece.phase, piece.row, I32(0))
+        target = self._array(piece.phase, piece.row, I64(0))
         with loop(b, piece.begin, piece.end) as i:
             write(b, target, i, self.records.read(b, row, i))
 
     def _write(self, piece: _Piece) -> None:
         b = piece.phase.b
-        row, here = row_of(piece.phase, self.rows, piece.row), self._buffer(piece.phase, piece.row, self.passes)
-        moved = b.icmp_unsigned("==", here, I32(_OUTPUT)) if self.direct else I1(0)
+        row, here = row_of(piece.phase, self.rows, piece.row), self._get(piece.phase, piece.row, _State.THERE)
+        moved = b.icmp_unsigned("==", here, I64(_OUTPUT)) if self.direct else I1(0)
         with b.if_then(b.not_(moved)):
             source = self._array(piece.phase, piece.row, here)
             with loop(b, piece.begin, piece.end) as i:
                 self.records.write(b, row, i, read(b, source, self.records.type, i))
 
-    def _sum(self, phase: PhaseBuilder, row: ir.Value, k: int) -> None:
+    def _sum(self, phase: PhaseBuilder, row: ir.Value) -> None:
         """Turns a row's counts into places, and decides where the records go in this pass."""
         b = phase.b
         counts = self._counts(phase, b.mul(row, I64(self.pieces)))
@@ -203,38 +225,40 @@ class _Long:
                 write(b, counts, place, before)
             here = b.sub(b.load(total, typ=I32), first)
             b.store(b.or_(b.load(same, typ=I1), b.icmp_unsigned("==", here, I32(self.rows.size))), same)
-        buffer = self._buffer(phase, row, k)
-        following = b.select(b.load(same, typ=I1), buffer, self._following(b, buffer))
-        write(b, phase.scratch(self.buffers), self._buffer_place(b, row, k + 1), following)
+        array, shift = self._get(phase, row, _State.THERE), self._get(phase, row, _State.COUNTED)
+        self._set(phase, row, _State.HERE, array)
+        self._set(phase, row, _State.THERE, b.select(b.load(same, typ=I1), array, self._following(b, array)))
+        self._set(phase, row, _State.MOVED, shift)
+        self._set(phase, row, _State.COUNTED, b.add(shift, I64(8)))
 
-    def _following(self, b: ir.IRBuilder, buffer: ir.Value) -> ir.Value:
+    def _following(self, b: ir.IRBuilder, array: ir.Value) -> ir.Value:
+        """Where records of an array are moved to."""
         if not self.direct:
-            return b.xor(buffer, I32(1))
+            return b.xor(array, I64(1))
         # so that with no pass left out the last one ends in the output
         first = _SCRATCH if self.passes % 2 == 0 else _OUTPUT
-        later = b.select(b.icmp_unsigned("==", buffer, I32(_SCRATCH)), I32(_OUTPUT), I32(_SCRATCH))
-        return b.select(b.icmp_unsigned("==", buffer, I32(_OPERAND)), I32(first), later)
+        later = b.select(b.icmp_unsigned("==", array, I64(_SCRATCH)), I64(_OUTPUT), I64(_SCRATCH))
+        return b.select(b.icmp_unsigned("==", array, I64(_OPERAND)), I64(first), later)
 
-    def _buffer(self, phase: PhaseBuilder, row: ir.Value, k: int) -> ir.Value:
-        """The number of the array that holds the row before pass `k`."""
-        if k == 0:
-            return I32(0)
-        return read(phase.b, phase.scratch(self.buffers), I32, self._buffer_place(phase.b, row, k))
-
-    def _buffer_place(self, b: ir.IRBuilder, row: ir.Value, k: int) -> ir.Value:
-        return b.add(b.mul(row, I64(self.passes + 1)), I64(k))
-
-    def _array(self, phase: PhaseBuilder, row: ir.Value, buffer: ir.Value) -> ir.Value:
+    def _array(self, phase: PhaseBuilder, row: ir.Value, number: ir.Value) -> ir.Value:
         """The row's records in an array."""
         b = phase.b
-        arrays = [phase.operand(0)] if self.direct else []
-        arrays += [phase.scratch(k) for k in self.scratch]
-        arrays += [phase.output(0)] if self.direct else []
+        scratch = [phase.scratch(k) for k in self.arrays]
+        arrays = [phase.operand(0), *scratch, phase.output(0)] if self.direct else scratch
         array = arrays[0]
         for k, other in enumerate(arrays[1:], 1):
-            array = b.select(b.icmp_unsigned("==", buffer, I32(k)), other, array)
+            array = b.select(b.icmp_unsigned("==", number, I64(k)), other, array)
         return b.gep(array, [b.mul(row, I64(self.rows.size))], inbounds=True, source_etype=self.records.type)
 
     def _counts(self, phase: PhaseBuilder, item: ir.Value) -> ir.Value:
         place = phase.b.mul(item, I64(_DIGITS))
         return phase.b.gep(phase.scratch(self.counts), [place], inbounds=True, source_etype=I32)
+
+    def _get(self, phase: PhaseBuilder, row: ir.Value, field: _State) -> ir.Value:
+        return read(phase.b, phase.scratch(self.states), I64, self._field(phase, row, field))
+
+    def _set(self, phase: PhaseBuilder, row: ir.Value, field: _State, value: ir.Value) -> None:
+        write(phase.b, phase.scratch(self.states), self._field(phase, row, field), value)
+
+    def _field(self, phase: PhaseBuilder, row: ir.Value, field: _State) -> ir.Value:
+        return phase.b.add(phase.b.mul(row, I64(len(_State))), I64(field))
