@@ -6,6 +6,7 @@ python -m benchmarks.machine prints it as JSON; the number of threads comes from
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import time
@@ -18,7 +19,7 @@ import numpy as np
 
 _TRIAD_ELEMENTS = 1 << 24  # three arrays of 64 MiB: more than any cache
 _GEMM_SIZES = (1024, 2048, 4096)
-_ROUNDS = 7
+_SECONDS = 1.0  # of looking for the shortest time
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,12 @@ def _processor() -> str:
 def _best(function: Callable[[], object]) -> float:
     """The shortest of several calls: what the machine can do, not what its other guests left."""
     function()
-    times = []
-    for _ in range(_ROUNDS):
-        start = time.perf_counter()
+    shortest = math.inf
+    end = time.perf_counter() + _SECONDS
+    while (start := time.perf_counter()) < end:
         function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        shortest = min(shortest, time.perf_counter() - start)
+    return shortest
 
 
 def _bandwidth(threads: int) -> float:
