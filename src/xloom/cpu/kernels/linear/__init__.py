@@ -1,0 +1,1 @@
+"""What the kernels of linear systems share: vectors of numbers, and substitution."""
