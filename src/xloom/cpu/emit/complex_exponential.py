@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from xloom.cpu.emit.complex_pair import Pair, function, infinite
+from xloom.cpu.emit.complex_pair import Pair, function, infinite, is_nan
 from xloom.cpu.math.scalar import F32, Scalar, select
 
 
@@ -23,17 +23,14 @@ class _Size:
     def turned(self, turn: Scalar) -> Scalar:
         """Times a sine or cosine; 0 wins over infinity and NaN."""
         unsized = turn.equals(0.0) & ~(self.value.abs() < math.inf)
-        unturned = self.value.equals(0.0) & turn.is_nan() & ~(self.origin.abs() < math.inf) | self._at_rest(turn)
+        settled = self.origin.equals(0.0) | ~(self.origin.abs() < math.inf)  # at sinh 0 and e**-inf
+        unturned = self.value.equals(0.0) & settled & is_nan(turn)
         value = select(unsized, self.value.constant(1.0).copysign(self.value), self.value)
         return value * select(unturned, 1.0, turn) * self.rest
 
-    def _at_rest(self, turn: Scalar) -> Scalar:
-        """sinh 0 is 0 in every direction."""
-        return self.origin.equals(0.0) & self.value.equals(0.0) & turn.is_nan()
-
     def turned_real(self, turn: Scalar) -> Scalar:
         """The same for a real part."""
-        return select(infinite(self.origin) & infinite(self.value) & turn.is_nan(), self.value, self.turned(turn))
+        return select(infinite(self.origin) & infinite(self.value) & is_nan(turn), self.value, self.turned(turn))
 
 
 def _greatest_exponent(x: Scalar) -> float:
@@ -58,7 +55,7 @@ def exponential_minus_one(z: Pair) -> Pair:
     """e**z - 1: expm1(a) cos b - 2 sin(b/2)**2 + i e**a sin b."""
     angle = z.imag
     size, cosine, half = _exponential(z.real), function("cosine", angle), function("sine", angle * 0.5)
-    less_one = function("exponential-minus-one", z.real) * cosine - 2 * half * half
+    less_one = function("exponential-minus-one", z.real) * cosine - half * half * 2.0
     real = select(z.real > _greatest_exponent(z.real), size.value * cosine * size.rest, less_one)
     return Pair(real, select(angle.equals(0.0), angle, size.value * function("sine", angle) * size.rest))
 
@@ -67,11 +64,11 @@ def _hyperbolic(x: Scalar) -> tuple[_Size, _Size]:
     """cosh x and sinh x, by t = e**|x| - 1."""
     high = x.abs() > _greatest_exponent(x)
     t = function("exponential-minus-one", select(high, x.abs() * 0.5, x.abs()))
-    ratio = select(t.equals(math.inf), 1.0, t / (t + 1))
-    sine = 0.5 * (t + ratio)
+    ratio = select(t.equals(math.inf), 1.0, t / (t + 1.0))
+    sine = (t + ratio) * 0.5
     # of a great x, e**|x| / 2 is 2 (e**(|x|/2) / 2)**2
-    cosine = select(high, sine, 1 + 0.5 * (t * ratio))
-    rest = select(high & (t < math.inf), 2 * sine, 1.0)
+    cosine = select(high, sine, t * ratio * 0.5 + 1.0)
+    rest = select(high & (t < math.inf), sine * 2.0, 1.0)
     return _Size(x, cosine, rest), _Size(x, sine.copysign(x), rest)
 
 
@@ -108,9 +105,9 @@ def tanh(z: Pair) -> Pair:
     a, b = z
     q, rest = _decay(a + a)
     sine, cosine = function("sine", b), function("cosine", b)
-    scale = rest * rest + 4 * q * cosine * cosine
-    real = (rest * (1 + q) / scale).copysign(a)
-    imag = 4 * q * (sine * cosine) / scale
+    scale = rest * rest + q * cosine * cosine * 4.0
+    real = (rest * (q + 1.0) / scale).copysign(a)
+    imag = q * (sine * cosine) * 4.0 / scale
     # of an infinite b, the real part is sure at a = 0 and at a = inf, the imaginary one at a = inf
     endless = infinite(a)
     real = select(a.equals(0.0) & ~(b.abs() < math.inf), a, real)
@@ -131,9 +128,9 @@ def logistic(z: Pair) -> Pair:
     q, rest = _decay(a)
     sine, cosine = function("sine", b * 0.5), function("cosine", b * 0.5)
     square = cosine * cosine
-    scale = rest * rest + 4 * q * square
-    real = select(a >= 0.0, rest + 2 * q * square, q * (2 * square - rest)) / scale
-    imag = 2 * q * (sine * cosine) / scale
+    scale = rest * rest + q * square * 4.0
+    real = select(a >= 0.0, rest + q * square * 2.0, q * (square * 2.0 - rest)) / scale
+    imag = q * (sine * cosine) * 2.0 / scale
     endless = a.equals(math.inf)
     real = select(endless, 1.0, real)
     imag = select(endless, a.constant(0.0).copysign(sine * cosine), imag)

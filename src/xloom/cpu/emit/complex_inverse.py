@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from xloom.cpu.emit.complex_pair import LARGE, Pair, function, greatest, infinite
+from xloom.cpu.emit.complex_pair import LARGE, Pair, function, greatest, infinite, is_nan
 from xloom.cpu.emit.complex_root import hypotenuse
 from xloom.cpu.math.scalar import Scalar, select
 
@@ -21,22 +21,22 @@ def _side_and_height(z: Pair) -> tuple[Scalar, Scalar]:
     """sqrt(A**2 - x**2), the other side of asin's angle, and log(A + sqrt(A**2 - 1)), its imaginary part's size."""
     x, y = z.real.abs(), z.imag.abs()
     far = greatest(z) > LARGE
-    beyond, distance = x + 1, (x - 1).abs()
+    beyond, distance = x + 1.0, (x - 1.0).abs()
     r = (beyond * beyond + y * y).sqrt()
     s = select(distance.equals(0.0), y, (distance * distance + y * y).sqrt())
-    a = 0.5 * (r + s)
+    a = (r + s) * 0.5
     # r - (x + 1) = y**2 / (r + x + 1) and s - |x - 1| = y**2 / (s + |x - 1|). Where a root is of nothing else, y is
     # taken out of it, because its square may underflow.
-    left, right = 1 / (r + beyond), 1 / (s + distance)
-    mean = 0.5 * (left + right)
+    left, right = 1.0 / (r + beyond), 1.0 / (s + distance)
+    mean = (left + right) * 0.5
     gap = y * y * left + (s + distance)  # 2 (A - x) for x <= 1, 2 (A - 1) for x >= 1
-    side = select(x <= 1.0, (0.5 * (a + x) * gap).sqrt(), y * ((a + x) * mean).sqrt())
-    side = select(far, y, select(x.equals(0.0) & y.is_nan(), 1.0, side))
-    below = y * (y * mean + (mean * (a + 1)).sqrt())
-    above = 0.5 * gap + (0.5 * (a + 1) * gap).sqrt()
+    side = select(x > 1.0, y * ((a + x) * mean).sqrt(), ((a + x) * 0.5 * gap).sqrt())
+    side = select(far, y, select(x.equals(0.0) & is_nan(y), 1.0, side))
+    below = y * (y * mean + (mean * (a + 1.0)).sqrt())
+    above = gap * 0.5 + ((a + 1.0) * 0.5 * gap).sqrt()
 
     shrink = x.constant(2.0**-_FAR_EXPONENT)
-    rest = select(far, 2 * hypotenuse(z.times(shrink)), select(x < 1.0, below, above))
+    rest = select(far, hypotenuse(z.times(shrink)) * 2.0, select(x < 1.0, below, above))
     height = function("log-plus-one", rest) + select(far, x.constant(_FAR_EXPONENT * math.log(2)), 0.0)
     return side, height
 
@@ -70,14 +70,14 @@ def atanh(z: Pair) -> Pair:
     x, y = z.real.abs(), z.imag.abs()
     size = greatest(z)
     far = size > LARGE
-    distance = 1 - x
+    distance = 1.0 - x
     # far away, 4x / |z|**2 without the square
     p, q = x / size, y / size
-    ratio = select(far, 4 * (p / (p * p + q * q)) / size, 4 * x / (distance * distance + y * y))
+    ratio = select(far, p / (p * p + q * q) / size, x / (distance * distance + y * y)) * 4.0
     # by the pole 1 it would be (2 / y)**2, of which the fourth root is taken before the logarithm
     pole = distance.equals(0.0) & (y < _TINY)
     log = function("log-plus-one", select(pole, math.sqrt(2) / y.sqrt(), ratio))
     real = select(z.is_infinite() | x.equals(0.0), 0.0, log * select(pole, x.constant(1.0), 0.25))
-    angle = 0.5 * function("atan2", y + y, distance * (1 + x) - y * y)
-    upright = infinite(y) | (far & ~(x.is_nan() | y.is_nan()))
+    angle = function("atan2", y + y, distance * (x + 1.0) - y * y) * 0.5
+    upright = infinite(y) | (far & ~(is_nan(x) | is_nan(y)))
     return Pair(real.copysign(z.real), select(upright, math.pi / 2, angle).copysign(z.imag))

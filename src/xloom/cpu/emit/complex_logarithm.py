@@ -6,7 +6,8 @@ import math
 
 from xloom.cpu.emit.complex_pair import EXPONENT, Pair, Scale, choose, function, greatest
 from xloom.cpu.emit.complex_root import hypotenuse
-from xloom.cpu.math.scalar import Scalar, fma, select
+from xloom.cpu.math.compensated import product, sum_of
+from xloom.cpu.math.scalar import Scalar, select
 
 
 def logarithm(z: Pair) -> Pair:
@@ -16,7 +17,7 @@ def logarithm(z: Pair) -> Pair:
 
 def logarithm_plus_one(z: Pair) -> Pair:
     """The principal logarithm of 1 + z."""
-    x, error = _two_sum(z.real.constant(1.0), z.real)
+    x, error = sum_of(z.real.constant(1.0), z.real)
     return Pair(_log_modulus(Pair(x, z.imag), error), function("atan2", z.imag, x))
 
 
@@ -26,31 +27,23 @@ def _log_modulus(z: Pair, error: Scalar) -> Scalar:
     x, y = z.times(scale.power(1))
     square = x * x + y * y
     # near modulus 1, log(1 + s) = log(u) + (1 + s - u) / u for u = 1 + s rounded
-    s, s_low = _square_less_one(z, error)
-    u, lost = _two_sum(s.constant(1.0), s)
+    s = _square_less_one(z, error)
+    u, lost = sum_of(s.constant(1.0), s)
     size = greatest(z)
     near = (size > 0.5) & (size < 2.0)
-    log = function("log", select(near, u, square)) + select(near, (lost + s_low) / u, 0.0)
+    log = function("log", select(near, u, square)) + select(near, lost / u, 0.0)
     offset = EXPONENT * math.log(2)
-    return select(z.is_infinite(), math.inf, 0.5 * log + scale.pick(offset, -offset, 0.0))
+    return select(z.is_infinite(), math.inf, log * 0.5 + scale.pick(offset, -offset, 0.0))
 
 
-def _square_less_one(z: Pair, error: Scalar) -> tuple[Scalar, Scalar]:
-    """|z + error|**2 - 1 as a sum of two numbers that do not overlap."""
+def _square_less_one(z: Pair, error: Scalar) -> Scalar:
+    """|z + error|**2 - 1, from exact squares and sums."""
     x, y = z
-    p, q = x * x, y * y
-    partial, first = _two_sum(p, x.constant(-1.0))
-    total, second = _two_sum(partial, q)
-    low = fma(x, x, -p) + fma(y, y, -q) + 2 * x * error + (first + second)
-    high = total + low
-    return high, low - (high - total)
-
-
-def _two_sum(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
-    """x + y rounded, and its rounding error."""
-    total = x + y
-    part = total - x
-    return total, (x - (total - part)) + (y - part)
+    p, p_low = product(x, x)
+    q, q_low = product(y, y)
+    partial, first = sum_of(p, p.constant(-1.0))
+    total, second = sum_of(partial, q)
+    return total + (p_low + q_low + x * error * 2.0 + (first + second))
 
 
 def power(x: Pair, y: Pair) -> Pair:
@@ -68,6 +61,6 @@ def power(x: Pair, y: Pair) -> Pair:
 
 def cube_root(z: Pair) -> Pair:
     """The principal cube root."""
-    size, third = function("cbrt", hypotenuse(z)), function("atan2", z.imag, z.real) / 3
+    size, third = function("cbrt", hypotenuse(z)), function("atan2", z.imag, z.real) / 3.0
     imag = select(third.equals(0.0), z.imag, size * function("sine", third))
     return Pair(size * function("cosine", third), imag)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from xloom.cpu.emit import complex_exponential, complex_inverse, complex_logarithm
-from xloom.cpu.emit.complex_pair import Pair, Scale, choose, infinite
+from xloom.cpu.emit.complex_pair import Pair, Scale, choose, infinite, is_nan
 from xloom.cpu.emit.complex_root import hypotenuse, length, reciprocal_square_root, square_root
 from xloom.cpu.emit.types import Complex
 from xloom.cpu.math.scalar import F32, F64, Scalar, fma, select
@@ -115,17 +115,17 @@ def _sum_of_products(a: Scalar, b: Scalar, c: Scalar, d: Scalar) -> Scalar:
     product = c * d
     total, error = fma(a, b, product), fma(-c, d, product)
     # a difference, because an error of +0 must leave a sum of -0; an infinite product has no error
-    return total - select(error.is_nan(), 0.0, error)
+    return total - select(is_nan(error), 0.0, error)
 
 
 def _with_limits(x: Pair, y: Pair, quotient: Pair) -> Pair:
     """The quotient; where both parts are NaN, what an infinity or a zero among the operands makes of it."""
     endless = y.real.constant(math.inf)
-    lost = quotient.real.is_nan() & quotient.imag.is_nan()
+    lost = is_nan(quotient.real) & is_nan(quotient.imag)
     over_infinite = _conjugate_product(x, _direction(y)).times(endless.constant(0.0))
     infinite_over = _conjugate_product(_direction(x), y).times(endless)
     over_zero = x.times(endless.copysign(y.real))
-    known = ~(x.real.is_nan() & x.imag.is_nan())
+    known = ~(is_nan(x.real) & is_nan(x.imag))
     quotient = choose(lost & y.is_infinite() & x.is_finite(), over_infinite, quotient)
     quotient = choose(lost & x.is_infinite() & y.is_finite(), infinite_over, quotient)
     return choose(lost & y.is_zero() & known, over_zero, quotient)
@@ -144,7 +144,7 @@ def _direction(z: Pair) -> Pair:
 
 def _atan2(y: Pair, x: Pair) -> Pair:
     """-i log((x + i y) / sqrt(x**2 + y**2))."""
-    squares = [Pair(_sum_of_products(z.real, z.real, -z.imag, z.imag), 2 * z.real * z.imag) for z in (x, y)]
+    squares = [Pair(_sum_of_products(z.real, z.real, -z.imag, z.imag), (z.real + z.real) * z.imag) for z in (x, y)]
     root = square_root(Pair(squares[0].real + squares[1].real, squares[0].imag + squares[1].imag))
     log = complex_logarithm.logarithm(_divide(Pair(x.real - y.imag, x.imag + y.real), root))
     return Pair(log.imag, -log.real)

@@ -44,6 +44,11 @@ def function(opcode: str, *values: Scalar) -> Scalar:
     return Scalar(b, call(b, opcode, *(v.value for v in values)))
 
 
+def is_nan(x: Scalar) -> Scalar:
+    """Whether it is no number."""
+    return ~x.equals(x)
+
+
 def infinite(x: Scalar) -> Scalar:
     """Whether it is, of either sign."""
     return x.abs().equals(math.inf)
