@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xloom.cpu.fusion import Group
+from xloom.cpu.grouping import Step
 from xloom.cpu.leaves import leaf_count, leaf_shapes, owner
-from xloom.cpu.loops.nest import traced
 from xloom.cpu.loops.nodes import Load, Source, walk
 from xloom.cpu.plan import LAST, Block, roots_of
+from xloom.cpu.roots import traced
 from xloom.hlo.module import Instruction
 
 ALIGNMENT = 64
@@ -82,11 +83,12 @@ class Assignment:
         position = block.made[source]
         slot.reserved.append((block, position))
         before = _changed_operand(source)
-        if before is not None and before in block.made and before not in self._preset:
-            if block.last.get(before) == position and self._free_until(block, slot, before, position):
-                self._reserve(block, before, slot)
+        if before is None or before not in block.made or before in self._preset or block.last[before] != position:
+            return
+        if self._free_until(block, slot, before):
+            self._reserve(block, before, slot)
 
-    def _free_until(self, block: Block, slot: Slot, source: Source, position: int) -> bool:
+    def _free_until(self, block: Block, slot: Slot, source: Source) -> bool:
         """True when no other array of the block that has `slot` is read after `source` is made."""
         made = block.made[source]
         others = [s for s, t in self.slots.items() if t is slot and s in block.last]
@@ -128,7 +130,7 @@ class Assignment:
             self._read_only.add(slot)
         self.constants.append(instruction)
 
-    def _outputs(self, block: Block, step: Instruction | Group, number: int) -> None:
+    def _outputs(self, block: Block, step: Step, number: int) -> None:
         for instruction in roots_of(step):
             for k, shape in enumerate(leaf_shapes(instruction.shape)):
                 if not is_kept(block, step, (instruction, k), number):
@@ -141,7 +143,7 @@ class Assignment:
         (self.stack if slot.kind == "stack" else self.arena).append(slot)
         return slot
 
-    def _shared(self, block: Block, step: Instruction | Group, made: Instruction, leaf: int, number: int) -> Slot | None:
+    def _shared(self, block: Block, step: Step, made: Instruction, leaf: int, number: int) -> Slot | None:
         """The slot of a dying array that the step may overwrite with this output."""
         nbytes = leaf_shapes(made.shape)[leaf].nbytes
         for source in _overwritable(step, made, leaf):
@@ -219,7 +221,7 @@ class Assignment:
                 self.slots[parameter, k].use(self._position)
 
 
-def is_kept(block: Block, step: Instruction | Group, source: Source, number: int) -> bool:
+def is_kept(block: Block, step: Step, source: Source, number: int) -> bool:
     """True unless it is made and read in one loop nest only."""
     return isinstance(step, Instruction) or len(step.roots) == 1 or block.last.get(source, -1) > number
 
@@ -234,7 +236,7 @@ def _changed_operand(source: Source) -> Source | None:
     return None
 
 
-def _overwritable(step: Instruction | Group, made: Instruction, leaf: int) -> list[Source]:
+def _overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
     """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
     if isinstance(step, Instruction):
         if step.opcode == "scatter":
@@ -256,11 +258,14 @@ def _overwritable(step: Instruction | Group, made: Instruction, leaf: int) -> li
         if isinstance(node, Load):
             source = owner(*node.source)
             same = node.address == mine.address and node.dtype.bytes == made.shape.dtype.bytes
-            (safe.setdefault(source, None) if same else unsafe.add(source))
+            if same:
+                safe[source] = None
+            else:
+                unsafe.add(source)
     return [s for s in safe if s not in unsafe]
 
 
-def _whole_operands(step: Instruction | Group, sources: list[Source]) -> list[Source]:
+def _whole_operands(step: Step, sources: list[Source]) -> list[Source]:
     """Those that the step reads as the changed operand only."""
     if isinstance(step, Instruction):
         reads = [owner(o) for o in step._operands]

@@ -35,5 +35,3 @@ def lowered(module: Module) -> tuple[Block, Assignment, Program]:
 def machine_code(texts: Sequence[str]) -> list[bytes]:
     """Object files of LLVM modules."""
     return [jit.object_code(text) for text in texts]
-
-

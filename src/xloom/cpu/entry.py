@@ -16,7 +16,7 @@ from xloom.cpu.buffers import Assignment, Slot, is_kept
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fusion import Group
-from xloom.cpu.grouping import Step, nest_of
+from xloom.cpu.grouping import nest_of
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.leaves import leaf_shapes, owner
@@ -293,4 +293,3 @@ def _dense(shape: Shape) -> Shape:
 
 def _dtype_of(source: Source) -> DType:
     return leaf_shapes(source[0].shape)[source[1]].dtype
-

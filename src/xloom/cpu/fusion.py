@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from xloom.cpu import elements
 from xloom.cpu.kernels import FAMILIES as KERNELS
 from xloom.cpu.leaves import FORWARDING
-from xloom.cpu.loops.nest import loop_dims
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
+from xloom.cpu.roots import loop_dims
 from xloom.hlo.module import Computation, Instruction
 
 assert elements.FAMILIES  # the import registers what can be fused

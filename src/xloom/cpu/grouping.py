@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xloom.cpu.fusion import Fusion, Group, inlined_by, is_fusible
 from xloom.cpu.leaves import owner
-from xloom.cpu.loops.nest import Nest, Stage, loop_dims, node_count, sources, traced
+from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
 from xloom.cpu.loops.nodes import Source
+from xloom.cpu.roots import loop_dims, traced
 from xloom.hlo.module import Instruction
 
 Step = Group | Instruction

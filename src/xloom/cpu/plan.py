@@ -68,5 +68,3 @@ def _reads(step: Step, stored: set[Instruction]) -> list[Source]:
             if operand not in step.inlined:
                 found.update({owner(operand, k): None for k in range(leaf_count(operand.shape))})
     return list(found)
-
-

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from xloom.cpu import math
 from xloom.cpu.emit import complex_math
 from xloom.cpu.emit.conversion import rounded, wrapped
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import I1, I8, Complex, Value, constant
+from xloom.cpu.math import call as real_function
 from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.module import Instruction
 
@@ -32,13 +32,31 @@ def _unary(opcode: str) -> None:
         dtype = operand_type(instruction)
         if dtype.is_complex:
             return complex_math.UNARY[opcode](b, x)
-        return rounded(b, math.call(b, opcode, x), dtype)
+        return rounded(b, real_function(b, opcode, x), dtype)
 
 
-for _opcode in (
-    "acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic "
-    "rsqrt sine sinh sqrt tan tanh"
-).split():
+for _opcode in [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atanh",
+    "cbrt",
+    "cosine",
+    "cosh",
+    "erf",
+    "exponential",
+    "exponential-minus-one",
+    "log",
+    "log-plus-one",
+    "logistic",
+    "rsqrt",
+    "sine",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]:
     _unary(_opcode)
 
 _ROUNDING = {
@@ -192,7 +210,7 @@ def _divide(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
 def _remainder(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
     """With the sign of x; x rem 0 is x, x rem -1 is 0."""
     if dtype.is_float:
-        return math.call(b, "remainder", x, y)
+        return real_function(b, "remainder", x, y)
     if dtype.kind is Kind.PRED:
         return b.and_(x, b.not_(y))
     zero, safe, minus = _safe_divisor(b, dtype, y)
@@ -212,12 +230,14 @@ def _safe_divisor(b: Builder, dtype: DType, y: ir.Value) -> tuple[ir.Value, ir.V
 
 def _power(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
     if dtype.is_float:
-        return math.call(b, "power", x, y)
+        return real_function(b, "power", x, y)
     signed = dtype.kind is Kind.SIGNED
     if dtype.kind is Kind.PRED:
         return b.or_(x, b.not_(y))
-    out = b.call(_integer_power(b.module, x.type), [x, b.select(b.icmp_signed("<", y, y.type(0)), y.type(0), y)]
-                 if signed else [x, y])
+    out = b.call(
+        _integer_power(b.module, x.type),
+        [x, b.select(b.icmp_signed("<", y, y.type(0)), y.type(0), y)] if signed else [x, y],
+    )
     if not signed:
         return out
     odd = b.icmp_unsigned("!=", b.and_(y, y.type(1)), y.type(0))
@@ -264,7 +284,7 @@ for _opcode, _function in {
     "divide": _divide,
     "remainder": _remainder,
     "power": _power,
-    "atan2": lambda b, dtype, x, y: math.call(b, "atan2", x, y),
+    "atan2": lambda b, dtype, x, y: real_function(b, "atan2", x, y),
 }.items():
     _binary(_opcode, _function)
 
@@ -352,5 +372,3 @@ def clamp(b: Builder, instruction: Instruction, low: Value, x: Value, high: Valu
     """min(max(x, lo), hi), with NaN where any is."""
     dtype = instruction.shape.dtype
     return _extremum("minimum")(b, dtype, _extremum("maximum")(b, dtype, x, low), high)
-
-

@@ -121,9 +121,8 @@ class Elements:
         condition = I1(1)
         for expression, low, high in node.conditions:
             value = self.index(expression)
-            if low > -(2**61):
-                if expression.low < low:
-                    condition = b.and_(condition, b.icmp_signed(">=", value, I64(low)))
+            if expression.low < low:
+                condition = b.and_(condition, b.icmp_signed(">=", value, I64(low)))
             if expression.high >= high:
                 condition = b.and_(condition, b.icmp_signed("<", value, I64(high)))
         if isinstance(node.then, Constant) and isinstance(node.otherwise, Constant):

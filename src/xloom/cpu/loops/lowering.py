@@ -210,11 +210,14 @@ class Lowering:
         whole = inner.size // LANES * LANES
         state = self._start(elements, folds)
         with elements.loops(outer):
-            with loop(b, 0, whole, LANES, name=inner.name) as base, loop(b, 0, LANES, name="lane") as lane:
-                with elements.scope():
-                    elements.vars[inner] = b.add(base, lane, flags=["nsw"])
-                    for fold in folds:
-                        elements.step(fold, [_Lane(a, lane) for a in lanes[id(fold)]])
+            with (
+                loop(b, 0, whole, LANES, name=inner.name) as base,
+                loop(b, 0, LANES, name="lane") as lane,
+                elements.scope(),
+            ):
+                elements.vars[inner] = b.add(base, lane, flags=["nsw"])
+                for fold in folds:
+                    elements.step(fold, [_Lane(a, lane) for a in lanes[id(fold)]])
             if whole < inner.size:
                 with loop(b, whole, inner.size, name=inner.name) as rest, elements.scope():
                     elements.vars[inner] = rest
@@ -376,10 +379,12 @@ def _bind(elements: Elements, gone: Mapping[Var, None]) -> None:
 def _vectorises(fold: Fold) -> bool:
     """True when LLVM turns the scalar loop into vector code."""
     dtype = fold.inits[0].dtype
+    if fold.plain in ("maximum", "minimum"):
+        return dtype.is_float or (dtype.is_integer and dtype.bits >= 8)
     if fold.plain in REASSOCIATED:
         return dtype.is_float or (dtype.is_integer and dtype.bits >= 8)
     exact = dtype.is_integer and dtype.bits >= 8
-    return exact and fold.plain in ("and", "or", "xor", "maximum", "minimum")
+    return exact and fold.plain in ("and", "or", "xor")
 
 
 def _put(b: ir.IRBuilder, pointer: ir.Value, at: ir.Value, accumulator: Accumulator) -> None:
