@@ -1,9 +1,9 @@
 """What a program may rightly return: the interpreter's value, and how far rounding can move it.
 
-The program is run several times with every rounded result moved by a few units in its last place, up or down at
-random, once and again with denormals flushed to zero (which compilers for CPUs may do), and with the signs of those
-zeros drawn that HLO leaves open, and once with numbers infinite whose sums or products may overflow. Where the runs agree nothing else is right; where they differ, a value may lie
-between them, or beyond by a few times their distance.
+The program is run several times: with every rounded result moved by a few units in its last place, up or down at
+random; with denormals flushed to zero, which compilers for CPUs may do; with the signs of those zeros changed that
+HLO leaves open; and with numbers whose sums or products may overflow once infinite, once moderate. Where the runs
+agree nothing else is right; where they differ, a value may lie between them, or beyond by a few times their distance.
 """
 
 from __future__ import annotations
@@ -51,19 +51,28 @@ _KEEPS_DENORMALS = frozenset(
 class _Perturbed(Evaluator):
     """Rounds another way, within bounds."""
 
-    def __init__(self, module: Module, *, moves: bool, flushes: bool, overflows: bool, seed: int):
+    def __init__(
+        self,
+        module: Module,
+        *,
+        moves: bool,
+        flushes: bool,
+        huge: Callable[[np.ndarray, bool], np.ndarray] | None,
+        seed: int,
+    ):
         super().__init__(module)
-        self.moves, self.flushes, self.overflows = moves, flushes, overflows
+        self.moves, self.flushes, self.huge = moves, flushes, huge
         self.negative = bool(seed & 1)
         self.numbers = np.random.default_rng(seed)
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         opcode = instruction.opcode
         rounds = self.moves and _rounds(instruction)
+        if self.huge is not None and opcode in _OVERFLOWS and _rounds(instruction):
+            spreads, huge = opcode in _MIXES, self.huge
+            operands = [_each_float(o, lambda x: x if x.itemsize == 1 else huge(x, spreads)) for o in operands]
         if rounds and opcode in _SUMS:
             operands = [self._moved(o, 1) for o in operands]
-        if self.overflows and opcode in _OVERFLOWS and _rounds(instruction):
-            operands = [_each_float(o, _undefined if opcode in _MIXES else _overflowed) for o in operands]
         if self.flushes and _flushes(instruction):
             operands = [self._flushed(o) for o in operands]
         value = super().apply(instruction, operands)
@@ -141,20 +150,28 @@ def moved(x: np.ndarray, ulps: np.ndarray) -> np.ndarray:
     return np.asarray(new, order="C").view(x.dtype).reshape(x.shape)
 
 
-def _overflowed(x: np.ndarray) -> np.ndarray:
-    if x.dtype.itemsize == 1:
-        return x
+def _replaced(x: np.ndarray, which: np.ndarray, size: float) -> np.ndarray:
     with np.errstate(all="ignore"):
-        most = np.sqrt(np.float64(ml_dtypes.finfo(x.dtype).max)) / 64
-        return np.where(np.abs(x.astype(np.float64)) > most, np.copysign(np.inf, x.astype(np.float64)), x).astype(
-            x.dtype
-        )
+        return np.where(which, np.copysign(size, x.astype(np.float64)), x.astype(np.float64)).astype(x.dtype)
 
 
-def _undefined(x: np.ndarray) -> np.ndarray:
-    # infinities and NaN meet zeros in some algorithms, and so spread
-    finite = bool(np.isfinite(_overflowed(x).astype(np.float64)).all())
-    return x if finite else np.full_like(x, np.asarray(np.nan).astype(x.dtype))
+def _most(x: np.ndarray) -> float:
+    """A size of which products and sums of a few do not overflow."""
+    return float(np.sqrt(np.float64(ml_dtypes.finfo(x.dtype).max))) / 64
+
+
+def _with_infinities(x: np.ndarray, spreads: bool) -> np.ndarray:
+    """`x` with infinities for numbers that may overflow; all NaN, if one infinity or NaN may spread."""
+    wide = x.astype(np.float64)
+    if spreads:
+        return x if np.all(np.abs(wide) <= _most(x)) else np.full_like(x, np.asarray(np.nan).astype(x.dtype))
+    return _replaced(x, np.abs(wide) > _most(x), np.inf)
+
+
+def _without_overflow(x: np.ndarray, spreads: bool) -> np.ndarray:
+    """`x` with moderate numbers for those that may overflow, and, if they may spread, for infinities and NaN."""
+    wide = x.astype(np.float64)
+    return _replaced(x, ~(np.abs(wide) <= _most(x)) & (spreads | np.isfinite(wide)), _most(x))
 
 
 def _moved_complex(z: np.ndarray, ulps: int, numbers: np.random.Generator) -> np.ndarray:
@@ -239,7 +256,9 @@ def bounds(module: Module, arguments: Sequence[np.ndarray]) -> list[Bounds]:
     """The runs of a program: those of each output together."""
     outputs: list[list[np.ndarray]] = []
     for k in range(RUNS):
-        evaluator = _Perturbed(module, moves=k > 1, flushes=k % 2 == 1, overflows=k == 1, seed=k)
+        evaluator = _Perturbed(
+            module, moves=k > 1, flushes=k % 2 == 1, huge={1: _with_infinities, 3: _without_overflow}.get(k), seed=k
+        )
         outputs.append(leaves(evaluator.call(module.entry, arguments)))
     return [Bounds(list(runs)) for runs in zip(*outputs, strict=True)]
 

@@ -74,12 +74,20 @@ def _infinity_in_another_group(d: Difference) -> bool:
     return not finite and bool(np.all(np.isnan(d.got[d.wrong].astype(np.complex128))))
 
 
+def _infinite_modulus(d: Difference) -> bool:
+    if d.opcode != "abs" or d.operands[0].dtype.kind != "c":
+        return False
+    z = d.operands[0][d.wrong]
+    return bool(np.all((np.isinf(np.real(z)) | np.isinf(np.imag(z))) & np.isnan(d.got[d.wrong])))
+
+
 CAUSES: dict[str, Callable[[Difference], bool]] = {
     "the leading zeros of a negative constant are counted in 64 bits": _negative_leading_zeros,
     "-1 to the power of a negative constant is 0": _minus_one_to_a_negative,
     "an integer power takes the low six bits of the exponent": _power_beyond_six_bits,
     "vectorised atan2 of two zeros is NaN": _atan2_of_zeros,
     "an unsigned start index is taken for a signed one": _unsigned_start,
+    "the modulus of an infinity with a NaN part is NaN": _infinite_modulus,
     "groups of a convolution are computed as one with zeros, times which an infinity is NaN": _infinity_in_another_group,
 }
 
