@@ -1,4 +1,4 @@
-"""What this machine can do, measured: a triad for memory, a large matrix product for arithmetic.
+"""What this machine can do, measured: a triad for memory, matrix products for arithmetic.
 
 python -m benchmarks.machine prints it as JSON; the number of threads comes from the affinity mask.
 """
@@ -11,15 +11,14 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-
-_TRIAD_ELEMENTS = 1 << 24  # three arrays of 64 MiB: more than any cache
-_GEMM_SIZES = (1024, 2048, 4096)
-_SECONDS = 1.0  # of looking for the shortest time
+_TRIAD_ELEMENTS = 1 << 23  # three arrays of 32 MiB: more than a cache holds
+_GEMM_SIZE = 512  # short enough to end before another process is let in
+_SECONDS = 2.0  # of looking for the shortest time
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,9 @@ def measure() -> Machine:
     """Takes a few seconds."""
     threads = len(os.sched_getaffinity(0))
     versions = {name: version(name) for name in ("xloom", "jaxlib", "numpy", "llvmlite")}
-    return Machine(_processor(), threads, os.getloadavg()[0], _bandwidth(threads), _peak(), versions)
+    load = os.getloadavg()[0]
+    peak = _peak(threads)  # first, as NumPy's BLAS has to be told its threads before it is loaded
+    return Machine(_processor(), threads, load, _bandwidth(threads), peak, versions)
 
 
 def _processor() -> str:
@@ -59,6 +60,7 @@ def _best(function: Callable[[], object]) -> float:
 
 def _bandwidth(threads: int) -> float:
     import numba
+    import numpy as np
 
     numba.set_num_threads(threads)
 
@@ -72,13 +74,18 @@ def _bandwidth(threads: int) -> float:
     return 3 * a.nbytes / _best(lambda: triad(a, b, c))
 
 
-def _peak() -> float:
-    fastest = 0.0
-    for n in _GEMM_SIZES:
-        a = np.ones((n, n), np.float32)
-        out = np.empty_like(a)
-        fastest = max(fastest, 2 * n**3 / _best(lambda a=a, out=out: np.matmul(a, a, out=out)))
-    return fastest
+def _peak(threads: int) -> float:
+    # a product a thread: threads that share one wait for each other, and on a busy machine that is all they do
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    import numpy as np
+
+    flops = 2 * _GEMM_SIZE**3
+    a = np.ones((_GEMM_SIZE, _GEMM_SIZE), np.float32)
+    outs = [np.empty_like(a) for _ in range(threads)]
+    alone = flops / _best(lambda: np.matmul(a, a, out=outs[0]))
+    with ThreadPoolExecutor(threads) as pool:
+        together = threads * flops / _best(lambda: list(pool.map(lambda out: np.matmul(a, a, out=out), outs)))
+    return max(alone, together)  # cores that share their arithmetic units gain nothing together
 
 
 if __name__ == "__main__":

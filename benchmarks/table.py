@@ -40,7 +40,7 @@ pairs of neighbouring blocks: **above 1, xloom is faster**. The CPU ratio is the
 threads. Compilation begins with StableHLO and nothing cached; "cached" is xloom with its machine code on disk, of XLA's
 time. Peak memory counts arguments, results and temporary buffers. "reaches" is the share of the machine's measured
 limits that xloom comes to: the bytes that a program must at least read and write against a STREAM triad, or its
-operations against the fastest f32 matrix product of NumPy; what stays in caches, or multiplies narrower numbers, can
+operations against f32 matrix products of NumPy, one a thread; what stays in caches, or multiplies narrower numbers, can
 pass 100%.
 `make bench` makes this page."""
 
