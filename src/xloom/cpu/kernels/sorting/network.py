@@ -21,7 +21,7 @@ _TASK = 8_000
 def sort(kernel: Kernel, records: Indexed) -> None:
     """Emits the phase that sorts all rows by 64-bit records; these hold the element's number, so it is stable."""
     rows = records.rows
-    exchange = _exchange_function(kernel.module)
+    exchange = exchange_function(kernel.module, _VECTOR)
     groups = -(-rows.count // _LANES)
     with kernel.phase(groups, max(1, _TASK // (rows.size * _LANES))) as phase:
         b = phase.b
@@ -66,17 +66,17 @@ def _stages(size: int) -> Iterator[tuple[int, int, int]]:
         p //= 2
 
 
-def _exchange_function(module: ir.Module) -> ir.Function:
-    """`exchange(vectors, count, distance, span, rest)`, of vectors i < count for which i & span is rest."""
+def exchange_function(module: ir.Module, kind: ir.Type) -> ir.Function:
+    """`exchange(array, count, d, p, r)`: i and i + d are brought in order, for all i < count for which i & p is r."""
     with function(module, "exchange", [POINTER, *[I64] * 4]) as (b, out):
-        vectors, count, distance, span, rest = out.args
+        array, count, distance, span, rest = out.args
         step = b.shl(span, I64(1))
         with loop(b, 0, b.udiv(b.add(count, b.sub(step, I64(1))), step)) as block:
             begin = b.add(b.mul(block, step), rest)
             with loop(b, begin, least(b, b.add(begin, span), count)) as i:
                 j = b.add(i, distance)
-                x, y = read(b, vectors, _VECTOR, i), read(b, vectors, _VECTOR, j)
+                x, y = read(b, array, kind, i), read(b, array, kind, j)
                 ordered = b.icmp_unsigned("<", x, y)
-                write(b, vectors, i, b.select(ordered, x, y))
-                write(b, vectors, j, b.select(ordered, y, x))
+                write(b, array, i, b.select(ordered, x, y))
+                write(b, array, j, b.select(ordered, y, x))
     return out

@@ -148,8 +148,12 @@ class Indexed:
         number = resized(b, i, self.type)
         if not self.keys:
             return number
-        key = joined_keys(b, self.keys, self._values(b, row, i))
+        key = self.key_of(b, row, i)
         return b.or_(b.shl(resized(b, key, self.type), self.type(INDEX_BITS)), number)
+
+    def key_of(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
+        """The key of element `i`."""
+        return joined_keys(b, self.keys, self._values(b, row, i))
 
     def key(self, b: ir.IRBuilder, record: ir.Value) -> ir.Value:
         """The part above."""

@@ -1,0 +1,174 @@
+"""The k least records of each row, where k is small: most elements are compared with a threshold, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.types import I32, I64, POINTER
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.sorting.memory import function, keep_small, least, read, repeat, write
+from xloom.cpu.kernels.sorting.network import exchange_function
+from xloom.cpu.kernels.sorting.records import Indexed, resized, row_of
+
+_BLOCK = 32
+"""Elements that are compared at once."""
+_FEW = 64
+"""The greatest k for which records are kept in order."""
+_LANES = 8
+GREATEST = 4096
+"""The greatest k, for what the stack holds."""
+_TASK = 40_000
+"""Elements compared in about 20 µs."""
+
+
+def select(kernel: Kernel, records: Indexed, k: int) -> None:
+    """Emits the phase that writes the k least records of all rows."""
+    rows = records.rows
+    key_kind = ir.IntType(1 << (records.key_bits - 1).bit_length())
+    with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
+        b = phase.b
+        least_records = (_InOrder if k <= _FEW else _Collected)(b, records.type, k)
+        lowest = allocate(b, key_kind)
+        with loop(b, phase.begin, phase.end, name="row") as number:
+            row = row_of(phase, rows, number)
+            least_records.start(lambda i: records.read(b, row, i))
+            with loop(b, k, rows.size, _BLOCK, name="block") as begin:
+                end = least(b, b.add(begin, I64(_BLOCK)), I64(rows.size))
+                # later elements with the threshold's key come after it
+                limit = resized(b, records.key(b, least_records.threshold), key_kind)
+                b.store(limit, lowest)
+                with loop(b, begin, end) as i:
+                    key, low = resized(b, records.key_of(b, row, i), key_kind), b.load(lowest, typ=key_kind)
+                    b.store(b.select(b.icmp_unsigned("<", key, low), key, low), lowest)
+                with b.if_then(b.icmp_unsigned("<", b.load(lowest, typ=key_kind), limit)):
+                    with loop(b, begin, end) as i:
+                        least_records.offer(records.read(b, row, i))
+                    least_records.make_room()
+            least_records.finish()
+            with loop(b, 0, k) as i:
+                records.write(b, row, i, read(b, least_records.memory, records.type, i))
+
+
+class _InOrder:
+    """A few records kept in order: each new one moves those after it by one place, and the last one out."""
+
+    def __init__(self, b: ir.IRBuilder, kind: ir.IntType, k: int):
+        self.b, self.kind = b, kind
+        self.vector = ir.VectorType(kind, _LANES)
+        self.vectors = -(-k // _LANES)
+        self.k = k
+        # the lane before the first record is below all of them
+        self.whole = allocate(b, kind, (self.vectors + 1) * _LANES)
+        self.memory = b.gep(self.whole, [I64(_LANES)], inbounds=True, source_etype=kind)
+
+    @property
+    def threshold(self) -> ir.Value:
+        """The greatest of the k."""
+        return read(self.b, self.memory, self.kind, I64(self.k - 1))
+
+    def start(self, record: Callable[[ir.Value], ir.Value]) -> None:
+        """With the first k records."""
+        b = self.b
+        write(b, self.whole, I64(_LANES - 1), self.kind(0))
+        with loop(b, 0, self.vectors * _LANES) as i:
+            write(b, self.memory, i, self.kind(-1))
+        with loop(b, 0, self.k) as i:
+            self._insert(record(i))
+
+    def offer(self, record: ir.Value) -> None:
+        """Takes a record that is below the threshold."""
+        with self.b.if_then(self.b.icmp_unsigned("<", record, self.threshold)):
+            self._insert(record)
+
+    def _insert(self, record: ir.Value) -> None:
+        b = self.b
+        splat = b.shuffle_vector(
+            b.insert_element(ir.Constant(self.vector, ir.Undefined), record, I32(0)),
+            ir.Constant(self.vector, ir.Undefined),
+            ir.Constant(ir.VectorType(I32, _LANES), [0] * _LANES),
+        )
+        with loop(b, 0, self.vectors) as n:
+            place = b.mul(b.sub(I64(self.vectors - 1), n), I64(_LANES))
+            here = b.gep(self.memory, [place], inbounds=True, source_etype=self.kind)
+            before = b.gep(here, [I64(-1)], inbounds=True, source_etype=self.kind)
+            x, y = (b.load(p, typ=self.vector, align=self.kind.width // 8) for p in (here, before))
+            moved = b.select(b.icmp_unsigned(">", y, splat), y, splat)
+            kept = b.select(b.icmp_unsigned("<", x, moved), x, moved)
+            b.store(kept, here, align=self.kind.width // 8)
+
+    def make_room(self) -> None:
+        """There always is some."""
+
+    def finish(self) -> None:
+        """They are in order."""
+
+
+class _Collected:
+    """Records in any order, sorted when memory for them runs out."""
+
+    def __init__(self, b: ir.IRBuilder, kind: ir.IntType, k: int):
+        self.b, self.kind, self.k = b, kind, k
+        self.capacity = 2 * k + 2 * _BLOCK
+        self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
+        self.sort = _sort_function(b.module, kind)
+
+    @property
+    def threshold(self) -> ir.Value:
+        """The greatest of the k when they were last sorted."""
+        return read(self.b, self.memory, self.kind, I64(self.k - 1))
+
+    def start(self, record: Callable[[ir.Value], ir.Value]) -> None:
+        """With the first k records."""
+        with loop(self.b, 0, self.k) as i:
+            write(self.b, self.memory, i, record(i))
+        self.b.store(I64(self.k), self.count)
+        self.finish()
+
+    def offer(self, record: ir.Value) -> None:
+        """Takes a record that is below the threshold."""
+        b, place = self.b, self.b.load(self.count, typ=I64)
+        write(b, self.memory, place, record)
+        below = b.icmp_unsigned("<", record, self.threshold)
+        b.store(b.add(place, b.zext(below, I64)), self.count)
+
+    def make_room(self) -> None:
+        """For one more block."""
+        b = self.b
+        with b.if_then(b.icmp_signed(">", b.load(self.count, typ=I64), I64(self.capacity - _BLOCK))):
+            self.finish()
+
+    def finish(self) -> None:
+        """Sorts them, and drops those after the first k."""
+        self.b.call(self.sort, [self.memory, self.b.load(self.count, typ=I64)])
+        self.b.store(I64(self.k), self.count)
+
+
+def _sort_function(module: ir.Module, kind: ir.IntType) -> ir.Function:
+    """`sort(records, count)`: Batcher's merge exchange, whose exchanges do not depend on the data."""
+    exchange = exchange_function(module, kind)
+    with function(module, "sort", [POINTER, I64]) as (b, out):
+        keep_small(b)
+        records, count = out.args
+        top, p, q, r, d, going = (allocate(b, I64) for _ in range(6))
+        b.store(I64(1), top)
+        with repeat(b, lambda: b.icmp_signed("<", b.shl(b.load(top, typ=I64), I64(1)), count)):
+            b.store(b.shl(b.load(top, typ=I64), I64(1)), top)
+        b.store(b.load(top, typ=I64), p)
+        with repeat(b, lambda: b.icmp_signed(">", b.load(p, typ=I64), I64(0))):
+            span = b.load(p, typ=I64)
+            b.store(b.load(top, typ=I64), q)
+            b.store(I64(0), r)
+            b.store(span, d)
+            b.store(I64(1), going)
+            with repeat(b, lambda: b.icmp_signed("!=", b.load(going, typ=I64), I64(0))):
+                rest, distance = b.load(r, typ=I64), b.load(d, typ=I64)
+                b.call(exchange, [records, b.sub(count, distance), distance, span, rest])
+                b.store(b.zext(b.icmp_signed("!=", b.load(q, typ=I64), span), I64), going)
+                b.store(b.sub(b.load(q, typ=I64), span), d)
+                b.store(b.lshr(b.load(q, typ=I64), I64(1)), q)
+                b.store(span, r)
+            b.store(b.lshr(span, I64(1)), p)
+    return out

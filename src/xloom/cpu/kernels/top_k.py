@@ -1,0 +1,53 @@
+"""Top-k: by selection where k is small, else the first k of a sort."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.emit.bits import move
+from xloom.cpu.emit.nest import plus
+from xloom.cpu.emit.types import I32, I64
+from xloom.cpu.kernel import Kernel, kernel
+from xloom.cpu.kernels.sorting import network, radix, selection
+from xloom.cpu.kernels.sorting.keys import Key
+from xloom.cpu.kernels.sorting.memory import write
+from xloom.cpu.kernels.sorting.records import INDEX_BITS, Indexed, Row
+from xloom.cpu.kernels.sorting.rows import Rows
+from xloom.hlo.dtype import DType
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import array_shape
+
+_NETWORK_SIZE = 512
+
+
+@kernel("topk")
+def topk(kernel: Kernel, instruction: Instruction) -> None:
+    """The first k in total order, equal ones by index."""
+    shape, k = instruction._operands[0].shape, instruction["k"]
+    if not k or not shape.size:
+        return
+    rows = Rows.along(shape, shape.rank - 1)
+    records = _Top(rows, shape.dtype, instruction["largest"], k)
+    if rows.size <= _NETWORK_SIZE and rows.count >= 8 and records.key_bits + INDEX_BITS <= 64:
+        network.sort(kernel, records)
+    elif k <= min(selection.GREATEST, rows.size // 4):
+        selection.select(kernel, records, k)
+    else:
+        radix.sort(kernel, records)
+
+
+class _Top(Indexed):
+    """Records of which only the first k are written: the values and their indices."""
+
+    def __init__(self, rows: Rows, dtype: DType, largest: bool, k: int):
+        element = Instruction("x", "parameter", array_shape(dtype, ()), attrs={"parameter_number": 0})
+        super().__init__(rows, [dtype], [Key(element, descending=largest, total_order=True)])
+        self.k = k
+
+    def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
+        """Copies the value, and writes its index."""
+        with b.if_then(b.icmp_unsigned("<", i, I64(self.k))):
+            number = self.number(b, record)
+            target = plus(b, b.mul(b.udiv(row.base, I64(self.rows.size)), I64(self.k)), i)
+            move(b, row.operands[0], plus(b, row.base, number), row.outputs[0], target, self.dtypes[0])
+            write(b, row.outputs[1], target, b.trunc(number, I32))

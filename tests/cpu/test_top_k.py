@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.cpu.kernels import run_kernel
+from tests.cpu.test_sort import TYPES, values
+
+RNG = np.random.default_rng(0)
+
+
+def check(dtype, dims, k, largest, data=None):
+    out = ",".join([*map(str, dims[:-1]), str(k)])
+    text = f"""HloModule m
+ENTRY e {{ x = {dtype}[{",".join(map(str, dims))}] parameter(0)
+  ROOT t = ({dtype}[{out}], s32[{out}]) topk(x), k={k}, largest={str(largest).lower()} }}"""
+    module = xl.parse(text)
+    x = values(module.entry.parameters[0].shape, 0) if data is None else data
+    for e, f in zip(xl.evaluate(module, x), run_kernel(text, x, split=3), strict=True):
+        assert f.tobytes() == np.asarray(e).tobytes()
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_types(dtype, largest):
+    check(dtype, (3, 700), 5, largest)
+
+
+@pytest.mark.parametrize("k", [1, 5, 60, 300, 700, 2500])
+@pytest.mark.parametrize("dims", [(700,), (20, 70), (2, 3, 3000), (20000,)], ids=str)
+def test_sizes(dims, k):
+    check("f32", dims, min(k, dims[-1]), True)
+
+
+@pytest.mark.parametrize("k", [1, 3, 100])
+@pytest.mark.parametrize("largest", [True, False])
+def test_orders(k, largest):
+    up = np.arange(5000, dtype=np.float32)
+    for x in (up, up[::-1].copy(), up % 7, np.full(5000, -np.nan, np.float32), np.full(5000, np.nan, np.float32)):
+        check("f32", (5000,), k, largest, x)
+
+
+def test_nothing():
+    check("f32", (3, 4), 0, True)
+    check("f32", (0, 4), 2, True)
