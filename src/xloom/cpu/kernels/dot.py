@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.cpu.kernel import Kernel, kernel
-from xloom.cpu.kernels.matmul.axes import Axis, Product, merged
+from xloom.cpu.kernels.matmul.axes import Axis, Product, merged, row_major
 from xloom.cpu.kernels.matmul.multiply import multiply
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.hlo.dtype import DType, bf16, f16, f32
@@ -32,27 +32,15 @@ def product_of(instruction: Instruction, lhs: Shape, rhs: Shape) -> Product:
     lc, rc = instruction["lhs_contracting_dims"], instruction["rhs_contracting_dims"]
     left = [k for k in range(lhs.rank) if k not in (*lb, *lc)]
     right = [k for k in range(rhs.rank) if k not in (*rb, *rc)]
-    a, b = _strides(lhs), _strides(rhs)
+    a, b = row_major(lhs.dims), row_major(rhs.dims)
     sizes = [lhs.dims[k] for k in (*lb, *left)] + [rhs.dims[k] for k in right]
-    c = _strides_of(sizes)
+    c = row_major(sizes)
     batch = [Axis(lhs.dims[x], a[x], b[y], s) for x, y, s in zip(lb, rb, c, strict=False)]
     rows = [Axis(lhs.dims[x], a[x], 0, s) for x, s in zip(left, c[len(lb) :], strict=False)]
     columns = [Axis(rhs.dims[y], 0, b[y], s) for y, s in zip(right, c[len(lb) + len(left) :], strict=True)]
     depth = [Axis(lhs.dims[x], a[x], b[y], 0) for x, y in zip(lc, rc, strict=True)]
     depth.sort(key=lambda x: (x.b, x.a), reverse=True)  # sums have no order: as the memory of an operand has it
     return Product(merged(batch), merged(rows), merged(columns), merged(depth))
-
-
-def _strides(shape: Shape) -> list[int]:
-    return _strides_of(shape.dims)
-
-
-def _strides_of(dims: list[int] | tuple[int, ...]) -> list[int]:
-    out, step = [], 1
-    for size in reversed(dims):
-        out.append(step)
-        step *= size
-    return out[::-1]
 
 
 def _rounding(instruction: Instruction) -> DType | None:

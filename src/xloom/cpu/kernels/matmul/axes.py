@@ -47,6 +47,15 @@ class Product:
         return Product(swap(self.batch), swap(self.columns), swap(self.rows), swap(self.depth))
 
 
+def row_major(dims: Sequence[int]) -> list[int]:
+    """How far apart the elements of a dense array lie, a dimension."""
+    out, step = [], 1
+    for size in reversed(dims):
+        out.append(step)
+        step *= size
+    return out[::-1]
+
+
 def merged(axes: Sequence[Axis]) -> Axes:
     """Fewer axes with the same elements in the same order."""
     out: list[Axis] = []

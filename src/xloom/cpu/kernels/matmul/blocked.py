@@ -14,7 +14,7 @@ from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, linear_o
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.cpu.kernels.matmul.target import registers
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, rolled, share
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share
 from xloom.cpu.kernels.matmul.work import grain
 
 _DEPTH_BYTES = 1024
@@ -53,7 +53,7 @@ class _Blocks:
 def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
     """Two phases: panels of the shared operand, then blocks of the result."""
     rows, columns, depth = count(product.rows), count(product.columns), count(product.depth)
-    tile = fitting(arithmetic, rows, columns)
+    tile = fitting(arithmetic, rows, columns, few_sums())
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     shares_left = rows <= columns

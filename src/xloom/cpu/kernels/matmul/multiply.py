@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import constant, store
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
-from xloom.cpu.kernels.matmul.operands import Array, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
 from xloom.cpu.kernels.matmul.vector import is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
 
@@ -25,7 +23,7 @@ def multiply(
     """The phases of `c = a * b`; operands are first rounded to the types in `through`."""
     size = count(product.batch) * count(product.rows) * count(product.columns)
     if size == 0 or count(product.depth) == 0:
-        _clear(kernel, c, size)
+        cleared(kernel, c, size)
         return
     arithmetic = Arithmetic(accumulator(c.dtype))
     outer = count(product.batch) * count(product.depth)
@@ -51,8 +49,3 @@ def _way(product: Product, b: Array) -> Callable:
     if adjacent and (nbytes <= _FIRST_LEVEL or count(product.rows) <= 4):
         return direct
     return blocked
-
-
-def _clear(kernel: Kernel, c: Array, size: int) -> None:
-    with kernel.phase(size, 1 << 15) as phase, loop(phase.b, phase.begin, phase.end) as i:
-        store(phase.b, c.pointer(phase), c.dtype, i, constant(0, c.dtype))

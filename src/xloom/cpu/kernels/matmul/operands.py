@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from xloom.cpu.emit.conversion import converted
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import Value, load, store
+from xloom.cpu.emit.types import constant, load, store
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.hlo.dtype import DType
-
-Conversion = Callable[[ir.IRBuilder, Value], Value]
 
 
 @dataclass(frozen=True)
@@ -53,3 +50,9 @@ def readable(kernel: Kernel, arithmetic: Arithmetic, source: Array, size: int, t
     copy = new_array(kernel, arithmetic.dtype, size)
     converted_array(kernel, source, size, copy, through)
     return copy
+
+
+def cleared(kernel: Kernel, array: Array, size: int) -> None:
+    """A phase that sets all elements to zero."""
+    with kernel.phase(size, 1 << 15) as phase, loop(phase.b, phase.begin, phase.end) as i:
+        store(phase.b, array.pointer(phase), array.dtype, i, constant(0, array.dtype))

@@ -82,6 +82,7 @@ class Packing:
         arithmetic = self.arithmetic
         whole = b.and_(size, I64(-_BLOCK))
         with rolled(b, 0, self.width, _BLOCK, name="group") as group:
+            group = at_most(b, group, max(0, self.width - _BLOCK))
             at = [self._row(b, base, b.add(b.add(first, group), I64(r))) for r in range(_BLOCK)]
             with rolled(b, 0, whole, _BLOCK, name="k") as k:
                 line = linear_offset(b, self.depth, b.add(begin, k), self.operand)

@@ -34,14 +34,26 @@ def share(total: int, most: int) -> int:
     return max(1, -(-total // max(1, -(-total // most))))
 
 
-def fitting(arithmetic: Arithmetic, rows: int, columns: int, most_rows: int = 8) -> Tile:
-    """A tile for a result of that many rows and columns: sums in most registers, little of it over the edges."""
-    budget = (16 if registers().count == 32 else 12) // arithmetic.parts
+def fitting(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> Tile:
+    """A tile of at most that many vectors of sums for so many rows and columns, with little of it over the edges."""
+    budget = sums // arithmetic.parts
     lanes = min(arithmetic.lanes, 1 << max(0, columns - 1).bit_length())
-    whole = max(1, -(-columns // lanes))
-    tall = share(rows, min(most_rows, max(1, budget // min(whole, 2)) if most_rows <= 8 else most_rows))
-    vectors = share(whole, max(1, min(8, max(budget // tall, min(2, whole)))))
-    return Tile(arithmetic, tall, vectors, lanes)
+    whole = -(-columns // lanes)
+    tall = share(rows, min(_TALLEST, budget // min(whole, 2)))
+    return Tile(arithmetic, tall, share(whole, min(8, budget // tall)), lanes)
+
+
+def few_sums() -> int:
+    """Vectors of sums that keep the multipliers busy, when operands come from the first-level cache."""
+    return 16 if registers().count == 32 else 12
+
+
+def most_sums() -> int:
+    """Vectors of sums that fit the registers, for fewer loads of the operands."""
+    return 28 if registers().count == 32 else 12
+
+
+_TALLEST = 14
 
 
 class Sums:

@@ -1,0 +1,88 @@
+"""convolution: sums of products over a window, with any dimension numbers, strides, padding, dilation and groups."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xloom.cpu.kernel import Kernel, kernel
+from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, spatial
+from xloom.cpu.kernels.convolve.padding import Extent, padded
+from xloom.cpu.kernels.convolve.tiles import convolve
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
+from xloom.cpu.kernels.matmul.axes import Axis, row_major
+from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.hlo.module import Instruction
+
+
+@kernel("convolution")
+def convolution(kernel: Kernel, instruction: Instruction) -> None:
+    """Copies the input where it needs padding or conversion, packs the kernel, then computes tiles of the output."""
+    lhs, rhs, out = *kernel.operands, kernel.outputs[0]
+    y = Array("output", 0, out.dtype)
+    if 0 in (*lhs.dims, *rhs.dims, *out.dims):
+        cleared(kernel, y, prod(out.dims))
+        return
+    labels, window = instruction["dim_labels"], instruction["window"]
+    arithmetic = Arithmetic(accumulator(out.dtype))
+    x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
+    w = readable(kernel, arithmetic, Array("operand", 1, rhs.dtype), prod(rhs.dims))
+    dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
+    reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
+    starts, strides = [0] * lhs.rank, row_major(lhs.dims)
+    if reaches_out or x.dtype is not arithmetic.dtype:
+        x, starts, strides = _padded(kernel, arithmetic, instruction, x, dims)
+    sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
+    problem = _problem(instruction, dims, starts, strides)
+    convolve(kernel, arithmetic, problem, x, w, sums)
+    if sums is not y:
+        converted_array(kernel, sums, prod(out.dims), y)
+
+
+_FEW_FEATURES = 8
+
+
+def _padded(
+    kernel: Kernel, arithmetic: Arithmetic, instruction: Instruction, x: Array, dims: tuple[Spatial, ...]
+) -> tuple[Array, list[int], list[int]]:
+    """A copy of the input, and for each of its dimensions the first element of the copy, and the stride there."""
+    shape, labels = instruction._operands[0].shape, instruction["dim_labels"]
+    extents = [Extent(0, n, n, s) for n, s in zip(shape.dims, row_major(shape.dims), strict=True)]
+    for place, dim in zip(labels.input_spatial, dims, strict=True):
+        extents[place] = Extent(dim.low, dim.high - dim.low + 1, shape.dims[place], extents[place].stride)
+    order, last = list(range(shape.rank)), shape.rank - 1
+    many = shape.dims[labels.input_feature] >= _FEW_FEATURES and arithmetic.parts == 1
+    if (
+        many and instruction["feature_group_count"] == 1 and last in labels.input_spatial
+    ):  # features last: those that are summed lie together
+        order.remove(labels.input_feature)
+        order.append(labels.input_feature)
+    copy = padded(kernel, arithmetic, x, [extents[k] for k in order])
+    strides = dict(zip(order, row_major([extents[k].size for k in order]), strict=True))
+    return copy, [e.start for e in extents], [strides[k] for k in range(shape.rank)]
+
+
+def _problem(instruction: Instruction, dims: tuple, starts: list[int], sx: list[int]) -> Convolution:
+    lhs, rhs = (o.shape for o in instruction._operands)
+    labels, window = instruction["dim_labels"], instruction["window"]
+    sw, sy = row_major(rhs.dims), row_major(instruction.shape.dims)
+    groups, batch_groups = instruction["feature_group_count"], instruction["batch_group_count"]
+    features, outputs = rhs.dims[labels.kernel_input_feature], rhs.dims[labels.kernel_output_feature]
+    batch = lhs.dims[labels.input_batch] // batch_groups
+    each = outputs // (groups * batch_groups)
+    step = sx[labels.input_feature] * features if batch_groups == 1 else sx[labels.input_batch] * batch
+    w_output, y_feature = sw[labels.kernel_output_feature], sy[labels.output_feature]
+    taps = [
+        Axis(d.size, sx[p], -sw[q] if d.window_reversal else sw[q], sy[r])
+        for d, p, q, r in zip(window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True)
+    ]
+    return Convolution(
+        group=Axis(groups * batch_groups, step, w_output * each, y_feature * each),
+        batch=Axis(batch, sx[labels.input_batch], 0, sy[labels.output_batch]),
+        feature=Axis(features, sx[labels.input_feature], sw[labels.kernel_input_feature], 0),
+        output=Axis(each, 0, w_output, y_feature),
+        dims=dims,
+        taps=tuple(taps),
+        x_base=-sum(a * s for a, s in zip(starts, sx, strict=True)),
+        w_base=-sum((t.size - 1) * t.b for t in taps if t.b < 0),
+        feature_groups=groups > 1,
+    )

@@ -1,0 +1,7 @@
+"""Convolution as sums of products over the places of a window.
+
+geometry.py   where the elements of the three arrays lie that meet
+padding.py    a copy of the input with its padding
+tiles.py      the loop over tiles of the output
+products.py   what a tile multiplies: scalars and vectors of input and kernel
+"""

@@ -1,0 +1,133 @@
+"""Which elements of input and kernel meet in an element of the output, as strides.
+
+Along a spatial dimension, output `o` meets tap `k` at place `o * stride - padding + k * window_dilation` of the dilated
+input, which is an element only where `base_dilation` divides it. So outputs fall into classes by their remainder: those
+of a class meet the same taps, and their input moves evenly. Without base dilation there is one class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import NamedTuple
+
+from xloom.cpu.kernels.matmul.axes import Axis
+from xloom.hlo.attributes import WindowDimension
+
+
+class Class(NamedTuple):
+    """Outputs of a dimension that meet the same taps: how many, their first input and tap, and how many taps."""
+
+    count: int
+    input: int
+    tap: int
+    taps: int
+
+
+@dataclass(frozen=True)
+class Spatial:
+    """A spatial dimension. Steps: of the input from one output of a class to the next and from tap to tap."""
+
+    classes: tuple[Class, ...]
+    input_step: int
+    tap_input_step: int
+    tap_step: int
+    low: int
+    """The least element of the input that is met; negative in the padding."""
+    high: int
+
+
+def spatial(window: WindowDimension, size: int) -> Spatial:
+    """The geometry of a dimension whose input has `size` elements."""
+    outputs = window.output_size(size)
+    dilation, stride, spread = window.base_dilation, window.stride, window.window_dilation
+    classes, steps = dilation // gcd(dilation, stride), dilation // gcd(dilation, spread)
+    found = []
+    for remainder in range(classes):
+        count = max(0, -(-(outputs - remainder) // classes))
+        place = remainder * stride - window.padding_low
+        first = next((k for k in range(min(steps, window.size)) if (place + k * spread) % dilation == 0), None)
+        if first is None:
+            found.append(Class(count, 0, 0, 0))
+        else:
+            found.append(Class(count, (place + first * spread) // dilation, first, -(-(window.size - first) // steps)))
+    input_step, tap_input_step = classes * stride // dilation, steps * spread // dilation
+    met = [c for c in found if c.count and c.taps]
+    return Spatial(
+        tuple(found),
+        input_step,
+        tap_input_step,
+        steps,
+        min((c.input for c in met), default=0),
+        max((c.input + (c.count - 1) * input_step + (c.taps - 1) * tap_input_step for c in met), default=0),
+    )
+
+
+class Place(NamedTuple):
+    """A class of an output axis: its size, what it adds to the offsets of x, w and y, and how many taps it meets."""
+
+    count: int
+    x: int = 0
+    w: int = 0
+    y: int = 0
+    taps: int = 1
+
+
+@dataclass(frozen=True)
+class OutputAxis:
+    """An axis of the output, by classes: how far a step along it moves in x, w and y, and a tap in x and w."""
+
+    places: tuple[Place, ...]
+    x: int
+    w: int
+    y: int
+    tap_x: int = 0
+    tap_w: int = 0
+
+    @property
+    def most(self) -> int:
+        """The size of the largest class."""
+        return max(p.count for p in self.places)
+
+    @property
+    def least(self) -> int:
+        """The size of the smallest class that is not empty."""
+        return min(p.count for p in self.places if p.count)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution as strides of input x ("a"), kernel w ("b") and output y ("c")."""
+
+    group: Axis
+    batch: Axis
+    feature: Axis
+    """Features of the input, of one group."""
+    output: Axis
+    """Features of the output, of one group."""
+    dims: tuple[Spatial, ...]
+    taps: tuple[Axis, ...]
+    """The spatial dimensions: size in the kernel, strides of all three."""
+    x_base: int
+    w_base: int
+    feature_groups: bool
+    """True when groups lie side by side in the features of the input."""
+
+    def spatial_axes(self, kernel: Sequence[int]) -> list[OutputAxis]:
+        """The spatial dimensions of the output, for a kernel with these strides."""
+        out = []
+        for dim, axis, sw in zip(self.dims, self.taps, kernel, strict=True):
+            places = tuple(
+                Place(c.count, c.input * axis.a, c.tap * sw, r * axis.c, c.taps) for r, c in enumerate(dim.classes)
+            )
+            step = len(places) * axis.c
+            out.append(
+                OutputAxis(places, dim.input_step * axis.a, 0, step, dim.tap_input_step * axis.a, dim.tap_step * sw)
+            )
+        return out
+
+
+def plain(axis: Axis) -> OutputAxis:
+    """An axis without a window."""
+    return OutputAxis((Place(axis.size),), axis.a, axis.b, axis.c)

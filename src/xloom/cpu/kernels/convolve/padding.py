@@ -1,0 +1,91 @@
+"""A copy of a convolution's input in the accumulator's type, with zeros where the window reaches past its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I64, element_pointer
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
+from xloom.cpu.kernels.matmul.axes import Axis, digits
+from xloom.cpu.kernels.matmul.operands import Array, new_array
+from xloom.cpu.kernels.matmul.packing import Packing
+from xloom.cpu.kernels.matmul.tile import rolled
+
+_GRAIN = 1 << 16
+"""Elements that are copied in about 20 µs."""
+
+
+class Extent(NamedTuple):
+    """A dimension of the copy: elements [start, start + size) of `present` ones, `stride` apart; others are 0."""
+
+    start: int
+    size: int
+    present: int
+    stride: int
+
+    @property
+    def first(self) -> int:
+        """The first element of the copy that is there."""
+        return max(0, -self.start)
+
+    @property
+    def length(self) -> int:
+        """How many elements are there."""
+        return max(0, min(self.size, self.present - self.start) - self.first)
+
+
+def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[Extent]) -> Array:
+    """A phase that makes a copy with these dimensions, outermost first.
+
+    The last dimension may lie anywhere in `x` when the one before it is adjacent there; the others are in order.
+    """
+    copy = new_array(kernel, arithmetic.dtype, prod(e.size for e in extents))
+    moved = extents[-1].stride != 1
+    partial = [k for k, e in enumerate(extents) if (e.start, e.size) != (0, e.present)]
+    inner = len(extents) - 2 if moved else max(partial, default=len(extents) - 1)  # from here on a line of the copy
+    tail = prod(e.size for e in extents[inner + 1 :])
+    extent, outer = extents[inner], extents[:inner]
+    total = extent.size * tail
+    packing = None
+    if moved:
+        rows, depth = Axis(tail, extents[-1].stride, 0, 0), Axis(extent.length, 1, 0, 0)
+        packing = Packing(arithmetic, x, "a", (rows,), (depth,), tail)
+    with kernel.phase(prod(e.size for e in outer), max(1, _GRAIN // total)) as phase:
+        b = phase.b
+        source, target = x.pointer(phase), copy.pointer(phase)
+
+        def fill(begin: ir.Value, end: ir.Value, values: ir.Value | None) -> None:
+            """Elements of the copy: zeros, or those of the source from `values` on."""
+            lanes = arithmetic.lanes
+            with rolled(b, begin, end, lanes, name="element") as i:
+                mask = lanes_below(b, lanes, b.sub(end, i))
+                value: Parts = arithmetic.zero(lanes)
+                if values is not None:
+                    value = arithmetic.load(b, source, x.dtype, b.add(values, b.sub(i, begin)), lanes, mask)
+                arithmetic.store(b, target, copy.dtype, i, value, mask)
+
+        with rolled(b, phase.begin, phase.end, name="line") as line:
+            at: ir.Value = I64(max(0, extent.start) * extent.stride)
+            length: ir.Value = I64(extent.length)
+            position = digits(b, [Axis(e.size, 0, 0, 0) for e in outer], line)
+            for e, digit in zip(outer, position, strict=True):
+                place = b.add(digit, I64(e.start))
+                at = b.add(at, b.mul(place, I64(e.stride)))
+                if e.length < e.size:
+                    length = b.select(b.icmp_unsigned("<", place, I64(e.present)), length, I64(0))
+            begin = b.mul(line, I64(total))
+            first = b.add(begin, I64(extent.first * tail))
+            middle = b.add(first, b.mul(length, I64(tail)))
+            if extent.first:
+                fill(begin, first, None)
+            if packing is None:
+                fill(first, middle, at)
+            else:
+                packing.emit(b, source, at, I64(0), I64(0), length, element_pointer(b, target, copy.dtype, first))
+            fill(middle, b.add(begin, I64(total)), None)
+    return copy

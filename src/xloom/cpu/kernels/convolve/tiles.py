@@ -1,0 +1,119 @@
+"""The loop over tiles of a convolution's output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I1, I64
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
+from xloom.cpu.kernels.convolve.products import Operands
+from xloom.cpu.kernels.convolve.ways import Way, way
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.tile import Sums, at_most, nest, rolled
+from xloom.cpu.kernels.matmul.work import grain
+
+Loops = list[tuple[ir.Value | int, Sequence[int]]]
+
+
+def convolve(kernel: Kernel, arithmetic: Arithmetic, problem: Convolution, x: Array, w: Array, y: Array) -> None:
+    """The phases of a convolution whose input holds all that its windows reach."""
+    chosen = way(arithmetic, problem, w)
+    packed = _packed(kernel, chosen, problem) if chosen.packing else None
+    tile = chosen.tile
+    # the columns change last: their panel of the kernel stays in the cache
+    walk = [(chosen.columns, tile.columns // chosen.unit), *((a, 1) for a in chosen.others), (chosen.rows, tile.rows)]
+    items = []
+    for axis, size in walk:
+        items += [Axis(len(axis.places), 0, 0, 0), Axis(-(-axis.most // size), 0, 0, 0)]
+    cost = 2 * tile.rows * tile.columns * count(problem.taps) * problem.feature.size
+    with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
+        b = phase.b
+        sums, operands = Sums(b, tile), Operands(phase, chosen, x, w, y, packed)
+        with rolled(b, phase.begin, phase.end, name="tile") as item:
+            position = digits(b, items, item)
+            at = [I64(problem.x_base), I64(chosen.w_base), I64(0)]
+            present: ir.Value = I1(1)
+            loops: list[tuple[OutputAxis, ir.Value]] = []
+            for k, (axis, size) in enumerate(walk):
+                which, index = position[2 * k], position[2 * k + 1]
+                if axis is chosen.columns:
+                    at[1] = b.add(at[1], b.mul(index, I64(chosen.panel_size)))
+                at, inside = _moved(b, axis, which, b.mul(index, I64(size)), size, at)
+                present = b.and_(present, inside)
+                loops.append((axis, which))
+            with b.if_then(present):
+                sums.clear(b)
+                nest(b, _sums(b, chosen, loops), at[:2], lambda o: operands.multiply(sums, o[0], o[1]))
+                operands.store(sums, at[2])
+
+
+def _moved(
+    b: ir.IRBuilder, axis: OutputAxis, which: ir.Value, index: ir.Value, size: int, at: list[ir.Value]
+) -> tuple[list[ir.Value], ir.Value]:
+    """The offsets of a tile that begins at `index` of a class, or early enough to end with it; whether there is one."""
+    counts = [p.count for p in axis.places]
+    inside: ir.Value = I1(1)
+    if min(counts) == max(counts):
+        index = at_most(b, index, max(0, counts[0] - size)) if size > 1 else index
+    else:
+        present = _choice(b, counts, which)
+        inside = b.icmp_signed("<", index, present)
+        last = b.sub(present, I64(size))
+        index = b.select(b.icmp_signed("<", index, last), index, last)
+    steps = (axis.x, axis.w, axis.y)
+    starts = [[p.x for p in axis.places], [p.w for p in axis.places], [p.y for p in axis.places]]
+    moved = [
+        b.add(b.add(o, _choice(b, values, which)), b.mul(index, I64(step)))
+        for o, values, step in zip(at, starts, steps, strict=True)
+    ]
+    return moved, inside
+
+
+def _sums(b: ir.IRBuilder, chosen: Way, axes: list[tuple[OutputAxis, ir.Value]]) -> Loops:
+    """The loops over taps and features, in the order of the input in memory."""
+    loops: list[tuple[int, list[int], ir.Value, tuple[int, int]]] = []
+    for axis, which in axes:
+        if axis.tap_x:
+            loops.append((axis.tap_x, [p.taps for p in axis.places], which, (axis.tap_x, axis.tap_w)))
+    if chosen.name != "channels":
+        feature = chosen.feature
+        loops.append((feature.a, [feature.size], I64(0), (feature.a, feature.b)))
+    loops.sort(key=lambda x: -x[0])
+    if all(min(taps) == max(taps) for _, taps, _, _ in loops):
+        return [(x.size, (x.a, x.b)) for x in merged([Axis(taps[0], *steps, 0) for _, taps, _, steps in loops])]
+    return [(_choice(b, taps, which), steps) for _, taps, which, steps in loops]
+
+
+def _choice(b: ir.IRBuilder, values: list[int], which: ir.Value) -> ir.Value:
+    """The value of a class."""
+    if min(values) == max(values):
+        return I64(values[0])
+    kind = ir.ArrayType(I64, len(values))
+    name = b.module.get_unique_name("classes")
+    table = ir.GlobalVariable(b.module, kind, name)
+    table.initializer, table.global_constant, table.linkage = ir.Constant(kind, values), True, "internal"
+    place = b.gep(table, [I64(0), which], inbounds=True, source_etype=kind)
+    return b.load(place, typ=I64)
+
+
+def _packed(kernel: Kernel, chosen: Way, problem: Convolution) -> int:
+    """A phase that packs the kernel, a panel an item: [group][tile of columns]."""
+    packing = chosen.packing
+    assert packing is not None
+    arithmetic, depth, size = packing.arithmetic, count(packing.depth), chosen.panel_size
+    memory = kernel.add_scratch(chosen.groups * packing.panels * size * arithmetic.dtype.real.bytes)
+    with kernel.phase(chosen.groups * packing.panels, grain(20 * size, arithmetic)) as phase:
+        b = phase.b
+        source, target = packing.source.pointer(phase), phase.scratch(memory)
+        with rolled(b, phase.begin, phase.end, name="panel") as item:
+            group, panel = digits(b, [Axis(chosen.groups, 0, 0, 0), Axis(packing.panels, 0, 0, 0)], item)
+            base = b.add(I64(problem.w_base), b.mul(group, I64(problem.group.b)))
+            first = at_most(b, b.mul(panel, I64(packing.width)), max(0, count(packing.rows) - packing.width))
+            place = b.gep(target, [b.mul(item, I64(size))], inbounds=True, source_etype=arithmetic.element)
+            packing.emit(b, source, base, first, I64(0), I64(depth), place)
+    return memory

@@ -1,0 +1,124 @@
+"""What a tile of a convolution's output is: which axes are its rows and its vectors.
+
+features   rows are places of the output, vectors its features: scalars of the input times packed kernel
+spatial    rows are features, vectors run along a spatial dimension: scalars of the kernel times input
+channels   rows are places, vectors run over groups of few features: input times packed kernel, lane by lane
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis, plain
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.axes import Axis, count, row_major
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.packing import Packing
+from xloom.cpu.kernels.matmul.tile import Tile, fitting, most_sums
+
+
+@dataclass(frozen=True)
+class Way:
+    """The tile, its two axes and the other axes of the output."""
+
+    name: str
+    tile: Tile
+    rows: OutputAxis
+    columns: OutputAxis
+    others: tuple[OutputAxis, ...]
+    feature: Axis
+    """The sum over features of the input: size, strides of x ("a") and w ("b")."""
+    w_base: int
+    packing: Packing | None = None
+    """How the kernel is packed; None when it is read where it lies."""
+    groups: int = 1
+    """How often."""
+    unit: int = 1
+    """Features of the output in a step of `columns`: in `channels`, those of a group."""
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of a packed panel, of which a tile of columns has one; 0 when the kernel is not packed."""
+        return self.packing.panel_size(count(self.packing.depth)) if self.packing else 0
+
+    @property
+    def width(self) -> int:
+        """How many columns the output has."""
+        return self.columns.least * self.unit
+
+    @property
+    def lefts(self) -> list[int]:
+        """The column at which each vector of the tile begins: the last may overlap the one before."""
+        lanes = self.tile.lanes
+        most = max(0, self.width - lanes)
+        return [min(v * lanes, most) for v in range(self.tile.vectors)]
+
+
+def way(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
+    """The best way for a convolution."""
+    if _in_small_groups(arithmetic, problem):
+        return _channels(arithmetic, problem, w)
+    if problem.output.c != 1 and 2 * problem.output.size < arithmetic.lanes:
+        axes = problem.spatial_axes([t.b for t in problem.taps])
+        along = [a for a in axes if len(a.places) == 1 and a.x == 1 and a.y == 1]
+        if along and 2 * along[0].most >= arithmetic.lanes:
+            return _spatial(arithmetic, problem, axes, along[0])
+    return _features(arithmetic, problem, w)
+
+
+def _in_small_groups(arithmetic: Arithmetic, problem: Convolution) -> bool:
+    size, each, lanes = problem.feature.size, problem.output.size, arithmetic.lanes
+    adjacent = problem.feature.a == 1 and problem.output.c == 1
+    return problem.feature_groups and adjacent and each < lanes and lanes % each == 0 and size <= min(8, 4 * each)
+
+
+def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
+    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, problem.output)
+    panels = packing.panels * packing.panel_size(count(packing.depth))
+    group = OutputAxis(plain(problem.group).places, problem.group.a, panels, problem.group.c)
+    columns = OutputAxis(plain(problem.output).places, 0, 0, problem.output.c)
+    axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
+    rows = axes.pop(number)
+    return Way("features", tile, rows, columns, (group, *axes), feature, 0, packing, problem.group.size)
+
+
+def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
+    each = problem.output.size
+    output = Axis(each * problem.group.size, 0, problem.output.b, 1)
+    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, output)
+    columns = OutputAxis(plain(problem.group).places, problem.group.a, 0, problem.group.c)
+    axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
+    rows = axes.pop(number)
+    return Way("channels", tile, rows, columns, tuple(axes), feature, 0, packing, unit=each)
+
+
+def _spatial(arithmetic: Arithmetic, problem: Convolution, axes: list[OutputAxis], along: OutputAxis) -> Way:
+    lanes = fitting(arithmetic, problem.output.size, along.most, most_sums()).lanes
+    vectors = min(4, -(-along.most // lanes))
+    rows = max(1, min(problem.output.size, most_sums() // arithmetic.parts // vectors))
+    others = (plain(problem.group), plain(problem.batch), *(a for a in axes if a is not along))
+    tile = Tile(arithmetic, rows, vectors, lanes)
+    return Way("spatial", tile, plain(problem.output), along, others, problem.feature, problem.w_base)
+
+
+def _packed(
+    arithmetic: Arithmetic, problem: Convolution, w: Array, output: Axis
+) -> tuple[Packing, list[int], Axis, Tile, int]:
+    """The packing of the kernel; its strides in a panel, spatial and of features; the tile; the number of its rows."""
+    sizes = [plain(problem.batch), *problem.spatial_axes([0] * len(problem.taps))]
+    tiles = [fitting(arithmetic, a.least, output.size, most_sums()) for a in sizes]
+
+    def time(number: int) -> float:
+        tile, axis = tiles[number], sizes[number]
+        steps = max(tile.rows * tile.vectors, 8, tile.rows + tile.vectors)
+        return -(-axis.most // tile.rows) * steps / (axis.most * tile.vectors)
+
+    number = min(reversed(range(len(sizes))), key=time)
+    sums = [*(Axis(t.size, t.a, t.b, 0) for t in problem.taps), problem.feature]
+    order = sorted(range(len(sums)), key=lambda k: -sums[k].a)  # as the input lies in memory
+    depth = tuple(sums[k] for k in order)
+    packing = Packing(arithmetic, w, "b", (output,), depth, tiles[number].columns)
+    places = dict(zip(order, row_major([x.size for x in depth]), strict=True))
+    strides = [places[k] * packing.panel_size(1) for k in range(len(sums))]
+    feature = Axis(problem.feature.size, problem.feature.a, strides[-1], 0)
+    return packing, strides[:-1], feature, tiles[number], number

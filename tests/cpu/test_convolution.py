@@ -1,0 +1,159 @@
+"""Kernels of convolution against the interpreter."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.cpu.kernels import run_kernel
+from tests.cpu.test_dot import TYPES, values
+from xloom.hlo.dtype import DTYPES
+from xloom.infer.registry import infer_shape
+
+
+def program(lhs, rhs, window, labels, more, types):
+    """The text of a convolution, whose shape is inferred from a first version of it."""
+
+    def text(out):
+        shapes = [f"{t}[{','.join(map(str, d))}]" for t, d in zip(types, (lhs, rhs, out), strict=True)]
+        attributes = (f"window={{{window}}}, " if window else "") + f"dim_labels={labels}{more}"
+        return f"""HloModule m
+ENTRY e {{
+  a = {shapes[0]} parameter(0)
+  b = {shapes[1]} parameter(1)
+  ROOT d = {shapes[2]} convolution(a, b), {attributes}
+}}"""
+
+    root = xl.parse(text((1,) * len(lhs))).entry.root
+    return text(infer_shape("convolution", [o.shape for o in root.operands], root.attrs).dims)
+
+
+def check(lhs, rhs, window, labels, more="", types=("f32", "f32", "f32")):
+    """`lhs` and `rhs` are dimensions in the order of the labels."""
+    rng = np.random.default_rng(0)
+    a, b = values(rng, lhs, types[0]), values(rng, rhs, types[1])
+    text = program(lhs, rhs, window, labels, more, types)
+    got, want = np.asarray(run_kernel(text, a, b, split=3)), np.asarray(xl.evaluate(xl.parse(text), a, b))
+    kind = DTYPES[types[2]]
+    if kind.is_integer or types[2] == "pred":
+        np.testing.assert_array_equal(got.astype(np.int64), want.astype(np.int64))
+        return
+    depth = max(1, int(np.prod(rhs)))
+    epsilon = float(ml_dtypes.finfo(kind.real.numpy).eps) + (1e-15 if kind.real.bits == 64 else 1e-7) * depth**0.5
+    wide = np.complex128 if kind.is_complex else np.float64
+    np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=epsilon, atol=epsilon * depth**0.5)
+
+
+CASES = {
+    "3x3": ((2, 9, 11, 5), (3, 3, 5, 7), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
+    "wide": ((1, 14, 14, 20), (3, 3, 20, 70), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
+    "valid": ((2, 17, 18, 3), (5, 2, 3, 33), "size=5x2", "b01f_01io->b01f"),
+    "stride": ((1, 23, 30, 3), (7, 7, 3, 16), "size=7x7 stride=2x3 pad=3_2x3_3", "b01f_01io->b01f"),
+    "1x1": ((2, 6, 7, 40), (1, 1, 40, 48), "size=1x1", "b01f_01io->b01f"),
+    "1x1 stride": ((2, 9, 9, 10), (1, 1, 10, 12), "size=1x1 stride=2x2", "b01f_01io->b01f"),
+    "nchw": ((2, 16, 12, 21), (24, 16, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
+    "nchw few": ((2, 3, 12, 40), (5, 3, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
+    "nchw few valid": ((1, 3, 12, 9), (2, 3, 3, 3), "size=3x3", "bf01_oi01->bf01"),
+    "nchw stride": ((2, 9, 12, 21), (4, 9, 3, 3), "size=3x3 stride=2x2 pad=1_1x1_1", "bf01_oi01->bf01"),
+    "mixed labels": ((9, 2, 5, 11), (3, 7, 5, 2), "size=3x2 pad=0_2x-1_1", "0bf1_0oi1->f01b"),
+    "swapped space": ((2, 9, 11, 5), (3, 2, 5, 7), "size=2x3 pad=1_1x1_0", "b10f_10io->b10f"),
+    "crop": ((1, 12, 12, 4), (3, 3, 4, 6), "size=3x3 pad=-2_-1x-1_-3", "b01f_01io->b01f"),
+    "crop and pad": ((1, 12, 12, 4), (3, 3, 4, 6), "size=3x3 pad=-2_3x4_-3", "b01f_01io->b01f"),
+    "only padding": ((1, 2, 2, 4), (1, 1, 4, 6), "size=1x1 pad=3_3x-2_4", "b01f_01io->b01f"),
+    "spread": ((1, 20, 20, 6), (3, 3, 6, 18), "size=3x3 pad=2_2x3_3 rhs_dilate=2x3", "b01f_01io->b01f"),
+    "transposed": ((1, 7, 9, 12), (4, 4, 12, 20), "size=4x4 pad=2_2x2_2 lhs_dilate=2x2", "b01f_01io->b01f"),
+    "transposed odd": ((2, 7, 5, 3), (3, 5, 3, 20), "size=3x5 pad=1_2x4_1 lhs_dilate=2x3", "b01f_01io->b01f"),
+    "all dilated": (
+        (1, 7, 9, 4), (3, 4, 4, 8),
+        "size=3x4 stride=3x2 pad=4_5x7_2 lhs_dilate=4x6 rhs_dilate=2x3 rhs_reversal=1x0", "b01f_01io->b01f",
+    ),
+    "reversed": ((1, 8, 8, 4), (3, 2, 4, 6), "size=3x2 pad=1_1x1_1 rhs_reversal=1x1", "b01f_01io->b01f"),
+    "reversed nchw": ((1, 2, 8, 24), (3, 2, 3, 2), "size=3x2 pad=1_1x1_1 rhs_reversal=1x1", "bf01_oi01->bf01"),
+    "0d": ((7, 30), (30, 40), "", "bf_io->bf"),
+    "1d": ((2, 50, 8), (5, 8, 12), "size=5 pad=2_2", "b0f_0io->b0f"),
+    "3d": ((1, 5, 6, 7, 4), (2, 3, 3, 4, 6), "size=2x3x3 pad=0_1x1_1x1_1", "b012f_012io->b012f"),
+    "empty window": ((1, 5, 5, 4), (0, 3, 4, 6), "size=0x3", "b01f_01io->b01f"),
+    "no batch": ((0, 5, 5, 4), (3, 3, 4, 6), "size=3x3", "b01f_01io->b01f"),
+    "no features": ((2, 5, 5, 0), (3, 3, 0, 6), "size=3x3", "b01f_01io->b01f"),
+    "filter gradient": ((4, 10, 10, 40), (4, 8, 8, 33), "size=8x8 pad=1_1x1_1", "f01b_i01o->01bf"),
+}  # fmt: skip
+GROUPS = {
+    "depthwise": ((1, 12, 13, 32), (3, 3, 1, 32), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 32),
+    "depthwise 3": ((2, 9, 9, 3), (3, 3, 1, 3), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 3),
+    "depthwise 70": ((2, 9, 9, 70), (3, 3, 1, 70), "size=3x3 stride=2x2 pad=1_1x1_1", "b01f_01io->b01f", 70),
+    "multiplier": ((1, 9, 9, 30), (3, 3, 1, 60), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 30),
+    "multiplier 3": ((1, 9, 9, 10), (3, 3, 1, 30), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 10),
+    "fours": ((1, 9, 9, 64), (3, 3, 4, 64), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 16),
+    "few fours": ((1, 9, 9, 12), (3, 3, 4, 12), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 3),
+    "many fours": ((1, 5, 19, 120), (1, 3, 4, 120), "size=1x3 pad=0_0x1_1", "b01f_01io->b01f", 30),
+    "large groups": ((1, 9, 9, 60), (3, 3, 20, 72), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 3),
+    "depthwise nchw": ((1, 8, 9, 33), (8, 1, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01", 8),
+    "grouped nchw": ((2, 24, 9, 10), (32, 12, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01", 2),
+    "dilated depthwise": ((1, 9, 9, 20), (3, 3, 1, 20), "size=3x3 pad=2_1x2_1 lhs_dilate=2x2", "b01f_01io->b01f", 20),
+}
+BATCH_GROUPS = {
+    "two": ((4, 6, 6, 5), (3, 3, 5, 8), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 2),
+    "depthwise gradient": ((16, 8, 8, 2), (6, 6, 2, 16), "size=6x6", "b01f_01io->01bf", 16),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forms(name):
+    check(*CASES[name])
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_feature_groups(name):
+    *case, groups = GROUPS[name]
+    check(*case, f", feature_group_count={groups}")
+
+
+@pytest.mark.parametrize("name", BATCH_GROUPS)
+def test_batch_groups(name):
+    *case, groups = BATCH_GROUPS[name]
+    check(*case, f", batch_group_count={groups}")
+
+
+@pytest.mark.parametrize("types", TYPES, ids="-".join)
+@pytest.mark.parametrize("name", ["3x3", "nchw", "nchw few", "transposed odd", "valid"])
+def test_types(name, types):
+    check(*CASES[name], types=types)
+
+
+@pytest.mark.parametrize("types", [("bf16", "bf16", "bf16"), ("s8", "s8", "s32"), ("c64", "c64", "c64")], ids="-".join)
+@pytest.mark.parametrize("name", ["depthwise", "fours", "large groups", "depthwise nchw"])
+def test_types_in_groups(name, types):
+    *case, groups = GROUPS[name]
+    check(*case, f", feature_group_count={groups}", types)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random(seed):
+    """Windows, layouts and groups drawn at random."""
+    rng = np.random.default_rng(seed)
+
+    def pick(*choices):
+        return choices[rng.integers(len(choices))]
+
+    space = int(rng.integers(1, 4))
+    groups, batch_groups = pick((1, 1), (1, 1), (3, 1), (8, 1), (1, 2))
+    features, outputs = pick(1, 3, 4, 9), groups * batch_groups * pick(1, 2, 4, 17)
+    sizes, extents, window = [], [], {"size": [], "stride": [], "pad": [], "lhs_dilate": [], "rhs_dilate": []}
+    for _ in range(space):
+        sizes.append(int(rng.integers(1, 4)))
+        extents.append(int(rng.integers(3, 12)))
+        base, spread = pick(1, 1, 2, 3), pick(1, 1, 2)
+        low, high = int(rng.integers(-1, 4)), int(rng.integers(0, 4)) + spread * sizes[-1]
+        for name, value in zip(window, (sizes[-1], pick(1, 1, 2, 3), f"{low}_{high}", base, spread), strict=True):
+            window[name].append(str(value))
+    window["rhs_reversal"] = [str(rng.integers(2)) for _ in range(space)]
+    digits = "".join(map(str, range(space)))
+    labels = ["".join(rng.permutation(list(ends + digits))) for ends in ("bf", "io", "bf")]
+    meanings = [
+        {"b": 2 * batch_groups, "f": features * groups} | dict(zip(digits, extents, strict=True)),
+        {"i": features, "o": outputs} | dict(zip(digits, sizes, strict=True)),
+    ]
+    lhs, rhs = ([m[c] for c in label] for m, label in zip(meanings, labels, strict=False))
+    text = " ".join(f"{name}={'x'.join(v)}" for name, v in window.items())
+    more = f", feature_group_count={groups}, batch_group_count={batch_groups}"
+    check(lhs, rhs, text, f"{labels[0]}_{labels[1]}->{labels[2]}", more)
