@@ -17,7 +17,7 @@ LAYERS = [
     ["xloom.calls"],
     ["xloom.interpreter"],
     ["xloom.passes"],
-    ["xloom.cpu.emit", "xloom.cpu.math", "xloom.cpu.kernel"],
+    ["xloom.cpu.emit", "xloom.cpu.math", "xloom.cpu.kernel", "xloom.cpu.leaves"],
     ["xloom.cpu.loops"],
     ["xloom.cpu.elements"],
     ["xloom.cpu"],

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step
-from xloom.cpu.leaves import leaf_count, leaf_shapes, owner
-from xloom.cpu.loops.nodes import Load, Source, walk
+from xloom.cpu.leaves import Source, leaf_count, leaf_shapes, owner
+from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.plan import LAST, Block, roots_of
-from xloom.cpu.roots import traced
+from xloom.cpu.roots import nest_for
 from xloom.hlo.module import Instruction
 
 ALIGNMENT = 64
@@ -250,7 +249,9 @@ def _overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
         return _whole_operands(step, [owner(made._operands[0])])
     if made.opcode == "reduce":
         return []
-    _, _, stores = traced(step.roots, step.inlined)
+    if step.rank:
+        return []
+    stores = nest_for(step.stages, step.inlined).stages[0].stores
     (mine,) = [s for s in stores if s.target == (made, leaf)]
     unsafe: set[Source] = set()
     safe: dict[Source, None] = {}
@@ -270,7 +271,7 @@ def _whole_operands(step: Step, sources: list[Source]) -> list[Source]:
     if isinstance(step, Instruction):
         reads = [owner(o) for o in step._operands]
         return [s for s in sources if reads.count(s) == 1]
-    root = step.roots[0]
+    (root,) = step.roots
     read = {owner(o) for i in (root, *step.inlined) for o in (i._operands[1:] if i is root else i._operands)}
     return [s for s in sources if s not in read]
 

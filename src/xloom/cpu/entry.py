@@ -19,10 +19,9 @@ from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import nest_of
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
-from xloom.cpu.leaves import leaf_shapes, owner
+from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.loops.lowering import Lowering, nest_cost
 from xloom.cpu.loops.nest import Nest, sources
-from xloom.cpu.loops.nodes import Source
 from xloom.cpu.plan import Block
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind

@@ -26,10 +26,19 @@ STRUCTURAL = frozenset({"tuple", "get-tuple-element", "parameter", "after-all"})
 
 @dataclass(eq=False)
 class Group:
-    """Instructions of one loop nest: `roots` are stored, `inlined` computed where they are used."""
+    """Instructions of one loop nest: those of `stages` are stored, `inlined` are computed where they are used.
 
-    roots: list[Instruction]
+    With several stages the loops over the first `rank` dimensions are around all of them.
+    """
+
+    stages: list[list[Instruction]]
     inlined: set[Instruction] = field(default_factory=set)
+    rank: int = 0
+
+    @property
+    def roots(self) -> list[Instruction]:
+        """The stored instructions of all stages."""
+        return [root for stage in self.stages for root in stage]
 
 
 def is_fusible(instruction: Instruction) -> bool:

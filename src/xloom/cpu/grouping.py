@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from xloom.cpu.fusion import Fusion, Group, inlined_by, is_fusible
-from xloom.cpu.leaves import owner
+from xloom.cpu.leaves import Source, leaf_count, owner
+from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
-from xloom.cpu.loops.nodes import Source
-from xloom.cpu.roots import loop_dims, traced
+from xloom.cpu.loops.nodes import Load, walk
+from xloom.cpu.roots import loop_dims, nest_for
 from xloom.hlo.module import Instruction
 
 Step = Group | Instruction
@@ -16,6 +19,10 @@ NODES = 300
 ROOTS = 16
 WINDOW = 24
 """How many steps back a nest looks for another to join."""
+LEAST_ROWS = 8
+SHORTEST_ROW = 64
+ROW_BYTES = 1 << 18
+"""Rows that are done one after another, stage by stage: at least so many, at least so long, of at most so many bytes."""
 
 
 def steps_of(fusion: Fusion) -> list[Step]:
@@ -25,10 +32,10 @@ def steps_of(fusion: Fusion) -> list[Step]:
         if instruction not in fusion.stored:
             continue
         if is_fusible(instruction) and instruction.opcode != "constant":
-            _place(steps, Group([instruction], inlined_by([instruction], fusion.stored)), fusion.stored)
+            _place(steps, Group([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored)
         else:
             steps.append(instruction)
-    return [s for s in steps if not isinstance(s, Group) or s.roots]
+    return steps
 
 
 def reads_of(step: Step, stored: set[Instruction]) -> set[Instruction]:
@@ -44,8 +51,6 @@ def reads_of(step: Step, stored: set[Instruction]) -> set[Instruction]:
 
 
 def _owners(instruction: Instruction) -> list[Instruction]:
-    from xloom.cpu.leaves import leaf_count
-
     return [owner(instruction, k)[0] for k in range(leaf_count(instruction.shape))]
 
 
@@ -58,12 +63,30 @@ def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
         for k in range(len(steps) - 1, max(-1, len(steps) - 1 - WINDOW), -1):
             step = steps[k]
             made = set(step.roots) if isinstance(step, Group) else {step}
-            if isinstance(step, Group) and not reads & between and _fits(step, group, reads, stored):
-                step.roots.append(root)
-                step.inlined = inlined_by(step.roots, stored) - set(step.roots)
-                return
+            if isinstance(step, Group) and not reads & between:
+                joined = _joined(step, root, reads, stored)
+                if joined is not None:
+                    steps[k] = joined
+                    return
             between |= made
     steps.append(group)
+
+
+def _joined(step: Group, root: Instruction, reads: set[Instruction], stored: set[Instruction]) -> Group | None:
+    """One group of a group and one more instruction, where that is possible and worth it."""
+    if len(step.roots) >= ROOTS or any(r.opcode == "dynamic-update-slice" for r in step.roots):
+        return None
+    produced = bool(reads & set(step.roots))
+    if produced or _shares(step, reads, stored):
+        last = step.stages[-1]
+        if all(_loops(r) == _loops(root) for r in last):
+            group = _grouped([*step.stages[:-1], [*last, root]], step.rank, stored)
+            if group is not None:
+                return group
+    rank = step.rank or _row_rank(step, root)
+    if produced and rank and _fits_rows([*step.roots, root], rank):
+        return _grouped([*step.stages, [root]], rank, stored)
+    return None
 
 
 def _loops(root: Instruction) -> tuple:
@@ -73,32 +96,69 @@ def _loops(root: Instruction) -> tuple:
     return ("map", loop_dims(root))
 
 
-def _fits(step: Group, group: Group, reads: set[Instruction], stored: set[Instruction]) -> bool:
-    root = group.roots[0]
-    if any(_loops(r) != _loops(root) or r.opcode == "dynamic-update-slice" for r in step.roots):
-        return False
-    if len(step.roots) >= ROOTS:
-        return False
-    produced = reads & set(step.roots)
-    if not produced and not _shares(step, reads, stored):
-        return False
-    roots = [*step.roots, root]
-    _, _, stores = traced(roots, inlined_by(roots, stored) - set(roots))
-    nest = Nest([], [Stage([], stores)])
-    if node_count(nest) > NODES:
-        return False
-    # what is made here is seen at its own element only
-    made = set(roots)
-    return not any(owner(*source)[0] in made for source in sources(nest))
-
-
 def _shares(step: Group, reads: set[Instruction], stored: set[Instruction]) -> bool:
     both = reads & reads_of(step, stored)
     return any(i.shape.is_tuple or i.shape.size > 1 for i in both)
 
 
+def _row_rank(step: Group, root: Instruction) -> int:
+    """How many dimensions the rows of a fold have around them; 0 when there is none."""
+    for candidate in (*step.roots, root):
+        if candidate.opcode == "reduce":
+            return min(candidate["dimensions"], default=0)
+    return 0
+
+
+def _fits_rows(roots: list[Instruction], rank: int) -> bool:
+    """True when all roots have the same outer dimensions, enough of them for the threads, and rows that fit a cache."""
+    lead = loop_dims(roots[0])[:rank]
+    if len(lead) != rank or math.prod(lead) < LEAST_ROWS:
+        return False
+    kept, longest = 0, 0
+    for root in roots:
+        if loop_dims(root)[:rank] != lead or (root.opcode == "reduce" and min(root["dimensions"], default=0) < rank):
+            return False
+        whole = root._operands[0].shape.dims if root.opcode == "reduce" else loop_dims(root)
+        longest = max(longest, math.prod(whole[rank:]))
+        kept += math.prod(loop_dims(root)[rank:]) * 8
+    return longest >= SHORTEST_ROW and kept <= ROW_BYTES
+
+
+def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction]) -> Group | None:
+    """The group, unless it is too long or reads what it makes before it is made, or out of another row."""
+    roots = {r for stage in stages for r in stage}
+    inlined = inlined_by(list(roots), stored) - roots
+    nest = nest_for(stages, inlined, rank)
+    if node_count(nest) > NODES or (rank and not nest.outer):
+        return None
+    made: dict[Source, tuple[Affine, int]] = {}
+    for stage in nest.stages:
+        for node in walk([s.node for s in stage.stores]):
+            if isinstance(node, Load) and node.source[0] in roots:
+                if node.source not in made or not _same_row(nest.outer, node.address, *made[node.source]):
+                    return None
+        for store in stage.stores:
+            root, _ = store.target
+            made[store.target] = (store.address, math.prod(loop_dims(root)[rank:]))
+    return Group(stages, inlined, rank)
+
+
+def _same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
+    """True when a load sees only the elements that the same iteration of the outer loops has stored."""
+    if any(load.factor(v) != store.factor(v) for v in outer):
+        return False
+    rest = Affine(load.const, tuple(t for t in load.terms if t[0] not in outer))
+    return rest.low >= 0 and rest.high < size
+
+
 def nest_of(group: Group, kept: set[Source]) -> Nest:
-    """The group's loops. Roots that nothing outside reads are not stored: `kept` are those that are."""
-    _, loops, stores = traced(group.roots, group.inlined)
-    kept_stores = [s for s in stores if s.target in kept]
-    return Nest([], [Stage(loops, kept_stores or stores[-1:])])
+    """The group's loops. Of what nothing outside reads only what later stages read is stored, in private memory."""
+    nest = nest_for(group.stages, group.inlined, group.rank)
+    inside = set(sources(nest))
+    stages = []
+    for stage in nest.stages:
+        stores = [s for s in stage.stores if s.target in kept or s.target in inside]
+        nest.private.update(s.target for s in stores if s.target not in kept)
+        if stores:
+            stages.append(Stage(stage.vars, stores))
+    return Nest(nest.outer, stages, nest.private)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from xloom.cpu.loops.nodes import Source
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
+
+Source = tuple[Instruction, int]
+"""An array: leaf number `n` of an instruction's value, in pre-order."""
 
 FORWARDING = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "reshape", "dynamic-reshape"})
 """Operators whose result is their first operand's memory; arrays in memory are dense and row-major."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from xloom.cpu.fusion import Fusion, Group
 from xloom.cpu.grouping import Step, steps_of
-from xloom.cpu.leaves import leaf_count, owner
-from xloom.cpu.loops.nodes import Source
+from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.hlo.module import Computation, Instruction
 
 LAST = 1 << 60

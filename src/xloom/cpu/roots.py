@@ -7,41 +7,53 @@ from collections.abc import Collection, Sequence
 from xloom.cpu.elements.dynamic import starts_of
 from xloom.cpu.elements.reduce import fold_of
 from xloom.cpu.loops.affine import Affine, Var, linear
-from xloom.cpu.loops.nest import Store
+from xloom.cpu.loops.nest import Nest, Stage, Store
 from xloom.cpu.loops.nodes import Folded
 from xloom.cpu.loops.trace import Factors, Split, Tracer, joined
 from xloom.errors import LoweringError
 from xloom.hlo.module import Instruction
 
 
-def traced(
-    roots: Sequence[Instruction], inlined: Collection[Instruction], factors: Factors | None = None
-) -> tuple[Tracer, list[Var], list[Store]]:
-    """Loops over the dimensions that all `roots` have, and the stores of each root's elements."""
-    factors = {} if factors is None else factors
+def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instruction], rank: int = 0) -> Nest:
+    """The loops of stages, each a list of instructions that are stored and run over the same dimensions.
+
+    The first `rank` dimensions are those of all stages: the loops around them.
+    """
+    factors: Factors = {}
     while True:
         tracer = Tracer(inlined, factors)
         try:
-            dims = loop_dims(roots[0])
-            loops = [tracer.loops(d, size, "i") for d, size in enumerate(dims)]
-            index = tuple(joined(group) for group in loops)
-            stores: list[Store] = []
-            for root in roots:
-                address = linear(index, dims)
-                if root.opcode == "reduce":
-                    fold = fold_of(tracer, root, index, "reduced")
-                    parts = root.shape.elements if root.shape.is_tuple else (root.shape,)
-                    nodes = [Folded(part.dtype, fold, k) for k, part in enumerate(parts)]
-                    stores += [Store((root, k), address, node) for k, node in enumerate(nodes)]
-                elif root.opcode == "dynamic-update-slice":
-                    stores.append(_update(tracer, root, index))
-                else:
-                    stores.append(Store((root, 0), address, tracer.root_element(root, index)))
-            return tracer, [v for group in loops for v in group if v.size != 1], stores
+            lead = loop_dims(stages[0][0])[:rank]
+            outer = [tracer.loops(("outer", d), size, "i") for d, size in enumerate(lead)]
+            made = [_stage(tracer, roots, [joined(v) for v in outer], number) for number, roots in enumerate(stages)]
+            return Nest(_longer(outer), made)
         except Split:
             continue
         except RecursionError:
-            raise LoweringError("a chain of operators too long for one kernel", where=roots[0].name) from None
+            where = stages[0][0].name
+            raise LoweringError("a chain of operators too long for one kernel", where=where) from None
+
+
+def _stage(tracer: Tracer, roots: Sequence[Instruction], lead: list[Affine], number: int) -> Stage:
+    dims = loop_dims(roots[0])
+    inner = [tracer.loops((number, d), size, "i") for d, size in enumerate(dims[len(lead) :])]
+    index = (*lead, *(joined(v) for v in inner))
+    return Stage(_longer(inner), [s for root in roots for s in _stores(tracer, root, index, number)])
+
+
+def _longer(loops: Sequence[Sequence[Var]]) -> list[Var]:
+    return [v for group in loops for v in group if v.size != 1]
+
+
+def _stores(tracer: Tracer, root: Instruction, index: tuple[Affine, ...], number: int) -> list[Store]:
+    if root.opcode == "dynamic-update-slice":
+        return [_update(tracer, root, index)]
+    address = linear(index, loop_dims(root))
+    if root.opcode != "reduce":
+        return [Store((root, 0), address, tracer.root_element(root, index))]
+    fold = fold_of(tracer, root, index, ("reduced", number))
+    parts = root.shape.elements if root.shape.is_tuple else (root.shape,)
+    return [Store((root, k), address, Folded(part.dtype, fold, k)) for k, part in enumerate(parts)]
 
 
 def loop_dims(root: Instruction) -> tuple[int, ...]:

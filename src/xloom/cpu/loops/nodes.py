@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Instruction
-
-Source = tuple[Instruction, int]
-"""An array: leaf number `n` of an instruction's value, in pre-order."""
 
 
 @dataclass(eq=False)

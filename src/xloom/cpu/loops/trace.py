@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xloom.cpu.emit.registry import RULES
+from xloom.cpu.leaves import owner
 from xloom.cpu.loops.affine import Affine, Var, constant, linear, variable
 from xloom.cpu.loops.nodes import Apply, Bounded, Constant, Load, Node, Quotient
 from xloom.errors import LoweringError
@@ -92,13 +93,8 @@ class Tracer:
         if instruction.opcode == "constant" and shape.size == 1:
             return Constant(shape.dtype, instruction.literal.value.reshape(-1)[0])
         if instruction not in self.inlined:
-            return Load(shape.dtype, (instruction, 0), linear(index, shape.dims))
+            return Load(shape.dtype, owner(instruction), linear(index, shape.dims))
         return ELEMENTS[instruction.opcode](self, instruction, index)
-
-    def leaf(self, instruction: Instruction, number: int, index: IndexTuple) -> Node:
-        """As `element`, of leaf `number` of a tuple in memory."""
-        shape = instruction.shape.elements[number]
-        return Load(shape.dtype, (instruction, number), linear(index, shape.dims))
 
     # -- index arithmetic
     def divide(self, value: Affine, by: int) -> tuple[Affine, Affine]:

@@ -1,0 +1,119 @@
+"""The memory that code outside the program sees: its operands and results, laid out as its shapes say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xloom.calls.buffers import memory_order
+from xloom.cpu.buffers import Slot
+from xloom.cpu.emit.types import I1, I8, I64, POINTER, VOID
+from xloom.cpu.fusion import Group
+from xloom.cpu.grouping import nest_of
+from xloom.cpu.leaves import aliased_leaves, leaf_shapes
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
+from xloom.ir import ir
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry import EntryBuilder
+
+
+@dataclass
+class CallMemory:
+    """A slot for each leaf of each operand, and for each leaf of the result."""
+
+    operands: list[list[Slot]]
+    outputs: list[Slot]
+
+
+@contextmanager
+def call_memory(
+    entry: EntryBuilder, instruction: Instruction, shapes: Sequence[Shape], *, for_python: bool
+) -> Iterator[CallMemory]:
+    """The memory for a call, which is emitted in the `with`. `shapes` are those of the operands, with their layouts.
+
+    An output that is to be an operand starts as a copy of it, and is the memory of both. For Python, nothing is on
+    the stack, and the other outputs start as zeros.
+    """
+    homes = [
+        [entry.assignment.of((operand, k)) for k in range(len(leaf_shapes(shape)))]
+        for operand, shape in zip(instruction._operands, shapes, strict=False)
+    ]
+    results = leaf_shapes(instruction.shape)
+    targets = [entry.assignment.slots[instruction, k] for k in range(len(results))]
+    with entry.scratch_memory() as take:
+
+        def seen(home: Slot, shape: Shape) -> Slot:
+            direct = _is_row_major(shape) and not (for_python and home.kind == "stack")
+            if direct and home.kind == "result":
+                entry.program.aligned_results.add(home.number)
+            return home if direct else take(shape.nbytes)
+
+        shared: dict[tuple[int, int], Slot] = {}
+        outputs = [seen(home, shape) for home, shape in zip(targets, results, strict=True)]
+        aliases = aliased_leaves(instruction)
+        for k, (slot, shape) in enumerate(zip(outputs, results, strict=True)):
+            if k in aliases:
+                operand, leaf = aliases[k]
+                shared[operand, leaf] = slot
+                _lay_out(entry, slot, homes[operand][leaf], shape)
+            elif for_python:
+                _clear(entry, slot)
+        operands: list[list[Slot]] = []
+        for number, shape in enumerate(shapes):
+            operands.append([])
+            for k, (home, leaf_shape) in enumerate(zip(homes[number], leaf_shapes(shape), strict=True)):
+                slot = shared.get((number, k))
+                if slot is None:
+                    slot = seen(home, leaf_shape)
+                    _lay_out(entry, slot, home, leaf_shape)
+                operands[-1].append(slot)
+        yield CallMemory(operands, outputs)
+        for home, slot, shape in zip(targets, outputs, results, strict=True):
+            _read_back(entry, home, slot, shape)
+
+
+def call_shapes(instruction: Instruction) -> Sequence[Shape]:
+    """The operands' shapes, with the layouts that a custom call asks for."""
+    return instruction["operand_layout_constraints"] or [o.shape for o in instruction._operands]
+
+
+def _is_row_major(shape: Shape) -> bool:
+    order = [d for d in memory_order(shape) if shape.dims[d] != 1]
+    return order == sorted(order) or shape.size == 0
+
+
+def _lay_out(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> None:
+    """Copies a row-major array to one that lies as `shape` says."""
+    if _is_row_major(shape):
+        entry.copy(target, source)
+    else:
+        _transpose(entry, target, source, shape, memory_order(shape))
+
+
+def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> None:
+    """Copies an array that lies as `shape` says to a row-major one."""
+    if _is_row_major(shape):
+        entry.copy(target, source)
+    else:
+        order = memory_order(shape)
+        lying = Shape(shape.dtype, tuple(shape.dims[d] for d in order))
+        _transpose(entry, target, source, lying, [order.index(d) for d in range(shape.rank)])
+
+
+def _transpose(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape, order: Sequence[int]) -> None:
+    given = Instruction("given", "parameter", Shape(shape.dtype, shape.dims))
+    dims = tuple(shape.dims[d] for d in order)
+    moved = Instruction("moved", "transpose", Shape(shape.dtype, dims), [given], {"dimensions": tuple(order)})
+    entry.assignment.slots[given, 0] = source
+    entry.assignment.slots[moved, 0] = target
+    entry.emit_nest(nest_of(Group([moved]), {(moved, 0)}))
+
+
+def _clear(entry: EntryBuilder, slot: Slot) -> None:
+    if slot.nbytes:
+        memset = entry.intrinsic("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
+        entry.b.call(memset, [entry.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
