@@ -51,4 +51,4 @@ def test_normal(dtype: str) -> None:
 
 def test_state_starts_where_the_interpreter_does() -> None:
     text = "HloModule m\nENTRY e { ROOT r = u64[2] rng-get-and-update-state(), delta=5 }"
-    np.testing.assert_array_equal(run_kernel(text), xl.evaluate(xl.parse(text)))
+    np.testing.assert_array_equal(run_kernel(text, split=3), xl.evaluate(xl.parse(text)))

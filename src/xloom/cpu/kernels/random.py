@@ -70,7 +70,7 @@ def _threefry(kernel: Kernel) -> None:
     split = next((k for k, d in enumerate(dims) if d % 2 == 0), int(np.argmax(dims)))
     length, inner = dims[split], math.prod(dims[split + 1 :])
     blocks = shape.size if dtype.bits == 64 else shape.size // max(1, length) * -(-length // 2)
-    with kernel.phase() as p:
+    with kernel.phase() as p, loop(p.b, p.begin, p.end):
         _store_state(p, [_load(p, 0), p.b.add(_load(p, 1), I64(blocks))])
     dense = dtype.bits == 64 or (inner == 1 and (length % 2 == 0 or length == shape.size))
     with kernel.phase(-(-blocks // LANES), GRAIN) as p:
@@ -126,7 +126,7 @@ def _philox(kernel: Kernel) -> None:
     shape = kernel.outputs[1]
     count = kernel.operands[0].nbytes // 8
     high = 2 if count > 2 else 0
-    with kernel.phase() as p:
+    with kernel.phase() as p, loop(p.b, p.begin, p.end):
         b = p.b
         low = b.add(_load(p, 1), I64(philox_blocks(shape)))
         carry = b.zext(b.icmp_unsigned("<", low, _load(p, 1)), I64)

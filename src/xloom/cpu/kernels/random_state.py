@@ -27,7 +27,7 @@ _KEY = 0x5DEECE66D  # any: the state is all that tells runs apart
 @kernel("rng-get-and-update-state")
 def rng_get_and_update_state(kernel: Kernel, instruction: Instruction) -> None:
     """The counter's (high, low) words, before it advances by delta."""
-    with kernel.phase() as p:
+    with kernel.phase() as p, loop(p.b, p.begin, p.end):
         low, high = _advance(p.b, instruction["delta"])
         p.store(0, I64(0), high)
         p.store(0, I64(1), low)
@@ -41,7 +41,7 @@ def rng(kernel: Kernel, instruction: Instruction) -> None:
     if normal and not dtype.is_float:
         raise LoweringError(f"normal random numbers of type {dtype.name}", where=instruction.name)
     start = kernel.add_scratch(16)
-    with kernel.phase() as p:
+    with kernel.phase() as p, loop(p.b, p.begin, p.end):
         for k, word in enumerate(_advance(p.b, philox_blocks(shape))):
             p.b.store(word, _scratch_word(p, start, k))
     numbers = _normal if normal else _uniform

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I64, element_pointer
+from xloom.cpu.emit.types import I1, I64, element_pointer
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.linear.substitution import Substitution, widest
 from xloom.hlo.dtype import DType
@@ -64,7 +64,7 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
             if packed is not None:
                 near = element_pointer(b, p.scratch(packed), dtype, b.mul(item, I64(n * solution.columns)))
                 near_step = I64(solution.columns)
-            b.call(function, [a, row_step, column_step, y, step, near, near_step, I64(0), I64(n)])
+            b.call(function, [a, row_step, column_step, y, step, near, near_step, I1(1), I64(0), I64(n)])
             if packed is not None:
                 with loop(b, 0, n) as row:
                     source, target = b.mul(row, near_step), b.mul(row, step)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
-from xloom.cpu.emit.types import I64, POINTER, VOID, element_pointer
+from xloom.cpu.emit.types import I1, I64, POINTER, VOID, element_pointer
 from xloom.cpu.kernels.linear.lanes import Lanes, Number, load_scalar
 from xloom.cpu.kernels.matmul.target import registers
 from xloom.hlo.dtype import DType
@@ -28,15 +29,13 @@ def widest(dtype: DType, columns: int) -> tuple[Lanes, int]:
 class Substitution:
     """T x = y for a lower triangular T, whose element (r, k) is at `r * row_step + k * column_step`.
 
-    Transposes and reversals (an upper T) are steps too. Without `solve`, rows before the first one are subtracted,
-    and that is all.
+    Transposes and reversals (an upper T) are steps too.
     """
 
     lanes: Lanes
     vectors: int
     conjugate: bool
     unit: bool
-    solve: bool = True
 
     @property
     def columns(self) -> int:
@@ -44,11 +43,11 @@ class Substitution:
         return self.lanes.count * self.vectors
 
     def emit(self, module: ir.Module, name: str) -> ir.Function:
-        """void(T, row_step, column_step, y, y_step, x, x_step, first, last): rows [first, last) of x.
+        """void(T, row_step, column_step, y, y_step, x, x_step, solve, first, last): rows [first, last) of x.
 
-        The rows before are known; y may be x.
+        The rows before are known; y may be x. Unless i1 `solve`, the known rows are subtracted, and that is all.
         """
-        kinds = [POINTER, I64, I64, POINTER, I64, POINTER, I64, I64, I64]
+        kinds = [POINTER, I64, I64, POINTER, I64, POINTER, I64, I1, I64, I64]
         function = ir.Function(module, ir.FunctionType(VOID, kinds), name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -68,8 +67,8 @@ class Substitution:
         b.branch(start)
         return function
 
-    def _group(self, b: ir.IRBuilder, args: tuple[ir.Value, ...], first: ir.Value, count: int) -> None:
-        matrix, row_step, column_step, given, given_step, found, step, start, _ = args
+    def _group(self, b: ir.IRBuilder, args: Sequence[ir.Value], first: ir.Value, count: int) -> None:
+        matrix, row_step, column_step, given, given_step, found, step, solve, start, _ = args
         lanes, dtype = self.lanes, self.lanes.dtype
         numbers = [b.add(first, I64(i)) for i in range(count)]
         rows = [element_pointer(b, matrix, dtype, b.mul(r, row_step)) for r in numbers]
@@ -77,24 +76,34 @@ class Substitution:
         for i, r in enumerate(numbers):
             for v, x in enumerate(self._row(b, given, r, given_step)):
                 sums.set(b, i, v, x)
-        with loop(b, 0, first if self.solve else start, name="k") as k:
+        with loop(b, 0, b.select(solve, first, start), name="k") as k:
             known, place = self._row(b, found, k, step), b.mul(k, column_step)
             for i in range(count):
                 factor = lanes.splat(b, load_scalar(b, rows[i], dtype, place, self.conjugate))
                 for v, x in enumerate(known):
                     sums.set(b, i, v, lanes.minus_product(b, sums.get(b, i, v), factor, x))
-        out = [[sums.get(b, i, v) for v in range(self.vectors)] for i in range(count)]
-        places = [b.mul(r, column_step) for r in numbers]
-        for i in range(count if self.solve else 0):
+        with b.if_then(solve):
+            self._triangle(b, args, numbers, rows, sums)
+        for i, r in enumerate(numbers):
+            for v in range(self.vectors):
+                lanes.store(b, found, b.add(b.mul(r, step), I64(v * lanes.count)), sums.get(b, i, v))
+
+    def _triangle(
+        self, b: ir.IRBuilder, args: Sequence[ir.Value], numbers: list[ir.Value], rows: list[ir.Value], sums: _Sums
+    ) -> None:
+        """Solves for the rows of a group among themselves."""
+        lanes, dtype = self.lanes, self.lanes.dtype
+        places = [b.mul(r, args[2]) for r in numbers]
+        out = [[sums.get(b, i, v) for v in range(self.vectors)] for i in range(len(rows))]
+        for i, row in enumerate(rows):
             for k in range(i):
-                factor = lanes.splat(b, load_scalar(b, rows[i], dtype, places[k], self.conjugate))
+                factor = lanes.splat(b, load_scalar(b, row, dtype, places[k], self.conjugate))
                 out[i] = [lanes.minus_product(b, x, factor, y) for x, y in zip(out[i], out[k], strict=True)]
             if not self.unit:
-                pivot = load_scalar(b, rows[i], dtype, places[i], self.conjugate)
+                pivot = load_scalar(b, row, dtype, places[i], self.conjugate)
                 out[i] = [lanes.quotient(b, x, pivot) for x in out[i]]
-        for r, values in zip(numbers, out, strict=True):
-            for v, x in enumerate(values):
-                lanes.store(b, found, b.add(b.mul(r, step), I64(v * lanes.count)), x)
+            for v, x in enumerate(out[i]):
+                sums.set(b, i, v, x)
 
     def _row(self, b: ir.IRBuilder, pointer: ir.Value, row: ir.Value, step: ir.Value) -> list[Number]:
         first = b.mul(row, step)
