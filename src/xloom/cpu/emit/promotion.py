@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from xloom.cpu.emit import elementwise  # noqa: F401 - registers the scalar rules
 from xloom.cpu.emit.conversion import converted
 from xloom.cpu.emit.region import apply
 from xloom.cpu.emit.types import Value

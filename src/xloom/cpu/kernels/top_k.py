@@ -10,7 +10,7 @@ from xloom.cpu.emit.types import I32, I64
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.sorting import network, radix, selection
 from xloom.cpu.kernels.sorting.keys import Key
-from xloom.cpu.kernels.sorting.memory import write
+from xloom.cpu.emit.routine import write
 from xloom.cpu.kernels.sorting.records import INDEX_BITS, Indexed, Row
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.hlo.dtype import DType

@@ -16,7 +16,7 @@ from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.region import apply
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sorting.memory import function, keep_small, least, read, repeat, write
+from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
 from xloom.cpu.kernels.sorting.records import Records, Row, row_of
 from xloom.hlo.module import Computation
 

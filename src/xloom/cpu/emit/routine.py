@@ -1,4 +1,4 @@
-"""Arrays of records, and functions that a kernel's phases share."""
+"""Functions that a kernel calls, and the plain statements of which they are made."""
 
 from __future__ import annotations
 
@@ -57,3 +57,8 @@ def repeat(b: ir.IRBuilder, condition: Callable[[], ir.Value]) -> Iterator[None]
 def least(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """The lesser of two signed integers."""
     return b.select(b.icmp_signed("<", x, y), x, y)
+
+
+def greatest(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The greater of two signed integers."""
+    return b.select(b.icmp_signed(">", x, y), x, y)

@@ -1,0 +1,152 @@
+"""Windows folded one by one, any form. The inner loop goes along the last dimension, so that it is vector code.
+
+Windows that lie in the array as a whole are folded in registers, if they are small; others an element of the window at
+a time, with the state in the output.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from llvmlite import ir
+
+from xloom.cpu.emit.distinct import distinct
+from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.nest import plus, times
+from xloom.cpu.emit.routine import function, greatest, least
+from xloom.cpu.emit.types import I1, I64, POINTER
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.windows.axes import Axis
+from xloom.cpu.kernels.windows.folder import Folder
+
+_BLOCK = 2048
+"""Windows along the last dimension that are an item."""
+_UNROLLED = 100
+"""The most instructions that a window folded in registers may have."""
+_TASK = 60_000
+"""Elements folded in about 20 µs."""
+
+
+def fold(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
+    """Emits the phase that folds all windows."""
+    *outer, last = axes
+    places = math.prod(a.window.size for a in axes)
+    small = places * max(1, len(folder.body) - 2) <= _UNROLLED
+    in_registers = small and all(a.window.base_dilation == 1 for a in axes)
+    blocks = -(-last.count // _BLOCK)
+    items = blocks * math.prod(a.count for a in outer)
+    with kernel.phase(items, max(1, _TASK // (places * min(last.count, _BLOCK)))) as phase:
+        one_by_one = _one_by_one(phase.b.module, folder, outer, last)
+        pointers = folder.pointers(phase)
+        with (
+            distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds),
+            loop(b, bounds[0], bounds[1], name="item") as item,
+        ):
+            row, block = b.udiv(item, I64(blocks)), b.urem(item, I64(blocks))
+            begin = times(b, block, _BLOCK)
+            end = least(b, plus(b, begin, _BLOCK), I64(last.count))
+            windows = _coordinates(b, row, outer)
+            common = [*pointers, *windows, times(b, row, last.count)]
+            if in_registers:
+                first, stop = _whole(b, outer, last, windows, begin, end)
+                with b.if_then(b.icmp_signed("<", begin, first)):
+                    b.call(one_by_one, [*common, begin, first])
+                with loop(b, first, stop, name="window") as i:
+                    _in_registers(b, folder, axes, pointers, [*windows, i], plus(b, common[-1], i))
+                begin = stop
+            with b.if_then(b.icmp_signed("<", begin, end)):
+                b.call(one_by_one, [*common, begin, end])
+
+
+def _coordinates(b: ir.IRBuilder, row: ir.Value, outer: list[Axis]) -> list[ir.Value]:
+    out = []
+    for axis in reversed(outer):
+        out.append(b.urem(row, I64(axis.count)))
+        row = b.udiv(row, I64(axis.count))
+    return out[::-1]
+
+
+def _whole(
+    b: ir.IRBuilder, outer: list[Axis], last: Axis, windows: list[ir.Value], begin: ir.Value, end: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """The windows of [begin, end) that lie in the array with all their elements."""
+    inside = I1(1)
+    for axis, window in zip(outer, windows, strict=True):
+        low, high = axis.whole_windows
+        if (low, high) != (0, axis.count):
+            inside = b.and_(inside, b.icmp_signed(">=", window, I64(low)))
+            inside = b.and_(inside, b.icmp_signed("<", window, I64(high)))
+    low, high = (least(b, greatest(b, I64(n), begin), end) for n in last.whole_windows)
+    return b.select(inside, low, end), b.select(inside, high, end)
+
+
+def _in_registers(
+    b: ir.IRBuilder,
+    folder: Folder,
+    axes: list[Axis],
+    pointers: list[ir.Value],
+    windows: list[ir.Value],
+    target: ir.Value,
+) -> None:
+    start = I64(0)
+    for axis, window in zip(axes, windows, strict=True):
+        start = plus(b, start, times(b, window, axis.window.stride * axis.stride))
+    state = folder.initial(b, pointers)
+    for place in itertools.product(*(_places(a) for a in axes)):
+        state = folder.fold(b, state, folder.elements(b, pointers, plus(b, start, sum(place))))
+    folder.keep(b, pointers, target, state)
+
+
+def _places(axis: Axis) -> list[int]:
+    """How far the elements of a window lie from where it begins without padding, in order."""
+    w = axis.window
+    order = reversed(range(w.size)) if w.window_reversal else range(w.size)
+    return [(p * w.window_dilation - w.padding_low) * axis.stride for p in order]
+
+
+def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis) -> ir.Function:
+    """`fold(pointers..., windows..., target, begin, end)`: windows [begin, end) of the last axis."""
+    count = 3 * folder.count
+    kinds = [*[POINTER] * count, *[I64] * (len(outer) + 3)]
+    with function(module, "one_by_one", kinds, distinct=range(count)) as (b, out):
+        pointers, windows, (target, begin, end) = out.args[:count], out.args[count:-3], out.args[-3:]
+        state = folder.initial(b, pointers)
+        with loop(b, begin, end) as i:
+            folder.keep(b, pointers, plus(b, target, i), state)
+        with ExitStack() as stack:
+            start = I64(0)
+            for axis, window in zip(outer, windows, strict=True):
+                position = window
+                if not axis.is_plain:
+                    low, high = axis.places_inside(window, b)
+                    place = stack.enter_context(loop(b, low, high, name="place"))
+                    if axis.window.window_reversal:
+                        place = b.sub(b.sub(plus(b, low, high), I64(1)), place)
+                    position = stack.enter_context(_without_gaps(b, axis, axis.position(window, place, b)))
+                start = plus(b, start, times(b, position, axis.stride))
+            place = stack.enter_context(loop(b, 0, last.window.size, name="place"))
+            if last.window.window_reversal:
+                place = b.sub(I64(last.window.size - 1), place)
+            low, high = last.windows_inside(place, b)
+            with (
+                loop(b, greatest(b, low, begin), least(b, high, end), name="window") as i,
+                _without_gaps(b, last, last.position(i, place, b)) as position,
+            ):
+                here = plus(b, target, i)
+                elements = folder.elements(b, pointers, plus(b, start, position))
+                folder.keep(b, pointers, here, folder.fold(b, folder.state(b, pointers, here), elements))
+    return out
+
+
+@contextmanager
+def _without_gaps(b: ir.IRBuilder, axis: Axis, position: ir.Value) -> Iterator[ir.Value]:
+    """Where a position lies in the array, if it is not in a gap of base dilation: else the `with` is skipped."""
+    step = axis.window.base_dilation
+    if step == 1:
+        yield position
+        return
+    with b.if_then(b.icmp_unsigned("==", b.urem(position, I64(step)), I64(0))):
+        yield b.udiv(position, I64(step))

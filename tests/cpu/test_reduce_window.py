@@ -1,0 +1,121 @@
+import math
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.cpu.kernels import run_kernel
+from xloom.hlo.attributes import WindowDimension
+
+RNG = np.random.default_rng(0)
+PLAIN = "x = {t}[] parameter(0) y = {t}[] parameter(1) ROOT z = {t}[] {op}(x, y)"
+# neither associative nor commutative: shows any change of order
+OTHER = """x = {t}[] parameter(0) y = {t}[] parameter(1) three = {t}[] constant(3) s = {t}[] multiply(x, three)
+  ROOT z = {t}[] subtract(s, y)"""
+
+
+def program(dims, window, dtype="f32", op="add", region=PLAIN, out=None):
+    out = out or dtype
+    region = region.replace("{t}", out).replace("{op}", op)
+    return f"""HloModule m
+fold {{ {region} }}
+ENTRY e {{ x = {dtype}{dims} parameter(0) init = {out}[] parameter(1)
+  ROOT r = {windowed(out, dims, window)} reduce-window(x, init), window={{{window}}}, to_apply=fold }}"""
+
+
+def windowed(dtype, dims, window):
+    """The shape of the windows."""
+    sizes = [int(d) for d in dims.strip("[]").split(",") if d]
+    fields = dict(field.split("=") for field in window.split())
+
+    def values(name, default):
+        return fields[name].split("x") if name in fields else [default] * len(sizes)
+
+    out = []
+    names = {"size": "1", "stride": "1", "pad": "0_0", "rhs_dilate": "1", "lhs_dilate": "1"}
+    for n, size, stride, pad, dilation, gaps in zip(sizes, *(values(*n) for n in names.items()), strict=True):
+        low, high = map(int, pad.split("_"))
+        w = WindowDimension(int(size), int(stride), low, high, int(dilation), int(gaps))
+        out.append(str(w.output_size(n)))
+    return f"{dtype}[{','.join(out)}]"
+
+
+def check(text, *data, exact=True):
+    module = xl.parse(text)
+    if not data:
+        data = [numbers(p.shape) for p in module.entry.parameters]
+    expected, found = xl.evaluate(module, *data), run_kernel(text, *data, split=3)
+    if not isinstance(expected, tuple):
+        expected, found = (expected,), (found,)
+    for e, f in zip(expected, found, strict=True):
+        e, f = (np.asarray(v).astype(np.complex128) for v in (e, f))
+        if exact:
+            np.testing.assert_array_equal(f, e)
+        else:
+            np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-5 * max(1, np.abs(e).max(initial=0)))
+
+
+def numbers(shape):
+    dtype, dims = shape.dtype, shape.dims
+    if dtype.is_complex:
+        return (RNG.integers(-3, 3, dims) + 1j * RNG.integers(-3, 3, dims)).astype(dtype.numpy)
+    low = 0 if dtype.kind.value in ("unsigned", "pred") else -2
+    if dtype.bits < 8:  # memory holds them extended
+        return np.asarray(RNG.integers(low, 2, dims)).astype(np.int8).view(dtype.numpy)
+    return np.asarray(RNG.integers(low, 2, dims)).astype(dtype.numpy)
+
+
+FORMS = [
+    ("[]", ""),
+    ("[9]", "size=3"),
+    ("[9]", "size=3 stride=2 pad=1_2"),
+    ("[9]", "size=1 stride=4"),
+    ("[5000]", "size=4 pad=2_1"),
+    ("[9]", "size=3 pad=-2_3"),
+    ("[9]", "size=2 pad=3_-4 stride=3"),
+    ("[9]", "size=3 rhs_dilate=3 pad=4_4"),
+    ("[9]", "size=4 lhs_dilate=3 pad=2_1"),
+    ("[9]", "size=3 lhs_dilate=2 rhs_dilate=3 pad=-1_5 stride=2"),
+    ("[9]", "size=3 pad=5_5"),
+    ("[9]", "size=3 pad=2_1 rhs_reversal=1"),
+    ("[2,7,8,3]", "size=1x3x2x1 stride=1x2x2x1"),
+    ("[2,7,8,3]", "size=1x3x3x1 stride=1x1x1x1 pad=0_0x1_1x1_1x0_0"),
+    ("[2,3,7,8]", "size=1x1x3x3 stride=1x1x1x1 pad=0_0x0_0x1_1x1_1"),
+    ("[2,7,8,3]", "size=1x3x3x2 stride=1x1x3x1 pad=0_0x1_1x-1_3x1_0 rhs_dilate=1x2x1x1 lhs_dilate=1x1x2x1"),
+    ("[4,5,6]", "size=2x5x2 rhs_reversal=1x1x1 pad=1_0x4_4x0_1"),
+    ("[3,40]", "size=1x12 pad=0_0x5_6"),
+    ("[12,6]", "size=12x1 pad=5_6x0_0"),
+    ("[3,0]", "size=1x2 pad=0_0x3_3"),
+    ("[3,4]", "size=1x7"),
+]
+
+
+@pytest.mark.parametrize("region", [PLAIN, OTHER], ids=["add", "other"])
+@pytest.mark.parametrize(("dims", "window"), FORMS, ids=str)
+def test_forms(dims, window, region):
+    check(program(dims, window, "s32", region=region))
+
+
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize("dtype", ["pred", "s4", "u2", "s8", "u16", "s64", "f8e4m3fn", "bf16", "f16", "f32", "f64"])
+def test_types(dtype, op):
+    check(program("[4,6,5]", "size=2x3x1 stride=2x1x1 pad=1_0x0_1x0_0", dtype, op))
+
+
+def test_complex():
+    check(program("[4,6,5]", "size=2x3x1 stride=2x1x1 pad=1_0x0_1x0_0", "c64", "multiply"))
+
+
+def test_initial_value_of_another_type():
+    check(program("[4,6,5]", "size=2x3x1 pad=1_0x0_1x0_0", "bf16", "add", out="f32"))
+
+
+def test_several_operands():
+    check("""HloModule m
+fold { a = f32[] parameter(0) i = s32[] parameter(1) c = f32[] parameter(2) j = s32[] parameter(3)
+  p = pred[] compare(c, a), direction=GT  v = f32[] select(p, c, a)  k = s32[] select(p, j, i)
+  ROOT t = (f32[], s32[]) tuple(v, k) }
+ENTRY e { x = f32[5,7] parameter(0) n = s32[5,7] parameter(1) a = f32[] parameter(2) b = s32[] parameter(3)
+  ROOT r = (f32[5,4], s32[5,4]) reduce-window(x, n, a, b), window={size=3x3 stride=1x2 pad=1_1x1_1}, to_apply=fold }""",
+        RNG.normal(size=(5, 7)).astype(np.float32), np.arange(35, dtype=np.int32).reshape(5, 7),
+        np.float32(-math.inf), np.int32(-1))
