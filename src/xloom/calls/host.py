@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xloom.calls import buffers, original, status_returning
-from xloom.calls.python_source import call_function
+from xloom.calls.python_source import bound
 from xloom.calls.registry import ABIS, Registration, lookup, place
 from xloom.errors import CustomCallError, UnsupportedError
 from xloom.hlo.module import Instruction
@@ -40,29 +40,39 @@ def invoke(instruction: Instruction, operands: Sequence[Any]) -> Any:
         inputs[alias.operand] = buffers.with_part(inputs[alias.operand], alias.operand_index, shared)
     opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     if registration.function is not None:
-        call_function(registration, out, [buffers.read_only(i) for i in inputs], opaque, where)
+        bound(registration, opaque, where)(out, [buffers.read_only(i) for i in inputs])
     else:
-        message = _native(registration, instruction["api_version"], where)(registration.address, out, inputs, opaque)
+        version = checked_version(registration, instruction)
+        message = _NATIVE[version](registration.address, out, inputs, opaque)
         if message is not None:
-            raise CustomCallError(f"custom call {target!r} failed: {message or 'it gives no message'}", where=where)
+            raise failure(instruction, message)
     return _value(out)
 
 
-def _native(registration: Registration, version: str, where: str) -> Callable[..., str | None]:
+def failure(instruction: Instruction, message: str) -> CustomCallError:
+    """The error of a native call that reported `message`."""
+    target = instruction["custom_call_target"]
+    return CustomCallError(
+        f"custom call {target!r} failed: {message or 'it gives no message'}", where=place(instruction)
+    )
+
+
+def checked_version(registration: Registration, instruction: Instruction) -> str:
+    """The call's `api_version`. Raises when the native function has another, or nobody can call it that way."""
+    version, where = instruction["api_version"], place(instruction)
     if registration.abi is not None and ABIS[registration.abi] != version:
         raise CustomCallError(
             f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
             where=where,
             hint=f"write api_version={ABIS[registration.abi]}",
         )
-    found = _NATIVE.get(version)
-    if found is None:
+    if version not in _NATIVE:
         raise UnsupportedError(
             f"custom call {registration.name!r} says {version}, which the interpreter cannot call yet",
             where=where,
             hint=f"supported: {', '.join(_NATIVE)}",
         )
-    return found
+    return version
 
 
 def _value(out: Any) -> Any:

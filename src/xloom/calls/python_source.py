@@ -33,23 +33,27 @@ def custom_call(name: str, *, platform: str = "Host") -> Callable[[F], F]:
     return register
 
 
-def call_function(registration: Registration, out: Any, inputs: Sequence[Any], opaque: bytes, where: str) -> None:
-    """Calls a Python function. Raises CustomCallError from whatever it raises."""
+def bound(registration: Registration, opaque: bytes, where: str) -> Callable[[Any, Sequence[Any]], None]:
+    """A Python function as `call(out, inputs)` from one call site. Raises CustomCallError from whatever it raises."""
     function = registration.function
     assert function is not None
     keywords = {"opaque": opaque} if _takes_opaque(function) else {}
-    try:
-        returned = function(out, *inputs, **keywords)
-    except Exception as error:
-        raise CustomCallError(
-            f"custom call {registration.name!r} failed: {type(error).__name__}: {error}", where=where
-        ) from error
-    if returned is not None:
-        raise CustomCallError(
-            f"custom call {registration.name!r} returned a {type(returned).__name__}",
-            where=where,
-            hint="write the result into the first argument, out[...] = ..., and return None",
-        )
+
+    def call(out: Any, inputs: Sequence[Any]) -> None:
+        try:
+            returned = function(out, *inputs, **keywords)
+        except Exception as error:
+            raise CustomCallError(
+                f"custom call {registration.name!r} failed: {type(error).__name__}: {error}", where=where
+            ) from error
+        if returned is not None:
+            raise CustomCallError(
+                f"custom call {registration.name!r} returned a {type(returned).__name__}",
+                where=where,
+                hint="write the result into the first argument, out[...] = ..., and return None",
+            )
+
+    return call
 
 
 def _takes_opaque(function: Callable[..., Any]) -> bool:

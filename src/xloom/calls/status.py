@@ -33,6 +33,11 @@ class Status:
         self.message = None
 
     def _failure(self, status: object, message: int | None, size: int) -> None:
-        # a message shorter than it says ends at its NUL, behind which memory may not be readable
-        data = ctypes.string_at(message, _strnlen(message, size)) if message else b""
-        self.message = data.decode("utf-8", "replace")
+        self.message = message_text(message, size)
+
+
+def message_text(message: int | None, size: int) -> str:
+    """The text of a failure message in memory."""
+    # one shorter than it says ends at its NUL, behind which memory may not be readable
+    data = ctypes.string_at(message, _strnlen(message, size)) if message else b""
+    return data.decode("utf-8", "replace")

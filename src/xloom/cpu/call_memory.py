@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 from xloom.calls.buffers import memory_order
 from xloom.cpu.buffers import Slot
-from xloom.cpu.emit.types import I1, I8, I64, POINTER, VOID
-from xloom.cpu.fusion import Group
-from xloom.cpu.grouping import nest_of
 from xloom.cpu.leaves import aliased_leaves, leaf_shapes
+from xloom.cpu.roots import nest_for
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
-from xloom.ir import ir
 
 if TYPE_CHECKING:
     from xloom.cpu.entry import EntryBuilder
@@ -54,14 +51,14 @@ def call_memory(
 
         shared: dict[tuple[int, int], Slot] = {}
         outputs = [seen(home, shape) for home, shape in zip(targets, results, strict=True)]
-        aliases = aliased_leaves(instruction)
+        aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
         for k, (slot, shape) in enumerate(zip(outputs, results, strict=True)):
             if k in aliases:
                 operand, leaf = aliases[k]
                 shared[operand, leaf] = slot
                 _lay_out(entry, slot, homes[operand][leaf], shape)
             elif for_python:
-                _clear(entry, slot)
+                entry.clear(slot)
         operands: list[list[Slot]] = []
         for number, shape in enumerate(shapes):
             operands.append([])
@@ -110,10 +107,4 @@ def _transpose(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape, or
     moved = Instruction("moved", "transpose", Shape(shape.dtype, dims), [given], {"dimensions": tuple(order)})
     entry.assignment.slots[given, 0] = source
     entry.assignment.slots[moved, 0] = target
-    entry.emit_nest(nest_of(Group([moved]), {(moved, 0)}))
-
-
-def _clear(entry: EntryBuilder, slot: Slot) -> None:
-    if slot.nbytes:
-        memset = entry.intrinsic("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
-        entry.b.call(memset, [entry.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
+    entry.emit_nest(nest_for([[moved]], ()))

@@ -21,7 +21,7 @@ def compile(module: Module) -> Executable:
     """
     block, assignment, program = lowered(prepared(module))
     objects = machine_code([program.main, *(u.text for u in program.units.values())])
-    library = jit.Library(objects, [MAIN], {PARALLEL_FOR: pool().parallel_for_address})
+    library = jit.Library(objects, [MAIN], {PARALLEL_FOR: pool().parallel_for_address, **program.imports})
     return Executable(module, block, assignment, program, library)
 
 

@@ -1,22 +1,26 @@
 """The one native function of a program: its kernels called in order, loops and branches around them.
 
-`i32 xloom_main(ptr arguments, ptr results, ptr constants, ptr arena)`: the first three are arrays of pointers; 0 means
-that all went well, any other number is that of the custom call (counted from 1) that failed.
+`i32 xloom_main(ptr arguments, ptr results, ptr constants, ptr arena, ptr run)`: the first three are arrays of pointers,
+`run` is what Python called from here gets; 0 means that all went well, any other number is that of the call (counted
+from 1) that failed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from llvmlite import ir
 
 from xloom.cpu.buffers import Assignment, Slot, is_kept
+from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import nest_of
+from xloom.cpu.host_operators import infeed, outfeed, receive, send
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.leaves import Source, leaf_shapes, owner
@@ -51,7 +55,13 @@ class Program:
     main: str
     units: dict[str, Unit] = field(default_factory=dict)
     calls: list[Instruction] = field(default_factory=list)
-    """The custom calls, in the order of their numbers."""
+    """What calls code outside the program and may fail, in the order of their numbers."""
+    imports: dict[str, int] = field(default_factory=dict)
+    """Addresses of that code by symbol."""
+    kept: list[object] = field(default_factory=list)
+    """What must live as long as the program may run."""
+    aligned_results: set[int] = field(default_factory=set)
+    """Results that such code sees, by number."""
     scratch_bytes: int = 0
 
 
@@ -62,12 +72,15 @@ class EntryBuilder:
         self.assignment = assignment
         self.module = ir.Module()
         self.program = Program("")
+        self.status: ir.Value | None = None
+        """The status of native calls, once one has it."""
         self._nests = 0
-        function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 4), MAIN)
+        self._scratch_end = assignment.arena_bytes
+        function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
         function.attributes.add("nounwind")
         self.function = function
-        self.arguments, self.results, self.constants, self.arena = function.args
-        for argument in function.args:
+        self.arguments, self.results, self.constants, self.arena, self.run = function.args
+        for argument in function.args[:4]:
             argument.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self._pointers: dict[Slot, ir.Value] = {}
@@ -108,11 +121,49 @@ class EntryBuilder:
         if target is source or not target.nbytes:
             return
         b, to, origin = self.b, self.pointer(target), self.pointer(source)
-        name = "llvm.memcpy.p0.p0.i64"
-        memcpy = self.module.globals.get(name)
-        if memcpy is None:
-            memcpy = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]), name)
+        memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
         b.call(memcpy, [to, origin, I64(target.nbytes), I1(0)])
+
+    def clear(self, slot: Slot) -> None:
+        """Zeros a whole array."""
+        if slot.nbytes:
+            memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
+            self.b.call(memset, [self.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
+
+    @contextmanager
+    def scratch_memory(self) -> Iterator[Callable[[int], Slot]]:
+        """Gives a function for slots of so many bytes, whose memory is free again after the `with`."""
+        before = self._scratch_end
+
+        def take(nbytes: int) -> Slot:
+            slot = Slot("arena", nbytes, offset=self._scratch_end)
+            self._scratch_end += -(-nbytes // 64) * 64
+            self.program.scratch_bytes = max(
+                self.program.scratch_bytes, self._scratch_end - self.assignment.arena_bytes
+            )
+            return slot
+
+        yield take
+        self._scratch_end = before
+
+    # -- code outside
+    def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
+        """The function of that name, which is defined elsewhere."""
+        function = self.module.globals.get(name)
+        return ir.Function(self.module, kind, name) if function is None else function
+
+    def imported(self, address: int, kind: ir.FunctionType, keep: object) -> ir.Function:
+        """The function at an address; `keep` lives as long as the program."""
+        name = f"xloom_outside.{len(self.program.imports)}"
+        self.program.imports[name] = address
+        self.program.kept.append(keep)
+        return self.declared(name, kind)
+
+    def stop_if(self, failed: ir.Value, instruction: Instruction) -> None:
+        """Ends the program here, with the number of `instruction`, where `failed` (i1) is true."""
+        self.program.calls.append(instruction)
+        with self.b.if_then(failed, likely=False):
+            self.b.ret(I32(len(self.program.calls)))
 
     def _copy_results(self, block: Block) -> None:
         for source, slot in zip(block.root, self.assignment.results, strict=True):
@@ -190,27 +241,21 @@ class EntryBuilder:
         phases = [Phase(p.symbol.replace(PLACEHOLDER, name), p.count, p.grain) for p in phases]
         self.program.units.setdefault(name, Unit(name, text.replace(PLACEHOLDER, name), list(phases)))
         b = self.b
-        offset = self.assignment.arena_bytes
-        pointers = list(pointers)
-        for nbytes in scratch:
-            pointers.append(b.gep(self.arena, [I64(offset)], inbounds=True, source_etype=I8))
-            offset += -(-nbytes // 64) * 64
-        self.program.scratch_bytes = max(self.program.scratch_bytes, offset - self.assignment.arena_bytes)
-        buffers = self._table(pointers)
-        for phase in phases:
-            if phase.count <= 0:
-                continue
-            function = self.module.globals.get(phase.symbol)
-            if function is None:
-                function = ir.Function(self.module, TASK, phase.symbol)
-            if phase.count <= phase.grain:
-                b.call(function, [buffers, I64(0), I64(phase.count)])
-            else:
-                b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
+        with self.scratch_memory() as take:
+            buffers = self.table([*pointers, *(self.pointer(take(nbytes)) for nbytes in scratch)])
+            for phase in phases:
+                if phase.count <= 0:
+                    continue
+                function = self.declared(phase.symbol, TASK)
+                if phase.count <= phase.grain:
+                    b.call(function, [buffers, I64(0), I64(phase.count)])
+                else:
+                    b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
 
-    def _table(self, pointers: Sequence[ir.Value]) -> ir.Value:
+    def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
+        """An array of pointers on the stack."""
         b = self.b
-        table = allocate(b, POINTER, len(pointers))
+        table = allocate(b, POINTER, max(1, len(pointers)))
         for k, pointer in enumerate(pointers):
             b.store(pointer, b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER))
         return table
@@ -282,6 +327,12 @@ STEPS: dict[str, StepRule] = {
     "conditional": EntryBuilder.conditional,
     "constant": _nothing,
     "after-all": _nothing,
+    "custom-call": custom_call,
+    "infeed": infeed,
+    "outfeed": outfeed,
+    "send": send,
+    "send-done": _nothing,
+    "recv": receive,
 }
 """Steps that are neither loop nests nor kernels."""
 

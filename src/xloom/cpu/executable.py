@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +12,19 @@ import numpy as np
 
 from xloom.cpu import jit
 from xloom.cpu.buffers import Assignment
+from xloom.cpu.custom_call import failure
 from xloom.cpu.entry import MAIN, Program
 from xloom.cpu.leaves import leaf_shapes
-from xloom.cpu.memory import Pool
+from xloom.cpu.memory import Pool, aligned
 from xloom.cpu.plan import Block
+from xloom.cpu.python_call import Run
 from xloom.errors import ShapeError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument
 
-_MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
+_MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Executable:
 
     def __init__(self, module: Module, block: Block, assignment: Assignment, program: Program, library: jit.Library):
         self.module = module
+        self._pool = Pool()
         self._library = library
         self._main = library.function(MAIN, _MAIN)
         self._parameters = [(p.name, p.shape) for p in module.entry.parameters]
@@ -51,14 +56,20 @@ class Executable:
         self._dtypes = [s.dtype.numpy for s in self._leaves]
         self._result_shape = module.entry.root.shape
         self._results = [(s.dims, s.dtype.numpy, s.nbytes) for s in leaf_shapes(self._result_shape)]
+        self._calls, self._kept = program.calls, program.kept
+        self._allocators = [
+            self._pool.aligned_array if k in program.aligned_results else self._pool.array
+            for k in range(len(self._results))
+        ]
+        self.outfeed: list[Any] = []
+        """What runs have fed out, in order."""
         self._constants = [
-            np.ascontiguousarray(part)
+            aligned(part)
             for instruction in assignment.constants
             for part in _flat(_literal_value(instruction.literal))
         ]
         self._constant_table = _table([a.ctypes.data for a in self._constants])
         self._arena_bytes = assignment.arena_bytes + program.scratch_bytes
-        self._pool = Pool()
         self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
         self._result_table = ctypes.c_void_p * max(1, len(self._results))
         self.memory = Memory(
@@ -68,19 +79,26 @@ class Executable:
             self._arena_bytes,
         )
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
         """The result for `arguments`, one a parameter: an array, or nested tuples of arrays.
 
-        Raises ShapeError for arguments that do not fit.
+        `infeed` are the values that the program's infeeds take, in order. Raises ShapeError for arguments that do not
+        fit, CustomCallError where a call fails: nothing after it runs.
         """
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
         inputs = self._inputs(arguments)
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
-        outputs = [self._pool.array(dims, dtype, nbytes) for dims, dtype, nbytes in self._results]
+        outputs = [make(*result) for make, result in zip(self._allocators, self._results, strict=True)]
         results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
         arena = self._pool.take(self._arena_bytes)
-        self._main(pointers, results, self._constant_table, arena.address)
+        run = None
+        if self._calls:
+            run = Run(inputs, outputs, self._constants, arena, deque(infeed), self.outfeed)
+        number = self._main(pointers, results, self._constant_table, arena.address, run)
+        if number:
+            assert run is not None
+            raise failure(self._calls[number - 1], run)
         if not self._result_shape.is_tuple:
             return outputs[0] if outputs else TOKEN
         return _nested(self._result_shape, iter(outputs))

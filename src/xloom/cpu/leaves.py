@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 Source = tuple[Instruction, int]
 """An array: leaf number `n` of an instruction's value, in pre-order."""
 
-FORWARDING = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "reshape", "dynamic-reshape"})
-"""Operators whose result is their first operand's memory; arrays in memory are dense and row-major."""
+FORWARDING = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "reshape", "dynamic-reshape", "recv-done"})
+"""Operators whose result is in their first operand's memory; arrays in memory are dense and row-major."""
 
 
 def leaf_shapes(shape: Shape) -> list[Shape]:
@@ -43,3 +45,25 @@ def owner(instruction: Instruction, leaf: int = 0) -> Source:
             instruction = instruction._operands[0]
         else:
             return instruction, leaf
+
+
+def aliased_leaves(instruction: Instruction) -> dict[int, tuple[int, int]]:
+    """The leaves of a custom call's result that start as a leaf of an operand: its operand's number, and its own."""
+    found: dict[int, tuple[int, int]] = {}
+    for alias in instruction["output_to_operand_aliasing"]:
+        first = _leaf_number(instruction.shape, alias.output_index)
+        other = _leaf_number(instruction._operands[alias.operand].shape, alias.operand_index)
+        part = instruction.shape
+        for k in alias.output_index:
+            part = part.elements[k]
+        for k in range(leaf_count(part)):
+            found[first + k] = (alias.operand, other + k)
+    return found
+
+
+def _leaf_number(shape: Shape, index: Sequence[int]) -> int:
+    number = 0
+    for k in index:
+        number += sum(leaf_count(e) for e in shape.elements[:k])
+        shape = shape.elements[k]
+    return number

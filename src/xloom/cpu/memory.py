@@ -26,6 +26,16 @@ class Block:
         self.address = self.array.__array_interface__["data"][0]
 
 
+def aligned(value: Any) -> np.ndarray:
+    """A row-major copy at an aligned address, or the array itself if it lies so."""
+    array = np.asarray(value, order="C")
+    if array.__array_interface__["data"][0] % ALIGNMENT == 0:
+        return array
+    copy = Block(array.nbytes).array.view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 class Pool:
     """Blocks by size. One is free when only the pool refers to it and to its memory."""
 
@@ -46,6 +56,9 @@ class Pool:
 
     def array(self, dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
         """An array with undefined contents; its memory is free again when it and all its views are gone."""
-        if nbytes < KEPT_BYTES:
-            return np.empty(dims, dtype)
-        return self.take(nbytes).array.view(dtype).reshape(dims)
+        return np.empty(dims, dtype) if nbytes < KEPT_BYTES else self.aligned_array(dims, dtype, nbytes)
+
+    def aligned_array(self, dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
+        """The same, at an aligned address."""
+        block = Block(nbytes) if nbytes < KEPT_BYTES else self.take(nbytes)
+        return block.array.view(dtype).reshape(dims)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BuiltIn = Callable[["Instruction", Sequence[Value], "Evaluator"], Value]
 
-_IDENTITIES = (
+IDENTITIES = (
     "Sharding",
     "SPMDFullToShardShape",
     "SPMDShardToFullShape",
@@ -59,7 +59,7 @@ def _pad_to_static(instruction: Instruction, operands: Sequence[Value], evaluato
 
 
 BUILT_IN: dict[str, BuiltIn] = {
-    **{name: _identity for name in _IDENTITIES},
+    **{name: _identity for name in IDENTITIES},
     "TopK": _top_k,
     "SliceToDynamic": _slice_to_dynamic,
     "PadToStatic": _pad_to_static,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
 @evaluates("infeed")
 def infeed(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """The next value of `evaluator.infeed`, and a token."""
-    if not evaluator.infeed:
+    return (next_infeed(evaluator.infeed, instruction), TOKEN)
+
+
+def next_infeed(queue: deque[Value], instruction: Instruction) -> Value:
+    """The next value for an infeed. Raises EvaluationError when there is none."""
+    if not queue:
         raise EvaluationError(
             "the infeed queue is empty", where=instruction.name, hint="pass infeed=[...] with one value an infeed"
         )
-    return (evaluator.infeed.popleft(), TOKEN)
+    return queue.popleft()
 
 
 @evaluates("outfeed")
@@ -49,13 +55,18 @@ def send_done(instruction: Instruction, operands: Sequence[Value], evaluator: Ev
 def recv(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """The next value of the channel's queue."""
     queue = evaluator.channel(instruction["channel_id"])
+    return (next_received(queue, instruction), np.zeros((), np.uint32), TOKEN)
+
+
+def next_received(queue: deque[Value], instruction: Instruction) -> Value:
+    """The next value for a recv. Raises EvaluationError when there is none."""
     if not queue:
         raise EvaluationError(
             f"nothing was sent on channel {instruction['channel_id']}",
             where=instruction.name,
             hint="run the sender first, in the same program",
         )
-    return (queue.popleft(), np.zeros((), np.uint32), TOKEN)
+    return queue.popleft()
 
 
 @evaluates("recv-done")

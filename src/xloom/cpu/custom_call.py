@@ -1,0 +1,140 @@
+"""Custom calls from native code: native targets by their address, Python functions by a callback."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from xloom.calls import host, registry
+from xloom.calls.buffers import ALIGNMENT
+from xloom.calls.python_source import bound
+from xloom.calls.status import message_text
+from xloom.cpu.buffers import Slot
+from xloom.cpu.call_memory import CallMemory, call_memory, call_shapes
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
+from xloom.cpu.plan import Block
+from xloom.cpu.python_call import Run, call_python
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry import EntryBuilder
+
+
+def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
+    where = registry.place(instruction)
+    registration = registry.lookup(instruction["custom_call_target"], "Host", where)
+    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
+    shapes = call_shapes(instruction)
+    if registration.function is not None:
+        call = bound(registration, opaque, where)
+        call_python(entry, instruction, shapes, lambda run, out, inputs: call(out, inputs))
+        return
+    version = host.checked_version(registration, instruction)
+    entry.program.kept.append(registration)
+    with call_memory(entry, instruction, shapes, for_python=False) as memory:
+        _call_native(entry, instruction, shapes, memory, (registration.address, version, opaque))
+
+
+def failure(instruction: Instruction, run: Run) -> BaseException:
+    """The error of the call that ended a run."""
+    error, run.error = run.error, None  # not kept here: its traceback refers to the run
+    return error or host.failure(instruction, run.message)
+
+
+def _call_native(
+    entry: EntryBuilder,
+    instruction: Instruction,
+    shapes: Sequence[Shape],
+    memory: CallMemory,
+    target: tuple[int, str, bytes],
+) -> None:
+    address, version, opaque = target
+    b = entry.b
+    with entry.scratch_memory() as take:
+        out = _pointers(entry, instruction.shape, iter(memory.outputs), take)
+        operands = [_pointers(entry, s, iter(slots), take) for s, slots in zip(shapes, memory.operands, strict=True)]
+        given = [out, entry.table(operands)]
+        if version == "API_VERSION_STATUS_RETURNING_UNIFIED":
+            given += [_text(entry, opaque), I64(len(opaque))]
+        status = None if version == "API_VERSION_ORIGINAL" else _status(entry)
+        if status is not None:
+            given.append(status)
+        b.call(entry.imported(address, ir.FunctionType(VOID, [a.type for a in given]), None), given)
+        if status is not None:
+            failed = b.load(b.gep(status, [I32(0), I32(3)], inbounds=True, source_etype=_STATUS_TYPE), typ=I32)
+            entry.stop_if(b.icmp_signed("!=", failed, I32(0)), instruction)
+
+
+def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[Slot], take: Callable[[int], Slot]) -> ir.Value:
+    """An array's address, or that of a tuple's array of such pointers."""
+    if shape.is_tuple:
+        return entry.table([_pointers(entry, e, slots, take) for e in shape.elements])
+    if not shape.is_array:
+        return ir.Constant(POINTER, None)
+    slot = next(slots)
+    return _aligned(entry, slot, take) if slot.kind == "argument" and slot.nbytes else entry.pointer(slot)
+
+
+def _aligned(entry: EntryBuilder, slot: Slot, take: Callable[[int], Slot]) -> ir.Value:
+    """The address of an argument, or of a copy where the caller's array is not aligned."""
+    b, own, other = entry.b, entry.pointer(slot), take(slot.nbytes)
+    skewed = b.icmp_unsigned("!=", b.and_(b.ptrtoint(own, I64), I64(ALIGNMENT - 1)), I64(0))
+    with b.if_then(skewed):
+        entry.copy(other, slot)
+    return b.select(skewed, entry.pointer(other), own)
+
+
+def _text(entry: EntryBuilder, data: bytes) -> ir.Value:
+    kind = ir.ArrayType(I8, len(data) + 1)
+    constant = ir.GlobalVariable(entry.module, kind, entry.module.get_unique_name("opaque"))
+    constant.linkage, constant.global_constant = "internal", True
+    constant.initializer = ir.Constant(kind, bytearray(data + b"\0"))
+    return entry.b.gep(constant, [I32(0), I32(0)], inbounds=True, source_etype=kind)
+
+
+# -- the status: XlaCustomCallStatus of xloom/custom_call.h, and behind it what is ours
+class _Status(ctypes.Structure):
+    _fields_ = [
+        ("set_success", ctypes.c_void_p),
+        ("set_failure", ctypes.c_void_p),
+        ("run", ctypes.py_object),
+        ("failed", ctypes.c_int32),
+    ]
+
+
+_STATUS_TYPE = ir.LiteralStructType([POINTER, POINTER, POINTER, I32])
+
+
+@ctypes.CFUNCTYPE(None, ctypes.POINTER(_Status), ctypes.c_void_p, ctypes.c_size_t)
+def _set_failure(status: Any, message: int | None, size: int) -> None:
+    status.contents.run.message = message_text(message, size)
+    status.contents.failed = 1
+
+
+def _status(entry: EntryBuilder) -> ir.Value:
+    """The run's status, of which every call may make a failure, but only the one that ends the run."""
+    if entry.status is None:
+        b = entry.b
+        entry.status = status = allocate(b, _STATUS_TYPE)
+        set_failure = ctypes.cast(_set_failure, ctypes.c_void_p).value or 0
+        kind = ir.FunctionType(VOID, [POINTER, POINTER, I64])
+        values = [_set_success(entry), entry.imported(set_failure, kind, None), entry.run, I32(0)]
+        with b.goto_block(entry.function.entry_basic_block):
+            for k, value in enumerate(values):
+                b.store(value, b.gep(status, [I32(0), I32(k)], inbounds=True, source_etype=_STATUS_TYPE))
+    return entry.status
+
+
+def _set_success(entry: EntryBuilder) -> ir.Value:
+    function = ir.Function(entry.module, ir.FunctionType(VOID, [POINTER]), "xloom.set_success")
+    function.linkage = "internal"
+    b = ir.IRBuilder(function.append_basic_block())
+    b.store(I32(0), b.gep(function.args[0], [I32(0), I32(3)], inbounds=True, source_etype=_STATUS_TYPE))
+    b.ret_void()
+    return function

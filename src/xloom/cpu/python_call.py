@@ -1,0 +1,103 @@
+"""Python called from native code: it sees the program's memory as arrays, and what it raises ends the run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.calls.buffers import memory_order, read_only
+from xloom.cpu.buffers import Slot
+from xloom.cpu.call_memory import call_memory
+from xloom.cpu.emit.types import I32, POINTER
+from xloom.cpu.memory import Block
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry import EntryBuilder
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a program, as the Python code that it calls sees it."""
+
+    arguments: list[np.ndarray]
+    results: list[np.ndarray]
+    constants: list[np.ndarray]
+    arena: Block
+    infeed: deque[Any]
+    outfeed: list[Any]
+    channels: dict[int | None, deque[Any]] = field(default_factory=dict)
+    message: str = ""
+    """Of the native call that failed."""
+    error: BaseException | None = None
+    """What the Python code that failed raised."""
+
+    def channel(self, number: int | None) -> deque[Any]:
+        """What was sent on a channel and not received yet."""
+        return self.channels.setdefault(number, deque())
+
+
+Body = Callable[[Run, Any, list[Any]], None]
+"""Gets the run, the buffers of the result, which it fills, and the operands, nested as the shapes are."""
+
+# the arena's address tells LLVM that what is there may change
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p)
+_View = Callable[[Run], Any]
+
+
+def call_python(entry: EntryBuilder, instruction: Instruction, shapes: Sequence[Shape], body: Body) -> None:
+    """Emits a call of `body` with operands of `shapes`, that many of the instruction's."""
+    with call_memory(entry, instruction, shapes, for_python=True) as memory:
+        out = _view(instruction.shape, iter(memory.outputs))
+        inputs = [_view(shape, iter(slots)) for shape, slots in zip(shapes, memory.operands, strict=True)]
+
+        def callback(run: Run, arena: int | None) -> int:
+            try:
+                body(run, out(run), [read_only(view(run)) for view in inputs])
+            except BaseException as error:  # all of them: native code is between here and who can handle it
+                run.error = error
+                return 1
+            return 0
+
+        pointer = _CALLBACK(callback)
+        address = ctypes.cast(pointer, ctypes.c_void_p).value or 0
+        function = entry.imported(address, ir.FunctionType(I32, [POINTER, POINTER]), pointer)
+        failed = entry.b.call(function, [entry.run, entry.arena])
+        entry.stop_if(entry.b.icmp_signed("!=", failed, I32(0)), instruction)
+
+
+def _view(shape: Shape, slots: Iterator[Slot]) -> _View:
+    """Gives the arrays of a value; tokens are None."""
+    if shape.is_tuple:
+        parts = [_view(e, slots) for e in shape.elements]
+        return lambda run: tuple([part(run) for part in parts])
+    return _array_view(next(slots), shape) if shape.is_array else lambda run: None
+
+
+def _array_view(slot: Slot, shape: Shape) -> _View:
+    dims, dtype, offset, number = shape.dims, shape.dtype.numpy, slot.offset, slot.number
+    strides = _strides(shape)
+    # an array over memory refers to whatever owns it: who keeps the array keeps the memory
+    if slot.kind == "arena":
+        return lambda run: np.ndarray(dims, dtype, run.arena.array, offset, strides)
+    if slot.kind == "argument":
+        return lambda run: np.ndarray(dims, dtype, run.arguments[number], 0, strides)
+    if slot.kind == "result":
+        return lambda run: np.ndarray(dims, dtype, run.results[number], 0, strides)
+    assert slot.kind == "constant", slot.kind
+    return lambda run: np.ndarray(dims, dtype, run.constants[number], 0, strides)
+
+
+def _strides(shape: Shape) -> tuple[int, ...]:
+    strides, step = [0] * shape.rank, shape.dtype.numpy.itemsize
+    for d in reversed(memory_order(shape)):
+        strides[d] = step
+        step *= shape.dims[d]
+    return tuple(strides)
