@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
@@ -19,7 +19,7 @@ from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fusion import Group
-from xloom.cpu.grouping import nest_of
+from xloom.cpu.grouping import Step, nest_of
 from xloom.cpu.host_operators import infeed, outfeed, receive, send
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
@@ -48,12 +48,23 @@ class Unit:
     phases: list[Phase]
 
 
+@dataclass(frozen=True)
+class StepCode:
+    """What a step became: phases of a unit or, without a name, a part of the entry function; and the loops if any."""
+
+    unit: str
+    phases: list[Phase]
+    nest: Nest | None = None
+
+
 @dataclass
 class Program:
     """Native code to be: the entry function's module, and the kernels that it calls."""
 
     main: str
     units: dict[str, Unit] = field(default_factory=dict)
+    code: dict[Step, StepCode] = field(default_factory=dict)
+    """Of loop nests and kernels."""
     calls: list[Instruction] = field(default_factory=list)
     """What calls code outside the program and may fail, in the order of their numbers."""
     imports: dict[str, int] = field(default_factory=dict)
@@ -172,20 +183,22 @@ class EntryBuilder:
     # -- steps
     def _block(self, block: Block) -> None:
         for number, step in enumerate(block.steps):
-            if isinstance(step, Group):
-                self._nest(block, step, number)
-                continue
-            emit = STEPS.get(step.opcode)
-            if emit is not None:
-                emit(self, block, step)
-            elif (rule := rule_of(step.opcode)) is not None:
-                self._kernel(step, rule)
-            else:
-                raise LoweringError(
-                    f"{step.opcode} has no native code yet",
-                    where=f"{step.name} {step.metadata.location}".strip(),
-                    hint="run the program on the interpreter: xloom.evaluate",
-                )
+            self.step(block, step, number)
+
+    def step(self, block: Block, step: Step, number: int) -> None:
+        """Emits step `number` of a block."""
+        if isinstance(step, Group):
+            self._nest(block, step, number)
+        elif (emit := STEPS.get(step.opcode)) is not None:
+            emit(self, block, step)
+        elif (rule := rule_of(step.opcode)) is not None:
+            self._kernel(step, rule)
+        else:
+            raise LoweringError(
+                f"{step.opcode} has no native code yet",
+                where=f"{step.name} {step.metadata.location}".strip(),
+                hint="run the program on the interpreter: xloom.evaluate",
+            )
 
     def _nest(self, block: Block, group: Group, number: int) -> None:
         kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
@@ -193,13 +206,12 @@ class EntryBuilder:
         for root in group.roots:
             if root.opcode == "dynamic-update-slice":
                 self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
-        nest = nest_of(group, kept)
-        self.emit_nest(nest)
+        self.program.code[group] = self.emit_nest(nest_of(group, kept))
 
-    def emit_nest(self, nest: Nest) -> None:
+    def emit_nest(self, nest: Nest) -> StepCode:
         """Calls a loop nest: a part of this function when it is small, else a kernel of its own."""
         if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
-            return
+            return StepCode("", [], nest)
         found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
         slots: dict[Slot, int] = {}
         numbers: dict[Source, int] = {}
@@ -217,8 +229,8 @@ class EntryBuilder:
             for phase in lowering.phases:
                 body = self.module.globals[f"{phase.symbol}.body"]
                 self.b.call(body, [*pointers, I64(0), I64(phase.count)])
-            return
-        self.call_unit(str(module), lowering.phases, pointers, lowering.scratch)
+            return StepCode("", lowering.phases, nest)
+        return replace(self.call_unit(str(module), lowering.phases, pointers, lowering.scratch), nest=nest)
 
     def _kernel(self, instruction: Instruction, rule: Rule) -> None:
         operands = [_dense(o.shape) for o in instruction._operands]
@@ -231,14 +243,14 @@ class EntryBuilder:
             for output, operand in kernel.in_place.items():
                 self.copy(targets[output], inputs[operand])
         pointers = [self.pointer(s) for s in (*inputs, *targets)]
-        self.call_unit(str(kernel.module), kernel.phases, pointers, kernel.scratch)
+        self.program.code[instruction] = self.call_unit(str(kernel.module), kernel.phases, pointers, kernel.scratch)
 
     def call_unit(
         self, text: str, phases: Sequence[Phase], pointers: Sequence[ir.Value], scratch: Sequence[int]
-    ) -> None:
+    ) -> StepCode:
         """Calls the phases of a kernel, which becomes a unit of its own unless there is an equal one."""
         name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-        phases = [Phase(p.symbol.replace(PLACEHOLDER, name), p.count, p.grain) for p in phases]
+        phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
         self.program.units.setdefault(name, Unit(name, text.replace(PLACEHOLDER, name), list(phases)))
         b = self.b
         with self.scratch_memory() as take:
@@ -251,6 +263,7 @@ class EntryBuilder:
                     b.call(function, [buffers, I64(0), I64(phase.count)])
                 else:
                     b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
+        return StepCode(name, phases)
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
         """An array of pointers on the stack."""

@@ -29,6 +29,8 @@ class Phase:
     symbol: str
     count: int
     grain: int
+    loops: tuple[str, ...] = ()
+    """The names of the loops whose iterations the items are, when it is a loop nest that the phase does."""
 
 
 @dataclass

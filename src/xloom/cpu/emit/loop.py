@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
 
 from xloom.cpu.emit.types import I64, POINTER
 
+VECTOR_ONLY = ("llvm.loop.unroll.disable",)
+"""For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
+
+
+class _LoopIdentity(ir.MDValue):
+    """Loop metadata: a distinct node whose first operand is itself."""
+
+    def __init__(self, module: ir.Module, hints: Sequence[str]):
+        flags = [module.add_metadata([ir.MetaDataString(module, hint)]) for hint in hints]
+        super().__init__(module, [], name=str(len(module.metadata)))
+        self.operands = (self, *flags)
+
+    def descr(self, buf: list[str]) -> None:
+        """The definition, as llvmlite prints it."""
+        super().descr(buf)
+        for k in range(len(buf) - 1, -1, -1):
+            if buf[k].startswith("!{"):
+                buf[k] = f"distinct {buf[k]}"
+                return
+
 
 @contextmanager
 def loop(
-    b: ir.IRBuilder, begin: ir.Value | int, end: ir.Value | int, step: int = 1, name: str = "i"
+    b: ir.IRBuilder,
+    begin: ir.Value | int,
+    end: ir.Value | int,
+    step: int = 1,
+    name: str = "i",
+    hints: Sequence[str] = (),
 ) -> Iterator[ir.Value]:
     """`for (i64 i = begin; i < end; i += step)`; the body is what is emitted in the `with`.
 
     The test is at the top, so that empty ranges run nothing. Values of the body are not seen after it: keep what is
-    needed in an `alloca`, which LLVM turns into registers.
+    needed in an `alloca`, which LLVM turns into registers. `hints` are names of LLVM's loop metadata.
     """
     first = begin if isinstance(begin, ir.Value) else I64(begin)
     last = end if isinstance(end, ir.Value) else I64(end)
@@ -32,7 +57,9 @@ def loop(
     yield i
     following = b.add(i, I64(step), flags=["nsw", "nuw"] if step > 0 else ["nsw"])
     i.add_incoming(following, b.block)
-    b.branch(head)
+    back = b.branch(head)
+    if hints:
+        back.set_metadata("llvm.loop", _LoopIdentity(b.module, hints))
     b.position_at_end(done)
 
 

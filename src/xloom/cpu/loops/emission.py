@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.cpu.emit import conversion, types
 from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, loop
 from xloom.cpu.emit.types import I1, I64, Complex, Value
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nodes import (
@@ -30,6 +30,7 @@ from xloom.cpu.loops.nodes import (
 )
 from xloom.hlo.dtype import DType, Kind, f32, s64
 
+SHORTEST_VECTOR_LOOP = 16
 Pointers = Callable[[Source], ir.Value]
 
 
@@ -42,6 +43,8 @@ class Elements:
         self.address = address
         self.vars: dict[Var, ir.Value] = {}
         self.arguments: dict[int, Value] = {}
+        self.staged: dict[int, tuple[ir.Value, ir.Value]] = {}
+        """Loads whose elements lie in local memory: where, and at which index at present."""
         self._scopes: list[dict[int, Any]] = [{}]
 
     @contextmanager
@@ -86,8 +89,10 @@ class Elements:
         b = self.b
         if isinstance(node, Apply):
             return node.emit(b, *[self.value(o) for o in node.operands])
+        if id(node) in self.staged:
+            return types.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):
-            return types.load(b, self.pointers(node.source), node.dtype, self._address(node))
+            return types.load(b, self.pointers(node.source), node.dtype, self.address_of(node))
         if isinstance(node, Constant):
             return types.constant(node.value, node.dtype)
         if isinstance(node, Index):
@@ -104,7 +109,8 @@ class Elements:
         assert isinstance(node, Folded)
         return self._fold(node.fold)[node.number]
 
-    def _address(self, node: Load) -> ir.Value:
+    def address_of(self, node: Load) -> ir.Value:
+        """The index of the element that a load is of, in its array."""
         return self.index(self.address(node.source, node.address))
 
     def _bounded(self, node: Bounded) -> ir.Value:
@@ -157,8 +163,9 @@ class Elements:
     def loops(self, variables: Sequence[Var]) -> Iterator[None]:
         """Loops over variables, outermost first; what is emitted is their body."""
         with ExitStack() as stack:
-            for var in variables:
-                self.vars[var] = stack.enter_context(loop(self.b, 0, var.size, name=var.name))
+            for k, var in enumerate(variables):
+                hints = VECTOR_ONLY if k == len(variables) - 1 and var.size >= SHORTEST_VECTOR_LOOP else ()
+                self.vars[var] = stack.enter_context(loop(self.b, 0, var.size, name=var.name, hints=hints))
             stack.enter_context(self.scope())
             yield
 

@@ -9,13 +9,16 @@ from contextlib import ExitStack, contextmanager
 from llvmlite import ir
 
 from xloom.cpu.emit import types
-from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, loop
 from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.kernel import TASK, Phase
+from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.emission import REASSOCIATED, Accumulator, Elements
 from xloom.cpu.loops.nest import Nest, Stage, Store, cost_of, folds_of, merged, ordered, stride_score
-from xloom.cpu.loops.nodes import Fold, Source
+from xloom.cpu.loops.nodes import Fold, Load
+from xloom.cpu.loops.tiles import SIDE, Tile, crossing
 from xloom.hlo.dtype import DType
 
 BLOCK = 256
@@ -24,6 +27,8 @@ LANES = 32
 """Accumulators of a fold along a row that LLVM does not vectorise by itself."""
 PARTS = 64
 """Pieces of a fold to a single value; a constant, so that results do not depend on the number of threads."""
+PATCH = 128
+"""Elements along each side of the squares that transposes are done in: so that few pages are touched at a time."""
 TASK_COST = 40_000
 """Additions that are worth a task of their own."""
 
@@ -62,11 +67,75 @@ class Lowering:
     def _map_kernel(self, stage: Stage) -> None:
         loops, gone = merged([stage], ordered(stage, stage.vars))
         cost = cost_of([s.node for s in stage.stores])
+        cross = crossing(stage, loops)
+        if cross is not None:
+            self._tiled_kernel(stage, loops, gone, cost, *cross)
+            return
         outer, inner = (loops, []) if len(loops) == 1 else (loops[:-1], loops[-1:])
         with self._phase(outer, cost * math.prod(v.size for v in inner)) as elements:
             _bind(elements, gone)
             with elements.loops(inner):
                 self._stores(elements, stage.stores)
+
+    def _tiled_kernel(
+        self, stage: Stage, loops: list[Var], gone: dict[Var, None], cost: int, across: Var, nodes: list[Load]
+    ) -> None:
+        """Square tiles of two loops: what is loaded along one of them is transposed in registers."""
+        inner = loops[-1]
+        rows = Var("rows", -(-across.size // PATCH), None, -1)
+        columns = Var("columns", -(-inner.size // PATCH), None, -2)
+        others = [v for v in loops[:-1] if v != across]
+        with self._phase([*others, rows, columns], cost * PATCH * PATCH) as elements:
+            _bind(elements, gone)
+            b = elements.b
+            tiles = [Tile(elements, node, across, inner) for node in nodes]
+
+            def bounds(patch: Var, size: int) -> tuple[ir.Value, ir.Value]:
+                begin = b.mul(elements.vars[patch], I64(PATCH), flags=["nsw"])
+                return begin, least(b, b.add(begin, I64(PATCH)), I64(size))
+
+            first, second = bounds(rows, across.size), bounds(columns, inner.size)
+            with (
+                loop(b, *first, SIDE, name="rows") as row,
+                loop(b, *second, SIDE, name="columns") as column,
+                elements.scope(),
+            ):
+                self._tile(elements, stage, tiles, (across, row), (inner, column))
+
+    def _tile(
+        self,
+        elements: Elements,
+        stage: Stage,
+        tiles: list[Tile],
+        across: tuple[Var, ir.Value],
+        along: tuple[Var, ir.Value],
+    ) -> None:
+        b = elements.b
+        left = [b.sub(I64(var.size), first) for var, first in (across, along)]
+
+        def emit(height: ir.Value | None, width: ir.Value | None) -> None:
+            elements.vars.update((across, along))
+            with elements.scope():
+                for tile in tiles:
+                    tile.fill(height, width)
+            with (
+                loop(b, 0, SIDE if height is None else height, name="row") as row,
+                loop(b, 0, SIDE if width is None else width, name="column", hints=VECTOR_ONLY) as column,
+                elements.scope(),
+            ):
+                elements.vars[across[0]] = b.add(across[1], row, flags=["nsw"])
+                elements.vars[along[0]] = b.add(along[1], column, flags=["nsw"])
+                at = b.add(b.mul(row, I64(SIDE), flags=["nsw"]), column, flags=["nsw"])
+                elements.staged = {id(t.node): (t.memory, at) for t in tiles}
+                self._stores(elements, stage.stores)
+            elements.staged = {}
+
+        whole = b.and_(*(b.icmp_signed(">=", n, I64(SIDE)) for n in left))
+        with b.if_else(whole) as (then, otherwise):
+            with then:
+                emit(None, None)
+            with otherwise:
+                emit(*(least(b, n, I64(SIDE)) for n in left))
 
     def _fold_kernel(self, stage: Stage, folds: list[Fold]) -> None:
         inner = Stage([*stage.vars, *folds[0].vars], stage.stores)
@@ -78,9 +147,7 @@ class Lowering:
             blocks = Var("block", -(-best.size // BLOCK), None, -1)
             with self._phase([*order[:-1], blocks], cost * extent * min(best.size, BLOCK)) as elements:
                 first = elements.b.mul(elements.vars[blocks], I64(BLOCK))
-                count = elements.b.sub(I64(best.size), first)
-                short = elements.b.icmp_signed("<", count, I64(BLOCK))
-                count = elements.b.select(short, count, I64(BLOCK)) if best.size % BLOCK else I64(BLOCK)
+                count = least(elements.b, elements.b.sub(I64(best.size), first), I64(BLOCK))
                 self._vertical(elements, stage, folds, best, first, count)
             return
         if not stage.vars and extent * cost > 4 * TASK_COST:
@@ -130,9 +197,7 @@ class Lowering:
                     self._vertical(elements, stage, folds, best, I64(0), I64(best.size), best.size)
                 else:
                     with loop(elements.b, 0, best.size, BLOCK) as first, elements.scope():
-                        rest = elements.b.sub(I64(best.size), first)
-                        short = elements.b.icmp_signed("<", rest, I64(BLOCK))
-                        count = elements.b.select(short, rest, I64(BLOCK))
+                        count = least(elements.b, elements.b.sub(I64(best.size), first), I64(BLOCK))
                         self._vertical(elements, stage, folds, best, first, count)
         else:
             with elements.loops(ordered(inner, stage.vars)):
@@ -328,7 +393,8 @@ class Lowering:
         b.position_at_end(body.entry_basic_block)
         b.branch(start)
         self._wrapper(symbol, body, total)
-        self.phases.append(Phase(symbol, max(count, 0) if outer else 1, max(1, TASK_COST // max(cost, 1))))
+        grain = max(1, TASK_COST // max(cost, 1))
+        self.phases.append(Phase(symbol, max(count, 0) if outer else 1, grain, tuple(v.name for v in outer)))
 
     def _wrapper(self, symbol: str, body: ir.Function, total: int) -> None:
         function = ir.Function(self.module, TASK, symbol)
@@ -368,6 +434,11 @@ def _stage_cost(stage: Stage) -> int:
     extent = math.prod(v.size for v in stage.vars) * (math.prod(v.size for v in folds[0].vars) if folds else 1)
     nodes = [e for f in folds for e in f.elements] if folds else [s.node for s in stage.stores]
     return cost_of(nodes) * extent
+
+
+def least(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The lesser of two sizes."""
+    return intrinsic(b, "smin", x, y)
 
 
 def _bind(elements: Elements, gone: Mapping[Var, None]) -> None:

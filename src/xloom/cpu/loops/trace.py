@@ -170,7 +170,8 @@ def apply(instruction: Instruction, operands: Sequence[Node]) -> Node:
     def emit(b: object, *values: object) -> object:
         return rule(b, instruction, *values)
 
-    return Apply(instruction.shape.dtype, opcode, emit, tuple(operands), COSTS.get(opcode, 1))
+    label = f"{opcode} {instruction['direction']}" if opcode == "compare" else opcode
+    return Apply(instruction.shape.dtype, label, emit, tuple(operands), COSTS.get(opcode, 1))
 
 
 def joined(loops: Sequence[Var]) -> Affine:
