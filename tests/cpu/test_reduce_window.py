@@ -96,6 +96,44 @@ def test_forms(dims, window, region):
     check(program(dims, window, "s32", region=region))
 
 
+CUMULATIVE = [
+    ("[1]", "size=1"),
+    ("[50]", "size=50 pad={pad}"),
+    ("[3,40]", "size=1x40 pad=0_0x{pad}"),
+    ("[40,3]", "size=40x1 pad={pad}x0_0"),
+    ("[2,20,150]", "size=1x20x1 pad=0_0x{pad}x0_0"),
+    ("[2,20,3,3]", "size=1x25x1x1 pad=0_0x{pad}x0_0x0_0"),
+]
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("region", [PLAIN, OTHER], ids=["add", "other"])
+@pytest.mark.parametrize(("dims", "window"), CUMULATIVE, ids=str)
+def test_cumulative(dims, window, region, back):
+    size = max(int(n) for n in window.split()[0].split("=")[1].split("x"))
+    check(program(dims, window.format(pad=f"0_{size - 1}" if back else f"{size - 1}_0"), "s32", region=region))
+
+
+@pytest.mark.parametrize("pad", ["69_0", "0_69"])
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
+@pytest.mark.parametrize("dtype", ["s8", "u16", "s32", "u64", "bf16", "f32", "f64"])
+def test_cumulative_operators(dtype, op, pad):
+    check(program("[2,70]", f"size=1x70 pad=0_0x{pad}", dtype, op))
+
+
+@pytest.mark.parametrize("op", ["and", "or", "xor"])
+@pytest.mark.parametrize("dtype", ["pred", "s32"])
+def test_cumulative_bits(dtype, op):
+    check(program("[2,70]", "size=1x70 pad=0_0x69_0", dtype, op))
+
+
+def test_cumulative_sum_of_numbers():
+    x = RNG.normal(size=5000).astype(np.float32)
+    check(program("[5000]", "size=5000 pad=4999_0"), x, np.float32(2), exact=False)
+    x[1000] = np.nan
+    check(program("[5000]", "size=5000 pad=0_4999", op="maximum"), x, np.float32(-math.inf))
+
+
 @pytest.mark.parametrize("op", ["add", "maximum"])
 @pytest.mark.parametrize("dtype", ["pred", "s4", "u2", "s8", "u16", "s64", "f8e4m3fn", "bf16", "f16", "f32", "f64"])
 def test_types(dtype, op):
