@@ -47,6 +47,7 @@ class Assignment:
         self.stack: list[Slot] = []
         self.constants: list[Instruction] = []
         self.results: list[Slot] = []
+        self.positions: dict[Step, int] = {}
         self._position = 0
         self._preset: dict[Source, Slot] = {}
         self._read_only: set[Slot] = set()
@@ -97,7 +98,7 @@ class Assignment:
     def _block(self, block: Block) -> None:
         for number, step in enumerate(block.steps):
             self._position += 1
-            here = self._position
+            here = self.positions[step] = self._position
             if isinstance(step, Instruction) and step.opcode == "while":
                 self._while(block, step, number)
             elif isinstance(step, Instruction) and step.opcode == "conditional":

@@ -1,0 +1,7 @@
+"""A compiled program at each stage, as text for people."""
+
+from xloom.cpu.text.code_text import asm_text, llvm_text
+from xloom.cpu.text.loops_text import loops_text
+from xloom.cpu.text.schedule_text import schedule_text
+
+__all__ = ["asm_text", "llvm_text", "loops_text", "schedule_text"]

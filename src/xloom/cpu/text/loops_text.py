@@ -1,0 +1,184 @@
+"""A program as pseudo-code: every loop with what is computed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from xloom.cpu.compile import lowered
+from xloom.cpu.entry import Program, StepCode
+from xloom.cpu.fusion import Group
+from xloom.cpu.leaves import leaf_count, owner
+from xloom.cpu.loops.affine import ZERO, Var, variable
+from xloom.cpu.loops.nest import Stage, folds_of, merged, ordered
+from xloom.cpu.loops.nodes import Fold
+from xloom.cpu.plan import Block
+from xloom.cpu.prepare import prepared
+from xloom.cpu.text.expression import Writer
+from xloom.cpu.text.names import array_name, array_shape, scalar_text
+from xloom.hlo.module import Instruction, Module
+
+_HEAD = """\
+# %name is an array, as in the HLO; vN is a value in a register, accN one that a loop adds to.
+# Arrays are dense and row-major; one index into several dimensions counts elements in that order.
+"""
+
+
+def loops_text(module: Module) -> str:
+    """The program that `module` is compiled to, as pseudo-code. Raises LoweringError for what has no native code."""
+    block, _, program = lowered(prepared(module))
+    lines = [f"{_HEAD}\nENTRY %{block.computation.name}:", *_indented(_block(block, program))]
+    return "\n".join([*lines, f"  return {', '.join(map(array_name, block.root))}"]) + "\n"
+
+
+def _block(block: Block, program: Program) -> list[str]:
+    lines: list[str] = []
+    for step in block.steps:
+        if isinstance(step, Group):
+            lines += [*_heading(step, program.code[step]), *nest_lines(program.code[step])]
+        elif step.opcode == "while":
+            lines += _while(block, step, program)
+        elif step.opcode == "conditional":
+            lines += _conditional(block, step, program)
+        elif step.opcode == "constant":
+            lines.append(f"{array_name((step, 0))} = {_constant(step)}")
+        else:
+            lines += [*_phases(program.code.get(step)), f"{_arrays(step)} = {step.opcode}({_operands(step)})"]
+    return lines
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" if line else "" for line in lines]
+
+
+def _constant(instruction: Instruction) -> str:
+    shape = array_shape((instruction, 0))
+    return scalar_text(instruction.literal.value[()]) if shape.is_scalar else f"constant {shape}"
+
+
+def _arrays(instruction: Instruction) -> str:
+    return ", ".join(array_name((instruction, k)) for k in range(leaf_count(instruction.shape)))
+
+
+def _operands(instruction: Instruction, first: int = 0) -> str:
+    owners = (owner(o, k) for o in instruction._operands[first:] for k in range(leaf_count(o.shape)))
+    return ", ".join(map(array_name, owners))
+
+
+# -- control flow
+def _while(block: Block, step: Instruction, program: Program) -> list[str]:
+    body, condition = block.nested[step]
+    test = [*_block(condition, program), f"if not {array_name(condition.root[0])}: break"]
+    again = [*_block(body, program), _state(body, body.root)]
+    states = _arrays(body.computation.parameters[0])
+    return [
+        f"{states} = {_operands(step)}",
+        f"while true:  # condition %{condition.computation.name}",
+        *_indented(_renamed(condition, body)),
+        *_indented(test),
+        f"  # body %{body.computation.name}",
+        *_indented(again),
+        f"{_arrays(step)} = {states}",
+    ]
+
+
+def _renamed(condition: Block, body: Block) -> list[str]:
+    mine, theirs = (_arrays(b.computation.parameters[0]) for b in (condition, body))
+    return [] if mine == theirs else [f"{mine} = {theirs}"]
+
+
+def _state(block: Block, sources: Sequence) -> str:
+    return f"{_arrays(block.computation.parameters[0])} = {', '.join(map(array_name, sources))}"
+
+
+def _conditional(block: Block, step: Instruction, program: Program) -> list[str]:
+    chooser = array_name(owner(step._operands[0]))
+    lines = [f"switch {chooser}:"]
+    for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
+        lines.append(f"  case {k}:  # %{nested.computation.name}")
+        inside = _block(nested, program)
+        if leaf_count(operand.shape):
+            owners = [owner(operand, k) for k in range(leaf_count(operand.shape))]
+            inside.insert(0, _state(nested, owners))
+        lines += _indented(_indented([*inside, f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]))
+    return lines
+
+
+# -- loop nests
+def _heading(group: Group, code: StepCode) -> list[str]:
+    assert code.nest is not None
+    made = dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores)
+    kept = [f"{array_name(s)} {array_shape(s)}" for s in made if s not in code.nest.private]
+    lines = [f"# makes {', '.join(kept)}"]
+    if code.nest.private:
+        private = [array_name(s) for s in made if s in code.nest.private]
+        lines[0] += f"; {', '.join(private)} in memory of one iteration of the outer loops"
+    fused = [f"%{i.name}" for i in _in_order(group) if i not in group.roots and i.opcode != "constant"]
+    if fused:
+        lines.append(f"# with {', '.join(fused)} computed where used")
+    return ["", *lines, *_phases(code)]
+
+
+def _in_order(group: Group) -> list[Instruction]:
+    parent = group.roots[0].parent
+    assert parent is not None
+    return [i for i in parent.post_order() if i in group.inlined]
+
+
+def _phases(code: StepCode | None) -> list[str]:
+    """What a kernel shares among threads."""
+    lines = []
+    for phase in code.phases if code else ():
+        if phase.count > phase.grain and code and code.unit:
+            loops = f" ({', '.join(phase.loops)})" if phase.loops else ""
+            lines.append(f"# shared among threads: {phase.count} items{loops}, {phase.grain} or more at a time")
+    return lines
+
+
+def nest_lines(code: StepCode) -> list[str]:
+    """A loop nest as pseudo-code."""
+    nest = code.nest
+    assert nest is not None
+    if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
+        return ["nothing: there are no elements"]
+    shared = {name for p in code.phases if code.unit and p.count > p.grain for name in p.loops}
+    writer = Writer(nest)
+    if nest.outer:
+        outer = _joined(writer, nest.stages, nest.outer)
+        with writer.loops(outer, shared):
+            for stage in nest.stages:
+                with writer.scope():
+                    _stage(writer, stage, shared)
+    else:
+        _stage(writer, nest.stages[0], shared)
+    return writer.lines
+
+
+def _joined(writer: Writer, stages: Sequence[Stage], loops: Sequence[Var]) -> list[Var]:
+    """The loops with those joined that the compiler joins."""
+    out, gone = merged(stages, list(loops))
+    writer.joined.update({var: variable(var) for var in out})
+    writer.joined.update(dict.fromkeys(gone, ZERO))
+    return out
+
+
+def _stage(writer: Writer, stage: Stage, shared: Collection[str]) -> None:
+    folds = folds_of(stage)
+    if folds:
+        _folds(writer, stage, folds, shared)
+        return
+    with writer.loops(_joined(writer, [stage], ordered(stage, stage.vars)), shared):
+        values = [writer.value(store.node) for store in stage.stores]
+        for store, value in zip(stage.stores, values, strict=True):
+            writer.assign(writer.element(store.target, store.address), value)
+
+
+def _folds(writer: Writer, stage: Stage, folds: list[Fold], shared: Collection[str]) -> None:
+    inner = Stage([*stage.vars, *folds[0].vars], stage.stores)
+    with writer.loops(ordered(inner, stage.vars), shared):
+        state = {id(fold): writer.start(fold) for fold in folds}
+        with writer.loops(_joined(writer, [inner], ordered(inner, folds[0].vars)), shared):
+            for fold in folds:
+                writer.step(fold, state[id(fold)])
+        for store in stage.stores:
+            fold, number = store.node.fold, store.node.number  # type: ignore[attr-defined]
+            writer.assign(writer.element(store.target, store.address), state[id(fold)][number])

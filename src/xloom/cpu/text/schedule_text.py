@@ -1,0 +1,167 @@
+"""A program's steps in the order in which they run, and the memory that each reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xloom.cpu.buffers import IN_PLACE, Assignment, Slot
+from xloom.cpu.compile import lowered
+from xloom.cpu.entry import Program, StepCode
+from xloom.cpu.fusion import Group
+from xloom.cpu.grouping import Step
+from xloom.cpu.kernel import Phase
+from xloom.cpu.leaves import Source, leaf_count, owner
+from xloom.cpu.loops.nest import sources
+from xloom.cpu.plan import Block
+from xloom.cpu.prepare import prepared
+from xloom.cpu.text.names import array_name, array_shape, bytes_text
+from xloom.hlo.module import Instruction, Module
+
+
+def schedule_text(module: Module) -> str:
+    """The schedule that `module` is compiled to. Raises LoweringError for what has no native code."""
+    block, assignment, program = lowered(prepared(module))
+    return _Schedule(assignment, program).text(block)
+
+
+class _Schedule:
+    """Writes the blocks of one program."""
+
+    def __init__(self, assignment: Assignment, program: Program):
+        self.assignment = assignment
+        self.program = program
+        self.lines: list[str] = []
+
+    def text(self, block: Block) -> str:
+        """The whole program."""
+        arena = self.assignment.arena_bytes + self.program.scratch_bytes
+        self.lines.append(
+            f"ENTRY %{block.computation.name}  arena {bytes_text(arena)}, {len(self.program.units)} kernels"
+        )
+        self._block(block, "  ")
+        for source, result in zip(block.root, self.assignment.results, strict=True):
+            self._line("  ", "return", [self._array(source), *self._copy(result, source)])
+        return "\n".join(self.lines) + "\n"
+
+    # -- lines
+    def _line(self, indent: str, head: str, cells: Iterable[str]) -> None:
+        self.lines.append(f"{indent}{head:8}{'  '.join(cells)}")
+
+    def _array(self, source: Source) -> str:
+        return f"{array_name(source)} {array_shape(source)}  {self._place(self.assignment.of(source))}"
+
+    def _place(self, slot: Slot) -> str:
+        if slot.kind == "arena":
+            return f"arena {slot.offset}..{slot.offset + slot.nbytes}"
+        if slot.kind == "stack":
+            return f"stack {self.assignment.stack.index(slot)}"
+        return f"{slot.kind} {slot.number}"
+
+    def _copy(self, target: Slot, source: Source) -> list[str]:
+        """What must be done for `target` to have an array's elements."""
+        return [] if self.assignment.of(source) is target else [f"copied to {self._place(target)}"]
+
+    # -- steps
+    def _block(self, block: Block, indent: str) -> None:
+        for step in block.steps:
+            number = f"{self.assignment.positions[step]:>3} "
+            inner = indent + " " * len(number)
+            if isinstance(step, Instruction) and step.opcode == "while":
+                self.lines.append(f"{indent}{number}while %{step.name}")
+                self._while(block, step, inner)
+            elif isinstance(step, Instruction) and step.opcode == "conditional":
+                self.lines.append(f"{indent}{number}conditional %{step.name}")
+                self._conditional(block, step, inner)
+            else:
+                self.lines.append(f"{indent}{number}{_title(step)}")
+                self._step(step, inner)
+
+    def _step(self, step: Step, indent: str) -> None:
+        code = self.program.code.get(step)
+        reads, writes, private = _traffic(step, code)
+        for source in reads:
+            self._line(indent, "reads", [self._array(source)])
+        for source in writes:
+            self._line(indent, "writes", [self._array(source), *self._in_place(source, reads)])
+        if isinstance(step, Group):
+            inside = [*map(array_name, private), *(f"%{i.name}" for i in _inlined(step))]
+            if inside:
+                self._line(indent, "fuses", [", ".join(inside)])
+        if code is not None:
+            self._line(indent, "code", [_code(code)])
+
+    def _in_place(self, made: Source, reads: Sequence[Source]) -> list[str]:
+        slot = self.assignment.of(made)
+        notes = [f"in place of {array_name(s)}" for s in reads if self.assignment.of(s) is slot]
+        instruction, leaf = made
+        if instruction.opcode in IN_PLACE:
+            changed = owner(instruction._operands[IN_PLACE[instruction.opcode] + leaf])
+            if self.assignment.of(changed) is slot:
+                return [f"in place of {array_name(changed)}"]
+            return [f"starts as a copy of {array_name(changed)}, {self._place(self.assignment.of(changed))}"]
+        return notes
+
+    # -- control flow
+    def _while(self, block: Block, step: Instruction, indent: str) -> None:
+        body, condition = block.nested[step]
+        for k in range(leaf_count(step.shape)):
+            state = self.assignment.slots[step, k]
+            initial = owner(step._operands[0], k)
+            start = "in place of" if self.assignment.of(initial) is state else "starts as a copy of"
+            self._line(indent, "state", [self._array((step, k)), f"{start} {self._array(initial)}"])
+        self.lines.append(f"{indent}condition %{condition.computation.name}")
+        self._block(condition, indent + "  ")
+        self.lines.append(f"{indent}body %{body.computation.name}")
+        self._block(body, indent + "  ")
+        for k, source in enumerate(body.root):
+            self._line(
+                f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.slots[step, k], source)]
+            )
+
+    def _conditional(self, block: Block, step: Instruction, indent: str) -> None:
+        self._line(indent, "chooses", [self._array(owner(step._operands[0]))])
+        for k in range(leaf_count(step.shape)):
+            self._line(indent, "writes", [self._array((step, k))])
+        for number, nested in enumerate(block.nested[step]):
+            self.lines.append(f"{indent}branch {number} %{nested.computation.name}")
+            self._block(nested, indent + "  ")
+            for k, source in enumerate(nested.root):
+                result = self.assignment.slots[step, k]
+                self._line(f"{indent}  ", "result", [self._array(source), *self._copy(result, source)])
+
+
+def _title(step: Step) -> str:
+    if isinstance(step, Group):
+        return f"loops for {', '.join(f'%{r.name}' for r in step.roots)}"
+    return f"{step.opcode} %{step.name}"
+
+
+def _traffic(step: Step, code: StepCode | None) -> tuple[list[Source], list[Source], list[Source]]:
+    """The arrays that a step reads, those that it writes, and those that it has to itself."""
+    if isinstance(step, Group):
+        assert code is not None and code.nest is not None
+        made = list(dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores))
+        reads = [s for s in sources(code.nest) if s not in made]
+        private = [s for s in made if s in code.nest.private]
+        return reads, [s for s in made if s not in private], private
+    reads = [owner(o, k) for o in step._operands for k in range(leaf_count(o.shape))]
+    return list(dict.fromkeys(reads)), [(step, k) for k in range(leaf_count(step.shape))], []
+
+
+def _inlined(group: Group) -> list[Instruction]:
+    parent = group.roots[0].parent
+    assert parent is not None
+    return [i for i in parent.post_order() if i in group.inlined and i.opcode != "constant"]
+
+
+def _code(code: StepCode) -> str:
+    if not code.unit:
+        return "part of the entry function" if code.phases else "none: there are no elements"
+    return f"{code.unit}: {', then '.join(map(_phase, code.phases))}"
+
+
+def _phase(phase: Phase) -> str:
+    if phase.count <= phase.grain:
+        return "on one thread"
+    loops = f" ({', '.join(phase.loops)})" if phase.loops else ""
+    return f"{phase.count} items{loops} shared among threads, {phase.grain} or more at a time"
