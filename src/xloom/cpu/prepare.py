@@ -12,6 +12,8 @@ PIPELINE = (
     "algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,cse,dce"
 )
 
+INLINED = ("call", "fusion")
+
 
 def prepared(module: Module) -> Module:
     """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed."""
@@ -32,5 +34,5 @@ def prepared(module: Module) -> Module:
 def _inline_all(module: Module) -> None:
     for computation in module.computation_post_order():
         for instruction in computation.instructions:
-            if instruction.opcode in ("call", "fusion"):
+            if instruction.opcode in INLINED:
                 inline(instruction, instruction.called_computations[0])

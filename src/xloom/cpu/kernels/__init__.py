@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 
 from xloom.cpu.kernel import KERNELS, Rule
 
@@ -13,9 +14,9 @@ FAMILIES = {
     "fft": "fft",
     "ragged-dot": "dot",
     "reduce-window": "reduce_window",
-    "rng": "random",
+    "rng": "random_state",
     "rng-bit-generator": "random",
-    "rng-get-and-update-state": "random",
+    "rng-get-and-update-state": "random_state",
     "scaled-dot": "dot",
     "scan": "scan",
     "scatter": "scatter",
@@ -29,6 +30,6 @@ FAMILIES = {
 
 def rule_of(opcode: str) -> Rule | None:
     """The rule of an opcode with a kernel of its own."""
-    if opcode in FAMILIES and opcode not in KERNELS:
-        import_module(f"{__name__}.{FAMILIES[opcode]}")
+    if opcode in FAMILIES and opcode not in KERNELS and find_spec(file := f"{__name__}.{FAMILIES[opcode]}"):
+        import_module(file)
     return KERNELS.get(opcode)
