@@ -13,7 +13,7 @@ from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, digits
 from xloom.cpu.kernels.matmul.operands import Array, new_array
-from xloom.cpu.kernels.matmul.packing import Packing
+from xloom.cpu.kernels.matmul.packing import Packing, Part
 from xloom.cpu.kernels.matmul.tile import rolled
 
 _GRAIN = 1 << 16
@@ -86,6 +86,7 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
             if packing is None:
                 fill(first, middle, at)
             else:
-                packing.emit(b, source, at, I64(0), I64(0), length, element_pointer(b, target, copy.dtype, first))
+                place = element_pointer(b, target, copy.dtype, first)
+                packing.emit(b, Part(source, at, I64(0), I64(0), length, place))
             fill(middle, b.add(begin, I64(total)), None)
     return copy

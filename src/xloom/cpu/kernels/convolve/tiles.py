@@ -14,6 +14,7 @@ from xloom.cpu.kernels.convolve.ways import Way, way
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.packing import Part
 from xloom.cpu.kernels.matmul.tile import Sums, at_most, nest, rolled
 from xloom.cpu.kernels.matmul.work import grain
 
@@ -115,5 +116,5 @@ def _packed(kernel: Kernel, chosen: Way, problem: Convolution) -> int:
             base = b.add(I64(problem.w_base), b.mul(group, I64(problem.group.b)))
             first = at_most(b, b.mul(panel, I64(packing.width)), max(0, count(packing.rows) - packing.width))
             place = b.gep(target, [b.mul(item, I64(size))], inbounds=True, source_etype=arithmetic.element)
-            packing.emit(b, source, base, first, I64(0), I64(depth), place)
+            packing.emit(b, Part(source, base, first, I64(0), I64(depth), place))
     return memory

@@ -33,6 +33,9 @@ class Arithmetic:
 
     dtype: DType
 
+    places = 1
+    """Of the depth, that an element of a packed operand has."""
+
     @cached_property
     def element(self) -> ir.Type:
         """The type of a part of an accumulator."""
@@ -90,6 +93,14 @@ class Arithmetic:
         both = _load(b, place, kind, 2 * lanes, size, None if mask is None else _doubled(b, mask))
         return [shuffled(b, both, range(k, 2 * lanes, 2)) for k in (0, 1)]
 
+    def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
+        """Elements of `places` neighbouring places of the depth as one packed element."""
+        raise NotImplementedError
+
+    def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
+        """`lanes` packed elements whose places of the depth are adjacent in memory."""
+        return self.load(b, pointer, dtype, offset, lanes)
+
     def store(
         self,
         b: ir.IRBuilder,
@@ -142,7 +153,7 @@ class Arithmetic:
     def _fused(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
         if self.dtype.is_integer:
             return b.add(total, b.mul(x, y))
-        return call(b, "fmuladd", [x.type], x.type, [x, y, total])
+        return overloaded(b, "fmuladd", [x.type], x.type, [x, y, total])
 
     def _widened(self, b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
         if dtype is self.dtype:
@@ -216,7 +227,7 @@ def lanes_below(b: ir.IRBuilder, lanes: int, limit: ir.Value) -> ir.Value:
     return b.icmp_signed("<", numbers, splat(b, limit, lanes))
 
 
-def call(b: ir.IRBuilder, name: str, overload: list[ir.Type], result: ir.Type, args: list[ir.Value]) -> ir.Value:
+def overloaded(b: ir.IRBuilder, name: str, overload: list[ir.Type], result: ir.Type, args: list[ir.Value]) -> ir.Value:
     """A call of `llvm.<name>`, overloaded by the types given."""
     full = ".".join(["llvm", name, *map(_suffix, overload)])
     function = b.module.globals.get(full)
@@ -227,7 +238,7 @@ def call(b: ir.IRBuilder, name: str, overload: list[ir.Type], result: ir.Type, a
 
 def prefetch(b: ir.IRBuilder, place: ir.Value) -> None:
     """Asks for memory that is written soon."""
-    call(b, "prefetch", [place.type], ir.VoidType(), [place, I32(1), I32(3), I32(1)])
+    overloaded(b, "prefetch", [place.type], ir.VoidType(), [place, I32(1), I32(3), I32(1)])
 
 
 def _suffix(kind: ir.Type) -> str:
@@ -247,14 +258,14 @@ def _load(b: ir.IRBuilder, place: ir.Value, kind: ir.Type, lanes: int, align: in
     if mask is None:
         return b.load(place, typ=vector, align=align)
     zero = ir.Constant(vector, None)
-    return call(b, "masked.load", [vector, place.type], vector, [place, I32(align), mask, zero])
+    return overloaded(b, "masked.load", [vector, place.type], vector, [place, I32(align), mask, zero])
 
 
 def _store(b: ir.IRBuilder, place: ir.Value, value: ir.Value, align: int, mask: ir.Value | None) -> None:
     if mask is None:
         b.store(value, place, align=align)
     else:
-        call(b, "masked.store", [value.type, place.type], ir.VoidType(), [value, place, I32(align), mask])
+        overloaded(b, "masked.store", [value.type, place.type], ir.VoidType(), [value, place, I32(align), mask])
 
 
 def _doubled(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:

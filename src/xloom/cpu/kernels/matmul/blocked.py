@@ -12,20 +12,29 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, prefetch
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.packing import Packing
+from xloom.cpu.kernels.matmul.packing import Packing, Part
 from xloom.cpu.kernels.matmul.target import registers
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share
 from xloom.cpu.kernels.matmul.work import grain
 
-_DEPTH_BYTES = 1024
+_BLOCK_BYTES = 1 << 18
+"""Of the operand that is not shared, packed: a quarter of a second-level cache of 1 MiB."""
+_DEPTH_BYTES = 1 << 10
 """Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
-_BLOCK_ELEMENTS = 256
-"""Rows or columns in a block: with that depth, an eighth of a second-level cache of 1 MiB."""
+_SHARED_ROWS = 128
+"""Rows of the shared operand that are gone over for each panel of the other."""
+_LEAST_BLOCKS = 8
+"""For the threads to share, where there are as many panels."""
+_FEW_ROWS = 32
+"""So few that most of the time goes into reading the other operand: its blocks are flat, for long runs of memory."""
 
 
-def depth_block(arithmetic: Arithmetic, depth: int) -> int:
-    """How much of the depth is summed before the result is written."""
-    return share(depth, _DEPTH_BYTES // (arithmetic.dtype.real.bytes * arithmetic.parts))
+def depth_block(arithmetic: Arithmetic, product: Product) -> int:
+    """How much of the depth is summed before the result is written, in packed elements."""
+    depth = -(-count(product.depth) // arithmetic.places)
+    few = min(count(product.rows), count(product.columns)) <= _FEW_ROWS
+    nbytes = _DEPTH_BYTES // 4 if few else _DEPTH_BYTES
+    return share(depth, nbytes // (arithmetic.dtype.real.bytes * arithmetic.parts))
 
 
 @dataclass(frozen=True)
@@ -52,15 +61,18 @@ class _Blocks:
 
 def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
     """Two phases: panels of the shared operand, then blocks of the result."""
-    rows, columns, depth = count(product.rows), count(product.columns), count(product.depth)
+    rows, columns = count(product.rows), count(product.columns)
     tile = fitting(arithmetic, rows, columns, few_sums())
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
+    depth = left.length
     shares_left = rows <= columns
     width = tile.columns if shares_left else tile.rows
-    blocks = _Blocks(
-        tile, depth, depth_block(arithmetic, depth), left, right, shares_left, max(1, _BLOCK_ELEMENTS // width)
-    )
+    step = depth_block(arithmetic, product)
+    line = width * step * arithmetic.parts * arithmetic.dtype.real.bytes
+    own = right if shares_left else left
+    panels = max(1, min(_BLOCK_BYTES // line, own.panels // _LEAST_BLOCKS))
+    blocks = _Blocks(tile, depth, step, left, right, shares_left, panels)
     batch, shared = count(product.batch), blocks.shared
     memory = kernel.add_scratch(batch * shared.panels * shared.panel_size(depth) * arithmetic.dtype.real.bytes)
     items = batch * shared.panels
@@ -82,7 +94,7 @@ def _pack_shared(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory:
         with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
             size = _size(b, begin, blocks)
             place = _shared_panel(b, blocks, target, number, begin, size, panel)
-            packing.emit(b, pointer, base, b.mul(panel, I64(packing.width)), begin, size, place)
+            packing.emit(b, Part(pointer, base, b.mul(panel, I64(packing.width)), begin, size, place))
 
 
 def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
@@ -113,7 +125,7 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int,
     source, packed = own.source.pointer(phase), phase.scratch(memory)
     sums = Sums(b, blocks.tile)
     outer = -(-own.panels // blocks.panels)
-    chunk = max(1, _BLOCK_ELEMENTS // shared.width) if blocks.shares_left else shared.panels
+    chunk = max(1, _SHARED_ROWS // shared.width) if blocks.shares_left else shared.panels
     with rolled(b, phase.begin, phase.end, name="item") as item:
         number, block = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(outer, 0, 0, 0)], item)
         base = linear_offset(b, product.batch, number, own.operand)
@@ -123,9 +135,7 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int,
         with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
             size = _size(b, begin, blocks)
             step = b.mul(size, I64(own.panel_size(1)))
-            with rolled(b, 0, present, name="panel") as k:
-                place = b.gep(local, [b.mul(k, step)], inbounds=True, source_etype=element)
-                own.emit(b, source, base, b.mul(b.add(first, k), I64(own.width)), begin, size, place)
+            own.emit(b, Part(source, base, b.mul(first, I64(own.width)), begin, size, local, present))
             with rolled(b, 0, shared.panels, chunk, name="chunk") as low:
                 high = b.add(low, at_most(b, b.sub(I64(shared.panels), low), chunk))
                 bounds = {"own": (I64(0), present), "shared": (low, high)}

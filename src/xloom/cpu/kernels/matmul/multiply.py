@@ -10,6 +10,7 @@ from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
 
@@ -32,7 +33,9 @@ def multiply(
     if count(product.rows) == 1:  # a row times a matrix is the matrix, transposed, times a column
         product, a, b = product.transposed, b, a
     way = _way(product, b)
-    split = way is blocked and depth_block(arithmetic, count(product.depth)) < count(product.depth)
+    if way is blocked:
+        arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
+    split = way is blocked and depth_block(arithmetic, product) * arithmetic.places < count(product.depth)
     whole = arithmetic.stores(c.dtype) and (c.dtype is arithmetic.dtype or c.dtype.is_integer or not split)
     sums = c if whole else new_array(kernel, arithmetic.dtype, size)
     way(kernel, arithmetic, product, a, b, sums)

@@ -7,6 +7,7 @@ the last row: what they are multiplied to is not stored.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -17,6 +18,20 @@ from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 
 _BLOCK = 8  # rows and places of the depth that are transposed in registers at once
+
+
+class Part(NamedTuple):
+    """What is packed at once: `panels` panels from row `first` on, `size` places of the depth from `begin` on."""
+
+    pointer: ir.Value
+    base: ir.Value
+    """Where row 0 lies, in elements from `pointer` on."""
+    first: ir.Value
+    begin: ir.Value
+    size: ir.Value
+    panel: ir.Value
+    """Where the first panel goes; the others follow it."""
+    panels: ir.Value = I64(1)
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,11 @@ class Packing:
     width: int
 
     @property
+    def length(self) -> int:
+        """The depth in packed elements."""
+        return -(-count(self.depth) // self.arithmetic.places)
+
+    @property
     def panels(self) -> int:
         """How many panels the operand has."""
         return -(-count(self.rows) // self.width)
@@ -39,68 +59,90 @@ class Packing:
         """Elements of the accumulator's parts in a panel."""
         return depth * self.arithmetic.parts * self.width
 
-    def emit(
-        self,
-        b: ir.IRBuilder,
-        pointer: ir.Value,
-        base: ir.Value,
-        first: ir.Value,
-        begin: ir.Value,
-        size: ir.Value,
-        panel: ir.Value,
-    ) -> None:
-        """Packs rows from `first` on and `size` places of the depth from `begin` on; `base` is where row 0 lies."""
+    def emit(self, b: ir.IRBuilder, part: Part) -> None:
+        """Packs panels."""
         row, place = inner(self.rows), inner(self.depth)
+        block = _BLOCK * self.arithmetic.places
         if row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % self.width == 0):
-            self._copy(b, pointer, base, first, begin, size, panel)
-        elif place.stride(self.operand) == 1 and (len(self.depth) == 1 or place.size % _BLOCK == 0):
-            self._transpose(b, pointer, base, first, begin, size, panel)
-        else:
-            self._elements(b, pointer, base, first, begin, I64(0), size, panel)
+            self._copy(b, part)
+            return
+        with rolled(b, 0, part.panels, name="panel") as number:
+            panel, first = self._panel(b, part, number)
+            if place.stride(self.operand) == 1 and (len(self.depth) == 1 or place.size % block == 0):
+                self._transpose(b, part, panel, first)
+            else:
+                self._elements(b, part, panel, first, I64(0))
+
+    def _panel(self, b: ir.IRBuilder, part: Part, number: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where a panel is and its first row."""
+        at = b.mul(number, b.mul(part.size, I64(self.panel_size(1))))
+        panel = b.gep(part.panel, [at], inbounds=True, source_etype=self.arithmetic.element)
+        return panel, b.add(part.first, b.mul(number, I64(self.width)))
 
     def _row(self, b: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
         index = at_most(b, index, count(self.rows) - 1)
         return b.add(base, linear_offset(b, self.rows, index, self.operand))
 
-    def _copy(self, b, pointer, base, first, begin, size, panel) -> None:
-        """Rows are adjacent: vectors of them."""
-        arithmetic, width, total = self.arithmetic, self.width, count(self.rows)
-        start = b.add(base, linear_offset(b, self.rows, first, self.operand))
-        pieces = []
-        for at in range(0, width, arithmetic.lanes):
-            lanes = min(arithmetic.lanes, width - at)
-            mask = lanes_below(b, lanes, b.sub(I64(total - at), first)) if total % width else None
-            pieces.append((at, lanes, mask))
-        with rolled(b, 0, size, name="k") as k:
-            line = b.add(start, linear_offset(b, self.depth, b.add(begin, k), self.operand))
-            for at, lanes, mask in pieces:
-                value = arithmetic.load(b, pointer, self.source.dtype, b.add(line, I64(at)), lanes, mask)
+    def _copy(self, b: ir.IRBuilder, part: Part) -> None:
+        """Rows are adjacent: vectors of them, across all panels, so that memory is read in long runs."""
+        lanes, width, total = self.arithmetic.lanes, self.width, count(self.rows)
+        with (
+            rolled(b, 0, part.size, name="k") as k,
+            rolled(b, 0, part.panels, name="panel") as number,
+        ):
+            panel, first = self._panel(b, part, number)
+            start = b.add(part.base, linear_offset(b, self.rows, first, self.operand))
+            for at in range(0, width, lanes):
+                some = min(lanes, width - at)
+                mask = lanes_below(b, some, b.sub(I64(total - at), first)) if total % width else None
+                value = self._load(b, part.pointer, b.add(start, I64(at)), b.add(part.begin, k), some, mask)
                 self._put(b, panel, k, I64(at), value)
 
-    def _transpose(self, b, pointer, base, first, begin, size, panel) -> None:
+    def _transpose(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value) -> None:
         """Places of the depth are adjacent: square blocks of rows and depth, transposed in registers."""
-        arithmetic = self.arithmetic
+        arithmetic, size = self.arithmetic, part.size
+        if count(self.depth) % arithmetic.places:  # the last element is not whole
+            size = b.select(b.icmp_signed("==", b.add(part.begin, size), I64(self.length)), b.sub(size, I64(1)), size)
         whole = b.and_(size, I64(-_BLOCK))
-        with rolled(b, 0, self.width, _BLOCK, name="group") as group:
-            group = at_most(b, group, max(0, self.width - _BLOCK))
-            at = [self._row(b, base, b.add(b.add(first, group), I64(r))) for r in range(_BLOCK)]
+        kept = min(_BLOCK, self.width)
+        with rolled(b, 0, self.width, _BLOCK, name="group") as step:
+            group = at_most(b, step, max(0, self.width - _BLOCK))
+            at = [self._row(b, part.base, b.add(b.add(first, group), I64(r))) for r in range(_BLOCK)]
             with rolled(b, 0, whole, _BLOCK, name="k") as k:
-                line = linear_offset(b, self.depth, b.add(begin, k), self.operand)
-                rows = [arithmetic.load(b, pointer, self.source.dtype, b.add(x, line), _BLOCK) for x in at]
+                line = self._place(b, b.mul(b.add(part.begin, k), I64(arithmetic.places)))
+                rows = [arithmetic.adjacent(b, part.pointer, self.source.dtype, b.add(x, line), _BLOCK) for x in at]
                 columns = [transposed(b, [x[p] for x in rows]) for p in range(arithmetic.parts)]
-                kept = min(_BLOCK, self.width)
                 for j in range(_BLOCK):
                     value = [c[j] if kept == _BLOCK else shuffled(b, c[j], range(kept)) for c in columns]
                     self._put(b, panel, b.add(k, I64(j)), group, value)
-        self._elements(b, pointer, base, first, begin, whole, size, panel)
+        self._elements(b, part, panel, first, whole)
 
-    def _elements(self, b, pointer, base, first, begin, low, high, panel) -> None:
-        """One element after the other."""
+    def _elements(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value, low: ir.Value) -> None:
+        """One element after the other, from place `low` on."""
         with rolled(b, 0, self.width, name="row") as r:
-            start = self._row(b, base, b.add(first, r))
-            with rolled(b, low, high, name="k") as k:
-                at = b.add(start, linear_offset(b, self.depth, b.add(begin, k), self.operand))
-                self._put(b, panel, k, r, self.arithmetic.load(b, pointer, self.source.dtype, at, 1))
+            start = self._row(b, part.base, b.add(first, r))
+            with rolled(b, low, part.size, name="k") as k:
+                self._put(b, panel, k, r, self._load(b, part.pointer, start, b.add(part.begin, k), 1))
+
+    def _place(self, b: ir.IRBuilder, k: ir.Value) -> ir.Value:
+        return linear_offset(b, self.depth, k, self.operand)
+
+    def _load(
+        self, b: ir.IRBuilder, pointer: ir.Value, start: ir.Value, k: ir.Value, lanes: int, mask: ir.Value | None = None
+    ) -> Parts:
+        """Packed elements of adjacent rows, of which the first begins at `start`; 0 past the end of the depth."""
+        arithmetic, dtype = self.arithmetic, self.source.dtype
+        if arithmetic.places == 1:
+            return arithmetic.load(b, pointer, dtype, b.add(start, self._place(b, k)), lanes, mask)
+        values = []
+        for p in range(arithmetic.places):
+            place = b.add(b.mul(k, I64(arithmetic.places)), I64(p))
+            inside = b.icmp_signed("<", place, I64(count(self.depth)))
+            place = at_most(b, place, count(self.depth) - 1)
+            value = arithmetic.load(b, pointer, dtype, b.add(start, self._place(b, place)), lanes, mask)
+            zero = arithmetic.zero(lanes)
+            values.append([b.select(inside, x, y) for x, y in zip(value, zero, strict=True)])
+        return arithmetic.joined(b, *values)
 
     def _put(self, b: ir.IRBuilder, panel: ir.Value, k: ir.Value, at: ir.Value, value: Parts) -> None:
         for p, part in enumerate(value):

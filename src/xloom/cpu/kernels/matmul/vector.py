@@ -16,8 +16,8 @@ _STREAMS = 8
 """Rows read side by side: as many as the hardware fetches ahead of use."""
 _GRAIN_BYTES = 1 << 19
 """Of memory that is read in about 20 µs."""
-_STRIP = 512
-"""Elements of the result in an item when its rows are adjacent: runs of 2 KiB of the matrix."""
+_STRIP = 1024
+"""Elements of the result in an item when its rows are adjacent: runs of 4 KiB of the matrix."""
 
 
 def is_vector_product(product: Product) -> bool:

@@ -1,0 +1,39 @@
+"""Products of narrow integers in pairs: two places of the depth at once, as 16-bit halves of a 32-bit element."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I16, I32
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, like, overloaded
+from xloom.cpu.kernels.matmul.target import registers
+from xloom.hlo.dtype import DType, Kind, s32
+
+
+class PairArithmetic(Arithmetic):
+    """Sums of 32-bit integers, of operands that fit 16 bits with their sign; they wrap as single products would."""
+
+    places = 2
+
+    def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
+        """total + the sum of two products."""
+        kind = total[0].type
+        name = f"x86.avx512.vpdpwssd.{32 * kind.count}"
+        return [overloaded(b, name, [], kind, [total[0], x[0], y[0]])]
+
+    def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
+        """Elements of two neighbouring places of the depth."""
+        kind = low[0].type
+        return [b.or_(b.and_(low[0], constant(kind, 0xFFFF)), b.shl(high[0], constant(kind, 16)))]
+
+    def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
+        """As `load`, of `lanes` pairs that are adjacent in memory."""
+        raw = self.load(b, pointer, dtype, offset, 2 * lanes)[0]
+        return [b.bitcast(b.trunc(raw, like(raw.type, I16)), ir.VectorType(I32, lanes))]
+
+
+def in_pairs(arithmetic: Arithmetic, *operands: DType) -> Arithmetic:
+    """Arithmetic in pairs, where the host has it and the operands fit it; else the same arithmetic."""
+    narrow = all(x.kind is Kind.PRED or x.bits < 16 or x.name == "s16" for x in operands)
+    fits = arithmetic.dtype is s32 and narrow
+    return PairArithmetic(s32) if fits and registers().has_pair_products else arithmetic
