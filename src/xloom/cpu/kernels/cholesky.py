@@ -8,19 +8,19 @@ factored first, then strips of the other columns are solved, which threads may s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
+import numpy as np
 from llvmlite import ir
 
 from xloom.cpu.emit import types
-from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import allocate, loop
-from xloom.cpu.emit.types import I1, I8, I64, POINTER, VOID, element_pointer
+from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID, element_pointer
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.linear.lanes import Lanes, load_scalar
 from xloom.cpu.kernels.linear.substitution import Substitution, widest
+from xloom.cpu.kernels.linear.transposition import Tile
 from xloom.hlo.module import Instruction
 
 _FLOPS = 1_000_000
@@ -29,7 +29,6 @@ _WHOLE = 192
 """Rows up to which one thread does a matrix."""
 _STACK = 1 << 16
 """Bytes of a factor up to which it lies on the stack."""
-_TILE = 16
 
 
 @kernel("cholesky")
@@ -57,6 +56,7 @@ class _Work:
         substitution = Substitution(self.lanes, vectors, conjugate=True, unit=False)
         self.block = substitution.columns
         self.vectors = vectors
+        self.tile = Tile.of(self.dtype, self.n)
         self.size = -(-self.n // self.block) * self.block
         # rows of a power of two apart would share few places of the cache
         self.step = self.size + (64 // self.dtype.bytes if self.size > self.block else 0)
@@ -76,27 +76,28 @@ class _Work:
                 matrix = local
                 if scratch is not None:
                     matrix = self._at(b, p.scratch(scratch), b.mul(number, I64(self.size * self.step)))
-                with loop(b, 0, self.n, _TILE, "tile") as tile:
-                    self._read(b, self._at(b, p.operand(0), first), matrix, tile)
+                with self.tile.along(b, I64(0), self.n) as row:
+                    self._read(b, self._at(b, p.operand(0), first), matrix, row)
                 with loop(b, 0, self.size, self.block, "block") as block:
                     self._diagonal(b, matrix, block)
                     with loop(b, b.add(block, I64(self.block)), self.size, self.block, "strip") as strip:
                         self._strip(b, matrix, block, strip)
-                with loop(b, 0, self.n, _TILE, "tile") as tile:
-                    self._write(b, matrix, self._at(b, p.output(0), first), tile)
+                with self.tile.along(b, I64(0), self.n) as row:
+                    self._write(b, matrix, self._at(b, p.output(0), first), row)
 
     def blocks(self) -> None:
         """One matrix: phases alternate between a diagonal block and the strips beside it."""
         scratch = self.kernel.add_scratch(self.size * self.step * self.dtype.bytes)
-        self._tiles(lambda p, first: self._read(p.b, p.operand(0), p.scratch(scratch), first))
+        self._bands(lambda p, first: self._read(p.b, p.operand(0), p.scratch(scratch), first))
         for block in range(0, self.size, self.block):
             self._block(scratch, block)
-        self._tiles(lambda p, first: self._write(p.b, p.scratch(scratch), p.output(0), first))
+        self._bands(lambda p, first: self._write(p.b, p.scratch(scratch), p.output(0), first))
 
-    def _tiles(self, body: Callable[[PhaseBuilder, ir.Value], None]) -> None:
-        grain = max(1, 40_000 // (_TILE * self.n))
-        with self.kernel.phase(-(-self.n // _TILE), grain) as p, loop(p.b, p.begin, p.end) as tile:
-            body(p, p.b.mul(tile, I64(_TILE)))
+    def _bands(self, body: Callable[[PhaseBuilder, ir.Value], None]) -> None:
+        size = self.tile.size
+        grain = max(1, 40_000 // (size * self.n))
+        with self.kernel.phase(-(-self.n // size), grain) as p, loop(p.b, p.begin, p.end) as band:
+            body(p, self.tile.inside(p.b, p.b.mul(band, I64(size)), self.n))
 
     def _block(self, scratch: int, block: int) -> None:
         with self.kernel.phase() as p, loop(p.b, p.begin, p.end):
@@ -164,40 +165,51 @@ class _Work:
         zero = ir.Constant(value.type, 0.0)
         types.store(b, pointer, self.dtype, index, types.Complex(value, zero) if self.dtype.is_complex else value)
 
-    # -- in and out: `first` begins a tile of rows of the factor in scratch memory ------------------------------------
+    # -- in and out: `row` begins a band of rows of the factor or of the result ----------------------------------------
 
-    def _read(self, b: ir.IRBuilder, source: ir.Value, matrix: ir.Value, first: ir.Value) -> None:
-        """Copies what is right of a tile's first column."""
-        with self._tile(b, first, first) as (row, column):
-            given = self._place(b, column, row, self.n) if self.lower else self._place(b, row, column, self.n)
-            value = types.load(b, source, self.dtype, given)
-            types.store(b, matrix, self.dtype, self._place(b, row, column, self.step), self._conjugated(b, value))
+    def _read(self, b: ir.IRBuilder, source: ir.Value, matrix: ir.Value, row: ir.Value) -> None:
+        """Copies what is right of the band's first diagonal element."""
+        with self.tile.along(b, row, self.n) as column:
+            self.tile.store(
+                b,
+                matrix,
+                self._place(b, row, column, self.step),
+                self.step,
+                self._moved(b, source, self.n, row, column),
+            )
 
-    def _write(self, b: ir.IRBuilder, matrix: ir.Value, target: ir.Value, first: ir.Value) -> None:
+    def _write(self, b: ir.IRBuilder, matrix: ir.Value, target: ir.Value, row: ir.Value) -> None:
         """Rows of the result: zeros on the other side of the diagonal, or NaN everywhere."""
         pivot = load_scalar(b, matrix, self.dtype, I64((self.n - 1) * (self.step + 1)))[0]
         bad = b.fcmp_unordered("uno", pivot, pivot)  # every NaN reaches the last pivot
-        zero, nan = types.constant(0, self.dtype), types.constant(float("nan"), self.dtype)
-        with self._tile(b, first, I64(0)) as (row, column):
-            known = self._place(b, column, row, self.step) if self.lower else self._place(b, row, column, self.step)
-            value = self._conjugated(b, types.load(b, matrix, self.dtype, known))
-            inside = b.icmp_signed("<=" if self.lower else ">=", column, row)
-            value = choose(b, bad, nan, choose(b, inside, value, zero))
-            types.store(b, target, self.dtype, self._place(b, row, column, self.n), value)
+        tile = self.tile
+        kind = ir.VectorType(tile.element, tile.size)
+        numpy = np.array([np.nan], self.dtype.numpy)
+        nan = ir.Constant(kind, [int.from_bytes(numpy.tobytes(), "little")] * tile.size)
+        zero = ir.Constant(kind, [0] * tile.size)
+        with tile.along(b, I64(0), self.n) as column:
+            rows = self._moved(b, matrix, self.step, row, column)
+            for k, values in enumerate(rows):
+                distance = b.sub(b.add(row, I64(k)), column)
+                lanes = ir.VectorType(I64, tile.size)
+                one = b.insert_element(ir.Constant(lanes, ir.Undefined), distance, I32(0))
+                diagonal = b.shuffle_vector(one, one, ir.Constant(ir.VectorType(I32, tile.size), [0] * tile.size))
+                inside = b.icmp_signed(
+                    "<=" if self.lower else ">=", ir.Constant(lanes, list(range(tile.size))), diagonal
+                )
+                rows[k] = b.select(bad, nan, b.select(inside, values, zero))
+            tile.store(b, target, self._place(b, row, column, self.n), self.n, rows)
 
-    @contextmanager
-    def _tile(self, b: ir.IRBuilder, first: ir.Value, left: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
-        """Loops over rows and columns from `left`, in the order of the memory that is read."""
-        end = b.add(first, I64(_TILE))
-        rows = (first, b.select(b.icmp_signed("<", end, I64(self.n)), end, I64(self.n)))
-        outer, inner = ((left, I64(self.n)), rows) if self.lower else (rows, (left, I64(self.n)))
-        with loop(b, *outer) as i, loop(b, *inner) as j:
-            yield (j, i) if self.lower else (i, j)
+    def _moved(self, b: ir.IRBuilder, source: ir.Value, step: int, row: ir.Value, column: ir.Value) -> list[ir.Value]:
+        """A tile of the factor from the given matrix, or the other way; for a lower factor, of the adjoint."""
+        tile = self.tile
+        if not self.lower:
+            return tile.load(b, source, self._place(b, row, column, step), step)
+        rows = tile.transposed(b, tile.load(b, source, self._place(b, column, row, step), step))
+        if not self.dtype.is_complex:
+            return rows
+        sign = ir.Constant(rows[0].type, [1 << (tile.element.width - 1)] * tile.size)
+        return [b.xor(r, sign) for r in rows]
 
     def _place(self, b: ir.IRBuilder, row: ir.Value, column: ir.Value, step: int) -> ir.Value:
         return b.add(b.mul(row, I64(step)), column)
-
-    def _conjugated(self, b: ir.IRBuilder, value: types.Value) -> types.Value:
-        if not self.dtype.is_complex or not self.lower:
-            return value
-        return types.Complex(value.real, b.fneg(value.imag))

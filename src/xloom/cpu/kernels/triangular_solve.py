@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from llvmlite import ir
-
-from xloom.cpu.emit import types
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.types import I1, I64, element_pointer
-from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
+from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.linear.substitution import Substitution, widest
-from xloom.hlo.dtype import DType
+from xloom.cpu.kernels.linear.transposition import transpose
 from xloom.hlo.module import Instruction
 
 _FLOPS = 1_000_000
 """Of one thread in about 20 µs."""
 _FEW_ROWS = 256
-_TILE = 16
-"""Rows of a transposed tile."""
 
 
 @kernel("triangular-solve")
@@ -43,7 +37,7 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
     # neighbouring rows of a strip lie far apart: many of them would share few places of the cache
     packed = kernel.add_scratch(batch * strips * n * solution.columns * dtype.bytes) if n > _FEW_ROWS else None
     if not left:
-        _transpose(kernel, (batch, m, n), dtype, lambda p: (p.operand(1), p.scratch(places[0])))
+        transpose(kernel, dtype, (batch, m, n), lambda p: (p.operand(1), p.scratch(places[0])))
     with kernel.phase(batch * strips, max(1, _FLOPS // (n * n * solution.columns))) as p:
         b = p.b
         given, found = (p.operand(1), p.output(0)) if left else map(p.scratch, places)
@@ -71,27 +65,4 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
                     for k in range(0, solution.columns, lanes.count):
                         lanes.store(b, x, b.add(target, I64(k)), lanes.load(b, near, b.add(source, I64(k))))
     if not left:
-        _transpose(kernel, (batch, n, m), dtype, lambda p: (p.scratch(places[1]), p.output(0)))
-
-
-def _transpose(
-    kernel: Kernel,
-    sizes: tuple[int, int, int],
-    dtype: DType,
-    pointers: Callable[[PhaseBuilder], tuple[ir.Value, ir.Value]],
-) -> None:
-    """A phase that transposes `sizes[0]` matrices, in tiles."""
-    batch, rows, columns = sizes
-    tiles = -(-rows // _TILE)
-    with kernel.phase(batch * tiles, max(1, 20_000 // (columns * _TILE))) as p:
-        b = p.b
-        source, target = pointers(p)
-        with loop(b, p.begin, p.end) as item:
-            number = b.udiv(item, I64(tiles))
-            first = b.mul(b.sub(item, b.mul(number, I64(tiles))), I64(_TILE))
-            last = b.add(first, I64(_TILE))
-            last = b.select(b.icmp_signed("<", last, I64(rows)), last, I64(rows))
-            base = b.mul(number, I64(rows * columns))
-            with loop(b, 0, columns) as column, loop(b, first, last) as row:
-                value = types.load(b, source, dtype, b.add(base, b.add(b.mul(row, I64(columns)), column)))
-                types.store(b, target, dtype, b.add(base, b.add(b.mul(column, I64(rows)), row)), value)
+        transpose(kernel, dtype, (batch, n, m), lambda p: (p.scratch(places[1]), p.output(0)))

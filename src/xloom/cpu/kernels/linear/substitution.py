@@ -13,7 +13,7 @@ from xloom.cpu.kernels.linear.lanes import Lanes, Number, load_scalar
 from xloom.cpu.kernels.matmul.target import registers
 from xloom.hlo.dtype import DType
 
-_ROWS = (6, 2, 1)
+_ROWS = (4, 1)
 """Sizes of groups of rows: the first leaves registers for a row of T and one of x, the others do what is left."""
 
 
@@ -51,6 +51,7 @@ class Substitution:
         function = ir.Function(module, ir.FunctionType(VOID, kinds), name)
         function.linkage = "internal"
         function.attributes.add("noinline")
+        function.attributes.add("noduplicate")  # no copies for constant arguments
         function.attributes.add("nounwind")
         b = ir.IRBuilder(function.append_basic_block("entry"))
         start = b.append_basic_block("start")
