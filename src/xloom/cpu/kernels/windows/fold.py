@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
 from llvmlite import ir
 
@@ -21,6 +19,7 @@ from xloom.cpu.emit.types import I1, I64, POINTER
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.windows.axes import Axis
 from xloom.cpu.kernels.windows.folder import Folder
+from xloom.cpu.kernels.windows.places import coordinates, each_place, without_gaps
 
 _BLOCK = 2048
 """Windows along the last dimension that are an item."""
@@ -48,7 +47,7 @@ def fold(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
             row, block = b.udiv(item, I64(blocks)), b.urem(item, I64(blocks))
             begin = times(b, block, _BLOCK)
             end = least(b, plus(b, begin, _BLOCK), I64(last.count))
-            windows = _coordinates(b, row, outer)
+            windows = coordinates(b, row, outer)
             common = [*pointers, *windows, times(b, row, last.count)]
             if in_registers:
                 first, stop = _whole(b, outer, last, windows, begin, end)
@@ -59,14 +58,6 @@ def fold(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
                 begin = stop
             with b.if_then(b.icmp_signed("<", begin, end)):
                 b.call(one_by_one, [*common, begin, end])
-
-
-def _coordinates(b: ir.IRBuilder, row: ir.Value, outer: list[Axis]) -> list[ir.Value]:
-    out = []
-    for axis in reversed(outer):
-        out.append(b.urem(row, I64(axis.count)))
-        row = b.udiv(row, I64(axis.count))
-    return out[::-1]
 
 
 def _whole(
@@ -116,37 +107,15 @@ def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis
         state = folder.initial(b, pointers)
         with loop(b, begin, end) as i:
             folder.keep(b, pointers, plus(b, target, i), state)
-        with ExitStack() as stack:
-            start = I64(0)
-            for axis, window in zip(outer, windows, strict=True):
-                position = window
-                if not axis.is_plain:
-                    low, high = axis.places_inside(window, b)
-                    place = stack.enter_context(loop(b, low, high, name="place"))
-                    if axis.window.window_reversal:
-                        place = b.sub(b.sub(plus(b, low, high), I64(1)), place)
-                    position = stack.enter_context(_without_gaps(b, axis, axis.position(window, place, b)))
-                start = plus(b, start, times(b, position, axis.stride))
-            place = stack.enter_context(loop(b, 0, last.window.size, name="place"))
+        with each_place(b, outer, windows) as start, loop(b, 0, last.window.size, name="place") as place:
             if last.window.window_reversal:
                 place = b.sub(I64(last.window.size - 1), place)
             low, high = last.windows_inside(place, b)
             with (
                 loop(b, greatest(b, low, begin), least(b, high, end), name="window") as i,
-                _without_gaps(b, last, last.position(i, place, b)) as position,
+                without_gaps(b, last, last.position(i, place, b)) as position,
             ):
                 here = plus(b, target, i)
                 elements = folder.elements(b, pointers, plus(b, start, position))
                 folder.keep(b, pointers, here, folder.fold(b, folder.state(b, pointers, here), elements))
     return out
-
-
-@contextmanager
-def _without_gaps(b: ir.IRBuilder, axis: Axis, position: ir.Value) -> Iterator[ir.Value]:
-    """Where a position lies in the array, if it is not in a gap of base dilation: else the `with` is skipped."""
-    step = axis.window.base_dilation
-    if step == 1:
-        yield position
-        return
-    with b.if_then(b.icmp_unsigned("==", b.urem(position, I64(step)), I64(0))):
-        yield b.udiv(position, I64(step))
