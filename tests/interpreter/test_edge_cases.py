@@ -19,6 +19,20 @@ def test_gather_of_one_element():
     assert y.shape == () and y == 2
 
 
+def test_update_of_a_scalar():
+    y = run(
+        "x = f32[] parameter(0) y = f32[] parameter(1) n = f32[] add(x, x) ROOT r = f32[] dynamic-update-slice(n, y)",
+        np.float32(4),
+        np.float32(3),
+    )
+    assert y.shape == () and y == 3
+
+
+def test_complex_logistic_vanishes_where_the_exponential_overflows():
+    z = np.array([complex(-1e300, 0.8)])
+    assert np.array_equal(run("x = c128[1] parameter(0) ROOT r = c128[1] logistic(x)", z), np.zeros(1))
+
+
 def test_epsilon_of_batch_norm_is_an_f32():
     one = np.ones(1)
     y = run(

@@ -230,7 +230,7 @@ def _cause(pair: tuple[str, str], module: Module, arguments: Sequence[np.ndarray
 
 
 def _source(module: Module, arguments: Sequence[np.ndarray]) -> Source:
-    return Source(text=module.to_text(print_large_constants=True), arguments=tuple(arguments))
+    return Source(proto=module.to_proto(), arguments=tuple(arguments))
 
 
 def _listing(module: Module, arguments: Sequence[np.ndarray]) -> str:

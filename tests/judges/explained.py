@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 from xloom.hlo.module import Instruction
@@ -37,6 +38,44 @@ class Difference:
 
 def _negative_leading_zeros(d: Difference) -> bool:
     return d.opcode == "count-leading-zeros" and d.folded and bool(np.all(d.got[d.wrong].astype(np.int64) < 0))
+
+
+def _sign_of_negative_zero(d: Difference) -> bool:
+    return d.opcode == "sign" and d.folded and bool(np.all(d.operands[0][d.wrong] == 0))
+
+
+def _total_order_of_nan(d: Difference) -> bool:
+    if d.opcode != "compare" or not d.folded or d.instruction.attrs.get("type") != "TOTALORDER":
+        return False
+    x, y = (np.isnan(o[d.wrong].astype(np.float64)) for o in d.operands)
+    return bool(np.all(x | y))
+
+
+def _saturated_convolution(d: Difference) -> bool:
+    if d.opcode != "convolution" or not d.folded or d.got.dtype.kind not in "iu":
+        return False
+    limits = np.iinfo(d.got.dtype)
+    return bool(np.all(np.isin(d.got[d.wrong], (limits.min, limits.max, 0))))
+
+
+def _constant_divisor(d: Difference) -> bool:
+    if (
+        d.opcode != "divide"
+        or not d.instruction.shape.dtype.is_float
+        or d.instruction.operands[1].opcode == "parameter"
+    ):
+        return False
+    info = ml_dtypes.finfo(d.got.dtype)
+    divisor = np.abs(np.broadcast_to(d.operands[1], d.got.shape)[d.wrong].astype(np.float64))
+    return bool(np.all((divisor >= 1 / float(info.tiny)) | (divisor <= 1 / float(info.max))))
+
+
+def _complex_logarithm(d: Difference) -> bool:
+    if d.opcode not in ("log", "log-plus-one") or d.got.dtype.kind != "c":
+        return False
+    got, want = d.got[d.wrong], d.want[d.wrong]
+    few = 200 * np.finfo(got.dtype).eps
+    return bool(np.all(np.abs(got - want) <= few * np.maximum(1, np.abs(want))))
 
 
 def _minus_one_to_a_negative(d: Difference) -> bool:
@@ -82,6 +121,11 @@ def _infinite_modulus(d: Difference) -> bool:
 
 
 CAUSES: dict[str, Callable[[Difference], bool]] = {
+    "the sign of a constant -0 is +0": _sign_of_negative_zero,
+    "constants that are NaN are not ordered by total order": _total_order_of_nan,
+    "the convolution of integer constants saturates": _saturated_convolution,
+    "a division by a constant is a product with its reciprocal, which under- or overflows": _constant_divisor,
+    "the real part of a complex logarithm is off by tens of units": _complex_logarithm,
     "the leading zeros of a negative constant are counted in 64 bits": _negative_leading_zeros,
     "-1 to the power of a negative constant is 0": _minus_one_to_a_negative,
     "an integer power takes the low six bits of the exponent": _power_beyond_six_bits,

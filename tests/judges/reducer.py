@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
 from xloom.hlo.dtype import from_numpy
+from xloom.hlo.literal import literal
 from xloom.hlo.module import Computation, Instruction, Module, map_called
 from xloom.hlo.shape import Shape, array_shape
 from xloom.interpreter import Evaluator
@@ -36,10 +38,11 @@ def _reduced(
     """The part, and whether its cause is known."""
     values = computation_values(module, computation, arguments)
     excused: dict[Instruction, Small] = {}
-    for instruction in computation.post_order():
-        if instruction.opcode in _TRIVIAL:
+    # an instruction alone, its operands arguments, and then constants: what is computed at compile time is code apart
+    for folded, instruction in itertools.product((False, True), computation.post_order()):
+        if instruction.opcode in _TRIVIAL or instruction in excused:
             continue
-        alone = _extract(instruction, values, instruction.operands)
+        alone = _extract(instruction, values, instruction.operands, folded=folded)
         cause = verdict(*alone)
         if not cause:
             continue
@@ -118,8 +121,10 @@ def computation_values(
     return {**values, **recorder.values}
 
 
-def _extract(root: Instruction, values: dict[Instruction, Value], cut: Collection[Instruction]) -> Small:
-    """The module that computes `root`, with parameters in the places of `cut` and of the parameters."""
+def _extract(
+    root: Instruction, values: dict[Instruction, Value], cut: Collection[Instruction], *, folded: bool = False
+) -> Small:
+    """The module that computes `root`, with parameters (or constants) in the places of `cut` and of the parameters."""
     module, entry = Module("reduced"), Computation("main")
     arguments: list[np.ndarray] = []
     copies: dict[Instruction, Instruction] = {}
@@ -129,6 +134,9 @@ def _extract(root: Instruction, values: dict[Instruction, Value], cut: Collectio
         if isinstance(value, tuple):
             parts = [argument(v, s) for v, s in zip(value, shape.elements, strict=True)]
             return entry.add(Instruction("tuple", "tuple", shape, parts, {}))
+        if folded:
+            held = literal(np.asarray(value))
+            return entry.add(Instruction("constant", "constant", held.shape, (), {"literal": held}))
         arguments.append(np.asarray(value))
         number = len(arguments) - 1
         plain = array_shape(from_numpy(arguments[-1].dtype), arguments[-1].shape)

@@ -14,23 +14,23 @@ from tests.judges.bounds import bounds, leaves
 from tests.judges.child import Case
 from tests.judges.programs import generate
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.proto import decode
 from xloom.stablehlo.reference import run_on_xla_cpu
 
 
 @dataclass(frozen=True)
 class Source:
-    """A program: a number of the generator's sequence, or a text and its arguments."""
+    """A program: a number of the generator's sequence, or a HloModuleProto and its arguments."""
 
     seed: int = 0
     number: int = 0
-    text: str = ""
+    proto: bytes = b""
     arguments: tuple[np.ndarray, ...] = ()
 
     def load(self) -> tuple[Module, Sequence[np.ndarray]]:
         """The module and its arguments."""
-        if self.text:
-            return parse(self.text), self.arguments
+        if self.proto:
+            return decode(self.proto), self.arguments
         program = generate(self.seed, self.number)
         return program.module, program.arguments
 

@@ -72,7 +72,7 @@ def cbrt(z: Array) -> Array:
 
 def logistic(z: Array) -> Array:
     """1 / (1 + e**-z)."""
-    return 1 / (1 + exp(-z))
+    return divide(np.asarray(1, np.complex128), 1 + exp(-z))
 
 
 def tanh(z: Array) -> Array:

@@ -33,9 +33,12 @@ def opcodes(dtype: DType) -> tuple[str, ...]:
     return ("add", "add", "add", "multiply", "maximum", "minimum")
 
 
-def combiner(scene: Scene, dtype: DType, only: tuple[str, ...] = ()) -> Combiner:
-    """A random one for a type; operands in either order."""
-    opcode = scene.chance.choice(only or opcodes(dtype))
+def combiner(scene: Scene, dtype: DType, count: int, only: tuple[str, ...] = ()) -> Combiner:
+    """A random one for a type, operands in either order; a product of `count` floats only if it does not overflow."""
+    possible = only or opcodes(dtype)
+    if count > 8 and (dtype.is_float or dtype.is_complex):
+        possible = tuple(o for o in possible if o != "multiply")
+    opcode = scene.chance.choice(possible)
     builder, (a, b) = scene.flat_scalars(opcode, 2, dtype)
     computation = builder.finish(builder.emit(opcode, a, b) if scene.flip(0.8) else builder.emit(opcode, b, a))
     floats = dtype.is_float or dtype.is_complex

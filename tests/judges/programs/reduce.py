@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tests.judges.programs.combiners import combiner
 from tests.judges.programs.numbers import integer_range
-from tests.judges.programs.scene import FLOATS, INTEGERS, Bits, Scene, family
+from tests.judges.programs.scene import FLOATS, INTEGERS, Bits, Scene, Value, family
 from xloom.hlo.dtype import DTYPES, s32
 from xloom.hlo.module import Computation
 
@@ -18,17 +20,22 @@ def _some_dimensions(scene: Scene, rank: int) -> tuple[int, ...]:
     return tuple(sorted(scene.chance.sample(range(rank), count)))
 
 
+def _count(x: Value, dimensions: tuple[int, ...]) -> int:
+    return math.prod(x.shape.dims[k] for k in dimensions)
+
+
 @family(6)
 def reduce(scene: Scene) -> None:
     """One operand along any dimensions."""
     x = scene.any(*_TYPES, least_rank=1)
-    fold = combiner(scene, x.dtype)
+    dimensions = _some_dimensions(scene, x.shape.rank)
+    fold = combiner(scene, x.dtype, _count(x, dimensions))
     scene.emit(
         "reduce",
         x,
         scene.constant(fold.neutral),
         rounds=fold.rounds,
-        dimensions=_some_dimensions(scene, x.shape.rank),
+        dimensions=dimensions,
         to_apply=fold.computation,
     )
 
@@ -86,7 +93,8 @@ def reduce_two(scene: Scene) -> None:
     """Two operands that are folded side by side."""
     x = scene.any("f32", "s32", "u8", least_rank=1)
     y = scene.like(scene.dtype("f32", "s32", "u32")[x.shape.dims])
-    first, second = combiner(scene, x.dtype), combiner(scene, y.dtype)
+    dimensions = _some_dimensions(scene, x.shape.rank)
+    first, second = (combiner(scene, v.dtype, _count(v, dimensions)) for v in (x, y))
     b = scene.module.computation("both")
     parameters = [b.parameter(d[()]) for d in (x.dtype, y.dtype, x.dtype, y.dtype)]
     root = b.tuple_(
@@ -99,6 +107,6 @@ def reduce_two(scene: Scene) -> None:
         scene.constant(first.neutral),
         scene.constant(second.neutral),
         rounds=True,
-        dimensions=_some_dimensions(scene, x.shape.rank),
+        dimensions=dimensions,
         to_apply=b.finish(root),
     )

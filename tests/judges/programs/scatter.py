@@ -24,7 +24,7 @@ def scatter(scene: Scene) -> None:
         return
     bounds = [x.shape.dims[k] - roles.sizes[k] for k in roles.indexed]
     indices, at = random_indices(scene, vectors, len(roles.indexed), bounds)
-    fold = combiner(scene, x.dtype)
+    fold = combiner(scene, x.dtype, math.prod(vectors))
     window_dims = sorted(scene.chance.sample(range(len(vectors) + len(window)), len(window)))
     windows, batches = iter(window), iter(vectors)
     dims = [next(windows) if k in window_dims else next(batches) for k in range(len(vectors) + len(window))]

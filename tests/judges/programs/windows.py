@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tests.judges.programs.combiners import combiner
@@ -32,8 +34,8 @@ def random_window(scene: Scene, dims: tuple[int, ...], dilation: bool) -> Window
 def reduce_window(scene: Scene) -> None:
     """Pooling of any kind."""
     x = scene.any("f32", "s32", "f64", "bf16", "u8", "f16", "s64", "pred", least_rank=1)
-    fold = combiner(scene, x.dtype)
     window = random_window(scene, x.shape.dims, dilation=True)
+    fold = combiner(scene, x.dtype, math.prod(w.size for w in window))
     _emit(scene, x, fold, window)
 
 
@@ -48,7 +50,7 @@ def cumulative(scene: Scene) -> None:
     low, high = (n, 0) if scene.flip(0.7) else (0, n)
     window = [WindowDimension(1)] * x.shape.rank
     window[dim] = WindowDimension(n + 1, padding_low=low, padding_high=high)
-    _emit(scene, x, combiner(scene, x.dtype), tuple(window))
+    _emit(scene, x, combiner(scene, x.dtype, n + 1), tuple(window))
 
 
 def _emit(scene: Scene, x, fold, window: Window) -> None:
@@ -69,7 +71,7 @@ def select_and_scatter(scene: Scene) -> None:
     source = scene.like(dtype[out])
     builder, (a, b) = scene.flat_scalars("select", 2, dtype)
     select = builder.finish(builder.compare(a, b, direction=scene.chance.choice(("GE", "LE"))))
-    add = combiner(scene, dtype, ("add",))
+    add = combiner(scene, dtype, x.shape.size, ("add",))
     scene.emit(
         "select-and-scatter",
         x,
