@@ -1,4 +1,4 @@
-"""Custom calls on the host: every ABI from every source."""
+"""Custom calls on the host: every ABI from every source, by the interpreter and from native code."""
 
 import ctypes
 import re
@@ -52,6 +52,15 @@ def forget():
     registry._registered.update(before)
 
 
+def compiled(m, *arguments):
+    return xl.compile(m)(*arguments)
+
+
+@pytest.fixture(params=[xl.evaluate, compiled], ids=["interpreter", "compiled"])
+def run(request):
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
@@ -71,21 +80,21 @@ X = np.arange(4, dtype=np.float32)
     "abi, symbol",
     [("original", "t_original"), ("status-returning", "t_status"), ("status-returning-unified", "t_unified")],
 )
-def test_c_in_each_abi(abi, symbol):
+def test_c_in_each_abi(run, abi, symbol):
     register_c("t", C_SOURCE, symbol, abi=abi)
-    assert np.array_equal(xl.evaluate(module(abi), X), 2 * X)
+    assert np.array_equal(run(module(abi), X), 2 * X)
 
 
-def test_failure_message_ends_at_its_length_or_nul():
+def test_failure_message_ends_at_its_length_or_nul(run):
     register_c("t", C_SOURCE, "t_status")
     with pytest.raises(xl.CustomCallError, match=r"'t' failed: negative \(at %called, .*test_host.py:\d+\)$"):
-        xl.evaluate(module("status-returning"), X - 1)
+        run(module("status-returning"), X - 1)
 
 
-def test_opaque_bytes_arrive_whole():
+def test_opaque_bytes_arrive_whole(run):
     register_c("t", C_SOURCE, "t_unified")
     with pytest.raises(xl.CustomCallError, match=re.escape('quo"tes\nand {braces}')):
-        xl.evaluate(module("status-returning-unified", 'quo"tes\nand {braces}'), X)
+        run(module("status-returning-unified", 'quo"tes\nand {braces}'), X)
     seen = []
 
     @xl.custom_call("t")
@@ -94,29 +103,29 @@ def test_opaque_bytes_arrive_whole():
 
     raw = bytes(range(256))
     again = xl.parse(module("original", raw.decode("utf-8", "surrogateescape")).to_text())
-    xl.evaluate(again, X)
+    run(again, X)
     assert seen == [raw]
 
 
-def test_wrong_abi_is_refused_with_the_right_one():
+def test_wrong_abi_is_refused_with_the_right_one(run):
     register_c("t", C_SOURCE, "t_status", abi="status-returning")
     with pytest.raises(xl.CustomCallError, match="api_version=API_VERSION_STATUS_RETURNING"):
-        xl.evaluate(module("original"), X)
+        run(module("original"), X)
 
 
-def test_nested_tuples_and_scratch_in_c():
+def test_nested_tuples_and_scratch_in_c(run):
     register_c("t", C_SOURCE, "t_nested")
     m = xl.parse("""ENTRY e { a = f32[1] parameter(0) t = (f32[1], (s32[1], f32[2])) parameter(1)
       ROOT c = (f32[1], (s32[1], f32[2])) custom-call(a, t), custom_call_target="t",
         output_to_operand_aliasing={{1,1}: (1, {1,1})} }""")
     one = np.ones(1, np.float32)
     kept = np.array([5, 6], np.float32)
-    first, (number, aliased) = xl.evaluate(m, one, (one, (np.array([7], np.int32), kept)))
+    first, (number, aliased) = run(m, one, (one, (np.array([7], np.int32), kept)))
     assert first == 2 and number == 7
     assert np.array_equal(aliased, [5, 7]) and np.array_equal(kept, [5, 6])
 
 
-def test_python_views():
+def test_python_views(run):
     @xl.custom_call("t")
     def check(out, x):
         assert not x.flags.writeable and out.ctypes.data % 64 == 0
@@ -124,29 +133,29 @@ def test_python_views():
             x[0] = 1
         out[:] = 2 * x
 
-    assert np.array_equal(xl.evaluate(module(), X), 2 * X)
+    assert np.array_equal(run(module(), X), 2 * X)
 
 
-def test_python_exception_is_the_cause():
+def test_python_exception_is_the_cause(run):
     @xl.custom_call("t")
     def fail(out, x):
         raise RuntimeError("boom")
 
     with pytest.raises(xl.CustomCallError, match="'t' failed: RuntimeError: boom") as caught:
-        xl.evaluate(module(), X)
+        run(module(), X)
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-def test_python_must_not_return_the_result():
+def test_python_must_not_return_the_result(run):
     @xl.custom_call("t")
     def wrong(out, x):
         return 2 * x
 
     with pytest.raises(xl.CustomCallError, match="returned a ndarray"):
-        xl.evaluate(module(), X)
+        run(module(), X)
 
 
-def test_layouts_are_memory_order():
+def test_layouts_are_memory_order(run):
     seen = []
 
     @xl.custom_call("t")
@@ -157,11 +166,11 @@ def test_layouts_are_memory_order():
     m = xl.parse("""ENTRY e { x = f32[2,3]{0,1} parameter(0)
       ROOT c = f32[2,3]{1,0} custom-call(x), custom_call_target="t" }""")
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert np.array_equal(xl.evaluate(m, x), x)
+    assert np.array_equal(run(m, x), x)
     assert seen == [((4, 8), (12, 4))]
 
 
-def test_pointers_of_each_kind():
+def test_pointers_of_each_kind(run):
     library = ctypes.CDLL(str(compile_source(C_SOURCE)))
     function = library.t_original
     address = ctypes.cast(function, ctypes.c_void_p).value
@@ -172,12 +181,12 @@ def test_pointers_of_each_kind():
     pointers = [function, address, new(address, b"any name", None), cffi.cast("void(*)(void*, void**)", address)]
     for pointer in pointers:
         register_pointer("t", pointer)
-        assert np.array_equal(xl.evaluate(module(), X), 2 * X)
+        assert np.array_equal(run(module(), X), 2 * X)
     with pytest.raises(xl.CustomCallError, match="is not a native function"):
         register_pointer("t", "text")
 
 
-def test_numba_cfunc():
+def test_numba_cfunc(run):
     numba = pytest.importorskip("numba")
     types = numba.types
     signature = types.void(types.voidptr, types.CPointer(types.CPointer(types.float32)))
@@ -190,12 +199,12 @@ def test_numba_cfunc():
             y[k] = 2 * x[k]
 
     register_pointer("t", kernel)
-    assert np.array_equal(xl.evaluate(module(), X), 2 * X)
+    assert np.array_equal(run(module(), X), 2 * X)
 
 
-def test_library_by_symbol_and_by_registration(tmp_path):
+def test_library_by_symbol_and_by_registration(run, tmp_path):
     register_symbol("t", compile_source(C_SOURCE), "t_original")
-    assert np.array_equal(xl.evaluate(module(), X), 2 * X)
+    assert np.array_equal(run(module(), X), 2 * X)
     with pytest.raises(xl.CustomCallError, match="has no symbol 'nothing'"):
         register_symbol("t", compile_source(C_SOURCE), "nothing")
     for suffix in (".c", ".cc"):
@@ -205,7 +214,7 @@ def test_library_by_symbol_and_by_registration(tmp_path):
             'XLA_REGISTER_CUSTOM_CALL_TARGET(t, "Host");\n'
         )
         assert [(r.name, r.platform) for r in load_source(source)] == [("t", "Host")]
-        assert xl.evaluate(module(), X)[3] == 9
+        assert run(module(), X)[3] == 9
 
 
 def test_compile_errors_show_the_source_line(tmp_path):
@@ -233,7 +242,7 @@ def test_unregistered_targets_have_hints():
     assert [e.where.split(",")[0] for e in registry.unregistered(module())] == ["%called"]
 
 
-def test_failure_inside_a_loop_stops_it():
+def test_failure_inside_a_loop_stops_it(run):
     calls = []
 
     @xl.custom_call("t")
@@ -249,11 +258,11 @@ def test_failure_inside_a_loop_stops_it():
       y = f32[4] custom-call(x), custom_call_target="t" ROOT t = (s32[], f32[4]) tuple(j, y) }
     ENTRY e { p = (s32[], f32[4]) parameter(0) ROOT w = (s32[], f32[4]) while(p), condition=c, body=b }""")
     with pytest.raises(xl.CustomCallError, match="third"):
-        xl.evaluate(m, (np.zeros((), np.int32), X))
+        run(m, (np.zeros((), np.int32), X))
     assert len(calls) == 3
 
 
-def test_an_aliased_operand_is_the_output():
+def test_an_aliased_operand_is_the_output(run):
     seen = []
 
     @xl.custom_call("t")
@@ -267,12 +276,12 @@ def test_an_aliased_operand_is_the_output():
       ROOT c = f32[4] custom-call(p), custom_call_target="t", output_to_operand_aliasing={{}: (0, {})}
     }"""
     given = X.copy()
-    assert np.array_equal(xl.evaluate(xl.parse(text), given), X + 1)
+    assert np.array_equal(run(xl.parse(text), given), X + 1)
     assert seen == [True]
     assert np.array_equal(given, X)
 
 
-def test_source_for_xla_compiles_and_its_status_symbols_are_bound(tmp_path):
+def test_source_for_xla_compiles_and_its_status_symbols_are_bound(run, tmp_path):
     source = tmp_path / "theirs.cc"
     source.write_text("""
     #include "xla/service/custom_call_status.h"
@@ -282,7 +291,7 @@ def test_source_for_xla_compiles_and_its_status_symbols_are_bound(tmp_path):
     """)
     load_source(source)
     with pytest.raises(xl.CustomCallError, match="failed: no"):
-        xl.evaluate(module("status-returning"), X)
+        run(module("status-returning"), X)
     external = """
     typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
     void XlaCustomCallStatusSetFailure(XlaCustomCallStatus*, const char*, unsigned long);
@@ -290,7 +299,7 @@ def test_source_for_xla_compiles_and_its_status_symbols_are_bound(tmp_path):
     """
     register_c("t", external, abi="status-returning")
     with pytest.raises(xl.CustomCallError, match="failed: never"):
-        xl.evaluate(module("status-returning"), X)
+        run(module("status-returning"), X)
 
 
 def test_true_is_no_pointer():

@@ -17,6 +17,9 @@ ABIS = {
 }
 """Names of the ABIs, and the `api_version` that an HLO custom call says."""
 
+NAME = "xloom.name"
+"""Frontend attribute of an instruction that passes may rename: its name in the user's program."""
+
 
 @dataclass(frozen=True)
 class Registration:
@@ -90,4 +93,9 @@ def unregistered(module: Module, platform: str = "Host", known: frozenset[str] =
 def place(instruction: Any) -> str:
     """The instruction's name and source line, for messages."""
     location = instruction.metadata.location
-    return f"%{instruction.name}" + (f", {location}" if location else "")
+    return f"%{program_name(instruction)}" + (f", {location}" if location else "")
+
+
+def program_name(instruction: Any) -> str:
+    """The name that the instruction had in the user's program."""
+    return instruction.frontend_attributes.get(NAME, instruction.name)

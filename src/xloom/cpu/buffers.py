@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xloom.cpu.grouping import Step
-from xloom.cpu.leaves import Source, leaf_count, leaf_shapes, owner
+from xloom.cpu.leaves import Source, aliased_leaves, leaf_count, leaf_shapes, owner
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.plan import LAST, Block, roots_of
 from xloom.cpu.roots import nest_for
@@ -233,7 +233,18 @@ def _changed_operand(source: Source) -> Source | None:
         return owner(instruction._operands[0], leaf)
     if instruction.opcode in IN_PLACE:
         return owner(instruction._operands[IN_PLACE[instruction.opcode] + leaf])
-    return None
+    return next(iter(_aliased(instruction, leaf)), None)
+
+
+def _aliased(instruction: Instruction, leaf: int) -> list[Source]:
+    """The array that a custom call changes into an output, if it sees it nowhere else."""
+    aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
+    if leaf not in aliases:
+        return []
+    number, part = aliases[leaf]
+    source = owner(instruction._operands[number], part)
+    reads = [owner(o, k) for o in instruction._operands for k in range(leaf_count(o.shape))]
+    return [source] if reads.count(source) == 1 else []
 
 
 def _overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
@@ -245,7 +256,7 @@ def _overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
             (operand,) = step._operands
             reads = [owner(operand, k) for k in range(leaf_count(operand.shape))]
             return [reads[leaf]] if reads.count(reads[leaf]) == 1 else []
-        return []
+        return _aliased(step, leaf)
     if made.opcode == "dynamic-update-slice":
         return _whole_operands(step, [owner(made._operands[0])])
     if made.opcode == "reduce":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xloom.cpu.built_in_calls import expand_built_in_calls
+from xloom.cpu.outside_calls import keep_effects_in_order, keep_names
 from xloom.errors import LoweringError
 from xloom.hlo.module import Module
 from xloom.passes import run_passes
@@ -18,6 +20,9 @@ INLINED = ("call", "fusion")
 def prepared(module: Module) -> Module:
     """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed."""
     module = module.clone()
+    keep_effects_in_order(module)
+    keep_names(module)
+    expand_built_in_calls(module)
     _inline_all(module)
     run_passes(module, PIPELINE, verify=False)
     for computation in module.computations:

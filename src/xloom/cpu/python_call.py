@@ -99,5 +99,5 @@ def _strides(shape: Shape) -> tuple[int, ...]:
     strides, step = [0] * shape.rank, shape.dtype.numpy.itemsize
     for d in reversed(memory_order(shape)):
         strides[d] = step
-        step *= shape.dims[d]
+        step *= max(1, shape.dims[d])
     return tuple(strides)

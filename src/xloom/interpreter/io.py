@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xloom.calls.registry import program_name
 from xloom.errors import EvaluationError
 from xloom.interpreter.registry import TOKEN, Value, evaluates
 
@@ -26,7 +27,9 @@ def next_infeed(queue: deque[Value], instruction: Instruction) -> Value:
     """The next value for an infeed. Raises EvaluationError when there is none."""
     if not queue:
         raise EvaluationError(
-            "the infeed queue is empty", where=instruction.name, hint="pass infeed=[...] with one value an infeed"
+            "the infeed queue is empty",
+            where=program_name(instruction),
+            hint="pass infeed=[...] with one value an infeed",
         )
     return queue.popleft()
 
@@ -63,7 +66,7 @@ def next_received(queue: deque[Value], instruction: Instruction) -> Value:
     if not queue:
         raise EvaluationError(
             f"nothing was sent on channel {instruction['channel_id']}",
-            where=instruction.name,
+            where=program_name(instruction),
             hint="run the sender first, in the same program",
         )
     return queue.popleft()
