@@ -21,7 +21,8 @@ def test_gather_of_one_element():
 
 def test_update_of_a_scalar():
     y = run(
-        "x = f32[] parameter(0) y = f32[] parameter(1) n = f32[] add(x, x) ROOT r = f32[] dynamic-update-slice(n, y)",
+        "x = f32[] parameter(0) y = f32[] parameter(1) d = f32[] dynamic-slice(x), dynamic_slice_sizes={} "
+        "ROOT r = f32[] dynamic-update-slice(d, y)",
         np.float32(4),
         np.float32(3),
     )
