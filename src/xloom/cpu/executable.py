@@ -36,6 +36,18 @@ class Memory:
     constant_bytes: int
     temporary_bytes: int
 
+    @staticmethod
+    def of(assignment: Assignment, program: Program) -> Memory:
+        """Of a planned program."""
+        arguments = {slot for slot in assignment.slots.values() if slot.kind == "argument"}
+        constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
+        return Memory(
+            sum(slot.nbytes for slot in arguments),
+            sum(slot.nbytes for slot in assignment.results),
+            sum(leaf.nbytes for leaf in constants),
+            assignment.arena_bytes + program.scratch_bytes,
+        )
+
     @property
     def peak_bytes(self) -> int:
         """All of them."""
@@ -72,12 +84,7 @@ class Executable:
         self._arena_bytes = assignment.arena_bytes + program.scratch_bytes
         self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
         self._result_table = ctypes.c_void_p * max(1, len(self._results))
-        self.memory = Memory(
-            sum(s.nbytes for s in self._leaves),
-            sum(n for *_, n in self._results),
-            sum(a.nbytes for a in self._constants),
-            self._arena_bytes,
-        )
+        self.memory = Memory.of(assignment, program)
 
     def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
         """The result for `arguments`, one a parameter: an array, or nested tuples of arrays.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xloom.cpu.buffers import Assignment, Slot
 from xloom.cpu.leaves import Source, leaf_count, leaf_shapes
 from xloom.cpu.loops.affine import Affine
 from xloom.hlo.shape import Shape
@@ -19,6 +20,13 @@ def array_shape(source: Source) -> Shape:
     instruction, leaf = source
     shape = leaf_shapes(instruction.shape)[leaf]
     return Shape(shape.dtype, shape.dims)
+
+
+def place_text(slot: Slot, assignment: Assignment) -> str:
+    """Where a slot lies."""
+    if slot.kind == "arena":
+        return f"arena {slot.offset}..{slot.offset + slot.nbytes}"
+    return f"{slot.kind} {assignment.stack.index(slot) if slot.kind == 'stack' else slot.number}"
 
 
 def scalar_text(value: object) -> str:

@@ -14,7 +14,7 @@ from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.nest import sources
 from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
-from xloom.cpu.text.names import array_name, array_shape, bytes_text
+from xloom.cpu.text.names import array_name, array_shape, bytes_text, place_text
 from xloom.hlo.module import Instruction, Module
 
 
@@ -48,18 +48,11 @@ class _Schedule:
         self.lines.append(f"{indent}{head:8}{'  '.join(cells)}")
 
     def _array(self, source: Source) -> str:
-        return f"{array_name(source)} {array_shape(source)}  {self._place(self.assignment.of(source))}"
-
-    def _place(self, slot: Slot) -> str:
-        if slot.kind == "arena":
-            return f"arena {slot.offset}..{slot.offset + slot.nbytes}"
-        if slot.kind == "stack":
-            return f"stack {self.assignment.stack.index(slot)}"
-        return f"{slot.kind} {slot.number}"
+        return f"{array_name(source)} {array_shape(source)}  {place_text(self.assignment.of(source), self.assignment)}"
 
     def _copy(self, target: Slot, source: Source) -> list[str]:
         """What must be done for `target` to have an array's elements."""
-        return [] if self.assignment.of(source) is target else [f"copied to {self._place(target)}"]
+        return [] if self.assignment.of(source) is target else [f"copied to {place_text(target, self.assignment)}"]
 
     # -- steps
     def _block(self, block: Block, indent: str) -> None:
@@ -98,7 +91,9 @@ class _Schedule:
             changed = owner(instruction._operands[IN_PLACE[instruction.opcode] + leaf])
             if self.assignment.of(changed) is slot:
                 return [f"in place of {array_name(changed)}"]
-            return [f"starts as a copy of {array_name(changed)}, {self._place(self.assignment.of(changed))}"]
+            return [
+                f"starts as a copy of {array_name(changed)}, {place_text(self.assignment.of(changed), self.assignment)}"
+            ]
         return notes
 
     # -- control flow
