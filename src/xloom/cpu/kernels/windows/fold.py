@@ -14,7 +14,7 @@ from llvmlite import ir
 from xloom.cpu.emit.distinct import distinct
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.nest import plus, times
-from xloom.cpu.emit.routine import function, greatest, least
+from xloom.cpu.emit.routine import function, greatest, keep_small, least
 from xloom.cpu.emit.types import I1, I64, POINTER
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.windows.axes import Axis
@@ -23,7 +23,7 @@ from xloom.cpu.kernels.windows.places import coordinates, each_place, without_ga
 
 _BLOCK = 2048
 """Windows along the last dimension that are an item."""
-_UNROLLED = 100
+_UNROLLED = 32
 """The most instructions that a window folded in registers may have."""
 _TASK = 60_000
 """Elements folded in about 20 µs."""
@@ -38,7 +38,7 @@ def fold(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
     blocks = -(-last.count // _BLOCK)
     items = blocks * math.prod(a.count for a in outer)
     with kernel.phase(items, max(1, _TASK // (places * min(last.count, _BLOCK)))) as phase:
-        one_by_one = _one_by_one(phase.b.module, folder, outer, last)
+        one_by_one = _one_by_one(phase.b.module, folder, outer, last, small=in_registers and last.is_plain)
         pointers = folder.pointers(phase)
         with (
             distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds),
@@ -98,12 +98,14 @@ def _places(axis: Axis) -> list[int]:
     return [(p * w.window_dilation - w.padding_low) * axis.stride for p in order]
 
 
-def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis) -> ir.Function:
+def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis, small: bool) -> ir.Function:
     """`fold(pointers..., windows..., target, begin, end)`: windows [begin, end) of the last axis."""
     count = 3 * folder.count
     kinds = [*[POINTER] * count, *[I64] * (len(outer) + 3)]
     with function(module, "one_by_one", kinds, distinct=range(count)) as (b, out):
         pointers, windows, (target, begin, end) = out.args[:count], out.args[count:-3], out.args[-3:]
+        if small:
+            keep_small(b)
         state = folder.initial(b, pointers)
         with loop(b, begin, end) as i:
             folder.keep(b, pointers, plus(b, target, i), state)
