@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from xloom.calls.buffers import memory_order, read_only
+from xloom.calls.buffers import memory_order
 from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import call_memory
 from xloom.cpu.emit.types import I32, POINTER
@@ -55,12 +55,14 @@ _View = Callable[[Run], Any]
 def call_python(entry: EntryBuilder, instruction: Instruction, shapes: Sequence[Shape], body: Body) -> None:
     """Emits a call of `body` with operands of `shapes`, that many of the instruction's."""
     with call_memory(entry, instruction, shapes, for_python=True) as memory:
-        out = _view(instruction.shape, iter(memory.outputs))
-        inputs = [_view(shape, iter(slots)) for shape, slots in zip(shapes, memory.operands, strict=True)]
+        out = _view(instruction.shape, iter(memory.outputs), writable=True)
+        inputs = [
+            _view(shape, iter(slots), writable=False) for shape, slots in zip(shapes, memory.operands, strict=True)
+        ]
 
         def callback(run: Run, arena: int | None) -> int:
             try:
-                body(run, out(run), [read_only(view(run)) for view in inputs])
+                body(run, out(run), [view(run) for view in inputs])
             except BaseException as error:  # all of them: native code is between here and who can handle it
                 run.error = error
                 return 1
@@ -73,12 +75,20 @@ def call_python(entry: EntryBuilder, instruction: Instruction, shapes: Sequence[
         entry.stop_if(entry.b.icmp_signed("!=", failed, I32(0)), instruction)
 
 
-def _view(shape: Shape, slots: Iterator[Slot]) -> _View:
+def _view(shape: Shape, slots: Iterator[Slot], *, writable: bool) -> _View:
     """Gives the arrays of a value; tokens are None."""
     if shape.is_tuple:
-        parts = [_view(e, slots) for e in shape.elements]
+        parts = [_view(e, slots, writable=writable) for e in shape.elements]
         return lambda run: tuple([part(run) for part in parts])
-    return _array_view(next(slots), shape) if shape.is_array else lambda run: None
+    if not shape.is_array:
+        return lambda run: None
+    view = _array_view(next(slots), shape)
+    return view if writable else lambda run: _protected(view(run))
+
+
+def _protected(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
 
 
 def _array_view(slot: Slot, shape: Shape) -> _View:
