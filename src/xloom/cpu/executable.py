@@ -6,23 +6,25 @@ import ctypes
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xloom.cpu import jit
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.custom_call import failure
+from xloom.cpu.dispatch import MISFIT, TUPLE_ITEMS, Call, dispatch, offsets_hold
 from xloom.cpu.entry import MAIN, Program
 from xloom.cpu.leaves import leaf_shapes
-from xloom.cpu.memory import Pool, aligned
-from xloom.cpu.plan import Block
+from xloom.cpu.memory import Pool
 from xloom.cpu.python_call import Run
 from xloom.errors import ShapeError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument
+
+if TYPE_CHECKING:
+    from xloom.cpu.image import Image
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)
 
@@ -57,34 +59,37 @@ class Memory:
 class Executable:
     """A program ready to run: `y = executable(a, b)`."""
 
-    def __init__(self, module: Module, block: Block, assignment: Assignment, program: Program, library: jit.Library):
+    def __init__(self, module: Module, image: Image):
         self.module = module
+        self.memory = image.memory
         self._pool = Pool()
-        self._library = library
-        self._main = library.function(MAIN, _MAIN)
+        self._image = image
+        self._main = image.library.function(MAIN, _MAIN)
         self._parameters = [(p.name, p.shape) for p in module.entry.parameters]
         self._leaves = [leaf for _, shape in self._parameters for leaf in leaf_shapes(shape)]
         self._plain = all(shape.is_array for _, shape in self._parameters)
         self._dtypes = [s.dtype.numpy for s in self._leaves]
         self._result_shape = module.entry.root.shape
         self._results = [(s.dims, s.dtype.numpy, s.nbytes) for s in leaf_shapes(self._result_shape)]
-        self._calls, self._kept = program.calls, program.kept
+        self._calls = image.calls
         self._allocators = [
-            self._pool.aligned_array if k in program.aligned_results else self._pool.array
+            self._pool.aligned_array if k in image.aligned_results else self._pool.array
             for k in range(len(self._results))
         ]
         self.outfeed: list[Any] = []
         """What runs have fed out, in order."""
-        self._constants = [
-            aligned(part)
-            for instruction in assignment.constants
-            for part in _flat(_literal_value(instruction.literal))
-        ]
+        self._constants = image.constants
         self._constant_table = _table([a.ctypes.data for a in self._constants])
-        self._arena_bytes = assignment.arena_bytes + program.scratch_bytes
+        self._arena_bytes = image.memory.temporary_bytes
         self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
         self._result_table = ctypes.c_void_p * max(1, len(self._results))
-        self.memory = Memory.of(assignment, program)
+        self._is_flat = all(e.is_array for e in self._result_shape.elements)
+        self._dispatch = None
+        if self._plain and not self._calls and offsets_hold():
+            rows = [(dtype, shape.dims) for dtype, (_, shape) in zip(self._dtypes, self._parameters, strict=True)]
+            constants = ctypes.addressof(self._constant_table)
+            self._call = Call(image.library.address(MAIN), constants, rows, len(self._results))
+            self._dispatch = dispatch()
 
     def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
         """The result for `arguments`, one a parameter: an array, or nested tuples of arrays.
@@ -94,7 +99,15 @@ class Executable:
         """
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
-        inputs = self._inputs(arguments)
+        if self._dispatch is not None:
+            outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
+            arena = self._pool.take(self._arena_bytes)
+            items, made = id(arguments) + TUPLE_ITEMS, id(outputs) + TUPLE_ITEMS
+            if self._dispatch(self._call.address, items, made, arena.address, None) != MISFIT:
+                return self._value(outputs)
+        return self._run(self._inputs(arguments), infeed)
+
+    def _run(self, inputs: list[np.ndarray], infeed: Iterable[Any]) -> Any:
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
         outputs = [make(*result) for make, result in zip(self._allocators, self._results, strict=True)]
         results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
@@ -106,9 +119,12 @@ class Executable:
         if number:
             assert run is not None
             raise failure(self._calls[number - 1], run)
+        return self._value(tuple(outputs))
+
+    def _value(self, outputs: tuple[np.ndarray, ...]) -> Any:
         if not self._result_shape.is_tuple:
             return outputs[0] if outputs else TOKEN
-        return _nested(self._result_shape, iter(outputs))
+        return outputs if self._is_flat else _nested(self._result_shape, iter(outputs))
 
     def _inputs(self, arguments: tuple[Any, ...]) -> list[np.ndarray]:
         if self._plain:
@@ -129,10 +145,6 @@ class Executable:
 
 def _contiguous(array: Any) -> np.ndarray:
     return np.asarray(array, order="C")
-
-
-def _literal_value(literal: Any) -> Any:
-    return tuple(map(_literal_value, literal.elements)) if literal.shape.is_tuple else literal.value
 
 
 def _flat(value: Any) -> list[np.ndarray]:
