@@ -1,4 +1,4 @@
-"""Custom calls from native code: memory, order, failures, threads. What each ABI does is in tests/calls."""
+"""Custom calls from native code: failures, order, threads. What each ABI does is in tests/calls."""
 
 import gc
 import re
@@ -8,87 +8,11 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from tests.cpu.call_programs import X, compare, loop
 from xloom.calls import register_c, registry
-from xloom.calls.c_source import compile_source
 from xloom.cpu.prepare import prepared
 
-X = np.arange(4, dtype=np.float32)
-C_SOURCE = """
-#include <stdint.h>
-#include <xloom/custom_call.h>
-void c_add_one(void* out, const void** in) {
-  for (int i = 0; i < 4; ++i) ((float*)out)[i] = ((const float*)in[0])[i] + 1;
-}
-void c_limit(void* out, const void** in, XlaCustomCallStatus* s) {
-  float x = *(const float*)in[0];
-  *(float*)out = x + 1;
-  if (x < 3) XlaCustomCallStatusSetSuccess(s);
-  else XlaCustomCallStatusSetFailure(s, "limit reached", 13);
-}
-void c_opaque(void* out, const void** in, const char* opaque, size_t size, XlaCustomCallStatus* s) {
-  XlaCustomCallStatusSetFailure(s, opaque, size);
-}
-void c_alignment(void* out, const void** in) {
-  *(uint32_t*)out = (uint32_t)(((uintptr_t)out | (uintptr_t)in[0]) % 64 + (((const float*)in[0])[0] != 7));
-}
-void c_increment(void* out, const void** in) { *(float*)out += out == in[0] ? 1 : 100; }
-void c_nested(void* out, const void** in) {
-  void** outs = (void**)out;
-  const void** tuple = (const void**)in[0];
-  if (in[1] == NULL) *(float*)outs[0] = *(const float*)tuple[1];
-  *(float*)((void**)outs[1])[0] = *(const float*)((const void**)tuple[0])[0];
-}
-"""
-
-
-@pytest.fixture(autouse=True)
-def forget():
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLOOM_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        return compile_source(C_SOURCE)
-
-
-@pytest.fixture
-def c(library):
-    return lambda *names: [xl.calls.register_symbol(name, library) for name in names]
-
-
-def loop(body, *, count=9, dims="4", call='custom-call(x), custom_call_target="t"'):
-    """`count` times x = call(x), as a while loop."""
-    state = f"(s32[], f32[{dims}])"
-    return f"""c {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant({count})
-      ROOT l = pred[] compare(i, n), direction=LT }}
-    b {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 o = s32[] constant(1)
-      j = s32[] add(i, o) x = f32[{dims}] get-tuple-element(s), index=1
-      {body} ROOT t = {state} tuple(j, y) }}"""
-
-
-def compare(text, *arguments):
-    """Runs compiled and interpreted; returns the compiled result, or raises its error, the same as the other."""
-    module = xl.parse(text) if isinstance(text, str) else text
-    try:
-        expected = xl.evaluate(module, *arguments)
-    except xl.XloomError as error:
-        with pytest.raises(type(error)) as caught:
-            xl.compile(module)(*arguments)
-        assert str(caught.value) == str(error)
-        raise caught.value from caught.value.__cause__
-    found = xl.compile(module)(*arguments)
-    for a, b in zip(flat(found), flat(expected), strict=True):
-        np.testing.assert_array_equal(a, b)
-    return found
-
-
-def flat(value):
-    return [leaf for part in value for leaf in flat(part)] if isinstance(value, tuple) else [value]
+pytestmark = pytest.mark.usefixtures("forget")
 
 
 # -- failures
@@ -220,145 +144,6 @@ def test_wrong_abi_is_refused_when_it_is_compiled(library, version, error):
         xl.compile(xl.parse(text))
 
 
-# -- memory
-def test_native_results_feed_native_code_in_a_loop(c):
-    c("c_add_one")
-    text = loop('z = f32[4] custom-call(x), custom_call_target="c_add_one" y = f32[4] multiply(z, z)', count=3)
-    text += "ENTRY e { p = (s32[], f32[4]) parameter(0) ROOT w = (s32[], f32[4]) while(p), condition=c, body=b }"
-    compare(text, (np.int32(0), X))
-
-
-@pytest.mark.parametrize("offset", range(4))
-@pytest.mark.parametrize("source", ["p", "k", "n"])
-def test_everything_is_aligned(c, offset, source):
-    c("c_alignment")
-    values = ", ".join(["7"] * 100)
-    executable = xl.compile(
-        xl.parse(f"""ENTRY e {{ p = f32[100] parameter(0) k = f32[100] constant({{{values}}})
-      n = f32[100] abs(p) o = f32[100] multiply(p, p)
-      r = u32[] custom-call({source}), custom_call_target="c_alignment" ROOT t = (u32[], f32[100]) tuple(r, o) }}""")
-    )
-    p = np.full(104, 7, np.float32)[offset : offset + 100]
-    assert executable(p)[0] == 0
-    kept = executable(p)  # memory is reused: results at other addresses
-    assert executable(p)[0] == kept[0] == 0
-
-
-@pytest.mark.parametrize("size", [1, 1000])
-def test_aliased_state_of_a_loop_is_changed_in_place(c, size):
-    seen = set()
-
-    @xl.custom_call("t")
-    def t(out, x):
-        seen.add(x.ctypes.data)
-        assert np.shares_memory(out, x)
-        out += 1
-
-    c("c_increment")
-    text = loop(
-        f'z = f32[{size}] custom-call(x), custom_call_target="t", output_to_operand_aliasing={{{{}}: (0, {{}})}}\n'
-        f'y = f32[{size}] custom-call(z), custom_call_target="c_increment", '
-        "output_to_operand_aliasing={{}: (0, {})}".replace("{{}", "{{}"),
-        dims=str(size),
-    )
-    text += f"""ENTRY e {{ p = (s32[], f32[{size}]) parameter(0)
-      ROOT w = (s32[], f32[{size}]) while(p), condition=c, body=b }}"""
-    x = np.zeros(size, np.float32)
-    _, found = xl.compile(xl.parse(text))((np.int32(0), x))
-    expected = np.full(size, 9, np.float32)
-    expected[0] = 18
-    assert np.array_equal(found, expected) and not x.any()
-    if size == 1000:
-        assert len(seen) == 1
-
-
-def test_an_aliased_operand_that_is_needed_later_is_copied():
-    @xl.custom_call("t")
-    def t(out, x, same):
-        out += 1
-        assert not np.shares_memory(same, out)
-
-    for use in ("x", "p"):
-        compare(
-            f"""ENTRY e {{ p = f32[1000] parameter(0) x = f32[1000] exponential(p)
-          y = f32[1000] custom-call(x, x), custom_call_target="t", output_to_operand_aliasing={{{{}}: (0, {{}})}}
-          ROOT s = f32[1000] subtract(y, {use}) }}""".replace("{{}", "{{}"),
-            np.zeros(1000, np.float32),
-        )
-
-
-def test_nested_tuples_and_tokens_in_c(c):
-    c("c_nested")
-    compare(
-        """ENTRY e { p = ((f32[1], f32[0]), f32[1]) parameter(0) k = token[] after-all()
-      ROOT y = (f32[1], (f32[1], f32[0,3])) custom-call(p, k), custom_call_target="c_nested" }""".replace(
-            "ROOT y =", "y ="
-        )
-        .replace('}"', "}")
-        .replace(
-            " }",
-            """ a = f32[1] get-tuple-element(y), index=0
-      b = (f32[1], f32[0,3]) get-tuple-element(y), index=1 d = f32[1] get-tuple-element(b), index=0
-      ROOT r = f32[1] subtract(a, d) }""",
-        ),
-        ((np.ones(1, np.float32), np.ones(0, np.float32)), np.full(1, 5, np.float32)),
-    )
-
-
-@pytest.mark.parametrize(
-    "dims, layout", [((3, 5), "1,0"), ((3, 5), "0,1"), ((4, 3, 2), "1,2,0"), ((1, 300), "0,1"), ((0, 3), "0,1")]
-)
-def test_layouts(dims, layout):
-    seen = []
-
-    @xl.custom_call("t")
-    def t(out, x):
-        assert not out.any()
-        seen.append((x.strides, out.strides))
-        out[...] = x * 2
-
-    shape = f"f32[{','.join(map(str, dims))}]"
-    row_major = ",".join(map(str, reversed(range(len(dims)))))
-    x = np.random.default_rng(0).standard_normal(dims).astype(np.float32)
-    compare(
-        f"""ENTRY e {{ p = {shape} parameter(0) n = {shape} negate(p)
-      y = {shape}{{{layout}}} custom-call(n), custom_call_target="t", operand_layout_constraints={{{shape}{{{layout}}}}}
-      ROOT z = {shape}{{{row_major}}} negate(y) }}""",
-        x,
-    )
-    assert seen[1][0] == seen[1][1] == seen[0][1]
-
-
-def test_unused_results_are_scratch_memory():
-    @xl.custom_call("t")
-    def t(out, x):
-        result, scratch = out
-        scratch[...] = x[0]
-        result[...] = scratch.sum()
-
-    text = """ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
-      y = (f32[], f32[1000]) custom-call(n), custom_call_target="t" r = f32[] get-tuple-element(y), index=0
-      s = f32[4] broadcast(r), dimensions={} ROOT a = f32[4] add(n, s) }"""
-    compare(text, X + 1)
-
-
-def test_views_that_are_kept_keep_their_memory():
-    kept = []
-
-    @xl.custom_call("t")
-    def t(out, x):
-        kept.append(x)
-        out[...] = x
-
-    executable = xl.compile(
-        xl.parse("""ENTRY e { p = f32[100000] parameter(0) n = f32[100000] negate(p)
-      y = f32[100000] custom-call(n), custom_call_target="t" ROOT z = f32[100000] abs(y) }""")
-    )
-    for k in range(3):
-        executable(np.full(100000, k, np.float32))
-    assert [v[5] for v in kept] == [0, -1, -2]
-
-
 # -- effects
 def test_effects_run_once_in_the_programs_order():
     seen = []
@@ -397,6 +182,41 @@ def test_control_dependencies_hold():
       ROOT r = f32[4] subtract(late, early) }"""
     xl.compile(xl.parse(text))(X)
     assert seen == ["early", "late"]
+
+
+EVERYTHING = "(f32[2], token[], s4[3], bf16[2], c64[], pred[2], ())"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENTRY e { x = f32[4] parameter(0) ROOT y = () custom-call(x), CALL }",
+        "ENTRY e { x = f32[4] parameter(0) ROOT y = token[] custom-call(x), CALL }",
+        "ENTRY e { x = f32[4] parameter(0) y = token[] custom-call(x), CALL ROOT z = f32[4] negate(x) }",
+        f"ENTRY e {{ x = f32[4] parameter(0) ROOT y = {EVERYTHING} custom-call(x), CALL }}",
+        f"""ENTRY e {{ x = f32[4] parameter(0) y = {EVERYTHING} custom-call(x), CALL
+          z = bf16[2] get-tuple-element(y), index=3 ROOT n = bf16[2] negate(z) }}""",
+        """f { p = f32[4] parameter(0) ROOT c = f32[4] custom-call(p), CALL }
+        ENTRY e { x = f32[4] parameter(0) s = ((f32[4]), f32[4], u32[]) async-start(x), calls=f
+          d = f32[4] async-done(s) a = f32[4] fusion(d), kind=kCustom, calls=f ROOT r = f32[4] call(a), to_apply=f }""",
+        """c { s = (s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3)
+          u = () custom-call(i), CALL ROOT l = pred[] compare(i, n), direction=LT }
+        b { s = (s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(s), index=0 o = s32[] constant(1)
+          j = s32[] add(i, o) x = f32[4] get-tuple-element(s), index=1 ROOT r = (s32[], f32[4]) tuple(j, x) }
+        ENTRY e { x = f32[4] parameter(0) z = s32[] constant(0) a = (s32[], f32[4]) tuple(z, x)
+          w = (s32[], f32[4]) while(a), condition=c, body=b ROOT n = f32[4] negate(x) }""",
+    ],
+)
+def test_calls_with_effects_see_what_the_interpreter_shows(text):
+    seen = []
+
+    @xl.custom_call("t")
+    def t(out, *inputs):
+        seen.append(f"{out} {inputs}")
+
+    compare(text.replace("CALL", 'custom_call_target="t", custom_call_has_side_effect=true'), X)
+    middle = len(seen) // 2
+    assert seen and seen[:middle] == seen[middle:]
 
 
 # -- threads
@@ -471,7 +291,8 @@ def test_a_registered_target_wins_over_a_built_in_one():
     assert np.array_equal(compare(text, X), -X)
 
 
-def test_later_registrations_do_not_change_what_is_compiled(library):
+def test_later_registrations_do_not_change_what_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
     register_c("t", "void t(void* out, const void** in) { *(float*)out = 1; }")
     module = xl.parse('ENTRY e { p = f32[] parameter(0) ROOT a = f32[] custom-call(p), custom_call_target="t" }')
     first = xl.compile(module)

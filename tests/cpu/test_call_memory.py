@@ -1,0 +1,138 @@
+"""The memory that custom calls in native code see: alignment, aliasing, layouts, tuples, lifetime."""
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.cpu.call_programs import X, compare, loop
+
+pytestmark = pytest.mark.usefixtures("forget")
+
+
+def test_native_results_feed_native_code_in_a_loop(c):
+    c("c_add_one")
+    text = loop('z = f32[4] custom-call(x), custom_call_target="c_add_one" y = f32[4] multiply(z, z)', count=3)
+    text += "ENTRY e { p = (s32[], f32[4]) parameter(0) ROOT w = (s32[], f32[4]) while(p), condition=c, body=b }"
+    compare(text, (np.int32(0), X))
+
+
+@pytest.mark.parametrize("offset", range(4))
+@pytest.mark.parametrize("source", ["p", "k", "n"])
+def test_everything_is_aligned(c, offset, source):
+    c("c_alignment")
+    values = ", ".join(["7"] * 100)
+    executable = xl.compile(
+        xl.parse(f"""ENTRY e {{ p = f32[100] parameter(0) k = f32[100] constant({{{values}}})
+      n = f32[100] abs(p) o = f32[100] multiply(p, p)
+      r = u32[] custom-call({source}), custom_call_target="c_alignment" ROOT t = (u32[], f32[100]) tuple(r, o) }}""")
+    )
+    p = np.full(104, 7, np.float32)[offset : offset + 100]
+    assert executable(p)[0] == 0
+    kept = executable(p)  # memory is reused: results at other addresses
+    assert executable(p)[0] == kept[0] == 0
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_aliased_state_of_a_loop_is_changed_in_place(c, size):
+    seen = set()
+
+    @xl.custom_call("t")
+    def t(out, x):
+        seen.add(x.ctypes.data)
+        assert np.shares_memory(out, x)
+        out += 1
+
+    c("c_increment")
+    text = loop(
+        f'z = f32[{size}] custom-call(x), custom_call_target="t", output_to_operand_aliasing={{{{}}: (0, {{}})}}\n'
+        f'y = f32[{size}] custom-call(z), custom_call_target="c_increment", '
+        "output_to_operand_aliasing={{}: (0, {})}",
+        dims=str(size),
+    )
+    text += f"""ENTRY e {{ p = (s32[], f32[{size}]) parameter(0)
+      ROOT w = (s32[], f32[{size}]) while(p), condition=c, body=b }}"""
+    x = np.zeros(size, np.float32)
+    _, found = xl.compile(xl.parse(text))((np.int32(0), x))
+    expected = np.full(size, 9, np.float32)
+    expected[0] = 18
+    assert np.array_equal(found, expected) and not x.any()
+    if size == 1000:
+        assert len(seen) == 1
+
+
+def test_an_aliased_operand_that_is_needed_later_is_copied():
+    @xl.custom_call("t")
+    def t(out, x, same):
+        out += 1
+        assert not np.shares_memory(same, out)
+
+    for use in ("x", "p"):
+        compare(
+            f"""ENTRY e {{ p = f32[1000] parameter(0) x = f32[1000] exponential(p)
+          y = f32[1000] custom-call(x, x), custom_call_target="t", output_to_operand_aliasing={{{{}}: (0, {{}})}}
+          ROOT s = f32[1000] subtract(y, {use}) }}""",
+            np.zeros(1000, np.float32),
+        )
+
+
+def test_nested_tuples_and_tokens_in_c(c):
+    c("c_nested")
+    text = """ENTRY e { p = ((f32[1], f32[0]), f32[1]) parameter(0) k = token[] after-all()
+      y = (f32[1], (f32[1], f32[0,3])) custom-call(p, k), custom_call_target="c_nested"
+      a = f32[1] get-tuple-element(y), index=0 b = (f32[1], f32[0,3]) get-tuple-element(y), index=1
+      d = f32[1] get-tuple-element(b), index=0 ROOT r = f32[1] subtract(a, d) }"""
+    assert compare(text, ((np.ones(1, np.float32), np.ones(0, np.float32)), np.full(1, 5, np.float32))) == 4
+
+
+@pytest.mark.parametrize(
+    "dims, layout", [((3, 5), "1,0"), ((3, 5), "0,1"), ((4, 3, 2), "1,2,0"), ((1, 300), "0,1"), ((0, 3), "0,1")]
+)
+def test_layouts(dims, layout):
+    seen = []
+
+    @xl.custom_call("t")
+    def t(out, x):
+        assert not out.any()
+        seen.append((x.strides, out.strides))
+        out[...] = x * 2
+
+    shape = f"f32[{','.join(map(str, dims))}]"
+    row_major = ",".join(map(str, reversed(range(len(dims)))))
+    x = np.random.default_rng(0).standard_normal(dims).astype(np.float32)
+    compare(
+        f"""ENTRY e {{ p = {shape} parameter(0) n = {shape} negate(p)
+      y = {shape}{{{layout}}} custom-call(n), custom_call_target="t", operand_layout_constraints={{{shape}{{{layout}}}}}
+      ROOT z = {shape}{{{row_major}}} negate(y) }}""",
+        x,
+    )
+    assert seen[1][0] == seen[1][1] == seen[0][1]
+
+
+def test_unused_results_are_scratch_memory():
+    @xl.custom_call("t")
+    def t(out, x):
+        result, scratch = out
+        scratch[...] = x[0]
+        result[...] = scratch.sum()
+
+    text = """ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
+      y = (f32[], f32[1000]) custom-call(n), custom_call_target="t" r = f32[] get-tuple-element(y), index=0
+      s = f32[4] broadcast(r), dimensions={} ROOT a = f32[4] add(n, s) }"""
+    compare(text, X + 1)
+
+
+def test_views_that_are_kept_keep_their_memory():
+    kept = []
+
+    @xl.custom_call("t")
+    def t(out, x):
+        kept.append(x)
+        out[...] = x
+
+    executable = xl.compile(
+        xl.parse("""ENTRY e { p = f32[100000] parameter(0) n = f32[100000] negate(p)
+      y = f32[100000] custom-call(n), custom_call_target="t" ROOT z = f32[100000] abs(y) }""")
+    )
+    for k in range(3):
+        executable(np.full(100000, k, np.float32))
+    assert [v[5] for v in kept] == [0, -1, -2]
