@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from xloom.cache_folder import cache_dir
 from xloom.errors import CustomCallError, MissingCompilerError
 
 # variable, usual names, and ending of a source file
@@ -20,12 +21,6 @@ _LANGUAGES = {"c": ("CC", ("cc", "gcc", "clang"), ".c"), "c++": ("CXX", ("c++", 
 def include_dir() -> str:
     """The folder to give a compiler as -I, for `#include <xloom/custom_call.h>`."""
     return str(Path(__file__).resolve().parent.parent / "include")
-
-
-def cache_dir() -> Path:
-    """Where compiled libraries are kept: $XLOOM_CACHE_DIR, else xloom in the user's cache folder."""
-    base = os.environ.get("XLOOM_CACHE_DIR")
-    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xloom"
 
 
 def compiler(language: str) -> list[str]:

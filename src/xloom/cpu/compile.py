@@ -1,17 +1,25 @@
-"""HLO to a native program: the stages, one after another."""
+"""HLO to a native program: the stages, one after another, or what an earlier compilation has kept."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xloom.cpu import jit
+import numpy as np
+
+from xloom.cpu import cache, jit
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.entry import MAIN, PARALLEL_FOR, EntryBuilder, Program
-from xloom.cpu.executable import Executable
+from xloom.cpu.executable import Executable, Memory
+from xloom.cpu.image import Image, packed, unpacked
+from xloom.cpu.memory import aligned
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
 from xloom.cpu.threads import pool
+from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
+
+linked: cache.Recent[Image] = cache.Recent(cache.MEMORY_BYTES)
+"""Programs of this process by key."""
 
 
 def compile(module: Module) -> Executable:
@@ -19,10 +27,11 @@ def compile(module: Module) -> Executable:
 
     Raises VerifyError for an invalid module, LoweringError for what has no native code.
     """
-    block, assignment, program = lowered(prepared(module))
-    objects = machine_code([program.main, *(u.text for u in program.units.values())])
-    library = jit.Library(objects, [MAIN], {PARALLEL_FOR: pool().parallel_for_address, **program.imports})
-    return Executable(module, block, assignment, program, library)
+    key = _key(module)
+    if key is None:
+        return Executable(module, _made(module, None))
+    image = linked.get(key) or _kept(key) or _made(module, key)
+    return Executable(module, image)
 
 
 def lowered(module: Module) -> tuple[Block, Assignment, Program]:
@@ -32,6 +41,57 @@ def lowered(module: Module) -> tuple[Block, Assignment, Program]:
     return block, assignment, EntryBuilder(block, assignment).program
 
 
+def _key(module: Module) -> str | None:
+    """What stands for the module, names of its source aside; None where its code depends on more, or none is kept."""
+    if not cache.cache_enabled():
+        return None
+    literals: list[bytes] = []
+    for instruction in module.instructions:
+        if instruction.opcode == "custom-call":  # means what is registered now
+            return None
+        if instruction.opcode == "constant":
+            literals.extend(a.tobytes() for a in _arrays(instruction.literal))
+    text = module.to_text(print_metadata=False)  # without large constants, whose digits would take long
+    return cache.key_of(jit.target_key().encode(), text.encode("utf-8", "surrogateescape"), *literals)
+
+
+def _kept(key: str) -> Image | None:
+    """A program that another process has compiled."""
+    data = cache.folder().get(key)
+    if data is None:
+        return None
+    objects, constants, memory = unpacked(data)
+    image = Image(_library(objects, {}), constants, memory)
+    linked.put(key, image, len(data))
+    return image
+
+
+def _made(module: Module, key: str | None) -> Image:
+    """A program compiled now."""
+    _, assignment, program = lowered(prepared(module))
+    objects = machine_code([program.main, *(u.text for u in program.units.values())])
+    constants = [aligned(a) for c in assignment.constants for a in _arrays(c.literal)]
+    library = _library(objects, program.imports)
+    memory = Memory.of(assignment, program)
+    image = Image(library, constants, memory, program.calls, program.kept, program.aligned_results)
+    if key is not None and not program.calls:
+        data = packed(objects, constants, memory)
+        if cache.is_current():
+            cache.folder().put(key, data)
+        linked.put(key, image, len(data))
+    return image
+
+
 def machine_code(texts: Sequence[str]) -> list[bytes]:
     """Object files of LLVM modules."""
     return [jit.object_code(text) for text in texts]
+
+
+def _library(objects: Sequence[bytes], imports: dict[str, int]) -> jit.Library:
+    return jit.Library(objects, [MAIN], {PARALLEL_FOR: pool().parallel_for_address, **imports})
+
+
+def _arrays(literal: Literal) -> list[np.ndarray]:
+    if literal.shape.is_tuple:
+        return [a for element in literal.elements for a in _arrays(element)]
+    return [literal.value] if literal.shape.is_array else []

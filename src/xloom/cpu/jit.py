@@ -10,7 +10,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from xloom.cpu.cache import Cache, key_of
 from xloom.cpu.support import SYMBOLS, support_ir
+
+object_cache = Cache()
 
 
 @lru_cache(maxsize=1)
@@ -55,8 +58,13 @@ def optimised(text: str, speed_level: int = 3) -> llvm.ModuleRef:
 
 
 def object_code(text: str, speed_level: int = 3) -> bytes:
-    """The relocatable object file of LLVM IR `text`."""
-    return target_machine().emit_object(optimised(text, speed_level))
+    """The relocatable object file of LLVM IR `text`, which is made once."""
+    key = key_of(target_key().encode(), f"O{speed_level}".encode(), text.encode())
+    data = object_cache.get(key)
+    if data is None:
+        data = target_machine().emit_object(optimised(text, speed_level))
+        object_cache.put(key, data)
+    return data
 
 
 def assembly(text: str, speed_level: int = 3) -> str:
@@ -73,11 +81,6 @@ def _jit() -> Any:
 _serial = itertools.count()
 
 
-@lru_cache(maxsize=1)
-def _support() -> bytes:
-    return object_code(support_ir())
-
-
 class Library:
     """Object files linked into the process. It must live as long as its code may run."""
 
@@ -85,7 +88,7 @@ class Library:
         builder = llvm.JITLibraryBuilder()
         objects = list(objects)
         if any(name.encode() in data for data in objects for name in SYMBOLS):
-            objects.append(_support())
+            objects.append(object_code(support_ir()))
         for data in objects:
             builder.add_object_img(data)
         for name, address in (imports or {}).items():

@@ -9,6 +9,7 @@ import threading
 
 import llvmlite.binding as llvm
 
+from xloom.cpu import jit
 from xloom.cpu.threads.host_ir import host_ir
 from xloom.cpu.threads.pool_ir import pool_ir
 from xloom.errors import XloomError
@@ -76,15 +77,10 @@ def processor_count() -> int:
 
 
 def _compile(source: str, exports: tuple[str, ...]) -> list[int]:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
-    module = llvm.parse_assembly(source)
-    module.verify()
-    library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
+    library = llvm.JITLibraryBuilder().add_object_img(jit.object_code(source, 1)).add_current_process()
     for name in exports:
         library.export_symbol(name)
-    compiler = llvm.create_lljit_compiler(machine)
+    compiler = llvm.create_lljit_compiler(jit.target_machine())
     code = library.link(compiler, "xloom_threads")
     addresses = [code[name] for name in exports]
     # the workers run this code until the process is gone: it must outlive every Python object

@@ -1,0 +1,181 @@
+"""What was compiled before: by key, in memory while it is used, and on disk for later processes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import xloom
+from xloom.cache_folder import cache_dir, cache_enabled
+
+T = TypeVar("T")
+
+MEMORY_BYTES = 64 << 20
+DISK_BYTES = 1 << 30
+DRAWERS = 64
+"""Folders that the entries are spread over by their keys, so that looking for old ones is quick."""
+_MAGIC = b"xloom-1\n"
+_HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
+
+
+class Recent(Generic[T]):
+    """Values by key: those used last, of a total size of at most `most` bytes."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self.size = 0
+        self._entries: OrderedDict[str, tuple[T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> T | None:
+        """The value, which then counts as used last."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: str, value: T, size: int) -> None:
+        """Keeps a value of `size` bytes, and forgets what was not used for longest."""
+        with self._lock:
+            self.size += size - self._entries.pop(key, (None, 0))[1]
+            self._entries[key] = value, size
+            while self.size > self.most:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self.size -= freed
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._entries.clear()
+            self.size = 0
+
+
+class Folder:
+    """Entries on disk by key, shared by all processes.
+
+    Entries appear whole or not at all, have a checksum, and are replaced when it does not fit. A folder that cannot be
+    written has no entries, which is no error. Of more than `most` bytes the oldest go.
+    """
+
+    def __init__(self, path: Path, most: int = DISK_BYTES):
+        self.path = path
+        self.most = most
+
+    def get(self, key: str) -> bytes | None:
+        """The data, unless there is none or it is damaged."""
+        try:
+            with open(self._place(key), "rb") as file:
+                data = file.read()
+        except OSError:
+            return None
+        payload = data[_HEADER_BYTES:]
+        return payload if data[:_HEADER_BYTES] == _header(key, payload) else None
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Writes an entry."""
+        place = self._place(key)
+        temporary = f"{place}.{os.getpid()}.{random.getrandbits(64):x}"
+        try:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(temporary, "xb") as file:
+                file.write(_header(key, payload) + payload)
+            os.replace(temporary, place)
+        except OSError:  # it may be full, or read-only: then the next process compiles again
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            return
+        if random.random() < 1 / 8:  # looking costs more than writing
+            _shrink(os.path.dirname(place), self.most // DRAWERS)
+
+    def _place(self, key: str) -> str:
+        return os.path.join(self.path, f"{int(key[:4], 16) % DRAWERS:02d}", key)
+
+
+class Cache:
+    """Bytes by key, in memory and on disk."""
+
+    def __init__(self, most: int = MEMORY_BYTES):
+        self._memory: Recent[bytes] = Recent(most)
+
+    def clear(self) -> None:
+        """Forgets what is in memory."""
+        self._memory.clear()
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under the key, if it is still there."""
+        if not cache_enabled():
+            return None
+        data = self._memory.get(key)
+        if data is None:
+            data = folder().get(key)
+            if data is not None:
+                self._memory.put(key, data, len(data))
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keeps data."""
+        if cache_enabled():
+            self._memory.put(key, data, len(data))
+            folder().put(key, data)
+
+
+def folder() -> Folder:
+    """The folder of machine code, where the environment says now."""
+    return Folder(cache_dir() / "cpu")
+
+
+def key_of(*parts: bytes) -> str:
+    """The key of what is made of `parts` by this version of the package."""
+    digest = hashlib.sha256(VERSION.encode())
+    for part in parts:
+        digest.update(b"%d\n" % len(part))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def version() -> str:
+    """The package's version, and the time and size of its files: an edited compiler never meets what it made before."""
+    digest = hashlib.sha256(xloom.__version__.encode())
+    for place, folders, files in os.walk(os.path.dirname(xloom.__file__)):
+        folders[:] = sorted(f for f in folders if f != "__pycache__")
+        for name in sorted(files):
+            status = os.stat(os.path.join(place, name))
+            digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+VERSION = version()
+
+
+def is_current() -> bool:
+    """False once the package's files have changed: what the process loads from then on is not of `VERSION`."""
+    return version() == VERSION
+
+
+def _header(key: str, payload: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(key.encode() + payload).digest()
+
+
+def _shrink(path: str, most: int) -> None:
+    """Removes the oldest files of a folder, unless they fit."""
+    found: list[tuple[float, int, str]] = []
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process may be faster
+                status = entry.stat()
+                found.append((status.st_mtime, status.st_size, entry.path))
+    total = sum(size for _, size, _ in found)
+    for _, size, place in sorted(found):
+        if total <= most:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(place)
+        total -= size
