@@ -30,6 +30,7 @@ from xloom.hlo.dtype import s64
 WIDTH = 72
 """Characters of an expression that is still one line."""
 
+_COMPOSED = frozenset(" ([")
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _COMPARISONS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
@@ -87,8 +88,7 @@ class Writer:
             if id(node) in scope:
                 return scope[id(node)]
         text = self._text(node)
-        is_atom = isinstance(node, (Constant, Argument, Folded)) or _is_passed_on(node)
-        if not is_atom and (self._uses[id(node)] > 1 or len(text) > WIDTH):
+        if _is_composed(text) and (self._uses[id(node)] > 1 or len(text) > WIDTH):
             self._names += 1
             self.line(f"v{self._names} = {_bare(text)}")
             text = f"v{self._names}"
@@ -125,9 +125,9 @@ class Writer:
         if isinstance(node, Constant):
             return scalar_text(node.value)
         if isinstance(node, Index):
-            return f"({self.index(node.value)})" if len(node.value.terms) > 1 else self.index(node.value)
+            return _grouped(self.index(node.value))
         if isinstance(node, Quotient):
-            return f"(({self.index(node.value)}) {'%' if node.remainder else '//'} {node.by})"
+            return f"({_grouped(self.index(node.value))} {'%' if node.remainder else '//'} {node.by})"
         if isinstance(node, Bounded):
             return f"clamp(0, {_bare(self.value(node.operand))}, {node.high})"
         if isinstance(node, Argument):
@@ -203,10 +203,14 @@ def _uses(nest: Nest) -> Counter[int]:
     stores = [store for stage in nest.stages for store in stage.stores]
     roots = [s.node for s in stores] + [v.node for s in stores for v, _ in s.address.terms if v.node is not None]
     uses = Counter(id(root) for root in roots)
+    folds: set[int] = set()  # several nodes are the values of one
     for node in walk(roots):
-        uses.update(id(o) for o in operands_of(node))
-        if isinstance(node, Folded):
-            uses.update(id(body) for body in node.fold.bodies)
+        if not isinstance(node, Folded):
+            uses.update(id(o) for o in operands_of(node))
+        elif id(node.fold) not in folds:
+            folds.add(id(node.fold))
+            # the elements are asked for by the bodies
+            uses.update(id(o) for o in (*node.fold.inits, *node.fold.bodies))
         uses.update(id(v.node) for index in indices_of(node) for v, _ in index.terms if v.node is not None)
     return uses
 
@@ -214,6 +218,16 @@ def _uses(nest: Nest) -> Counter[int]:
 def _is_passed_on(node: Node) -> bool:
     """True for what is its operand in another guise."""
     return isinstance(node, Apply) and (node.label == "element" or (node.label == "iota" and node.dtype is s64))
+
+
+def _is_composed(text: str) -> bool:
+    """True for more than a name or a number."""
+    return not _COMPOSED.isdisjoint(text)
+
+
+def _grouped(text: str) -> str:
+    """A sum in parentheses."""
+    return f"({text})" if " " in text else text
 
 
 def _bare(text: str) -> str:

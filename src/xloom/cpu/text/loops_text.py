@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from xloom.cpu.buffers import Assignment
 from xloom.cpu.compile import lowered
 from xloom.cpu.entry import Program, StepCode
 from xloom.cpu.fusion import Group
-from xloom.cpu.leaves import leaf_count, owner
+from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.affine import ZERO, Var, variable
 from xloom.cpu.loops.nest import Stage, folds_of, merged, ordered
 from xloom.cpu.loops.nodes import Fold
@@ -15,6 +16,7 @@ from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
 from xloom.cpu.text.expression import Writer
 from xloom.cpu.text.names import array_name, array_shape, scalar_text
+from xloom.hlo.dtype import pred
 from xloom.hlo.module import Instruction, Module
 
 _HEAD = """\
@@ -25,25 +27,67 @@ _HEAD = """\
 
 def loops_text(module: Module) -> str:
     """The program that `module` is compiled to, as pseudo-code. Raises LoweringError for what has no native code."""
-    block, _, program = lowered(prepared(module))
-    lines = [f"{_HEAD}\nENTRY %{block.computation.name}:", *_indented(_block(block, program))]
+    block, assignment, program = lowered(prepared(module))
+    body = _Program(assignment, program).block(block)
+    lines = [f"{_HEAD}\nENTRY %{block.computation.name}:", *_indented(body)]
     return "\n".join([*lines, f"  return {', '.join(map(array_name, block.root))}"]) + "\n"
 
 
-def _block(block: Block, program: Program) -> list[str]:
-    lines: list[str] = []
-    for step in block.steps:
-        if isinstance(step, Group):
-            lines += [*_heading(step, program.code[step]), *nest_lines(program.code[step])]
-        elif step.opcode == "while":
-            lines += _while(block, step, program)
-        elif step.opcode == "conditional":
-            lines += _conditional(block, step, program)
-        elif step.opcode == "constant":
-            lines.append(f"{array_name((step, 0))} = {_constant(step)}")
-        else:
-            lines += [*_phases(program.code.get(step)), f"{_arrays(step)} = {step.opcode}({_operands(step)})"]
-    return lines
+class _Program:
+    """Writes the blocks of one program."""
+
+    def __init__(self, assignment: Assignment, program: Program):
+        self.assignment = assignment
+        self.program = program
+
+    def block(self, block: Block) -> list[str]:
+        """The steps of a block."""
+        lines: list[str] = []
+        for step in block.steps:
+            if isinstance(step, Group):
+                code = self.program.code[step]
+                lines += [*_heading(step, code), *self._copies(step), *nest_lines(code)]
+            elif step.opcode == "while":
+                lines += self._while(block, step)
+            elif step.opcode == "conditional":
+                lines += self._conditional(block, step)
+            elif step.opcode == "constant":
+                lines.append(f"{array_name((step, 0))} = {_constant(step)}")
+            else:
+                lines += _phases(self.program.code.get(step))
+                lines.append(f"{_arrays(step)} = {step.opcode}({_operands(step)})")
+        return lines
+
+    def _copies(self, group: Group) -> list[str]:
+        """What loops change a part of, where it is not changed in place."""
+        changed = [(r, owner(r._operands[0])) for r in group.roots if r.opcode == "dynamic-update-slice"]
+        of = self.assignment.of
+        return [f"{array_name((r, 0))} = {array_name(s)}  # a copy" for r, s in changed if of((r, 0)) is not of(s)]
+
+    def _while(self, block: Block, step: Instruction) -> list[str]:
+        body, condition = block.nested[step]
+        states = _arrays(body.computation.parameters[0])
+        test = [*self.block(condition), f"if not {array_name(condition.root[0])}: break"]
+        return [
+            f"{states} = {_operands(step)}",
+            f"while true:  # condition %{condition.computation.name}",
+            *_indented([*_renamed(condition, body), *test]),
+            f"  # body %{body.computation.name}",
+            *_indented([*self.block(body), _state(body, body.root)]),
+            f"{_arrays(step)} = {states}",
+        ]
+
+    def _conditional(self, block: Block, step: Instruction) -> list[str]:
+        chooser = step._operands[0]
+        lines = [f"switch {array_name(owner(chooser))}:"]
+        for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
+            case = ("true", "false")[k] if chooser.shape.dtype is pred else str(k)
+            lines.append(f"  case {case}:  # %{nested.computation.name}")
+            given = [owner(operand, k) for k in range(leaf_count(operand.shape))]
+            inside = [_state(nested, given)] if given else []
+            inside += [*self.block(nested), f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]
+            lines += _indented(_indented(inside))
+        return lines
 
 
 def _indented(lines: Iterable[str]) -> list[str]:
@@ -59,26 +103,9 @@ def _arrays(instruction: Instruction) -> str:
     return ", ".join(array_name((instruction, k)) for k in range(leaf_count(instruction.shape)))
 
 
-def _operands(instruction: Instruction, first: int = 0) -> str:
-    owners = (owner(o, k) for o in instruction._operands[first:] for k in range(leaf_count(o.shape)))
+def _operands(instruction: Instruction) -> str:
+    owners = (owner(o, k) for o in instruction._operands for k in range(leaf_count(o.shape)))
     return ", ".join(map(array_name, owners))
-
-
-# -- control flow
-def _while(block: Block, step: Instruction, program: Program) -> list[str]:
-    body, condition = block.nested[step]
-    test = [*_block(condition, program), f"if not {array_name(condition.root[0])}: break"]
-    again = [*_block(body, program), _state(body, body.root)]
-    states = _arrays(body.computation.parameters[0])
-    return [
-        f"{states} = {_operands(step)}",
-        f"while true:  # condition %{condition.computation.name}",
-        *_indented(_renamed(condition, body)),
-        *_indented(test),
-        f"  # body %{body.computation.name}",
-        *_indented(again),
-        f"{_arrays(step)} = {states}",
-    ]
 
 
 def _renamed(condition: Block, body: Block) -> list[str]:
@@ -86,24 +113,13 @@ def _renamed(condition: Block, body: Block) -> list[str]:
     return [] if mine == theirs else [f"{mine} = {theirs}"]
 
 
-def _state(block: Block, sources: Sequence) -> str:
+def _state(block: Block, sources: Iterable[Source]) -> str:
     return f"{_arrays(block.computation.parameters[0])} = {', '.join(map(array_name, sources))}"
 
 
-def _conditional(block: Block, step: Instruction, program: Program) -> list[str]:
-    chooser = array_name(owner(step._operands[0]))
-    lines = [f"switch {chooser}:"]
-    for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
-        lines.append(f"  case {k}:  # %{nested.computation.name}")
-        inside = _block(nested, program)
-        if leaf_count(operand.shape):
-            owners = [owner(operand, k) for k in range(leaf_count(operand.shape))]
-            inside.insert(0, _state(nested, owners))
-        lines += _indented(_indented([*inside, f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]))
-    return lines
-
-
 # -- loop nests
+
+
 def _heading(group: Group, code: StepCode) -> list[str]:
     assert code.nest is not None
     made = dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores)
