@@ -32,6 +32,8 @@ ENTRY e {
 }"""
 ARGUMENT = np.random.default_rng(0).normal(size=(64, 256)).astype(np.float32)
 
+is_current = cache.is_current
+
 
 def program(last: float = 1.0) -> xl.Module:
     return xl.parse(PROGRAM.replace("CONSTANT", ", ".join(["0.5"] * 255 + [str(last)])))
@@ -41,6 +43,7 @@ def program(last: float = 1.0) -> xl.Module:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.delenv("XLOOM_CACHE", raising=False)
+    monkeypatch.setattr(cache, "is_current", lambda: True)  # whoever edits the package meanwhile
     forget()
     yield tmp_path / "kept"
     forget()
@@ -187,6 +190,7 @@ def test_another_version_compiles_anew(place: Path, emitted: list[str], monkeypa
     emitted.clear()
     forget()
     monkeypatch.setattr(cache, "VERSION", "another")
+    monkeypatch.setattr(cache, "is_current", is_current)
     check(program())
     assert emitted
     # the files on disk are not of that version: no program of unknown origin is kept
@@ -258,6 +262,8 @@ import sys
 from pathlib import Path
 import numpy as np
 import xloom as xl
+from xloom.cpu import cache
+cache.VERSION, cache.is_current = sys.argv[3], lambda: True
 text = Path(sys.argv[1]).read_text()
 argument = np.load(sys.argv[2])
 for last in range(6):
@@ -270,8 +276,8 @@ for last in range(6):
 def test_processes_at_once(tmp_path: Path, place: Path, emitted: list[str]):
     (tmp_path / "program.hlo").write_text(PROGRAM)
     np.save(tmp_path / "argument.npy", ARGUMENT)
-    command = [sys.executable, "-c", CHILD, str(tmp_path / "program.hlo"), str(tmp_path / "argument.npy")]
-    children = [subprocess.Popen(command) for _ in range(4)]
+    command = [sys.executable, "-c", CHILD, "program.hlo", "argument.npy", cache.VERSION]
+    children = [subprocess.Popen(command, cwd=tmp_path) for _ in range(4)]
     assert [child.wait(timeout=300) for child in children] == [0] * 4
     for last in range(6):
         check(program(last), last)
