@@ -75,6 +75,10 @@ CASES = {
     "empty window": ((1, 5, 5, 4), (0, 3, 4, 6), "size=0x3", "b01f_01io->b01f"),
     "no batch": ((0, 5, 5, 4), (3, 3, 4, 6), "size=3x3", "b01f_01io->b01f"),
     "no features": ((2, 5, 5, 0), (3, 3, 0, 6), "size=3x3", "b01f_01io->b01f"),
+    "large kernel": ((1, 7, 6, 160), (3, 3, 160, 140), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
+    "large kernel stride": ((2, 9, 9, 160), (3, 3, 160, 140), "size=3x3 stride=2x2", "b01f_01io->b01f"),
+    "large spread kernel": ((2, 9, 9, 160), (3, 3, 160, 140), "size=3x3 rhs_dilate=2x1 pad=2_2x1_1", "b01f_01io->b01f"),
+    "large filter gradient": ((4, 30, 28, 40), (4, 28, 28, 66), "size=28x28 pad=0_0x1_1", "f01b_i01o->01bf"),
     "filter gradient": ((4, 10, 10, 40), (4, 8, 8, 33), "size=8x8 pad=1_1x1_1", "f01b_i01o->01bf"),
 }  # fmt: skip
 GROUPS = {

@@ -110,6 +110,7 @@ def test_types(m, k, n, types):
         ((4, 5, 6, 7), (7, 9, 5), (4, 6, 9), "lhs_contracting_dims={1,3}, rhs_contracting_dims={2,0}"),
         ((12, 9, 8, 20), (20, 9, 11, 13), (12, 8, 11, 13), "lhs_contracting_dims={3,1}, rhs_contracting_dims={0,1}"),
         ((40, 9, 8, 20), (11, 20, 13, 9), (40, 8, 11, 13), "lhs_contracting_dims={3,1}, rhs_contracting_dims={1,3}"),
+        ((33, 3, 24, 16), (40, 24, 16, 3), (33, 40), "lhs_contracting_dims={1,2,3}, rhs_contracting_dims={3,1,2}"),
         ((16, 3, 32), (24, 32, 4, 3), (16, 24, 4), "lhs_contracting_dims={1,2}, rhs_contracting_dims={3,1}"),
         # scalars and outer products
         ((), (), (), "lhs_contracting_dims={}, rhs_contracting_dims={}"),

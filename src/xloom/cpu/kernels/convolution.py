@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from xloom.cpu.kernel import Kernel, kernel
-from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, spatial
+from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.tiles import convolve
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, row_major
+from xloom.cpu.kernels.matmul.multiply import multiply
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
 from xloom.hlo.module import Instruction
 
@@ -31,14 +32,20 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     if reaches_out or x.dtype is not arithmetic.dtype:
         x, starts, strides = _padded(kernel, arithmetic, instruction, x, dims)
-    sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
     problem = _problem(instruction, dims, starts, strides)
+    product = as_product(problem)
+    if product is not None and prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL:
+        multiply(kernel, product, x, w, y)
+        return
+    sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
     convolve(kernel, arithmetic, problem, x, w, sums)
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
 
 
 _FEW_FEATURES = 8
+_LARGE_KERNEL = 3 << 18
+"""Bytes of a kernel that does not stay in the second-level cache, so that its sums are formed in blocks."""
 
 
 def _padded(

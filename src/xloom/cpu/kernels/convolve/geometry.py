@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import NamedTuple
 
-from xloom.cpu.kernels.matmul.axes import Axis
+from xloom.cpu.kernels.matmul.axes import Axis, Product, merged
 from xloom.hlo.attributes import WindowDimension
 
 
@@ -131,3 +131,22 @@ class Convolution:
 def plain(axis: Axis) -> OutputAxis:
     """An axis without a window."""
     return OutputAxis((Place(axis.size),), axis.a, axis.b, axis.c)
+
+
+def as_product(problem: Convolution) -> Product | None:
+    """The convolution as a product whose rows overlap in the input; None where strides do not say it."""
+    places = [d.classes[0] for d in problem.dims]
+    first = problem.x_base + sum(p.input * t.a for p, t in zip(places, problem.taps, strict=True))
+    if any(len(d.classes) > 1 for d in problem.dims) or first or problem.w_base or problem.output.c != 1:
+        return None
+    spaces = list(zip(problem.dims, places, problem.taps, strict=True))
+    rows = [problem.batch, *(Axis(p.count, d.input_step * t.a, 0, t.c) for d, p, t in spaces)]
+    rows = [x for x in sorted(rows, key=lambda x: -x.c) if x.size > 1]
+    below = problem.output.size
+    for axis in reversed(rows):  # rows follow each other in the output
+        if axis.c != below:
+            return None
+        below *= axis.size
+    depth = [problem.feature, *(Axis(p.taps, d.tap_input_step * t.a, d.tap_step * t.b, 0) for d, p, t in spaces)]
+    depth.sort(key=lambda x: -x.a)
+    return Product(merged([problem.group]), merged(rows), merged([problem.output]), merged(depth))

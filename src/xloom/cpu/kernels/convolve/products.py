@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
@@ -90,20 +89,9 @@ class Operands:
     def _scatter(self, sums: Sums, y: ir.Value) -> None:
         """Through memory, as the columns are not adjacent in the output."""
         b, way, tile = self.phase.b, self.way, self.way.tile
-        arithmetic = tile.arithmetic
-        room = allocate(b, arithmetic.element, tile.rows * arithmetic.parts * tile.columns)
-        room.align, room.type = 64, POINTER
-
-        def place(r: int, part: int, column: ir.Value) -> ir.Value:
-            at = b.add(I64((r * arithmetic.parts + part) * tile.columns), column)
-            return b.gep(room, [at], inbounds=True, source_etype=arithmetic.element)
-
-        for r in range(tile.rows):
-            for v, left in enumerate(way.lefts):
-                for p, part in enumerate(sums.get(b, r, v)):
-                    b.store(part, place(r, p, I64(left)), align=arithmetic.dtype.real.bytes)
+        get = sums.in_memory(b, way.lefts)
         with rolled(b, 0, min(tile.columns, way.columns.most), name="column") as column:
             for r in range(tile.rows):
-                value = [b.load(place(r, p, column), typ=arithmetic.element) for p in range(arithmetic.parts)]
                 at = b.add(b.add(y, I64(r * way.rows.y)), b.mul(column, I64(way.columns.y)))
-                arithmetic.store(b, self.y.pointer(self.phase), self.y.dtype, at, value)
+                value = get(I64(r), column, 1)
+                tile.arithmetic.store(b, self.y.pointer(self.phase), self.y.dtype, at, value)

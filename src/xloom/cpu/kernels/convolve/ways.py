@@ -14,7 +14,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Packing
-from xloom.cpu.kernels.matmul.tile import Tile, fitting, most_sums
+from xloom.cpu.kernels.matmul.tile import Tile, few_sums, fitting, most_sums
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _in_small_groups(arithmetic: Arithmetic, problem: Convolution) -> bool:
 
 
 def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
-    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, problem.output)
+    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, problem.output, most_sums())
     panels = packing.panels * packing.panel_size(count(packing.depth))
     group = OutputAxis(plain(problem.group).places, problem.group.a, panels, problem.group.c)
     columns = OutputAxis(plain(problem.output).places, 0, 0, problem.output.c)
@@ -85,7 +85,8 @@ def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
 def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     each = problem.output.size
     output = Axis(each * problem.group.size, 0, problem.output.b, 1)
-    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, output)
+    sums = most_sums() if problem.feature.size == 1 else few_sums() // 2  # the sum over features is unrolled
+    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, output, sums)
     columns = OutputAxis(plain(problem.group).places, problem.group.a, 0, problem.group.c)
     axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
     rows = axes.pop(number)
@@ -102,11 +103,11 @@ def _spatial(arithmetic: Arithmetic, problem: Convolution, axes: list[OutputAxis
 
 
 def _packed(
-    arithmetic: Arithmetic, problem: Convolution, w: Array, output: Axis
+    arithmetic: Arithmetic, problem: Convolution, w: Array, output: Axis, most: int
 ) -> tuple[Packing, list[int], Axis, Tile, int]:
     """The packing of the kernel; its strides in a panel, spatial and of features; the tile; the number of its rows."""
     sizes = [plain(problem.batch), *problem.spatial_axes([0] * len(problem.taps))]
-    tiles = [fitting(arithmetic, a.least, output.size, most_sums()) for a in sizes]
+    tiles = [fitting(arithmetic, a.least, output.size, most) for a in sizes]
 
     def time(number: int) -> float:
         tile, axis = tiles[number], sizes[number]

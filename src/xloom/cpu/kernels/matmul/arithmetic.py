@@ -222,9 +222,9 @@ def first_lanes(lanes: int, valid: int) -> ir.Constant:
 
 
 def lanes_below(b: ir.IRBuilder, lanes: int, limit: ir.Value) -> ir.Value:
-    """A mask that is true in the lanes whose number is less than `limit` (i64, may be negative)."""
-    numbers = constant_vector(list(range(lanes)), I64)
-    return b.icmp_signed("<", numbers, splat(b, limit, lanes))
+    """A mask that is true in the lanes whose number is less than `limit` (i64, not below -2**31)."""
+    few = b.select(b.icmp_signed("<", limit, I64(lanes)), limit, I64(lanes))
+    return b.icmp_signed("<", constant_vector(list(range(lanes))), splat(b, b.trunc(few, I32), lanes))
 
 
 def overloaded(b: ir.IRBuilder, name: str, overload: list[ir.Type], result: ir.Type, args: list[ir.Value]) -> ir.Value:

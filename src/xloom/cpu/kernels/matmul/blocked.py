@@ -9,10 +9,10 @@ from llvmlite import ir
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I64, POINTER, element_pointer
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, prefetch
-from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, linear_offset
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, prefetch, splat
+from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.packing import Packing, Part
+from xloom.cpu.kernels.matmul.packing import BLOCK, Packing, Part
 from xloom.cpu.kernels.matmul.target import registers
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share
 from xloom.cpu.kernels.matmul.work import grain
@@ -34,7 +34,8 @@ def depth_block(arithmetic: Arithmetic, product: Product) -> int:
     depth = -(-count(product.depth) // arithmetic.places)
     few = min(count(product.rows), count(product.columns)) <= _FEW_ROWS
     nbytes = _DEPTH_BYTES // 4 if few else _DEPTH_BYTES
-    return share(depth, nbytes // (arithmetic.dtype.real.bytes * arithmetic.parts))
+    size = share(depth, nbytes // (arithmetic.dtype.real.bytes * arithmetic.parts))
+    return -(-size // BLOCK) * BLOCK
 
 
 @dataclass(frozen=True)
@@ -165,12 +166,11 @@ def _tile(
     b, tile, left, right = phase.b, blocks.tile, blocks.left, blocks.right
     pc, arithmetic = c.pointer(phase), tile.arithmetic
     row, column = (b.mul(x, I64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
-    across = b.add(target, linear_offset(b, product.columns, column, "c"))
-    starts = []
+    line = inner(product.rows).c  # the rows are adjacent in the result, and so are the columns
+    start = b.add(target, b.add(b.mul(row, I64(line)), column))
     for r in range(tile.rows):
-        starts.append(b.add(across, linear_offset(b, product.rows, b.add(row, I64(r)), "c")))
         for at in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
-            prefetch(b, element_pointer(b, pc, c.dtype, b.add(starts[r], I64(at))))
+            prefetch(b, element_pointer(b, pc, c.dtype, b.add(start, I64(r * line + at))))
     sums.clear(b)
     with rolled(b, 0, size, name="k") as k:
         at = [b.mul(k, I64(x.panel_size(1))) for x in (left, right)]
@@ -179,19 +179,39 @@ def _tile(
             lambda r: left.get(b, panels[0], at[0], r, 1),
             lambda v: right.get(b, panels[1], at[1], v * tile.lanes, tile.lanes),
         )
-    total = count(product.columns)
-    masks = [
-        lanes_below(b, tile.lanes, b.sub(I64(total - v * tile.lanes), column)) if total % tile.columns else None
-        for v in range(tile.vectors)
-    ]
-    later = b.icmp_signed(">", begin, I64(0))
-    for r in range(tile.rows):
-        with b.if_then(b.icmp_signed("<", b.add(row, I64(r)), I64(count(product.rows))), likely=True):
-            offsets = [b.add(starts[r], I64(v * tile.lanes)) for v in range(tile.vectors)]
-            if blocks.step < blocks.depth:
-                with b.if_then(later):
-                    for v, at in enumerate(offsets):
-                        before = arithmetic.load(b, pc, c.dtype, at, tile.lanes, masks[v])
+    later = b.icmp_signed(">", begin, I64(0)) if blocks.step < blocks.depth else None
+    lefts = [v * tile.lanes for v in range(tile.vectors)]
+
+    def whole() -> None:
+        if later is not None:
+            with b.if_then(later):
+                for r in range(tile.rows):
+                    for v, left in enumerate(lefts):
+                        before = arithmetic.load(b, pc, c.dtype, b.add(start, I64(r * line + left)), tile.lanes)
                         sums.set(b, r, v, arithmetic.add(b, before, sums.get(b, r, v)))
-            for v, at in enumerate(offsets):
-                arithmetic.store(b, pc, c.dtype, at, sums.get(b, r, v), masks[v])
+        for r in range(tile.rows):
+            for v, left in enumerate(lefts):
+                at = b.add(start, I64(r * line + left))
+                arithmetic.store(b, pc, c.dtype, at, sums.get(b, r, v))
+
+    rows, columns = (count(x) for x in (product.rows, product.columns))
+    if rows % tile.rows == 0 and columns % tile.columns == 0:
+        whole()
+        return
+    fits = b.and_(
+        b.icmp_signed("<=", row, I64(rows - tile.rows)), b.icmp_signed("<=", column, I64(columns - tile.columns))
+    )
+    with b.if_else(fits, likely=True) as (inside, edge):
+        with inside:
+            whole()
+        with edge:
+            get = sums.in_memory(b, lefts)
+            with rolled(b, 0, at_most(b, b.sub(I64(rows), row), tile.rows), name="row") as r:
+                for left in lefts:
+                    mask = lanes_below(b, tile.lanes, b.sub(I64(columns - left), column))
+                    at = b.add(b.add(start, b.mul(r, I64(line))), I64(left))
+                    value = get(r, I64(left), tile.lanes)
+                    if later is not None:
+                        present = b.and_(mask, splat(b, later, tile.lanes))
+                        value = arithmetic.add(b, arithmetic.load(b, pc, c.dtype, at, tile.lanes, present), value)
+                    arithmetic.store(b, pc, c.dtype, at, value, mask)

@@ -17,7 +17,8 @@ from xloom.cpu.kernels.matmul.axes import Axes, count, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 
-_BLOCK = 8  # rows and places of the depth that are transposed in registers at once
+BLOCK = 8
+"""Rows and places of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
 
 
 class Part(NamedTuple):
@@ -62,7 +63,7 @@ class Packing:
     def emit(self, b: ir.IRBuilder, part: Part) -> None:
         """Packs panels."""
         row, place = inner(self.rows), inner(self.depth)
-        block = _BLOCK * self.arithmetic.places
+        block = BLOCK * self.arithmetic.places
         if row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % self.width == 0):
             self._copy(b, part)
             return
@@ -103,17 +104,17 @@ class Packing:
         arithmetic, size = self.arithmetic, part.size
         if count(self.depth) % arithmetic.places:  # the last element is not whole
             size = b.select(b.icmp_signed("==", b.add(part.begin, size), I64(self.length)), b.sub(size, I64(1)), size)
-        whole = b.and_(size, I64(-_BLOCK))
-        kept = min(_BLOCK, self.width)
-        with rolled(b, 0, self.width, _BLOCK, name="group") as step:
-            group = at_most(b, step, max(0, self.width - _BLOCK))
-            at = [self._row(b, part.base, b.add(b.add(first, group), I64(r))) for r in range(_BLOCK)]
-            with rolled(b, 0, whole, _BLOCK, name="k") as k:
+        whole = b.and_(size, I64(-BLOCK))
+        kept = min(BLOCK, self.width)
+        with rolled(b, 0, self.width, BLOCK, name="group") as step:
+            group = at_most(b, step, max(0, self.width - BLOCK))
+            at = [self._row(b, part.base, b.add(b.add(first, group), I64(r))) for r in range(BLOCK)]
+            with rolled(b, 0, whole, BLOCK, name="k") as k:
                 line = self._place(b, b.mul(b.add(part.begin, k), I64(arithmetic.places)))
-                rows = [arithmetic.adjacent(b, part.pointer, self.source.dtype, b.add(x, line), _BLOCK) for x in at]
+                rows = [arithmetic.adjacent(b, part.pointer, self.source.dtype, b.add(x, line), BLOCK) for x in at]
                 columns = [transposed(b, [x[p] for x in rows]) for p in range(arithmetic.parts)]
-                for j in range(_BLOCK):
-                    value = [c[j] if kept == _BLOCK else shuffled(b, c[j], range(kept)) for c in columns]
+                for j in range(BLOCK):
+                    value = [c[j] if kept == BLOCK else shuffled(b, c[j], range(kept)) for c in columns]
                     self._put(b, panel, b.add(k, I64(j)), group, value)
         self._elements(b, part, panel, first, whole)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
-from xloom.cpu.emit.types import I64
+from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.target import registers
 
@@ -91,6 +91,28 @@ class Sums:
             x = arithmetic.splat(b, row(r), lanes)
             for v, y in enumerate(vectors):
                 self.set(b, r, v, arithmetic.multiply_add(b, x, y, self.get(b, r, v)))
+
+    def in_memory(self, b: ir.IRBuilder, lefts: Sequence[int]) -> Callable[[ir.Value, ir.Value, int], Parts]:
+        """Puts vectors at columns `lefts` of each row into memory; `get(row, column, lanes)` then loads any of them."""
+        tile, arithmetic = self.tile, self.tile.arithmetic
+        room = allocate(b, arithmetic.element, tile.rows * arithmetic.parts * tile.columns)
+        room.align, room.type = 64, POINTER
+        align = arithmetic.dtype.real.bytes
+
+        def place(row: ir.Value, part: int, column: ir.Value) -> ir.Value:
+            line = b.add(b.mul(row, I64(arithmetic.parts)), I64(part))
+            at = b.add(b.mul(line, I64(tile.columns)), column)
+            return b.gep(room, [at], inbounds=True, source_etype=arithmetic.element)
+
+        def get(row: ir.Value, column: ir.Value, lanes: int) -> Parts:
+            kind = arithmetic.kind(lanes)
+            return [b.load(place(row, p, column), typ=kind, align=align) for p in range(arithmetic.parts)]
+
+        for r in range(tile.rows):
+            for v, left in enumerate(lefts):
+                for p, part in enumerate(self.get(b, r, v)):
+                    b.store(part, place(I64(r), p, I64(left)), align=align)
+        return get
 
 
 @contextmanager
