@@ -58,14 +58,15 @@ class Lanes:
 
     def minus_product(self, b: ir.IRBuilder, x: Number, y: Number, z: Number) -> Number:
         """x - y z."""
-        fma = self._fma
+        fma = self.fma
         if self.parts == 1:
             return [fma(b, b.fneg(y[0]), z[0], x[0])]
         real = fma(b, y[1], z[1], fma(b, b.fneg(y[0]), z[0], x[0]))
         imag = fma(b, b.fneg(y[1]), z[0], fma(b, b.fneg(y[0]), z[1], x[1]))
         return [real, imag]
 
-    def _fma(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+    def fma(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+        """x y + z of vectors of parts."""
         element = "f64" if self.dtype.real.bits == 64 else "f32"
         name = f"llvm.fma.v{self.count}{element}"
         function = b.module.globals.get(name)

@@ -1,0 +1,1 @@
+"""Discrete Fourier transforms: plans, butterflies, and phases over lines of an array."""

@@ -1,0 +1,54 @@
+"""Complex transforms of an array along one dimension after the other, each from one memory to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.fourier import plan
+from xloom.cpu.kernels.fourier.lines import Lines, Side
+from xloom.hlo.dtype import DType
+
+Pointer = Callable[[PhaseBuilder], ir.Value]
+
+
+class Dimensions:
+    """Adds the phases of transforms of one type and sign to a kernel."""
+
+    def __init__(self, kernel: Kernel, dtype: DType, sign: int):
+        self.kernel, self.dtype, self.sign = kernel, dtype, sign
+
+    def scratch(self, dims: Sequence[int]) -> Pointer:
+        """Memory for an array."""
+        number = self.kernel.add_scratch(math.prod(dims) * self.dtype.bytes)
+        return lambda p: p.scratch(number)
+
+    def over(self, dims: Sequence[int], axes: Sequence[int], source: Pointer, target: Pointer, scale: float) -> None:
+        """Transforms `axes`, the last one first, and multiplies by `scale`."""
+        for axis in reversed(axes):
+            is_last = axis == axes[0]
+            between = target if is_last else self.scratch(dims)
+            self._axis(dims, axis, source, between, scale if is_last else 1.0)
+            source = between
+
+    def _axis(self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float) -> None:
+        outer, n, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
+        height = plan.split(n, outer) if inner == 1 else 1
+        if inner > 1:
+            sides = (Side(p, n * inner, inner, 1) for p in (source, target))
+            self._lines(n, outer, inner, *sides, scale)
+        elif height == 1:
+            sides = (Side(p, 0, 1, n) for p in (source, target))
+            self._lines(n, 1, outer, *sides, scale)
+        else:
+            # a line as a matrix: its columns, then its rows, whose results lie in columns
+            width, between = n // height, self.scratch(dims)
+            columns = (Side(p, n, width, 1) for p in (source, between))
+            self._lines(height, outer, width, *columns, scale, turn=n)
+            self._lines(width, outer, height, Side(between, n, 1, width), Side(target, n, height, 1), 1.0)
+
+    def _lines(self, n: int, groups: int, count: int, source: Side, target: Side, scale: float, turn: int = 0) -> None:
+        Lines(self.dtype, self.sign, n, groups, count, source, target, scale, turn).emit(self.kernel)

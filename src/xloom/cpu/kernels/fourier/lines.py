@@ -1,0 +1,171 @@
+"""A phase that transforms lines of an array: gathers some into the lanes of vectors, transforms, and scatters them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.types import I8, I32, I64
+from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.fourier import plan
+from xloom.cpu.kernels.fourier.transform import Transform
+from xloom.cpu.kernels.linear.lanes import Lanes, load_scalar
+from xloom.cpu.kernels.linear.transposition import Tile
+from xloom.cpu.kernels.matmul.target import registers
+from xloom.hlo.dtype import DType
+
+_STACK = 1 << 19
+"""Bytes of two buffers up to which they lie on the stack."""
+_POINTS = 8_000
+"""Transformed by one thread in about 20 µs."""
+
+
+class Side(NamedTuple):
+    """Where lines lie: a pointer, and the distances of groups of lines, of points of a line, and of lines.
+
+    Either points or lines are neighbours.
+    """
+
+    pointer: Callable[[PhaseBuilder], ir.Value]
+    group: int
+    point: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Lines:
+    """`groups` of `count` lines of `n` points, from one side to another, which must be other memory.
+
+    With `turn`, point j of line k is multiplied by exp(sign 2 pi i j k / turn) afterwards.
+    """
+
+    dtype: DType
+    sign: int
+    n: int
+    groups: int
+    count: int
+    source: Side
+    target: Side
+    scale: float = 1.0
+    turn: int = 0
+
+    def emit(self, kernel: Kernel) -> None:
+        """Adds the phase."""
+        widest = registers().nbytes // self.dtype.real.bytes
+        lanes = Lanes(self.dtype, min(widest, 1 << (self.count.bit_length() - 1)))
+        transform = Transform(kernel.module, kernel.name, lanes, self.n, self.sign)
+        blocks = -(-self.count // lanes.count)
+        nbytes = 2 * transform.nbytes
+        scratch = None if nbytes <= _STACK else kernel.add_scratch(self.groups * blocks * nbytes)
+        grain = max(1, _POINTS // (self.n * lanes.count))
+        with kernel.phase(self.groups * blocks, grain) as p:
+            b = p.b
+            local: Any = None
+            if scratch is None:
+                local = allocate(b, I8, nbytes)
+                local.align = 64
+            with loop(b, p.begin, p.end, name="lines") as item:
+                group = b.udiv(item, I64(blocks))
+                # the last vector may do some lines of the one before again
+                first, last = b.mul(b.sub(item, b.mul(group, I64(blocks))), I64(lanes.count)), self.count - lanes.count
+                first = b.select(b.icmp_signed("<", first, I64(last)), first, I64(last))
+                data = local
+                if scratch is not None:
+                    data = b.gep(p.scratch(scratch), [b.mul(item, I64(nbytes))], inbounds=True, source_etype=I8)
+                spare = b.gep(data, [I64(nbytes // 2)], inbounds=True, source_etype=I8)
+                work = _Work(b, self, transform)
+                work.gather(self.source.pointer(p), self._first(b, self.source, group, first), data)
+                result = transform.emit(b, data, spare)
+                work.scatter(self.target.pointer(p), self._first(b, self.target, group, first), result, first)
+
+    def _first(self, b: ir.IRBuilder, side: Side, group: ir.Value, line: ir.Value) -> ir.Value:
+        return b.add(b.mul(group, I64(side.group)), b.mul(line, I64(side.line)))
+
+
+class _Work:
+    """Moves a vector of lines in and out of a buffer."""
+
+    def __init__(self, b: ir.IRBuilder, lines: Lines, transform: Transform):
+        self.b, self.lines, self.transform, self.lanes = b, lines, transform, transform.lanes
+
+    def gather(self, pointer: ir.Value, first: ir.Value, data: ir.Value) -> None:
+        """Fills the buffer."""
+        b, lanes, side, n = self.b, self.lanes, self.lines.source, self.lines.n
+        if side.line == 1 or n == 1:
+            with loop(b, 0, n, name="point") as point:
+                value = lanes.load(b, pointer, b.add(first, b.mul(point, I64(side.point))))
+                self.transform.put(b, data, point, [self._scaled(x) for x in value])
+            return
+        tile = Tile.of(lanes.dtype, min(lanes.count, n))
+        with tile.along(b, I64(0), n) as point:
+            for k in range(0, lanes.count, tile.size):
+                place = b.add(b.add(first, point), I64(k * side.line))
+                rows = tile.transposed(b, tile.load(b, pointer, place, side.line))
+                for i, row in enumerate(rows):
+                    parts = b.bitcast(row, ir.VectorType(lanes.kind.element, 2 * tile.size))
+                    for part in range(2):
+                        x = self._scaled(_picked(b, parts, parts, [2 * m + part for m in range(tile.size)]))
+                        b.store(x, self._part(data, b.add(point, I64(i)), part, k), align=lanes.dtype.real.bytes)
+
+    def scatter(self, pointer: ir.Value, first: ir.Value, data: ir.Value, line: ir.Value) -> None:
+        """Writes the buffer; `line` is the number of the first line."""
+        b, lanes, side, n = self.b, self.lanes, self.lines.target, self.lines.n
+        if side.line == 1 or n == 1:
+            with loop(b, 0, n, name="point") as point:
+                value = self.transform.get(b, data, point)
+                if self.lines.turn:
+                    value = lanes.product(b, value, self._turns(point, line))
+                lanes.store(b, pointer, b.add(first, b.mul(point, I64(side.point))), value)
+            return
+        tile = Tile.of(lanes.dtype, min(lanes.count, n))
+        kind = ir.VectorType(lanes.kind.element, tile.size)
+        with tile.along(b, I64(0), n) as point:
+            for k in range(0, lanes.count, tile.size):
+                columns = []
+                for i in range(tile.size):
+                    parts = [
+                        b.load(self._part(data, b.add(point, I64(i)), part, k), typ=kind, align=lanes.dtype.real.bytes)
+                        for part in range(2)
+                    ]
+                    pairs = _picked(b, *parts, [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
+                    columns.append(b.bitcast(pairs, ir.VectorType(tile.element, tile.size)))
+                place = b.add(b.add(first, point), I64(k * side.line))
+                tile.store(b, pointer, place, side.line, tile.transposed(b, columns))
+
+    def _part(self, data: ir.Value, point: ir.Value, part: int, lane: int) -> ir.Value:
+        b, count = self.b, self.lanes.count
+        index = b.add(b.mul(point, I64(2 * count)), I64(part * count + lane))
+        return b.gep(data, [index], inbounds=True, source_etype=self.lanes.kind.element)
+
+    def _scaled(self, x: Any) -> Any:
+        if self.lines.scale == 1.0:
+            return x
+        return self.b.fmul(x, ir.Constant(x.type, [self.lines.scale] * x.type.count))
+
+    def _turns(self, point: ir.Value, line: ir.Value) -> list[Any]:
+        """exp(sign 2 pi i point (line + lane) / turn): of the line from two tables, of the lane from a third."""
+        b, lanes, dtype, lines = self.b, self.lanes, self.lanes.dtype, self.lines
+        turn, sign = lines.turn, lines.sign
+        bits = (turn.bit_length() + 1) // 2
+        name = f"{self.transform.prefix}.turns.{turn}.{sign}"
+        low = plan.table(b.module, dtype, f"{name}.low", plan.roots(turn, sign, np.arange(1 << bits)))
+        steps = np.arange((turn >> bits) + 1) << bits
+        high = plan.table(b.module, dtype, f"{name}.high", plan.roots(turn, sign, steps))
+        angle = b.mul(point, line)
+        base = [
+            lanes.splat(b, load_scalar(b, t, dtype, k))
+            for t, k in ((low, b.and_(angle, I64((1 << bits) - 1))), (high, b.lshr(angle, I64(bits))))
+        ]
+        near = plan.roots(turn, sign, np.outer(np.arange(lines.n), np.arange(lanes.count)))
+        vectors = np.stack([near.real, near.imag], axis=1)
+        own = plan.table(b.module, dtype.real, f"{name}.lanes.{lines.n}", vectors)
+        return lanes.product(b, lanes.product(b, *base), self.transform.get(b, own, point))
+
+
+def _picked(b: ir.IRBuilder, x: ir.Value, y: ir.Value, places: list[int]) -> ir.Value:
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(places)), places))

@@ -1,0 +1,136 @@
+"""The transform of several lines at once, one a lane, in memory that holds vectors of real and of imaginary parts.
+
+Stockham's passes: a pass of radix r over lines of length n that have been cut to pieces of length m r, s = n / (m r)
+of them side by side, reads the points q + s (p + i m), and writes q + s (r p + i), turned by exp(2 pi i p i / (m r)).
+A length with a great prime factor is a convolution with a chirp (Bluestein).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.types import I64, POINTER, VOID
+from xloom.cpu.kernels.fourier import plan
+from xloom.cpu.kernels.fourier.butterfly import butterfly
+from xloom.cpu.kernels.linear.lanes import Lanes, Number, load_scalar
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Of lines of length n, forward (sign -1) or not."""
+
+    module: ir.Module
+    prefix: str
+    lanes: Lanes
+    n: int
+    sign: int
+
+    @property
+    def points(self) -> int:
+        """Points that the memory must have room for."""
+        return self.n if plan.radices(self.n) is not None else plan.convolution_length(self.n)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the memory of one of the two buffers."""
+        return self.points * self.lanes.count * self.lanes.dtype.bytes
+
+    def emit(self, b: ir.IRBuilder, data: ir.Value, spare: ir.Value) -> ir.Value:
+        """Transforms `data`, and returns the pointer to the result: one of the two."""
+        found = plan.radices(self.n)
+        if found is None:
+            return self._convolution(b, data, spare)
+        return self._passes(b, data, spare, self.n, found, self.sign)
+
+    def _passes(
+        self, b: ir.IRBuilder, data: ir.Value, spare: ir.Value, n: int, radices: tuple[int, ...], sign: int
+    ) -> ir.Value:
+        roots = plan.table(
+            self.module, self.lanes.dtype, f"{self.prefix}.roots.{n}.{sign}", plan.roots(n, sign, np.arange(n))
+        )
+        side = 1
+        for radix in radices:
+            function = self._pass(radix, sign)
+            b.call(function, [data, spare, roots, I64(side), I64(n // (side * radix))])
+            data, spare = spare, data
+            side *= radix
+        return data
+
+    def _pass(self, radix: int, sign: int) -> ir.Function:
+        """void(from, to, roots, s, m), as at the head of this file."""
+        name = f"{self.prefix}.pass.{radix}.{sign}.{self.lanes.count}"
+        known = self.module.globals.get(name)
+        if known is not None:
+            return known
+        function = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, POINTER, I64, I64]), name)
+        function.linkage = "internal"
+        for attribute in ("noinline", "noduplicate", "nounwind"):
+            function.attributes.add(attribute)
+        function.args[0].add_attribute("noalias")
+        function.args[1].add_attribute("noalias")
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        source, target, roots, side, count = function.args
+        lanes = self.lanes
+        with loop(b, 0, count, name="p") as p:
+            turn = b.mul(p, side)
+            turns = [lanes.splat(b, load_scalar(b, roots, lanes.dtype, b.mul(turn, I64(i)))) for i in range(1, radix)]
+            read = [b.mul(side, b.add(p, b.mul(I64(i), count))) for i in range(radix)]
+            write = [b.mul(side, b.add(b.mul(p, I64(radix)), I64(i))) for i in range(radix)]
+            with loop(b, 0, side, name="q") as q:
+                x = [self.get(b, source, b.add(place, q)) for place in read]
+                y = butterfly(b, lanes, x, sign)
+                for i, place in enumerate(write):
+                    value = lanes.product(b, y[i], turns[i - 1]) if i else y[i]
+                    self.put(b, target, b.add(place, q), value)
+        b.ret_void()
+        return function
+
+    def _convolution(self, b: ir.IRBuilder, data: ir.Value, spare: ir.Value) -> ir.Value:
+        """x_k c_k convolved with the conjugate chirp, times c, where c_k = exp(sign pi i k^2 / n)."""
+        n, length, lanes = self.n, self.points, self.lanes
+        found = plan.radices(length)
+        assert found is not None
+        k = np.arange(n, dtype=np.int64)
+        chirp = plan.roots(2 * n, self.sign, k * k % (2 * n))
+        kernel = np.zeros(length, np.complex128)
+        kernel[:n] = np.conj(chirp)
+        kernel[length - n + 1 :] = np.conj(chirp[:0:-1])
+        name = f"{self.prefix}.chirp.{n}.{self.sign}"
+        chirps = plan.table(self.module, lanes.dtype, name, chirp)
+        spectrum = plan.table(self.module, lanes.dtype, f"{name}.spectrum", np.fft.fft(kernel) / length)
+        with loop(b, 0, n) as i:
+            self.put(b, data, i, self._times(b, self.get(b, data, i), chirps, i))
+        zero = ir.Constant(lanes.kind, [0.0] * lanes.count)
+        with loop(b, n, length) as i:
+            self.put(b, data, i, [zero, zero])
+        there = self._passes(b, data, spare, length, found, -1)
+        other = spare if there is data else data
+        with loop(b, 0, length) as i:
+            # with its parts exchanged, the transform forward is the one back
+            self.put(b, there, i, self._times(b, self.get(b, there, i), spectrum, i)[::-1])
+        back = self._passes(b, there, other, length, found, -1)
+        with loop(b, 0, n) as i:
+            self.put(b, back, i, self._times(b, self.get(b, back, i)[::-1], chirps, i))
+        return back
+
+    def _times(self, b: ir.IRBuilder, x: Number, numbers: ir.Value, index: ir.Value) -> Number:
+        return self.lanes.product(b, x, self.lanes.splat(b, load_scalar(b, numbers, self.lanes.dtype, index)))
+
+    def get(self, b: ir.IRBuilder, data: ir.Value, point: ir.Value) -> Number:
+        """One point of all lines."""
+        kind = self.lanes.kind
+        first = b.mul(point, I64(2))
+        return [
+            b.load(b.gep(data, [b.add(first, I64(k))], inbounds=True, source_etype=kind), typ=kind) for k in range(2)
+        ]
+
+    def put(self, b: ir.IRBuilder, data: ir.Value, point: ir.Value, value: Number) -> None:
+        """Writes one point of all lines."""
+        kind = self.lanes.kind
+        first = b.mul(point, I64(2))
+        for k in range(2):
+            b.store(value[k], b.gep(data, [b.add(first, I64(k))], inbounds=True, source_etype=kind))

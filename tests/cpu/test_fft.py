@@ -1,0 +1,63 @@
+"""Fourier transforms against the interpreter's, which are in f64."""
+
+import numpy as np
+import pytest
+from kernels import run_kernel
+
+import xloom as xl
+import xloom.cpu.kernels.fft
+
+KINDS = ["FFT", "IFFT", "RFFT", "IRFFT"]
+
+
+def check(kind: str, dtype: str, outer: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+    complex_dtype = {"f32": "c64", "f64": "c128"}[dtype]
+    full = ",".join(map(str, (*outer, *lengths)))
+    half = ",".join(map(str, (*outer, *lengths[:-1], lengths[-1] // 2 + 1)))
+    real, spectrum = f"{dtype}[{full}]", f"{complex_dtype}[{half}]"
+    same = f"{complex_dtype}[{full}]"
+    operand, result = {"RFFT": (real, spectrum), "IRFFT": (spectrum, real)}.get(kind, (same, same))
+    text = (
+        f"HloModule m\nENTRY e {{ a = {operand} parameter(0)\n"
+        f"ROOT r = {result} fft(a), fft_type={kind}, fft_length={{{','.join(map(str, lengths))}}} }}"
+    )
+    module = xl.parse(text)
+    shape = module.entry.parameters[0].shape
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=shape.dims)
+    if shape.dtype.is_complex:  # whose first point is not real, though IRFFT takes it for real
+        x = x + 1j * rng.normal(size=shape.dims)
+    x = x.astype(shape.dtype.numpy)
+    expected, got = xl.evaluate(module, x), run_kernel(text, x, split=3)
+    assert got.dtype == expected.dtype
+    tolerance = {"f32": 5e-7, "f64": 1e-15}[dtype] * np.abs(expected).max(initial=0)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 15, 17, 26, 64, 77, 101, 1024, 1000])
+def test_one_line(kind: str, n: int) -> None:
+    check(kind, "f32", (), (n,))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [2, 13, 17, 32, 30])
+def test_many_lines(kind: str, n: int) -> None:
+    check(kind, "f64", (4, 5), (n,))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [(6, 7), (5, 4, 6), (16, 32), (19, 3), (1, 1, 2)])
+def test_dimensions(kind: str, lengths: tuple[int, ...]) -> None:
+    check(kind, "f32", (2,), lengths)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("outer", "n"), [((), 4096), ((2,), 4100), ((), 4099), ((), 2022), ((2,), 1 << 14)])
+def test_long_lines(kind: str, outer: tuple[int, ...], n: int) -> None:
+    check(kind, "f64", outer, (n,))
+
+
+@pytest.mark.parametrize("kind", ["FFT", "RFFT"])
+def test_no_lines(kind: str) -> None:
+    check(kind, "f32", (0,), (4,))
