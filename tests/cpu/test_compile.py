@@ -1,0 +1,189 @@
+"""Programs as native code, against the interpreter."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.test_opcodes import BEFORE, LINES, PROLOGUE, SUM
+from xloom.cpu.fusion import Group
+from xloom.cpu.plan import block_of
+from xloom.cpu.prepare import prepared
+from xloom.interpreter.samples import random_arguments
+
+GOLDEN = sorted((Path(__file__).parent.parent / "golden").rglob("*.hlo"))
+DYNAMIC = ("dynamic-reshape", "get-dimension-size", "set-dimension-size")
+# a start whose done is not in the program, and two kinds of dot
+REFUSED = (
+    *DYNAMIC,
+    *("all-gather-start", "all-reduce-start", "collective-permute-start", "async-start", "async-update", "copy-start"),
+    "ragged-dot",
+)
+
+
+def flat(value):
+    return [a for v in value for a in flat(v)] if isinstance(value, tuple) else [value]
+
+
+def agree(ours, theirs, tolerance=2e-5):
+    for a, b in zip(flat(ours), flat(theirs), strict=True):
+        if not isinstance(b, (np.ndarray, np.generic)):
+            continue  # a token
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.dtype == b.dtype and a.shape == b.shape
+        if a.dtype.kind in "biu":
+            assert np.array_equal(a, b)
+        else:
+            wide = np.complex128 if a.dtype.kind == "c" else np.float64
+            slack = max(tolerance, 2.0 ** (1 - _mantissa(a.dtype)))
+            np.testing.assert_allclose(a.astype(wide), b.astype(wide), rtol=slack, atol=slack)
+
+
+def _mantissa(dtype):
+    import ml_dtypes
+
+    return int(ml_dtypes.finfo(dtype).nmant) if dtype.kind not in "biu" and "int" not in dtype.name else 52
+
+
+@pytest.mark.parametrize("opcode", LINES)
+def test_every_opcode(opcode):
+    before = PROLOGUE if opcode in DYNAMIC else PROLOGUE.replace("<=", "")
+    module = xl.parse(f"{SUM}ENTRY e {{{before}  {BEFORE.get(opcode, '')}\n  ROOT result = {LINES[opcode]}\n}}\n")
+    if opcode in REFUSED:
+        with pytest.raises(xl.LoweringError, match="dynamic|no native code"):
+            xl.compile(module)
+        return
+    arguments = random_arguments(module)
+    fed = {"infeed": [np.ones(4, np.float32)]} if opcode == "infeed" else {}
+    if opcode.startswith("recv"):
+        with pytest.raises(xl.XloomError, match="nothing was sent"):
+            xl.compile(module)(*arguments)
+        return
+    agree(xl.compile(module)(*arguments, **fed), xl.evaluate(module, *arguments, **fed))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
+def test_golden_programs(path):
+    module = xl.parse(path.read_text().partition("// ---- expect")[0])
+    if any(i.shape.is_dynamic or i.opcode in (*DYNAMIC, "custom-call") for i in module.instructions):
+        pytest.skip("needs dynamic shapes, or code that is not here")
+    arguments = random_arguments(module, edges=True)
+    try:
+        expected = xl.evaluate(module, *arguments)
+    except xl.XloomError:
+        pytest.skip("has no value on one device")
+    agree(xl.compile(module)(*arguments), expected, 2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s8", "c64", "pred"])
+@pytest.mark.parametrize("rows, columns", [(5, 7), (16, 16), (33, 47), (200, 130), (300, 17)])
+def test_transposes_in_tiles(dtype, rows, columns):
+    combine = "or" if dtype == "pred" else "add"
+    module = xl.parse(f"""HloModule m
+    ENTRY e {{
+      x = {dtype}[3,{rows},{columns}] parameter(0)
+      y = {dtype}[3,{columns},{rows}] parameter(1)
+      t = {dtype}[3,{columns},{rows}] transpose(x), dimensions={{0,2,1}}
+      ROOT r = {dtype}[3,{columns},{rows}] {combine}(t, y)
+    }}""")
+    arguments = random_arguments(module)
+    agree(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
+
+
+def test_rows_are_fused():
+    module = xl.parse("""HloModule softmax
+    max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+    ENTRY e {
+      x = f32[64,100] parameter(0)
+      low = f32[] constant(-inf)
+      zero = f32[] constant(0)
+      m = f32[64] reduce(x, low), dimensions={1}, to_apply=max
+      mb = f32[64,100] broadcast(m), dimensions={0}
+      d = f32[64,100] subtract(x, mb)
+      p = f32[64,100] exponential(d)
+      s = f32[64] reduce(p, zero), dimensions={1}, to_apply=add
+      sb = f32[64,100] broadcast(s), dimensions={0}
+      ROOT r = f32[64,100] divide(p, sb)
+    }""")
+    block = block_of(prepared(module).entry)
+    (step,) = [s for s in block.steps if isinstance(s, Group)]
+    assert step.rank == 1 and len(step.stages) == 4
+    arguments = random_arguments(module)
+    agree(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
+
+
+LOOP = """HloModule m
+body {
+  s = (s32[], f32[1000], f32[1000], f32[1000]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = f32[1000] get-tuple-element(s), index=1
+  b = f32[1000] get-tuple-element(s), index=2
+  c = f32[1000] get-tuple-element(s), index=3
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  v = f32[1] dynamic-slice(a, j), dynamic_slice_sizes={1}
+  c1 = f32[1000] dynamic-update-slice(c, v, i)
+  c2 = f32[1000] dynamic-update-slice(c1, v, j)
+  d = f32[1000] add(a, c1)
+  ROOT t = (s32[], f32[1000], f32[1000], f32[1000]) tuple(j, b, d, c2)
+}
+cond {
+  s = (s32[], f32[1000], f32[1000], f32[1000]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT p = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = f32[1000] parameter(0)
+  y = f32[1000] parameter(1)
+  z = s32[] constant(0)
+  s = (s32[], f32[1000], f32[1000], f32[1000]) tuple(z, x, y, x)
+  w = (s32[], f32[1000], f32[1000], f32[1000]) while(s), condition=cond, body=body
+  a = f32[1000] get-tuple-element(w), index=1
+  r = f32[1000] multiply(a, x)
+  ROOT t = (f32[1000], (s32[], f32[1000], f32[1000], f32[1000])) tuple(r, w)
+}"""
+
+
+def test_state_that_changes_places_and_is_read_after_it_is_written():
+    module = xl.parse(LOOP)
+    arguments = random_arguments(module)
+    before = [a.copy() for a in arguments]
+    agree(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
+    assert all(np.array_equal(a, b) for a, b in zip(arguments, before, strict=True))
+
+
+def test_results_do_not_share_memory_with_later_ones():
+    executable = xl.compile(xl.parse("HloModule m\nENTRY e { x = f32[1000000] parameter(0) ROOT n = negate(x) }"))
+    first = executable(np.ones(1000000, np.float32))
+    part = first[10:20]
+    del first
+    for k in range(4):
+        executable(np.full(1000000, k, np.float32))
+    assert np.all(part == -1)
+
+
+@pytest.mark.parametrize(
+    "argument, problem",
+    [
+        (np.ones(5, np.float32), r"f32\[4\], found float32\[5\]"),
+        (np.ones(4, np.float64), "found float64"),
+        ([1, 2, 3, 4], "found int64"),
+    ],
+)
+def test_arguments_that_do_not_fit(argument, problem):
+    executable = xl.compile(xl.parse("HloModule m\nENTRY e { x = f32[4] parameter(0) ROOT n = negate(x) }"))
+    with pytest.raises(xl.ShapeError, match=problem):
+        executable(argument)
+    with pytest.raises(xl.ShapeError, match="takes 1 arguments, found 2"):
+        executable(argument, argument)
+
+
+def test_arguments_that_native_code_cannot_take_as_they_are():
+    executable = xl.compile(xl.parse("HloModule m\nENTRY e { x = f32[4] parameter(0) ROOT n = negate(x) }"))
+    wide = np.arange(8, dtype=np.float32)
+    shifted = np.frombuffer(b"\0" + wide.tobytes(), np.uint8)[1:17].view(np.float32)
+    for argument in (wide[::2], shifted, wide[4:]):
+        assert np.array_equal(executable(argument), -argument)
