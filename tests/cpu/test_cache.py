@@ -16,6 +16,7 @@ import xloom as xl
 from xloom.calls import registry
 from xloom.cpu import cache, compile, jit
 from xloom.errors import XloomError
+from xloom.stablehlo import convert
 
 PROGRAM = """HloModule m
 less {
@@ -232,6 +233,23 @@ def test_equal_kernels_of_a_program_are_one(emitted: list[str]):
     text = text.replace("  c = f32", layers.replace("sort.-1", "a") + "  c = f32")
     np.testing.assert_array_equal(xl.compile(xl.parse(text))(ARGUMENT), np.sort(ARGUMENT, axis=1))
     assert len(emitted) == 3  # the entry function, the sort, the sum
+
+
+def test_stablehlo_is_converted_once(place: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("jaxlib")
+    text = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.constant dense<NUMBER> : tensor<4xf32>
+      %1 = stablehlo.add %a, %0 : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }"""
+    convert.protos.clear()
+    first = xl.from_stablehlo(text.replace("NUMBER", "1.0")).to_text()
+    other = xl.from_stablehlo(text.replace("NUMBER", "2.0")).to_text()
+    assert other != first
+    monkeypatch.setattr(convert, "on_deep_stack", refuse)
+    assert xl.from_stablehlo(text.replace("NUMBER", "1.0")).to_text() == first
+    convert.protos.clear()
+    assert xl.from_stablehlo(text.replace("NUMBER", "2.0")).to_text() == other
 
 
 def test_the_oldest_entries_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

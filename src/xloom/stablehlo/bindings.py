@@ -22,6 +22,7 @@ _stack_size_lock = threading.Lock()
 class Bindings:
     """What we use of jaxlib."""
 
+    version: str
     ir: Any
     new_context: Callable[[], Any]
     to_bytecode: Callable[[Any], bytes]
@@ -38,6 +39,7 @@ def load_bindings() -> Bindings:
         from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
         from jaxlib.mlir import ir, passmanager
         from jaxlib.mlir.dialects import stablehlo
+        from jaxlib.version import __version__ as version
     except ImportError as error:
         raise MissingExtraError(
             f"StableHLO is read through jaxlib, which is not installed ({error})",
@@ -45,6 +47,7 @@ def load_bindings() -> Bindings:
         ) from error
     stablehlo.register_stablehlo_passes()
     return Bindings(
+        version=version,
         ir=ir,
         new_context=jax_mlir.make_ir_context,
         to_bytecode=jax_mlir.module_to_bytecode,

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from xloom.cpu.cache import Cache, key_of
 from xloom.errors import ParseError, XloomError
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
 from xloom.stablehlo.diagnostics import parse_error
 from xloom.stablehlo.legalize import legalize, make_static, restore_constants
+
+protos = Cache()
+"""HloModuleProtos by program."""
 
 _BYTECODE = b"ML\xefR"
 _ARTIFACT = b"StableHLO_v"  # the producer, which follows the bytecode's first numbers
@@ -29,12 +33,23 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
             program = program.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ParseError("neither MLIR text nor MLIR bytecode", where=file) from error
-    module = decode(on_deep_stack(lambda: _to_proto(bindings, program, file)))
+    module = decode(_kept_proto(bindings, program, file))
     restore_constants(module)
     for instruction in module.instructions:
         if instruction.metadata.source_file == _UNNAMED:
             instruction.metadata = replace(instruction.metadata, source_file=file)
     return module
+
+
+def _kept_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
+    """The converter's result, which takes several milliseconds even for small programs, and is kept."""
+    data = program.encode("utf-8", "surrogateescape") if isinstance(program, str) else program
+    key = key_of(b"stablehlo", bindings.version.encode(), data)
+    proto = protos.get(key)
+    if proto is None:
+        proto = on_deep_stack(lambda: _to_proto(bindings, program, file))
+        protos.put(key, proto)
+    return proto
 
 
 def _to_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
