@@ -19,20 +19,31 @@ _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "protobuf", "jax", "jaxlib", "tor
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--memory", is_flag=True, help="The bytes that a run needs, and the largest arrays.")
 @load_option
-def info(file: str | None, libraries: tuple[str, ...]) -> None:
-    """Say what is in a program; without one, what is installed.
+def info(file: str | None, memory: bool, libraries: tuple[str, ...]) -> None:
+    """Say what is in a program, and what of it has no native code; without one, what is installed.
 
     \b
       xloom info
       xloom info model.hlo --load kernels.py
+      xloom info --memory model.hlo
     """
     console = Console(soft_wrap=True, highlight=False)
     if file is None:
+        if memory:
+            raise click.UsageError("--memory is of a program: name its file")
         _installed(console)
         return
     load_code(libraries)
-    _program(console, read_program(file))
+    module = read_program(file)
+    _program(console, module)
+    _native(console, module)
+    if memory:
+        from xloom.cpu.text import memory_text
+
+        click.echo("memory")
+        click.echo(memory_text(module), nl=False)
 
 
 def _installed(console: Console) -> None:
@@ -44,29 +55,21 @@ def _installed(console: Console) -> None:
             console.print(f"  {package:10} not installed")
 
 
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError
-
-
 def _program(console: Console, module: Module) -> None:
     from xloom.calls import is_registered
+    from xloom.cpu.text.names import bytes_text
     from xloom.interpreter.custom_call import BUILT_IN
 
     instructions = list(module.instructions)
     console.print(f"{module.name}: {len(instructions)} instructions in {len(module.computations)} computations")
     for parameter in module.entry.parameters:
         console.print(
-            f"  parameter {parameter.name}: {parameter.shape}  {_bytes(parameter.shape.nbytes)}", markup=False
+            f"  parameter {parameter.name}: {parameter.shape}  {bytes_text(parameter.shape.nbytes)}", markup=False
         )
     result = module.entry.root.shape
-    console.print(f"  result: {result}  {_bytes(result.nbytes)}", markup=False)
+    console.print(f"  result: {result}  {bytes_text(result.nbytes)}", markup=False)
     constants = sum(i.shape.nbytes for i in instructions if i.opcode == "constant")
-    console.print(f"  constants: {_bytes(constants)}")
+    console.print(f"  constants: {bytes_text(constants)}")
     table = Table("opcode", "count", box=None)
     for opcode, count in Counter(i.opcode for i in instructions).most_common():
         table.add_row(opcode, str(count))
@@ -75,3 +78,14 @@ def _program(console: Console, module: Module) -> None:
     for target, count in sorted(targets.items()):
         state = "registered" if is_registered(target) else "built in" if target in BUILT_IN else "not registered"
         console.print(f"  custom call {target}: {count}, {state}", markup=False)
+
+
+def _native(console: Console, module: Module) -> None:
+    from xloom.cpu.native import missing
+
+    errors = missing(module)
+    if not errors:
+        console.print("  native: all of it")
+    for error in errors:
+        place = f" (at {error.where})" if error.where else ""
+        console.print(f"  not native: {error.message}{place}", markup=False)

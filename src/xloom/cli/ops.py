@@ -21,6 +21,8 @@ def ops(names: tuple[str, ...], markdown: bool) -> None:
     if markdown:
         click.echo(markdown_table(), nl=False)
         return
+    from xloom.cpu.native import way_of
+
     for name in names:
         if name not in OPCODES:
             raise XloomError(f"there is no opcode {name!r}", hint=near(name, OPCODES) or "see `xloom ops`")
@@ -28,6 +30,7 @@ def ops(names: tuple[str, ...], markdown: bool) -> None:
         row = OPCODES[name]
         click.echo(f"{name:28} {_arity(row):>4}  {row.doc}")
         if names:
+            click.echo(f"    native code: {way_of(name) or 'none'}")
             for attribute, use in row.attributes.items():
                 need = "required" if use.required else f"default {use.info.default!r}"
                 click.echo(f"    {attribute:26} {use.info.kind:18} {need:24} {use.info.doc}")
@@ -39,17 +42,23 @@ def _arity(row: Op) -> str:
 
 def markdown_table() -> str:
     """The opcode table as a Markdown page."""
+    from xloom.cpu.native import way_of
+
     lines = [
         "# Opcodes",
         "",
         "Generated from the opcode table by `xloom ops --markdown`.",
         "",
-        "| opcode | operands | attributes | meaning |",
-        "|---|---|---|---|",
+        "The interpreter has them all. Native code is a part of *loops* with other operators, a *kernel* of its own, a",
+        "part of the *entry* function, or that of other operators where an opcode is *rewritten* (collectives: for one",
+        "device); what only says whose memory a value is needs *no code*. What is empty is not native.",
+        "",
+        "| opcode | operands | attributes | native | meaning |",
+        "|---|---|---|---|---|",
     ]
     for row in OPCODES.values():
         attributes = ", ".join(f"`{n}`" if u.required else f"[`{n}`]" for n, u in row.attributes.items())
         doc = row.doc.replace("|", "\\|")
         effect = " Has side effects." if Flags.EFFECT in row.flags else ""
-        lines.append(f"| `{row.name}` | {_arity(row)} | {attributes} | {doc}.{effect} |")
+        lines.append(f"| `{row.name}` | {_arity(row)} | {attributes} | {way_of(row.name)} | {doc}.{effect} |")
     return "\n".join(lines) + "\n"

@@ -6,18 +6,32 @@ from pathlib import Path
 
 import click
 
-from xloom.cli.program import program_argument, read_program
+from xloom.cli.program import load_code, load_option, program_argument, read_program
+from xloom.hlo.module import Module
+
+STAGES = ("hlo", "schedule", "loops", "llvm", "asm")
+"""What --emit prints, from the program as it is to what runs."""
 
 
 @click.command()
 @program_argument
 @click.option("--passes", "-p", default="", help='Passes and their options: "expand{target=MyGelu},dce".')
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="File to write (.hlo or .pb); default: print.")
+@click.option(
+    "--emit",
+    type=click.Choice(STAGES),
+    default="hlo",
+    show_default=True,
+    help="What to print of the program after the passes: HLO, or a stage of its compilation to native code.",
+)
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False), help="File to write (HLO as .hlo or .pb); default: print."
+)
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Verify between passes.")
 @click.option("--dump", type=click.Path(file_okay=False), help="Folder for the module after each pass.")
 @click.option("--compare", is_flag=True, help="Check values against the interpreter after each pass.")
 @click.option("--time", "timed", is_flag=True, help="Print what each pass did and took, on standard error.")
 @click.option("--large-constants", is_flag=True, help="Print every constant in full.")
+@load_option
 @click.option(
     "--list",
     "listed",
@@ -30,22 +44,32 @@ from xloom.cli.program import program_argument, read_program
 def opt(
     file: str,
     passes: str,
+    emit: str,
     output: str | None,
     verify: bool,
     dump: str | None,
     compare: bool,
     timed: bool,
     large_constants: bool,
+    libraries: tuple[str, ...],
 ) -> None:
-    """Rewrite a program and print it.
+    """Rewrite a program and print it, or a stage of its compilation.
+
+    The stages are: schedule, the steps in order with the memory that each reads and writes; loops, what is computed in
+    each loop, as pseudo-code; llvm, LLVM IR before LLVM's own passes; asm, the assembly for this machine. They are of
+    the program after the passes that every compilation begins with, which --passes need not name.
 
     \b
       xloom opt model.hlo                           parse, verify, print
       xloom opt -p expand,dce model.hlo             expand custom calls that carry HLO
       xloom opt -p algebraic-simplification,dce --dump steps/ --time model.hlo
+      xloom opt --emit schedule model.hlo           which array lies where, and what runs when
+      xloom opt --emit loops model.hlo              what is fused with what
+      xloom opt --emit asm model.hlo -o model.s
     """
     from xloom.passes import run_passes
 
+    load_code(libraries)
     module = read_program(file)
     runs = run_passes(module, passes, verify=verify, dump=dump, compare=compare)
     if timed:
@@ -54,11 +78,21 @@ def opt(
             line = f"{record.pass_!s:40} {did:10} {record.seconds * 1e3:9.2f} ms {record.instructions:8} instructions"
             click.echo(line, err=True)
     if output and Path(output).suffix in (".pb", ".binpb"):
+        if emit != "hlo":
+            raise click.UsageError(f"--emit {emit} is text, and {output} is for HLO")
         Path(output).write_bytes(module.to_proto())
-    elif output:
-        Path(output).write_text(module.to_text(print_large_constants=large_constants))
+        return
+    text = module.to_text(print_large_constants=large_constants) if emit == "hlo" else _stage(module, emit)
+    if output:
+        Path(output).write_text(text)
     else:
-        click.echo(module.to_text(print_large_constants=large_constants), nl=False)
+        click.echo(text, nl=False)
+
+
+def _stage(module: Module, emit: str) -> str:
+    from xloom.cpu import text
+
+    return getattr(text, f"{emit}_text")(module)
 
 
 def _list(context: click.Context, wanted: bool) -> None:

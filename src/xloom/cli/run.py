@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
+import xloom
 from xloom.cli.program import load_code, load_option, program_argument, read_program
-from xloom.errors import ShapeError, XloomError
+from xloom.errors import LoweringError, ShapeError, XloomError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
+
+Program = Callable[..., Any]
 
 
 @click.command()
@@ -25,14 +31,33 @@ from xloom.interpreter.registry import Value
     type=click.Path(exists=True, dir_okay=False),
     help="A .npy file an argument.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random arguments and of rng operators.")
+@click.option(
+    "--on",
+    type=click.Choice(["cpu", "interpreter"]),
+    default="cpu",
+    show_default=True,
+    help="Native code, or NumPy an operator.",
+)
+@click.option(
+    "--allow-interpreter",
+    is_flag=True,
+    help="Run the program on the interpreter when some operator of it has no native code; standard error says so.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of random arguments, and of rng operators on the interpreter.",
+)
 @click.option("--passes", default="", help='Passes to run first, such as "expand,dce".')
 @click.option(
     "--compare",
-    type=click.Choice(["jaxlib"]),
-    help="Also run on XLA:CPU (needs the extra `jax`), and fail when values differ.",
+    type=click.Choice(["jaxlib", "interpreter"]),
+    help="Also run on XLA:CPU (needs the extra `jax`) or on the interpreter, and fail when values differ.",
 )
 @click.option("--tolerance", type=float, default=1e-5, show_default=True, help="Relative tolerance of --compare.")
+@click.option("--time", "runs", type=click.IntRange(1), help="Run so often again, and say the median time.")
 @click.option(
     "--output", "-o", type=click.Path(file_okay=False), help="Folder for the results: out0.npy, out1.npy, ..."
 )
@@ -40,27 +65,34 @@ from xloom.interpreter.registry import Value
 def run(
     file: str,
     inputs: tuple[str, ...],
+    on: str,
+    allow_interpreter: bool,
     seed: int,
     passes: str,
     compare: str | None,
     tolerance: float,
+    runs: int | None,
     output: str | None,
     libraries: tuple[str, ...],
 ) -> None:
-    """Run a program and print its results.
+    """Compile a program to native code, run it, and print its results.
 
     Arguments come from --input files; those that are missing are random. Every custom call must be registered, by
-    --load.
+    --load. An operator without native code is an error, unless the interpreter is asked for or allowed.
 
     \b
       xloom run axpy.hlo -i a.npy -i x.npy -i y.npy
       xloom run fused.hlo --passes expand          expand custom calls that carry their HLO
       xloom run model.hlo --load kernels.c -o results/
+      xloom run model.hlo --compare interpreter    is the compiler right?
+      xloom run model.hlo --time 100               how fast is it?
+      xloom run model.hlo --on interpreter         slow, exact about edge cases
     """
     from xloom.calls import unregistered
-    from xloom.interpreter import evaluate
     from xloom.interpreter.custom_call import BUILT_IN
 
+    if on == compare:
+        raise click.UsageError("the interpreter would be compared with itself: leave out --on or --compare")
     load_code(libraries)
     module = read_program(file)
     if passes:
@@ -70,9 +102,12 @@ def run(
     for error in unregistered(module, known=frozenset(BUILT_IN)):
         raise error
     arguments = _arguments(module, inputs, seed)
-    value = evaluate(module, *arguments, seed=seed)
+    program = _interpreted(module, seed) if on == "interpreter" else _compiled(module, seed, allow_interpreter)
+    value = program(*arguments)
+    if runs:
+        _time(program, arguments, runs)
     if compare:
-        _compare(module, arguments, value, tolerance)
+        _compare(module, arguments, value, compare, tolerance, seed)
     for name, array in _named(value, "out" if isinstance(value, tuple) else "out0"):
         if output:
             Path(output).mkdir(parents=True, exist_ok=True)
@@ -81,6 +116,31 @@ def run(
         click.echo(np.array2string(np.asarray(array), threshold=64))
     if compare:
         click.echo(f"equal to {compare} within {tolerance:g}")
+
+
+def _interpreted(module: Module, seed: int) -> Program:
+    return lambda *arguments: xloom.evaluate(module, *arguments, seed=seed)
+
+
+def _compiled(module: Module, seed: int, allow_interpreter: bool) -> Program:
+    try:
+        return xloom.compile(module)
+    except LoweringError as error:
+        if not allow_interpreter:
+            hint = "--allow-interpreter runs it all on the interpreter; `xloom info` lists what else is not native"
+            raise LoweringError(error.message, where=error.where, span=error.span, hint=hint) from error
+        place = f" (at {error.where})" if error.where else ""
+        click.echo(f"on the interpreter, all of it: {error.message}{place}", err=True)
+        return _interpreted(module, seed)
+
+
+def _time(program: Program, arguments: list[Value], runs: int) -> None:
+    seconds = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        program(*arguments)
+        seconds.append(time.perf_counter() - begin)
+    click.echo(f"median of {runs} runs: {statistics.median(seconds) * 1e6:.1f} us", err=True)
 
 
 def _arguments(module: Module, inputs: tuple[str, ...], seed: int) -> list[Value]:
@@ -113,14 +173,17 @@ def _named(value: Value, name: str) -> Iterator[tuple[str, np.ndarray]]:
         yield name, np.asarray(value)
 
 
-def _compare(module: Module, arguments: list[Value], value: Value, tolerance: float) -> None:
-    from xloom.stablehlo.reference import run_on_xla_cpu
+def _compare(module: Module, arguments: list[Value], value: Value, other: str, tolerance: float, seed: int) -> None:
+    if other == "jaxlib":
+        from xloom.stablehlo.reference import run_on_xla_cpu
 
-    expected = run_on_xla_cpu(module, arguments)
+        expected = run_on_xla_cpu(module, arguments)
+    else:
+        expected = [array for _, array in _named(_interpreted(module, seed)(*arguments), "out")]
     ours = [array for _, array in _named(value, "out")]
     for k, (a, b) in enumerate(zip(ours, expected, strict=True)):
         wide = np.complex128 if a.dtype.kind == "c" else np.float64
         if not np.allclose(a.astype(wide), b.astype(wide), rtol=tolerance, atol=tolerance, equal_nan=True):
             worst = np.nanmax(np.abs(a.astype(wide) - b.astype(wide)))
-            click.echo(f"result {k} differs from jaxlib's by up to {worst:g}", err=True)
+            click.echo(f"result {k} differs from that of {other} by up to {worst:g}", err=True)
             sys.exit(1)
