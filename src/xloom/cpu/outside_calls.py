@@ -17,8 +17,8 @@ def keep_effects_in_order(module: Module) -> None:
     for computation in module.computations:
         order = computation.instructions if module.config.is_scheduled else computation.post_order()
         for before, after in pairwise([i for i in order if effects.of(i)]):
-            if before not in after.operands:
-                after.add_control_predecessor(before)
+            # even an operand: once a call is inlined, its effect and its value are two instructions
+            after.add_control_predecessor(before)
 
 
 def keep_names(module: Module) -> None:
