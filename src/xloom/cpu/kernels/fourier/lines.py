@@ -102,15 +102,14 @@ class _Work:
                 self.transform.put(b, data, point, [self._scaled(x) for x in value])
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
-        with tile.along(b, I64(0), n) as point:
-            for k in range(0, lanes.count, tile.size):
-                place = b.add(b.add(first, point), I64(k * side.line))
-                rows = tile.transposed(b, tile.load(b, pointer, place, side.line))
-                for i, row in enumerate(rows):
-                    parts = b.bitcast(row, ir.VectorType(lanes.kind.element, 2 * tile.size))
-                    for part in range(2):
-                        x = self._scaled(_picked(b, parts, parts, [2 * m + part for m in range(tile.size)]))
-                        b.store(x, self._part(data, b.add(point, I64(i)), part, k), align=lanes.dtype.real.bytes)
+        with tile.along(b, I64(0), n) as point, loop(b, 0, lanes.count, tile.size, "lane") as k:
+            place = b.add(b.add(first, point), b.mul(k, I64(side.line)))
+            rows = tile.transposed(b, tile.load(b, pointer, place, side.line))
+            for i, row in enumerate(rows):
+                parts = b.bitcast(row, ir.VectorType(lanes.kind.element, 2 * tile.size))
+                for part in range(2):
+                    x = self._scaled(_picked(b, parts, parts, [2 * m + part for m in range(tile.size)]))
+                    b.store(x, self._part(data, b.add(point, I64(i)), part, k), align=lanes.dtype.real.bytes)
 
     def scatter(self, pointer: ir.Value, first: ir.Value, data: ir.Value, line: ir.Value) -> None:
         """Writes the buffer; `line` is the number of the first line."""
@@ -124,22 +123,21 @@ class _Work:
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
         kind = ir.VectorType(lanes.kind.element, tile.size)
-        with tile.along(b, I64(0), n) as point:
-            for k in range(0, lanes.count, tile.size):
-                columns = []
-                for i in range(tile.size):
-                    parts = [
-                        b.load(self._part(data, b.add(point, I64(i)), part, k), typ=kind, align=lanes.dtype.real.bytes)
-                        for part in range(2)
-                    ]
-                    pairs = _picked(b, *parts, [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
-                    columns.append(b.bitcast(pairs, ir.VectorType(tile.element, tile.size)))
-                place = b.add(b.add(first, point), I64(k * side.line))
-                tile.store(b, pointer, place, side.line, tile.transposed(b, columns))
+        with tile.along(b, I64(0), n) as point, loop(b, 0, lanes.count, tile.size, "lane") as k:
+            columns = []
+            for i in range(tile.size):
+                parts = [
+                    b.load(self._part(data, b.add(point, I64(i)), part, k), typ=kind, align=lanes.dtype.real.bytes)
+                    for part in range(2)
+                ]
+                pairs = _picked(b, *parts, [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
+                columns.append(b.bitcast(pairs, ir.VectorType(tile.element, tile.size)))
+            place = b.add(b.add(first, point), b.mul(k, I64(side.line)))
+            tile.store(b, pointer, place, side.line, tile.transposed(b, columns))
 
-    def _part(self, data: ir.Value, point: ir.Value, part: int, lane: int) -> ir.Value:
+    def _part(self, data: ir.Value, point: ir.Value, part: int, lane: ir.Value) -> ir.Value:
         b, count = self.b, self.lanes.count
-        index = b.add(b.mul(point, I64(2 * count)), I64(part * count + lane))
+        index = b.add(b.mul(point, I64(2 * count)), b.add(lane, I64(part * count)))
         return b.gep(data, [index], inbounds=True, source_etype=self.lanes.kind.element)
 
     def _scaled(self, x: Any) -> Any:

@@ -11,8 +11,10 @@ from llvmlite import ir
 from xloom.cpu.emit.types import I8
 from xloom.hlo.dtype import DType
 
-RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
-"""Lengths that have butterflies."""
+BUTTERFLIES = (8, 4, 2, 3, 5, 7, 11, 13)
+"""Radices that are transformed in registers."""
+PRIMES = tuple(p for p in range(17, 100) if all(p % k for k in range(2, 10)))
+"""Radices that are transformed by loops; a convolution is faster for greater ones."""
 _LONG = 2048
 """Lines above this length are transformed as the rows and columns of a matrix."""
 _SHORT = 64
@@ -23,7 +25,7 @@ _MANY = 8
 def radices(n: int) -> tuple[int, ...] | None:
     """Radices whose product is n; None where n has a great prime factor."""
     out = []
-    for radix in RADICES:
+    for radix in BUTTERFLIES + PRIMES:
         while n % radix == 0:
             out.append(radix)
             n //= radix

@@ -7,16 +7,29 @@ A length with a great prime factor is a convolution with a chirp (Bluestein).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
 
-from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.kernels.fourier import plan
 from xloom.cpu.kernels.fourier.butterfly import butterfly
 from xloom.cpu.kernels.linear.lanes import Lanes, Number, load_scalar
+
+
+class Pass(NamedTuple):
+    """Inside the loop over p: where points i are read and written (but for q), and their roots exp(...)."""
+
+    source: ir.Value
+    target: ir.Value
+    side: ir.Value
+    read: Callable[[ir.Value], ir.Value]
+    write: Callable[[ir.Value], ir.Value]
+    root: Callable[[ir.Value], Number]
 
 
 @dataclass(frozen=True)
@@ -77,17 +90,78 @@ class Transform:
         lanes = self.lanes
         with loop(b, 0, count, name="p") as p:
             turn = b.mul(p, side)
-            turns = [lanes.splat(b, load_scalar(b, roots, lanes.dtype, b.mul(turn, I64(i)))) for i in range(1, radix)]
-            read = [b.mul(side, b.add(p, b.mul(I64(i), count))) for i in range(radix)]
-            write = [b.mul(side, b.add(b.mul(p, I64(radix)), I64(i))) for i in range(radix)]
-            with loop(b, 0, side, name="q") as q:
-                x = [self.get(b, source, b.add(place, q)) for place in read]
-                y = butterfly(b, lanes, x, sign)
-                for i, place in enumerate(write):
-                    value = lanes.product(b, y[i], turns[i - 1]) if i else y[i]
-                    self.put(b, target, b.add(place, q), value)
+
+            def root(i: ir.Value) -> Number:
+                return lanes.splat(b, load_scalar(b, roots, lanes.dtype, b.mul(turn, i)))
+
+            def read(i: ir.Value) -> ir.Value:
+                return b.mul(side, b.add(p, b.mul(i, count)))
+
+            def write(i: ir.Value) -> ir.Value:
+                return b.mul(side, b.add(b.mul(p, I64(radix)), i))
+
+            body = self._butterfly if radix in plan.BUTTERFLIES else self._loops
+            body(b, radix, sign, Pass(source, target, side, read, write, root))
         b.ret_void()
         return function
+
+    def _butterfly(self, b: ir.IRBuilder, radix: int, sign: int, step: Pass) -> None:
+        numbers = [I64(i) for i in range(radix)]
+        read, write = [step.read(i) for i in numbers], [step.write(i) for i in numbers]
+        roots = [step.root(i) for i in numbers[1:]]
+        with loop(b, 0, step.side, name="q") as q:
+            x = [self.get(b, step.source, b.add(place, q)) for place in read]
+            first, *rest = butterfly(b, self.lanes, x, sign)
+            turned = [self.lanes.product(b, y, root) for y, root in zip(rest, roots, strict=True)]
+            for place, y in zip(write, (first, *turned), strict=True):
+                self.put(b, step.target, b.add(place, q), y)
+
+    def _loops(self, b: ir.IRBuilder, radix: int, sign: int, step: Pass) -> None:
+        """With sums and differences of points k and radix - k, whose roots are conjugates; two results at a time."""
+        lanes, half = self.lanes, radix // 2
+        roots = plan.roots(radix, sign, np.arange(radix))
+        own = plan.table(self.module, lanes.dtype, f"{self.prefix}.roots.{radix}.{sign}", roots)
+        sums, differences = (allocate(b, ir.ArrayType(lanes.kind, radix + 1)) for _ in range(2))
+        for memory in (sums, differences):
+            memory.align = 64
+        total = [allocate(b, lanes.kind) for _ in range(2)]
+        products = [[allocate(b, lanes.kind) for _ in range(4)] for _ in range(2)]
+        with loop(b, 0, step.side, name="q") as q:
+            first = self.get(b, step.source, b.add(step.read(I64(0)), q))
+            for part in range(2):
+                b.store(first[part], total[part])
+            with loop(b, 1, half + 1, name="k") as k:
+                near, far = (self.get(b, step.source, b.add(step.read(i), q)) for i in (k, b.sub(I64(radix), k)))
+                added = [b.fadd(x, y) for x, y in zip(near, far, strict=True)]
+                self.put(b, sums, k, added)
+                self.put(b, differences, k, [b.fsub(x, y) for x, y in zip(near, far, strict=True)])
+                for part in range(2):
+                    b.store(b.fadd(b.load(total[part]), added[part]), total[part])
+            self.put(b, step.target, b.add(step.write(I64(0)), q), [b.load(t) for t in total])
+            zero = ir.Constant(lanes.kind, [0.0] * lanes.count)
+            with loop(b, 1, half + 1, 2, name="j") as j:
+                after = b.add(j, I64(1))
+                both = (j, b.select(b.icmp_signed("<", after, I64(half)), after, I64(half)))
+                for product in products:
+                    for memory, value in zip(product, (*first, zero, zero), strict=True):
+                        b.store(value, memory)
+                with loop(b, 1, half + 1, name="k") as k:
+                    plus, minus = self.get(b, sums, k), self.get(b, differences, k)
+                    for number, product in zip(both, products, strict=True):
+                        angle = load_scalar(b, own, lanes.dtype, b.urem(b.mul(number, k), I64(radix)))
+                        cosine, sine = lanes.splat(b, angle)
+                        factors = [(plus[0], cosine), (plus[1], cosine), (minus[0], sine), (minus[1], sine)]
+                        for memory, (x, y) in zip(product, factors, strict=True):
+                            b.store(lanes.fma(b, x, y, b.load(memory)), memory)
+                for number, product in zip(both, products, strict=True):
+                    real, imag, across, along = (b.load(memory) for memory in product)
+                    other = b.sub(I64(radix), number)
+                    for i, y in (
+                        (number, [b.fsub(real, along), b.fadd(imag, across)]),
+                        (other, [b.fadd(real, along), b.fsub(imag, across)]),
+                    ):
+                        turned = lanes.product(b, y, step.root(i))
+                        self.put(b, step.target, b.add(step.write(i), q), turned)
 
     def _convolution(self, b: ir.IRBuilder, data: ir.Value, spare: ir.Value) -> ir.Value:
         """x_k c_k convolved with the conjugate chirp, times c, where c_k = exp(sign pi i k^2 / n)."""
