@@ -103,7 +103,7 @@ def test_all_passes_keep_values(function) -> None:
     run_passes(module, ALL, compare=Compare(seed=6, samples=2))
 
 
-@pytest.mark.parametrize("name", sorted(PASSES))
+@pytest.mark.parametrize("name", sorted(PASSES.keys() - {"outline"}))
 def test_each_pass_alone_keeps_values(name: str) -> None:
     for function in (_scan, _branches, _integers, _movement, _select):
         run_passes(parse(lowered(function)), name, compare=True)

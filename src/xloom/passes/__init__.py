@@ -12,6 +12,8 @@ from xloom.passes.dce import DeadCodeElimination
 from xloom.passes.expand import Expand
 from xloom.passes.hooks import Compare
 from xloom.passes.layout_simplification import LayoutSimplification
+from xloom.passes.outline import Outline, Outlined, outline_pattern
+from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
 from xloom.passes.runner import PassRun, run_passes
 from xloom.passes.tuple_simplification import TupleSimplification
@@ -30,11 +32,17 @@ __all__ = [
     "DeadCodeElimination",
     "Expand",
     "LayoutSimplification",
+    "Outline",
+    "Outlined",
     "Pass",
     "PassRun",
+    "Pattern",
     "TupleSimplification",
     "WhileLoopSimplification",
+    "add_pattern",
+    "outline_pattern",
     "parse_pipeline",
+    "pattern_from_jax",
     "pipeline_text",
     "register",
     "run_passes",

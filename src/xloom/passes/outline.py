@@ -1,0 +1,220 @@
+"""Outlining: what matches a pattern becomes a custom call that carries the matched HLO."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xloom.hlo.module import Computation, Instruction, Module, map_called, results_shape
+from xloom.hlo.stack_frames import keep_used_frames
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.call_graph import callees_first
+from xloom.passes.effects import Effects
+from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
+from xloom.passes.pattern.pattern import Pattern
+from xloom.passes.pattern.region import Region, region
+from xloom.passes.pattern.report import Found, NearMiss, Place, report_text
+from xloom.passes.pattern.sources import find_pattern
+
+_RUNS_CALLEES = frozenset({"call", "while", "conditional"})
+
+
+@dataclass
+class Outlined:
+    """What outlining did: the matches that became calls, and the places that nearly matched."""
+
+    found: list[Found] = field(default_factory=list)
+    missed: list[NearMiss] = field(default_factory=list)
+
+
+@register
+@dataclass(frozen=True)
+class Outline(Pass):
+    """Replaces each match of a pattern by a custom call to `target` that carries the matched HLO.
+
+    `pattern` is a name of the library (gelu, softmax, ...), one given with `add_pattern`, or the path of a .hlo file.
+    The call's operands are what the pattern's parameters stand for, its backend config is a module that computes what
+    the match computed, so that `expand` undoes it. `escaping` makes values inside that others use outputs of the call,
+    where they are else a reason not to outline; `report` prints matches and near misses on standard error.
+    """
+
+    name = "outline"
+    pattern: str
+    target: str
+    escaping: bool = False
+    report: bool = False
+
+    def run(self, module: Module) -> bool:
+        """See the class. Raises PassError when there is no such pattern."""
+        pattern = find_pattern(self.pattern)
+        done = outline_pattern(module, pattern, self.target, escaping=self.escaping)
+        if self.report:
+            print(report_text(pattern.name, self.target, done.found, done.missed), file=sys.stderr)
+        return bool(done.found)
+
+
+def outline_pattern(module: Module, pattern: Pattern, target: str, *, escaping: bool = False) -> Outlined:
+    """Outlines in place, as the pass does, and says what matched and what nearly did.
+
+    Matches do not overlap: those that end last are taken first.
+    """
+    pin_roots(module)
+    done = Outlined()
+    effects = Effects()
+    matchers = [Matcher(v) for v in pattern.variants]
+    for computation in _plain_computations(module):
+        _Search(computation, pattern, matchers, target, effects, escaping).run(done)
+    return done
+
+
+def _plain_computations(module: Module) -> list[Computation]:
+    """The computations that run as they are: not those of fusions, reductions and the like."""
+    other = {
+        callee
+        for top in module.computations
+        for i in top
+        if i.opcode not in _RUNS_CALLEES
+        for callee in callees_first(i.called_computations)
+    }
+    return [c for c in callees_first([module.entry]) if c not in other]
+
+
+class _Search:
+    """Looks for a pattern in one computation, and outlines what it finds."""
+
+    def __init__(
+        self,
+        computation: Computation,
+        pattern: Pattern,
+        matchers: list[Matcher],
+        target: str,
+        effects: Effects,
+        escaping: bool,
+    ):
+        self.computation = computation
+        self.pattern = pattern
+        self.matchers = matchers
+        self.target = target
+        self.effects = effects
+        self.escaping = escaping
+
+    def run(self, done: Outlined) -> None:
+        """Replaces what matches, last first, each before the next is looked for, and notes it in `done`."""
+        missed: list[tuple[Instruction, NearMiss]] = []
+        for anchor in reversed(self.computation.post_order()):
+            if anchor.parent is None:
+                continue  # part of a match
+            found = self._at(anchor)
+            if isinstance(found, NearMiss):
+                missed.append((anchor, found))
+            elif found is not None:
+                part, match = found
+                done.found.append(Found(Place.of(part.outputs[0]), match.size))
+                _replace(self.computation, part, self.pattern.name, self.target)
+        done.missed += [near for anchor, near in missed if anchor.parent is not None]
+
+    def _at(self, anchor: Instruction) -> tuple[Region, Match] | NearMiss | None:
+        """What becomes of the match at `anchor` or a view of it; of several near misses the nearest."""
+        best: NearMiss | None = None
+        for matcher in self.matchers:
+            if anchor.opcode not in matcher.roots:
+                continue
+            for place in with_views(anchor):
+                match = matcher.match(place)
+                if match is None:
+                    best = _nearer(best, _near_miss(place, matcher, matcher.miss))
+                    continue
+                part = region(match, self.effects, self.escaping)
+                if isinstance(part, Region):
+                    return part, match
+                size = matcher.variant.size
+                best = _nearer(best, NearMiss(Place.of(place), size, size, part.reason, Place.of(part.place), None))
+        return best
+
+
+def _near_miss(place: Instruction, matcher: Matcher, miss: Miss) -> NearMiss | None:
+    size = matcher.variant.size
+    if miss.pattern is None or miss.program is None or miss.matched < 2 or 2 * miss.matched < size:
+        return None
+    return NearMiss(
+        Place.of(place), min(miss.matched, size), size, miss.reason, Place.of(miss.program), str(miss.pattern)
+    )
+
+
+def _nearer(one: NearMiss | None, other: NearMiss | None) -> NearMiss | None:
+    if one is None or other is None:
+        return one or other
+    return other if other.matched * one.of > one.matched * other.of else one
+
+
+def _replace(computation: Computation, part: Region, name: str, target: str) -> None:
+    """Puts a call that carries `part` in its place."""
+    assert computation.module is not None
+    carried = _carried(part, name, computation.module)
+    call = Instruction(target, "custom-call", carried.entry.root.shape, part.operands, {"custom_call_target": target})
+    call.backend_config = carried.to_text(print_large_constants=True)
+    call.metadata = part.outputs[0].metadata
+    call.sharding = part.outputs[0].sharding if len(part.outputs) == 1 else None
+    computation.add(call)
+    inside = set(part.inside)
+    for number, output in enumerate(part.outputs):
+        value = call
+        if len(part.outputs) > 1:
+            value = Instruction(output.name, "get-tuple-element", output.shape, [call], {"index": number})
+            value.metadata = output.metadata
+            computation.add(value)
+        for user in output.users:
+            for k, operand in enumerate(user.operands):
+                if operand is output and user not in inside:
+                    user.replace_operand(k, value)
+        if computation.root is output:
+            computation.root = value
+    for instruction in reversed(_operands_first(part.inside)):
+        if instruction.is_dead:
+            computation.remove(instruction)
+
+
+def _carried(part: Region, name: str, host: Module) -> Module:
+    """The module that computes the outputs of `part` from its operands."""
+    module = Module(name)
+    entry = Computation(f"{name}.entry")
+    values: dict[Instruction, Instruction] = {}
+    for number, (operand, parameter) in enumerate(zip(part.operands, part.names, strict=True)):
+        new = Instruction(parameter, "parameter", operand.shape, (), {"parameter_number": number})
+        values.setdefault(operand, entry.add(new))
+    for old in _operands_first(part.inside):
+        new = values[old] = entry.add(old.clone([values[o] for o in old.operands]))
+        new.attrs.pop("origin", None)  # the names in it are those of another program
+    outputs = [values[o] for o in part.outputs]
+    root = outputs[0]
+    if len(outputs) > 1:
+        root = entry.add(Instruction("outputs", "tuple", results_shape([o.shape for o in outputs]), outputs))
+    entry.root = root
+    clones: dict[Computation, Computation] = {}
+    for computation in callees_first([entry])[:-1]:
+        clone = clones[computation] = computation.clone("", module)
+        for instruction in clone:
+            map_called(instruction, clones.__getitem__)
+    for instruction in entry:
+        map_called(instruction, clones.__getitem__)
+    module.add(entry, entry=True)
+    module.stack_frames = host.stack_frames
+    keep_used_frames(module)
+    return module
+
+
+def _operands_first(instructions: Iterable[Instruction]) -> list[Instruction]:
+    wanted = set(instructions)
+    placed: dict[Instruction, None] = {}
+    for start in instructions:
+        stack = [start]
+        while stack:
+            instruction = stack[-1]
+            waiting = [o for o in instruction.operands if o in wanted and o not in placed]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                stack.pop()
+                placed[instruction] = None
+    return list(placed)

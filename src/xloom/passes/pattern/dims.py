@@ -1,0 +1,132 @@
+"""Which dimensions of a program's value play the role of which dimensions of a pattern's value.
+
+A correspondence is a tuple of entries (pattern dimensions, program dimensions). One pattern dimension may stand for
+several of the program's (a batch), or for none (one of size 1); an entry without pattern dimensions holds those that
+the pattern says are broadcast; one with several is not taken apart yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations_with_replacement
+
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
+from xloom.passes.pattern.views import Block, blocks, wide
+
+Entry = tuple[tuple[int, ...], tuple[int, ...]]
+Dims = tuple[Entry, ...]
+
+
+def normal(entries: Iterable[Entry]) -> Dims:
+    """The entries in order, without those that say nothing."""
+    return tuple(sorted(e for e in entries if e[0] or e[1]))
+
+
+def splits(items: Sequence[int], count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """The ways to cut `items` into `count` runs, those with few empty runs and short last runs first."""
+    if count == 0:
+        if not items:
+            yield ()
+        return
+    found = []
+    for cuts in combinations_with_replacement(range(len(items) + 1), count - 1):
+        ends = (*cuts, len(items))
+        found.append(tuple(tuple(items[a:b]) for a, b in zip((0, *ends), ends, strict=False)))
+    yield from sorted(found, key=lambda runs: (sum(not r for r in runs), [len(r) for r in reversed(runs)]))
+
+
+def of_result(pattern: Shape, program: Shape) -> Iterator[Dims]:
+    """The correspondences of two whole values that keep the order of dimensions."""
+    mine = wide(pattern)
+    for runs in splits(wide(program), len(mine)):
+        yield normal(((m,), run) for m, run in zip(mine, runs, strict=True))
+
+
+def identity(pattern: Shape, program: Shape) -> Dims | None:
+    """Each dimension for itself; None when the shapes are not alike."""
+    if not pattern.is_array or not program.is_array:
+        return () if pattern.is_array == program.is_array else None
+    if pattern.rank != program.rank or wide(pattern) != wide(program):
+        return None
+    return normal(((k,), (k,)) for k in wide(pattern))
+
+
+def through_pattern(dims: Dims, view: Instruction) -> Dims | None:
+    """The same correspondence for the pattern view's operand; None if it cannot be said."""
+    out = list(dims)
+    for outer, inner in blocks(view):
+        touched = [e for e in out if set(e[0]) & set(outer)]
+        if any(not set(e[0]) <= set(outer) for e in touched):
+            return None
+        touched.sort(key=lambda e: outer.index(e[0][0]))
+        for entry in touched:
+            out.remove(entry)
+        # the operand's numbers must not be taken for the result's, so they wait with a tag
+        out.append((tuple(-1 - k for k in inner), tuple(d for e in touched for d in e[1])))
+    free = [d for e in out if not e[0] for d in e[1]]
+    kept = [(tuple(-1 - k for k in e[0]), e[1]) for e in out if e[0]]
+    return normal([*kept, ((), tuple(free))])
+
+
+def through_program(dims: Dims, view: Instruction) -> Dims | None:
+    """The same correspondence for the program view's operand; None if it cannot be said."""
+    parts = blocks(view)
+    out: list[Entry] = []
+    for pattern, program in dims:
+        moved = _replaced(program, parts) if pattern else _replaced_free(program, parts)
+        if moved is None:
+            return None
+        out.append((pattern, moved))
+    return normal(out)
+
+
+def _replaced(program: tuple[int, ...], parts: Sequence[Block]) -> tuple[int, ...] | None:
+    """The operand dimensions for a run of result dimensions, in the same order; None where a block is cut."""
+    first = {outer[0]: (outer, inner) for outer, inner in parts}
+    out: list[int] = []
+    k = 0
+    while k < len(program):
+        found = first.get(program[k])
+        if found is None or program[k : k + len(found[0])] != found[0] or not found[1]:
+            return None
+        out.extend(found[1])
+        k += len(found[0])
+    return tuple(out)
+
+
+def _replaced_free(program: tuple[int, ...], parts: Sequence[Block]) -> tuple[int, ...] | None:
+    """As `_replaced`, for dimensions whose order does not matter; those that the view made are gone."""
+    left = set(program)
+    out: list[int] = []
+    for outer, inner in parts:
+        if set(outer) & left:
+            if not set(outer) <= left:
+                return None
+            left -= set(outer)
+            out.extend(inner)
+    return None if left else tuple(sorted(out))
+
+
+def taken_apart(dims: Dims) -> Iterator[Dims]:
+    """The correspondences in which no entry has several pattern dimensions; none if something is still broadcast."""
+    if any(program and not pattern for pattern, program in dims):
+        return
+    joint = next((e for e in dims if len(e[0]) > 1), None)
+    if joint is None:
+        yield dims
+        return
+    rest = [e for e in dims if e is not joint]
+    for runs in splits(joint[1], len(joint[0])):
+        yield from taken_apart(normal([*rest, *(((p,), run) for p, run in zip(joint[0], runs, strict=True))]))
+
+
+def lookup(dims: Dims, pattern_dimension: int) -> tuple[int, ...]:
+    """The program dimensions of one pattern dimension."""
+    return next((program for pattern, program in dims if pattern == (pattern_dimension,)), ())
+
+
+def in_order(dims: Dims) -> bool:
+    """True when the program's dimensions come in the pattern's order."""
+    flat = [d for pattern, program in dims if pattern for d in program]
+    return flat == sorted(flat)

@@ -1,0 +1,262 @@
+"""One step of matching: a pattern's operator against a program's, and which operands must then match, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from xloom.hlo.attributes import SliceDimension
+from xloom.hlo.module import Instruction
+from xloom.passes.pattern.constraint import attributes_differ, functions_differ
+from xloom.passes.pattern.dims import Dims, identity, lookup, normal, splits, through_pattern
+from xloom.passes.pattern.views import is_view, wide
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A value of the pattern that must be matched with one of the program, with what is known of dimensions."""
+
+    pattern: Instruction
+    program: Instruction
+    dims: Dims | None
+    """None for tuples."""
+
+
+class Mismatch(Exception):
+    """Why two instructions do not match; `about_dims` when another correspondence of dimensions might do."""
+
+    def __init__(self, reason: str, about_dims: bool = False):
+        super().__init__(reason)
+        self.reason = reason
+        self.about_dims = about_dims
+
+
+Goals = list[Goal]
+Rule = Callable[[Instruction, Instruction, Dims], Iterator[Goals]]
+
+
+def operand_goals(pattern: Instruction, program: Instruction, dims: Dims | None) -> Iterator[Goals]:
+    """The ways to go on from two instructions of the same opcode: each a list of goals that must all be met.
+
+    Entries of `dims` have one pattern dimension each, except for elementwise operators. Raises Mismatch when
+    attributes or called computations differ, or when dimensions do not correspond.
+    """
+    if len(pattern.operands) != len(program.operands):
+        raise Mismatch(f"{program.name} has {len(program.operands)} operands, not {len(pattern.operands)}")
+    if pattern.opcode == "get-tuple-element":
+        _same_attributes(pattern, program)
+        # the results of a variadic reduction have their dimensions in common
+        inner = dims if program.operands[0].opcode == "reduce" else None
+        yield [Goal(pattern.operands[0], program.operands[0], inner)]
+        return
+    if dims is None:
+        yield _alike(pattern, program, dims)
+    elif pattern.op.elementwise:
+        yield from _elementwise(pattern, program, dims)
+    elif any(program_dims and not p for p, program_dims in dims):
+        raise Mismatch(f"{program.name} is not broadcast", about_dims=True)
+    elif pattern.opcode in _RULES:
+        yield from _RULES[pattern.opcode](pattern, program, dims)
+    else:
+        yield _alike(pattern, program, dims)
+
+
+def below_views(pattern: Instruction, dims: Dims) -> tuple[Instruction, Dims]:
+    """The pattern's value without the views around it, and the correspondence for that."""
+    while is_view(pattern):
+        moved = through_pattern(dims, pattern)
+        if moved is None:
+            raise Mismatch(f"dimensions mix in {pattern.name}", about_dims=True)
+        pattern, dims = pattern.operands[0], moved
+    return pattern, dims
+
+
+def _elementwise(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    _same_attributes(pattern, program)
+    orders = [program.operands]
+    if pattern.op.commutes:
+        orders.append(program.operands[::-1])
+    for operands in orders:
+        yield [_edge(pattern, a, program, b, dims) for a, b in zip(pattern.operands, operands, strict=True)]
+
+
+def _edge(pattern: Instruction, mine: Instruction, program: Instruction, other: Instruction, dims: Dims) -> Goal:
+    """A goal for operands of elementwise operators; a scalar beside arrays (a bound of clamp) is broadcast."""
+    if mine.shape.is_scalar and not pattern.shape.is_scalar:
+        dims = normal(((), program_dims) for _, program_dims in dims)
+    if other.shape.is_scalar and not program.shape.is_scalar:
+        mine, dims = below_views(mine, dims)
+        if any(p and d for p, d in dims):
+            raise Mismatch(f"{other.name} is a scalar, {mine.name} is not", about_dims=True)
+        dims = normal((p, ()) for p, _ in dims)
+    return Goal(mine, other, dims)
+
+
+def _alike(pattern: Instruction, program: Instruction, dims: Dims | None) -> Goals:
+    """Operators without a rule: equal attributes, and each dimension for itself."""
+    _same_attributes(pattern, program)
+    _same_functions(pattern, program, shapes=True)
+    if dims is not None and dims != identity(pattern.shape, program.shape):
+        raise Mismatch(f"{program.name} is {program.shape}, not like {pattern.shape}", about_dims=True)
+    goals = []
+    for mine, other in zip(pattern.operands, program.operands, strict=True):
+        same = identity(mine.shape, other.shape)
+        if same is None:
+            raise Mismatch(f"{other.name} is {other.shape}, not like {mine.shape}")
+        goals.append(Goal(mine, other, same if mine.shape.is_array else None))
+    return goals
+
+
+def _reduce(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    _same_attributes(pattern, program, "dimensions")
+    _same_functions(pattern, program, shapes=False)
+    count = len(pattern.operands) // 2
+    mine, other = pattern.operands[0].shape, program.operands[0].shape
+    my_kept = [k for k in range(mine.rank) if k not in pattern["dimensions"]]
+    other_kept = [k for k in range(other.rank) if k not in program["dimensions"]]
+    kept = [(tuple(my_kept[k] for k in p), tuple(other_kept[k] for k in d)) for p, d in dims]
+    my_folded = [k for k in wide(mine) if k in pattern["dimensions"]]
+    other_folded = [k for k in wide(other) if k in program["dimensions"]]
+    if other_folded and not my_folded:
+        raise Mismatch(f"{program.name} folds dimensions {other_folded}", about_dims=True)
+    for runs in splits(other_folded, len(my_folded)):
+        inner = normal([*kept, *(((m,), run) for m, run in zip(my_folded, runs, strict=True))])
+        yield [
+            Goal(a, b, inner if k < count else ())
+            for k, (a, b) in enumerate(zip(pattern.operands, program.operands, strict=True))
+        ]
+
+
+class _Dot:
+    """The dimensions of a dot's operands by role; `swapped` with the operands exchanged."""
+
+    def __init__(self, dot: Instruction, swapped: bool = False):
+        sides = ("rhs", "lhs") if swapped else ("lhs", "rhs")
+        self.operands = dot.operands[::-1] if swapped else dot.operands
+        batch = list(zip(*(dot[f"{side}_batch_dims"] for side in sides), strict=True))
+        contracted = list(zip(*(dot[f"{side}_contracting_dims"] for side in sides), strict=True))
+        self.contracted = [pair for pair in contracted if self.operands[0].shape.dims[pair[0]] != 1]
+        free: list[list[_Place]] = []
+        for side in (0, 1):
+            taken = {pair[side] for pair in (*batch, *contracted)}
+            own = [k for k in range(self.operands[side].shape.rank) if k not in taken]
+            free.append([(k, None) if side == 0 else (None, k) for k in own])
+        self.of_result: list[_Place] = [*batch, *free[swapped], *free[not swapped]]
+
+
+_Place = tuple[int | None, int | None]
+"""The dimension of each operand that a dimension of the result is; None where the operand does not have it."""
+
+_DOT_DIMS = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
+
+
+# dot(a, b) == transpose(dot(b, a))
+def _dot(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    _same_attributes(pattern, program, *_DOT_DIMS)
+    mine = _Dot(pattern)
+    fits = False
+    for other in (_Dot(program), _Dot(program, swapped=True)):
+        known = [_side(mine, other, side, dims) for side in (0, 1)]
+        if known[0] is None or known[1] is None:
+            continue
+        for runs in splits(range(len(other.contracted)), len(mine.contracted)):
+            fits = True
+            pairs = list(zip(mine.contracted, runs, strict=True))
+            goals = []
+            for side, entries in enumerate(known):
+                summed = [((m[side],), tuple(other.contracted[k][side] for k in run)) for m, run in pairs]
+                goals.append(Goal(mine.operands[side], other.operands[side], normal([*(entries or ()), *summed])))
+            yield goals
+    if not fits:
+        raise Mismatch(f"{program.name} batches or contracts other dimensions", about_dims=True)
+
+
+def _side(mine: _Dot, other: _Dot, side: int, dims: Dims) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:
+    """The correspondence for one operand, as far as the result's says it; None where roles differ."""
+    entries = []
+    for (p,), program in dims:
+        if any([k is None for k in mine.of_result[p]] != [k is None for k in other.of_result[d]] for d in program):
+            return None
+        place = mine.of_result[p][side]
+        if place is not None:
+            entries.append(((place,), tuple(k for d in program if (k := other.of_result[d][side]) is not None)))
+    return entries
+
+
+def _iota(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    if lookup(dims, pattern["iota_dimension"]) != (program["iota_dimension"],):
+        raise Mismatch(f"{program.name} counts along another dimension", about_dims=True)
+    yield []
+
+
+def _concatenate(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    if lookup(dims, pattern["dimensions"][0]) != program["dimensions"]:
+        raise Mismatch(f"{program.name} joins along another dimension", about_dims=True)
+    goals = []
+    for mine, other in zip(pattern.operands, program.operands, strict=True):
+        # a part of size 1 has no such dimension
+        inner = (
+            (tuple(k for k in p if k in wide(mine.shape)), tuple(k for k in d if k in wide(other.shape)))
+            for p, d in dims
+        )
+        goals.append(Goal(mine, other, normal(inner)))
+    yield goals
+
+
+def _slice(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    mine, other = pattern.operands[0].shape, program.operands[0].shape
+    # where one element is left, the result does not have the dimension
+    lost = [k for k in wide(mine) if not lookup(dims, k) and not _is_whole(pattern, k)]
+    other_lost = [k for k in wide(other) if not any(k in d for _, d in dims)]
+    if len(lost) != len(other_lost):
+        raise Mismatch(f"{program.name} takes one of dimensions {other_lost}", about_dims=True)
+    inner = [e for e in dims if e[0][0] not in lost]
+    inner += [((a,), (b,)) for a, b in zip(lost, other_lost, strict=True)]
+    for (p,), d in inner:
+        if _is_whole(pattern, p) and all(_is_whole(program, k) for k in d):
+            continue
+        if len(d) != 1 or not _same_slice(pattern["slice"][p], mine.dims[p], program["slice"][d[0]], other.dims[d[0]]):
+            raise Mismatch(f"{program.name} takes another slice of dimensions {d}", about_dims=True)
+    yield [Goal(pattern.operands[0], program.operands[0], normal(inner))]
+
+
+def _is_whole(slice_: Instruction, dimension: int) -> bool:
+    return slice_["slice"][dimension] == (0, slice_.operands[0].shape.dims[dimension], 1)
+
+
+def _same_slice(mine: SliceDimension, my_size: int, other: SliceDimension, size: int) -> bool:
+    """True for the same part (a half, a third), and for the same distances from both ends."""
+    if mine.stride != other.stride:
+        return False
+    if (mine.start, my_size - mine.limit) == (other.start, size - other.limit):
+        return True
+    return mine.start * size == other.start * my_size and mine.limit * size == other.limit * my_size
+
+
+def _reverse(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    wanted = {d for p in pattern["dimensions"] for d in lookup(dims, p)}
+    if wanted != {d for d in program["dimensions"] if d in wide(program.shape)}:
+        raise Mismatch(f"{program.name} reverses dimensions {program['dimensions']}", about_dims=True)
+    yield [Goal(pattern.operands[0], program.operands[0], dims)]
+
+
+_RULES: dict[str, Rule] = {
+    "concatenate": _concatenate,
+    "dot": _dot,
+    "iota": _iota,
+    "reduce": _reduce,
+    "reverse": _reverse,
+    "slice": _slice,
+}
+
+
+def _same_attributes(pattern: Instruction, program: Instruction, *skip: str) -> None:
+    found = attributes_differ(pattern, program, frozenset(skip))
+    if found:
+        raise Mismatch(found)
+
+
+def _same_functions(pattern: Instruction, program: Instruction, shapes: bool) -> None:
+    found = functions_differ(pattern, program, shapes)
+    if found:
+        raise Mismatch(found)

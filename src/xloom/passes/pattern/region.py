@@ -1,0 +1,111 @@
+"""May a match be cut out of its computation? What it holds, what it needs, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from xloom.hlo.module import Instruction
+from xloom.passes.effects import Effects
+from xloom.passes.pattern.matcher import Match
+from xloom.passes.pattern.views import is_view
+
+_COPIED = frozenset({"constant", "iota"})
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a match stays where it is, and the instruction that stands in the way."""
+
+    reason: str
+    place: Instruction
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of a computation that one call can replace."""
+
+    inside: tuple[Instruction, ...]
+    operands: tuple[Instruction, ...]
+    outputs: tuple[Instruction, ...]
+    names: tuple[str, ...]
+    """What the pattern calls the operands."""
+
+
+def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refusal:
+    """The region of a match, or why it cannot be one.
+
+    A value inside that others use too is a reason, unless `keep_escaping` makes it an output. Constants, and views of
+    the operands, are copied where others use them too.
+    """
+    parameters = [p for p in match.variant.parameters if p in match.operands]
+    operands = tuple(match.operands[p] for p in parameters)
+    inside = match.inside
+    for instruction in inside:
+        refused = _stays(instruction, operands, effects)
+        if refused is not None:
+            return refused
+    copied = _copied(inside, operands)
+    outputs = list(match.outputs)
+    for instruction in _escaping(inside, copied, outputs):
+        if not keep_escaping:
+            user = next((u for u in instruction.users if u not in inside), None)
+            by = f"{user.name} uses it too" if user is not None else "it is the computation's result too"
+            return Refusal(f"{instruction.name} is inside the match, but {by}", instruction)
+        outputs.append(instruction)
+    cycle = _comes_back(operands, inside)
+    if cycle is not None:
+        return Refusal(f"the operand {cycle.name} needs a result of the match: a call would wait for itself", cycle)
+    return Region(tuple(inside), operands, tuple(dict.fromkeys(outputs)), tuple(p.name for p in parameters))
+
+
+def _stays(instruction: Instruction, operands: Collection[Instruction], effects: Effects) -> Refusal | None:
+    if instruction in operands:
+        return Refusal(f"{instruction.name} is inside the match and an operand of it", instruction)
+    if instruction.control_predecessors or instruction.control_successors:
+        return Refusal(f"{instruction.name} has control dependencies", instruction)
+    if effects.of(instruction):
+        return Refusal(f"{instruction.name} has an effect", instruction)
+    return None
+
+
+def _copied(inside: Iterable[Instruction], operands: Collection[Instruction]) -> set[Instruction]:
+    """What costs nothing to compute again: constants, and views of them and of operands."""
+    found: set[Instruction] = set()
+
+    def costs_nothing(instruction: Instruction) -> bool:
+        while is_view(instruction) and instruction not in operands:
+            instruction = instruction.operands[0]
+        return instruction in operands or instruction.opcode in _COPIED
+
+    for instruction in inside:
+        if instruction.opcode in _COPIED or (is_view(instruction) and costs_nothing(instruction)):
+            found.add(instruction)
+    return found
+
+
+def _escaping(
+    inside: Collection[Instruction], copied: Collection[Instruction], outputs: Collection[Instruction]
+) -> list[Instruction]:
+    return [
+        i
+        for i in inside
+        if i not in copied and i not in outputs and (i.is_root or any(u not in inside for u in i.users))
+    ]
+
+
+def _comes_back(operands: Iterable[Instruction], inside: Collection[Instruction]) -> Instruction | None:
+    """An operand that is computed from something inside, if there is one."""
+    clean: set[Instruction] = set()
+    for operand in operands:
+        stack, seen = [operand], {operand}
+        while stack:
+            instruction = stack.pop()
+            for before in (*instruction.operands, *instruction.control_predecessors):
+                if before in inside:
+                    return operand
+                if before not in seen and before not in clean:
+                    seen.add(before)
+                    stack.append(before)
+        clean |= seen
+    return None
