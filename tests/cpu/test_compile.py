@@ -14,11 +14,10 @@ from xloom.interpreter.samples import random_arguments
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").rglob("*.hlo"))
 DYNAMIC = ("dynamic-reshape", "get-dimension-size", "set-dimension-size")
-# a start whose done is not in the program, and two kinds of dot
+# a start whose done is not in the program
 REFUSED = (
     *DYNAMIC,
     *("all-gather-start", "all-reduce-start", "collective-permute-start", "async-start", "async-update", "copy-start"),
-    "ragged-dot",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -45,6 +46,11 @@ class Elements:
         self.arguments: dict[int, Value] = {}
         self.staged: dict[int, tuple[ir.Value, ir.Value]] = {}
         """Loads whose elements lie in local memory: where, and at which index at present."""
+        self.ranges: dict[Var, tuple[int, int]] = {}
+        """Least and greatest values that variables have at present, where that is less than all of them."""
+        self.innermost: Var | None = None
+        self.bounds: tuple[ir.Value, ir.Value] = (I64(0), I64(0))
+        """The items that this call of the phase does."""
         self._scopes: list[dict[int, Any]] = [{}]
 
     @contextmanager
@@ -122,15 +128,36 @@ class Elements:
             return intrinsic(b, "umin", value, high)
         return intrinsic(b, "smax", intrinsic(b, "smin", value, high), I64(0))
 
+    def range_of(self, expression: Affine) -> tuple[int, int]:
+        """The least and the greatest value of an index expression at present."""
+        low = high = expression.const
+        for var, factor in expression.terms:
+            ends = [factor * end for end in self.ranges.get(var, (0, var.size - 1))]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    def _condition(self, node: Guard) -> ir.Value | bool:
+        """Whether a guard's conditions hold: True or False where that is known."""
+        b = self.b
+        tests: list[ir.Value] = []
+        for expression, low, high in node.conditions:
+            least, greatest = self.range_of(expression)
+            if greatest < low or least >= high:
+                return False
+            if least < low:
+                tests.append(b.icmp_signed(">=", self.index(expression), I64(low)))
+            if greatest >= high:
+                tests.append(b.icmp_signed("<", self.index(expression), I64(high)))
+        return reduce(b.and_, tests) if tests else True
+
     def _guard(self, node: Guard) -> Value:
         b = self.b
-        condition = I1(1)
-        for expression, low, high in node.conditions:
-            value = self.index(expression)
-            if expression.low < low:
-                condition = b.and_(condition, b.icmp_signed(">=", value, I64(low)))
-            if expression.high >= high:
-                condition = b.and_(condition, b.icmp_signed("<", value, I64(high)))
+        condition = self._condition(node)
+        if isinstance(condition, bool):
+            return self.value(node.then if condition else node.otherwise)
+        chosen = self._choice(node)
+        if chosen is not None:
+            return types.load(b, self.pointers(chosen[0]), node.dtype, chosen[1])
         if isinstance(node.then, Constant) and isinstance(node.otherwise, Constant):
             return choose(b, condition, self.value(node.then), self.value(node.otherwise))
         with b.if_else(condition) as (then, otherwise):
@@ -141,6 +168,23 @@ class Elements:
                 second = self.value(node.otherwise)
                 second_block = b.block
         return joined_values(b, first, first_block, second, second_block)
+
+    def _choice(self, node: Node) -> tuple[Source, ir.Value] | None:
+        """Where a load is from, or a guard between loads of one array: its index is chosen rather than its value.
+
+        Not along the innermost loop, where neighbours would no longer be loaded side by side.
+        """
+        if isinstance(node, Load) and id(node) not in self.staged:
+            return node.source, self.address_of(node)
+        if not isinstance(node, Guard) or any(c[0].factor(self.innermost) for c in node.conditions if self.innermost):
+            return None
+        condition = self._condition(node)
+        if isinstance(condition, bool):
+            return self._choice(node.then if condition else node.otherwise)
+        first, second = self._choice(node.then), self._choice(node.otherwise)
+        if first is None or second is None or first[0] != second[0]:
+            return None
+        return first[0], self.b.select(condition, first[1], second[1])
 
     # -- folds in the middle of an expression
     def _fold(self, fold: Fold) -> list[Value]:

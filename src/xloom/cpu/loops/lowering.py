@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 
 from llvmlite import ir
 
@@ -15,8 +16,8 @@ from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.kernel import TASK, Phase
 from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Affine, Var
-from xloom.cpu.loops.emission import REASSOCIATED, Accumulator, Elements
-from xloom.cpu.loops.nest import Nest, Stage, Store, cost_of, folds_of, merged, ordered, stride_score
+from xloom.cpu.loops.emission import REASSOCIATED, SHORTEST_VECTOR_LOOP, Accumulator, Elements
+from xloom.cpu.loops.nest import Nest, Stage, Store, breakpoints, cost_of, folds_of, merged, ordered, stride_score
 from xloom.cpu.loops.nodes import Fold, Load
 from xloom.cpu.loops.tiles import SIDE, Tile, crossing
 from xloom.hlo.dtype import DType
@@ -71,11 +72,31 @@ class Lowering:
         if cross is not None:
             self._tiled_kernel(stage, loops, gone, cost, *cross)
             return
-        outer, inner = (loops, []) if len(loops) == 1 else (loops[:-1], loops[-1:])
-        with self._phase(outer, cost * math.prod(v.size for v in inner)) as elements:
-            _bind(elements, gone)
-            with elements.loops(inner):
+        if not loops:
+            with self._phase([], cost) as elements:
                 self._stores(elements, stage.stores)
+            return
+        *outer, inner = loops
+        with self._phase(outer or loops, cost * (inner.size if outer else 1), open_ended=not outer) as elements:
+            _bind(elements, gone)
+            begin, end = (I64(0), I64(inner.size)) if outer else elements.bounds
+            self._along(elements, stage, inner, begin, end)
+
+    def _along(self, elements: Elements, stage: Stage, inner: Var, begin: ir.Value, end: ir.Value) -> None:
+        """The innermost loop, in pieces between which conditions on it do not change."""
+        b = elements.b
+        elements.innermost = inner
+        cuts = breakpoints(stage, inner)
+        for low, high in pairwise([0, *cuts, inner.size]):
+            first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))
+            last = end if not cuts else least(b, end, I64(high))
+            hints = VECTOR_ONLY if high - low >= SHORTEST_VECTOR_LOOP else ()
+            elements.ranges[inner] = (low, high - 1)
+            with loop(b, first, last, name=inner.name, hints=hints) as value, elements.scope():
+                elements.vars[inner] = value
+                self._stores(elements, stage.stores)
+        elements.ranges.clear()
+        elements.innermost = None
 
     def _tiled_kernel(
         self, stage: Stage, loops: list[Var], gone: dict[Var, None], cost: int, across: Var, nodes: list[Load]
@@ -186,8 +207,11 @@ class Lowering:
         if not folds:
             loops, gone = merged([stage], ordered(stage, stage.vars))
             _bind(elements, gone)
-            with elements.loops(loops):
+            if not loops:
                 self._stores(elements, stage.stores)
+                return
+            with elements.loops(loops[:-1]):
+                self._along(elements, stage, loops[-1], I64(0), I64(loops[-1].size))
             return
         inner = Stage([*stage.vars, *folds[0].vars], stage.stores)
         if self._along_kept(inner, stage.vars, folds):
@@ -358,10 +382,11 @@ class Lowering:
 
     # -- functions
     @contextmanager
-    def _phase(self, outer: Sequence[Var], cost: int) -> Iterator[Elements]:
+    def _phase(self, outer: Sequence[Var], cost: int, *, open_ended: bool = False) -> Iterator[Elements]:
         """A phase over the items that the loops `outer` make; yields where one item is emitted.
 
-        The work is in a function of its own whose pointers are known to be distinct.
+        The work is in a function of its own whose pointers are known to be distinct. With `open_ended`, the loop over
+        the items is left to the caller, from `elements.bounds`.
         """
         symbol = f"{self.name}.{len(self.phases)}"
         count = math.prod(v.size for v in outer)
@@ -380,7 +405,10 @@ class Lowering:
         elements = Elements(b, lambda source: self._pointers[source], self._address)
         begin, end = body.args[total], body.args[total + 1]
         with ExitStack() as stack:
-            if len(outer) == 1:
+            elements.bounds = begin, end
+            if open_ended:
+                pass
+            elif len(outer) == 1:
                 elements.vars[outer[0]] = stack.enter_context(loop(b, begin, end, name=outer[0].name))
             elif outer:
                 item = stack.enter_context(loop(b, begin, end, name="item"))

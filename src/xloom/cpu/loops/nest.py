@@ -128,6 +128,31 @@ def merged(stage_groups: Sequence[Stage], loops: list[Var]) -> tuple[list[Var], 
     return [Var(v.name, sizes[v], None, v.number) if sizes[v] != v.size else v for v in out], gone
 
 
+def breakpoints(stage: Stage, inner: Var) -> list[int]:
+    """Values of the innermost variable at which a guard's condition changes; none when there are too many."""
+    nodes = walk([s.node for s in stage.stores])
+    found: set[int] = set()
+    for node in nodes:
+        for expression, low, high in node.conditions if isinstance(node, Guard) else ():
+            if [v for v, _ in expression.terms] == [inner]:
+                factor = expression.factor(inner)
+                for limit in (low, high):
+                    # factor * x + const >= limit from x on, or up to it
+                    at = (
+                        -((expression.const - limit) // factor)
+                        if factor > 0
+                        else (limit - expression.const) // factor + 1
+                    )
+                    found.add(at)
+    cuts = sorted(c for c in found if 0 < c < inner.size)
+    return cuts if len(cuts) < PIECES and len(cuts) * len(nodes) < PIECE_NODES else []
+
+
+PIECES = 8
+PIECE_NODES = 1500
+"""Into how many pieces a loop is cut at most, and how many nodes they may have together."""
+
+
 def node_count(nest: Nest) -> int:
     """Operators in the nest, a measure of its code."""
     return sum(len(walk([s.node for s in stage.stores])) for stage in nest.stages)
