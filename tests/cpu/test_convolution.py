@@ -108,14 +108,14 @@ def test_forms(name):
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_feature_groups(name):
-    *case, groups = GROUPS[name]
-    check(*case, f", feature_group_count={groups}")
+    lhs, rhs, window, labels, groups = GROUPS[name]
+    check(lhs, rhs, window, labels, f", feature_group_count={groups}")
 
 
 @pytest.mark.parametrize("name", BATCH_GROUPS)
 def test_batch_groups(name):
-    *case, groups = BATCH_GROUPS[name]
-    check(*case, f", batch_group_count={groups}")
+    lhs, rhs, window, labels, groups = BATCH_GROUPS[name]
+    check(lhs, rhs, window, labels, f", batch_group_count={groups}")
 
 
 @pytest.mark.parametrize("types", TYPES, ids="-".join)
@@ -127,8 +127,8 @@ def test_types(name, types):
 @pytest.mark.parametrize("types", [("bf16", "bf16", "bf16"), ("s8", "s8", "s32"), ("c64", "c64", "c64")], ids="-".join)
 @pytest.mark.parametrize("name", ["depthwise", "fours", "large groups", "depthwise nchw"])
 def test_types_in_groups(name, types):
-    *case, groups = GROUPS[name]
-    check(*case, f", feature_group_count={groups}", types)
+    lhs, rhs, window, labels, groups = GROUPS[name]
+    check(lhs, rhs, window, labels, f", feature_group_count={groups}", types)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -34,7 +34,7 @@ ENTRY e {{
   b = {shapes[1]} parameter(1)
   ROOT d = {shapes[2]} dot(a, b), {attributes}
 }}"""
-    got = run_kernel(text, a, b, split=split)
+    got = np.asarray(run_kernel(text, a, b, split=split))
     want = np.asarray(xl.evaluate(xl.parse(text), a, b))
     assert got.shape == want.shape and got.dtype == want.dtype
     kind = DTYPES[types[2]]
@@ -144,3 +144,64 @@ ENTRY e {
   ROOT d = f32[9,40] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }"""
     np.testing.assert_array_equal(run_kernel(text, a, b), a @ b)
+
+
+@pytest.mark.parametrize("types", [("f8e4m3fn", "f8e8m0fnu"), ("f4e2m1fn", "f8e4m3fn"), ("bf16", "bf16")], ids="-".join)
+@pytest.mark.parametrize("scales", [((2, 9, 4), (2, 4, 1)), ((1, 9, 1), (2, 64, 5)), ((), ())])
+def test_scaled(scales, types):
+    rng = np.random.default_rng(0)
+    element, scale = types
+    dims = ((2, 9, 64), (2, 64, 5), *scales)
+    kinds = (element, element, scale, scale)
+    arrays = [
+        values(rng, d, t) if k < 2 else np.exp2(rng.integers(-2, 3, d)).astype(DTYPES[t].numpy)
+        for k, (d, t) in enumerate(zip(dims, kinds, strict=True))
+    ]
+    parameters = "".join(
+        f"  p{k} = {t}[{','.join(map(str, d))}] parameter({k})\n"
+        for k, (d, t) in enumerate(zip(dims, kinds, strict=True))
+    )
+    numbers = "lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}"
+    text = f"HloModule m\nENTRY e {{\n{parameters}  ROOT d = f32[2,9,5] scaled-dot(p0, p1, p2, p3), {numbers}\n}}"
+    want = xl.evaluate(xl.parse(text), *arrays)
+    np.testing.assert_allclose(run_kernel(text, *arrays, split=3), np.asarray(want), rtol=1e-5, atol=1e-4)
+
+
+RAGGED = {
+    "rows": ((11, 5), (3, 5, 40), (3,), (11, 40), "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"),
+    "rows of batches": ((2, 11, 5), (3, 2, 5, 7), (3,), (2, 11, 7), "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}"),
+    "rows, sizes a batch": ((2, 11, 5), (3, 2, 5, 7), (2, 3), (2, 11, 7), "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}"),
+    "transposed": ((5, 11), (40, 3, 5), (3,), (11, 40), "lhs_contracting_dims={0}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={1}"),
+    "depth": ((9, 11), (11, 40), (3,), (3, 9, 40), "lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}, rhs_group_dims={}"),
+    "depth of batches": ((2, 9, 11), (2, 11, 4), (2, 3), (3, 2, 9, 4), "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={2}, rhs_group_dims={}"),
+    "batches": ((11, 3, 4), (11, 4, 5), (3,), (11, 3, 5), "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("types", [("f32", "s32"), ("bf16", "s64"), ("s8", "s32"), ("f8e4m3fn", "u32")], ids="-".join)
+@pytest.mark.parametrize("sizes", [(4, 0, 7), (3, 2, 1), (9, 9, 9)])
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged(name, sizes, types):
+    lhs, rhs, counts, out, attributes = RAGGED[name]
+    rng = np.random.default_rng(0)
+    element, index = types
+    a, b = values(rng, lhs, element), values(rng, rhs, element)
+    n = np.broadcast_to(np.asarray(sizes, DTYPES[index].numpy), counts)
+    if len(counts) > 1:
+        n = np.stack([row[::s] for row, s in zip(n, (1, -1), strict=True)])
+
+    def shape(t, dims):
+        return f"{t}[{','.join(map(str, dims))}]"
+
+    text = f"""HloModule m
+ENTRY e {{
+  a = {shape(element, lhs)} parameter(0)
+  b = {shape(element, rhs)} parameter(1)
+  n = {shape(index, counts)} parameter(2)
+  ROOT d = {shape(element, out)} ragged-dot(a, b, n), {attributes}
+}}"""
+    got = np.asarray(run_kernel(text, a, b, n, split=3)).astype(np.float64)
+    want = np.asarray(xl.evaluate(xl.parse(text), a, b, n)).astype(np.float64)
+    exact = element == "s8"
+    epsilon = 0 if exact else float(ml_dtypes.finfo(DTYPES[element].numpy).eps)
+    np.testing.assert_allclose(got, want, rtol=2 * epsilon, atol=4 * epsilon)

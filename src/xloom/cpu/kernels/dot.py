@@ -1,11 +1,16 @@
-"""dot: sums of products over any dimensions."""
+"""dot and its variants: sums of products over any dimensions."""
 
 from __future__ import annotations
 
+from math import prod
+
 from xloom.cpu.kernel import Kernel, kernel
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, merged, row_major
 from xloom.cpu.kernels.matmul.multiply import multiply
-from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.ragged import multiply_ragged, ragged_axes
+from xloom.cpu.kernels.matmul.scaled import scaled
 from xloom.hlo.dtype import DType, bf16, f16, f32
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
@@ -24,6 +29,33 @@ def dot(kernel: Kernel, instruction: Instruction) -> None:
         Array("output", 0, kernel.outputs[0].dtype),
         tuple(through if x.dtype is f32 else None for x in (lhs, rhs)),
     )
+
+
+@kernel("scaled-dot")
+def scaled_dot(kernel: Kernel, instruction: Instruction) -> None:
+    """dot of the first two operands, each multiplied by its scales first."""
+    lhs, rhs, *scales = kernel.operands
+    result = kernel.outputs[0].dtype
+    arithmetic = Arithmetic(accumulator(result))
+    a, b = (scaled(kernel, arithmetic, x, scales[k], k, 2 + k) for k, x in enumerate((lhs, rhs)))
+    multiply(kernel, product_of(instruction, lhs, rhs), a, b, Array("output", 0, result))
+
+
+@kernel("ragged-dot")
+def ragged_dot(kernel: Kernel, instruction: Instruction) -> None:
+    """A dot a group of rows, of the depth, or of batches."""
+    lhs, rhs, sizes = kernel.operands
+    out = kernel.outputs[0]
+    c, size = Array("output", 0, out.dtype), prod(out.dims)
+    if 0 in (*lhs.dims, *rhs.dims, *sizes.dims, size):
+        cleared(kernel, c, size)
+        return
+    arithmetic = Arithmetic(accumulator(out.dtype))
+    a, b = (readable(kernel, arithmetic, Array("operand", k, x.dtype), prod(x.dims)) for k, x in enumerate((lhs, rhs)))
+    sums = c if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, size)
+    multiply_ragged(kernel, arithmetic, ragged_axes(instruction.attrs, lhs, rhs, sizes, out), a, b, sums)
+    if sums is not c:
+        converted_array(kernel, sums, size, c)
 
 
 def product_of(instruction: Instruction, lhs: Shape, rhs: Shape) -> Product:

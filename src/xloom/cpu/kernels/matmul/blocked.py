@@ -164,7 +164,7 @@ def _tile(
     size: ir.Value,
 ) -> None:
     b, tile, left, right = phase.b, blocks.tile, blocks.left, blocks.right
-    pc, arithmetic = c.pointer(phase), tile.arithmetic
+    pc = c.pointer(phase)
     row, column = (b.mul(x, I64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
     line = inner(product.rows).c  # the rows are adjacent in the result, and so are the columns
     start = b.add(target, b.add(b.mul(row, I64(line)), column))
@@ -180,19 +180,33 @@ def _tile(
             lambda v: right.get(b, panels[1], at[1], v * tile.lanes, tile.lanes),
         )
     later = b.icmp_signed(">", begin, I64(0)) if blocks.step < blocks.depth else None
+    _written(phase, product, sums, c, start, (row, column), later)
+
+
+def _written(
+    phase: PhaseBuilder,
+    product: Product,
+    sums: Sums,
+    c: Array,
+    start: ir.Value,
+    place: tuple[ir.Value, ir.Value],
+    later: ir.Value | None,
+) -> None:
+    """Writes the tile at row and column `place`, or adds it to what is there when `later`."""
+    b, tile, pc = phase.b, sums.tile, c.pointer(phase)
+    arithmetic, line, (row, column) = tile.arithmetic, inner(product.rows).c, place
     lefts = [v * tile.lanes for v in range(tile.vectors)]
 
     def whole() -> None:
         if later is not None:
             with b.if_then(later):
                 for r in range(tile.rows):
-                    for v, left in enumerate(lefts):
-                        before = arithmetic.load(b, pc, c.dtype, b.add(start, I64(r * line + left)), tile.lanes)
+                    for v, at in enumerate(lefts):
+                        before = arithmetic.load(b, pc, c.dtype, b.add(start, I64(r * line + at)), tile.lanes)
                         sums.set(b, r, v, arithmetic.add(b, before, sums.get(b, r, v)))
         for r in range(tile.rows):
-            for v, left in enumerate(lefts):
-                at = b.add(start, I64(r * line + left))
-                arithmetic.store(b, pc, c.dtype, at, sums.get(b, r, v))
+            for v, at in enumerate(lefts):
+                arithmetic.store(b, pc, c.dtype, b.add(start, I64(r * line + at)), sums.get(b, r, v))
 
     rows, columns = (count(x) for x in (product.rows, product.columns))
     if rows % tile.rows == 0 and columns % tile.columns == 0:
