@@ -132,6 +132,20 @@ ENTRY main {
     assert "%r{0} = acc1\n  %r{1} = acc2" in text
 
 
+def test_loops_without_elements():
+    text = loops("""HloModule m
+%sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[4,0] parameter(0)
+  zero = f32[] constant(0)
+  y = f32[4,0] negate(x)
+  z = f32[4] reduce(x, zero), dimensions={1}, to_apply=%sum
+  ROOT r = (f32[4,0], f32[4]) tuple(y, z)
+}""")
+    assert "# makes %y f32[4,0]\n  nothing: there are no elements\n" in text
+    assert "acc1 = 0.0\n    for k2 in 0..0:\n      acc1 += %x[" in text
+
+
 def test_loops_guard_what_lies_outside():
     text = loops("""HloModule m
 ENTRY main {

@@ -70,7 +70,7 @@ def element_text(source: Source, address: Affine) -> str:
     index: list[Affine] = []
     rest = address
     for size in reversed(dims[1:]):
-        parts = rest.divmod(size)
+        parts = rest.divmod(size) if size else None
         if parts is None:
             return f"{name}[{index_text(address)}]"
         rest, last = parts
