@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from xloom.cpu.custom_call import failure
 from xloom.cpu.dispatch import MISFIT, TUPLE_ITEMS, Call, dispatch, offsets_hold
 from xloom.cpu.entry import MAIN, Program
 from xloom.cpu.leaves import leaf_shapes
-from xloom.cpu.memory import Pool
+from xloom.cpu.memory import Block, Pool
 from xloom.cpu.python_call import Run
 from xloom.errors import ShapeError
 from xloom.hlo.module import Module
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from xloom.cpu.image import Image
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)
+_NOTHING: deque[Any] = deque()
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Executable:
         self._result_table = ctypes.c_void_p * max(1, len(self._results))
         self._is_flat = all(e.is_array for e in self._result_shape.elements)
         self._dispatch = None
-        if self._plain and not self._calls and offsets_hold():
+        if self._plain and offsets_hold():
             rows = [(dtype, shape.dims) for dtype, (_, shape) in zip(self._dtypes, self._parameters, strict=True)]
             constants = ctypes.addressof(self._constant_table)
             self._call = Call(image.library.address(MAIN), constants, rows, len(self._results))
@@ -99,27 +100,36 @@ class Executable:
         """
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
+        queue = deque(infeed) if self._calls else _NOTHING
         if self._dispatch is not None:
             outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
             arena = self._pool.take(self._arena_bytes)
             items, made = id(arguments) + TUPLE_ITEMS, id(outputs) + TUPLE_ITEMS
-            if self._dispatch(self._call.address, items, made, arena.address, None) != MISFIT:
-                return self._value(outputs)
-        return self._run(self._inputs(arguments), infeed)
+            run = self._started(arguments, outputs, arena, queue) if self._calls else None
+            number = self._dispatch(self._call.address, items, made, arena.address, run)
+            if number != MISFIT:
+                return self._finished(number, run, outputs)
+        return self._run(self._inputs(arguments), queue)
 
-    def _run(self, inputs: list[np.ndarray], infeed: Iterable[Any]) -> Any:
+    def _run(self, inputs: list[np.ndarray], infeed: deque[Any]) -> Any:
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
-        outputs = [make(*result) for make, result in zip(self._allocators, self._results, strict=True)]
+        outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
         results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
         arena = self._pool.take(self._arena_bytes)
-        run = None
-        if self._calls:
-            run = Run(inputs, outputs, self._constants, arena, deque(infeed), self.outfeed)
+        run = self._started(inputs, outputs, arena, infeed) if self._calls else None
         number = self._main(pointers, results, self._constant_table, arena.address, run)
+        return self._finished(number, run, outputs)
+
+    def _started(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], arena: Block, infeed: deque[Any]
+    ) -> Run:
+        return Run(inputs, outputs, self._constants, arena, infeed, self.outfeed)
+
+    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
         if number:
             assert run is not None
             raise failure(self._calls[number - 1], run)
-        return self._value(tuple(outputs))
+        return self._value(outputs)
 
     def _value(self, outputs: tuple[np.ndarray, ...]) -> Any:
         if not self._result_shape.is_tuple:

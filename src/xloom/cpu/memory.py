@@ -60,5 +60,7 @@ class Pool:
 
     def aligned_array(self, dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
         """The same, at an aligned address."""
-        block = Block(nbytes) if nbytes < KEPT_BYTES else self.take(nbytes)
-        return block.array.view(dtype).reshape(dims)
+        if nbytes >= KEPT_BYTES:
+            return self.take(nbytes).array.view(dtype).reshape(dims)
+        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        return np.ndarray(dims, dtype, raw, -raw.__array_interface__["data"][0] % ALIGNMENT)

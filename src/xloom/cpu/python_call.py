@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Run:
     """One run of a program, as the Python code that it calls sees it."""
 
-    arguments: list[np.ndarray]
-    results: list[np.ndarray]
-    constants: list[np.ndarray]
+    arguments: Sequence[np.ndarray]
+    results: Sequence[np.ndarray]
+    constants: Sequence[np.ndarray]
     arena: Block
     infeed: deque[Any]
     outfeed: list[Any]
