@@ -121,6 +121,25 @@ def test_cumulative_operators(dtype, op, pad):
     check(program("[2,70]", f"size=1x70 pad=0_0x{pad}", dtype, op))
 
 
+LARGE = [
+    ("[3000]", "size=100 pad=40_59"),
+    ("[300]", "size=33 pad=-3_50 stride=5"),
+    ("[3,90]", "size=1x64 pad=0_0x70_70"),
+    ("[90,5]", "size=37x1 pad=20_16x0_0"),
+    ("[2,700,150]", "size=1x40x1 stride=1x3x1"),
+    ("[2,40,50,3]", "size=1x9x13x1 stride=1x2x3x1 pad=0_0x4_4x5_8x0_0"),
+    ("[4,5,6]", "size=4x3x6 pad=3_3x0_2x5_5"),
+    ("[9,8]", "size=40x2 pad=40_40x0_0"),
+]
+
+
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize("dtype", ["s32", "f32", "u8", "f64"])
+@pytest.mark.parametrize(("dims", "window"), LARGE, ids=str)
+def test_large_windows(dims, window, dtype, op):
+    check(program(dims, window, dtype, op))
+
+
 @pytest.mark.parametrize("op", ["and", "or", "xor"])
 @pytest.mark.parametrize("dtype", ["pred", "s32"])
 def test_cumulative_bits(dtype, op):

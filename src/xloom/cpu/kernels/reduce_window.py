@@ -1,4 +1,4 @@
-"""Reduce-window: cumulative ones in linear time, others window by window."""
+"""Reduce-window: cumulative ones in linear time, large ones axis by axis, others window by window."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from xloom.cpu.kernels.windows.axes import axes_of
 from xloom.cpu.kernels.windows.cumulative import fold_cumulatively, is_cumulative
 from xloom.cpu.kernels.windows.fold import fold
 from xloom.cpu.kernels.windows.folder import Folder
+from xloom.cpu.kernels.windows.sliding import fold_by_axis, is_large
 from xloom.hlo.module import Instruction
 
 
@@ -17,4 +18,9 @@ def reduce_window(kernel: Kernel, instruction: Instruction) -> None:
         return
     axes = axes_of(kernel.operands[0].dims, instruction["window"])
     folder = Folder(kernel, instruction["to_apply"])
-    (fold_cumulatively if is_cumulative(folder, axes) else fold)(kernel, folder, axes)
+    if is_cumulative(folder, axes):
+        fold_cumulatively(kernel, folder, axes)
+    elif is_large(folder, axes):
+        fold_by_axis(kernel, folder, axes)
+    else:
+        fold(kernel, folder, axes)

@@ -14,7 +14,8 @@ from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.windows.axes import Axis
 from xloom.cpu.kernels.windows.folder import Folder
-from xloom.cpu.kernels.windows.vector_scan import VectorScan
+from xloom.cpu.kernels.windows.operator import VectorOperator
+from xloom.cpu.kernels.windows.vector_scan import scan
 
 _COLUMNS = 128
 """Adjacent folds that are an item, and go an element of each at a time."""
@@ -35,7 +36,7 @@ def is_cumulative(folder: Folder, axes: list[Axis]) -> bool:
     if not grows or (w.stride, w.window_dilation, w.base_dilation, w.window_reversal) != (1, 1, 1, False):
         return False
     # from the end, elements are folded in the other order, which XLA allows itself of every computation
-    return _is_forward(axis) or VectorScan.of(folder) is not None or axis.size > _SHORT
+    return _is_forward(axis) or VectorOperator.of(folder) is not None or axis.size > _SHORT
 
 
 def _is_forward(axis: Axis) -> bool:
@@ -47,7 +48,7 @@ def fold_cumulatively(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
     number = next(k for k, a in enumerate(axes) if not a.is_plain)
     axis = axes[number]
     rows = math.prod(a.size for a in axes[:number])
-    vector = VectorScan.of(folder) if axis.stride == 1 else None
+    vector = VectorOperator.of(folder) if axis.stride == 1 else None
     blocks = -(-axis.stride // _COLUMNS)
     with (
         kernel.phase(rows * blocks, max(1, _TASK // (axis.size * min(axis.stride, _COLUMNS)))) as phase,
@@ -56,7 +57,7 @@ def fold_cumulatively(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
     ):
         start = times(b, b.udiv(item, I64(blocks)), axis.size * axis.stride)
         if vector:
-            vector.scan(b, pointers, start, axis.size, forward=_is_forward(axis))
+            scan(b, vector, pointers, start, axis.size, forward=_is_forward(axis))
         else:
             begin = times(b, b.urem(item, I64(blocks)), _COLUMNS)
             columns = least(b, I64(axis.stride), plus(b, begin, _COLUMNS))
