@@ -5,8 +5,8 @@ import numpy as np
 import xloom as xl
 
 
-def run(body, *arguments):
-    return xl.evaluate(xl.parse(f"ENTRY e {{ {body} }}"), *arguments)
+def run(body, *arguments, called=""):
+    return xl.evaluate(xl.parse(f"{called} ENTRY e {{ {body} }}"), *arguments)
 
 
 def test_gather_of_one_element():
@@ -27,6 +27,19 @@ def test_update_of_a_scalar():
         np.float32(3),
     )
     assert y.shape == () and y == 3
+
+
+def test_scatter_into_a_transposed_array():
+    y = run(
+        "x = f32[2,3] parameter(0) t = f32[3,2] transpose(x), dimensions={1,0} i = s32[1,1] parameter(1) "
+        "u = f32[1,2] parameter(2) ROOT r = f32[3,2] scatter(t, i, u), update_window_dims={1}, "
+        "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=new",
+        np.zeros((2, 3), np.float32),
+        np.array([[1]], np.int32),
+        np.ones((1, 2), np.float32),
+        called="new { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }",
+    )
+    assert y.tolist() == [[0, 0], [1, 1], [0, 0]]
 
 
 def test_complex_logistic_vanishes_where_the_exponential_overflows():

@@ -35,7 +35,7 @@ def dynamic_update_slice(instruction: Instruction, operands: Sequence[Value], ev
     """Starts are clamped so that the update fits."""
     x, update = operands[0], operands[1]
     starts = [min(max(s, 0), d - n) for s, d, n in zip(_starts(operands[2:]), x.shape, update.shape, strict=True)]
-    out = np.array(x)
+    out = np.array(x, order="C")
     out[tuple(slice(s, s + n) for s, n in zip(starts, update.shape, strict=True))] = update
     return out
 
@@ -93,7 +93,7 @@ def gather(instruction: Instruction, operands: Sequence[Value], evaluator: Evalu
 def scatter(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """Windows in row-major order of the indices; those that do not fit are skipped whole."""
     count = len(operands) // 2
-    targets = [np.array(operand) for operand in operands[:count]]
+    targets = [np.array(operand, order="C") for operand in operands[:count]]
     indices, updates = operands[count], operands[count + 1 :]
     at, window_dims = instruction["index_vector_dim"], instruction["update_window_dims"]
     vectors, batch = _index_vectors(indices, at)
