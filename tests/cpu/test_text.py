@@ -153,12 +153,26 @@ ENTRY main {
   zero = f32[] constant(0)
   ROOT y = f32[13] pad(x, zero), padding=1_2
 }""")
-    expected = """    if 0 <= i1 - 1 < 10:
+    expected = """  for i1 in 0..13:  # in pieces: 0..1, 1..11, 11..13
+    if 0 <= i1 - 1 < 10:
       v1 = %x[i1 - 1]
     else:
       v1 = 0.0
     %y[i1] = v1"""
     assert expected in text
+
+
+def test_loops_of_a_transpose():
+    text = loops("""HloModule m
+ENTRY main {
+  x = f32[200,300] parameter(0)
+  ROOT y = f32[300,200] transpose(x), dimensions={1,0}
+}""")
+    expected = """  # in square tiles of i1 and i2, transposed in registers
+  for i1 in 0..300:
+    for i2 in 0..200:
+      %y[i1, i2] = %x[i2, i1]"""
+    assert "items (rows, columns)" in text and expected in text
 
 
 def test_loops_with_indices_from_data():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest
@@ -71,14 +72,16 @@ class Writer:
         self._scopes.pop()
 
     @contextmanager
-    def loops(self, variables: Sequence[Var], shared: Collection[str] = ()) -> Iterator[None]:
-        """Loops, outermost first; those of the names `shared` are shared among threads."""
+    def loops(self, variables: Sequence[Var], shared: Collection[str] = (), cuts: Sequence[int] = ()) -> Iterator[None]:
+        """Loops, outermost first; those of the names `shared` are shared among threads, the last one is cut."""
         if not variables:
             yield
             return
         var, *rest = variables
         head = "parallel for" if var.name in shared else "for"
-        with self.inside(f"{head} {var.name} in 0..{var.size}:"), self.loops(rest, shared):
+        pieces = ", ".join(f"{low}..{high}" for low, high in pairwise([0, *cuts, var.size]))
+        note = f"  # in pieces: {pieces}" if cuts and not rest else ""
+        with self.inside(f"{head} {var.name} in 0..{var.size}:{note}"), self.loops(rest, shared, cuts):
             yield
 
     # -- values

@@ -10,8 +10,9 @@ from xloom.cpu.entry import Program, StepCode
 from xloom.cpu.fusion import Group
 from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.affine import ZERO, Var, variable
-from xloom.cpu.loops.nest import Stage, folds_of, merged, ordered
+from xloom.cpu.loops.nest import Stage, breakpoints, folds_of, merged, ordered
 from xloom.cpu.loops.nodes import Fold
+from xloom.cpu.loops.tiles import crossing
 from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
 from xloom.cpu.text.expression import Writer
@@ -165,7 +166,7 @@ def nest_lines(code: StepCode) -> list[str]:
                 with writer.scope():
                     _stage(writer, stage, shared)
     else:
-        _stage(writer, nest.stages[0], shared)
+        _stage(writer, nest.stages[0], shared, may_tile=True)
     return writer.lines
 
 
@@ -177,12 +178,17 @@ def _joined(writer: Writer, stages: Sequence[Stage], loops: Sequence[Var]) -> li
     return out
 
 
-def _stage(writer: Writer, stage: Stage, shared: Collection[str]) -> None:
+def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: bool = False) -> None:
     folds = folds_of(stage)
     if folds:
         _folds(writer, stage, folds, shared)
         return
-    with writer.loops(_joined(writer, [stage], ordered(stage, stage.vars)), shared):
+    loops = _joined(writer, [stage], ordered(stage, stage.vars))
+    crossed = crossing(stage, loops) if may_tile else None
+    if crossed is not None:
+        writer.line(f"# in square tiles of {crossed[0].name} and {loops[-1].name}, transposed in registers")
+    cuts = breakpoints(stage, loops[-1]) if loops and crossed is None else []
+    with writer.loops(loops, shared, cuts):
         values = [writer.value(store.node) for store in stage.stores]
         for store, value in zip(stage.stores, values, strict=True):
             writer.assign(writer.element(store.target, store.address), value)
