@@ -5,7 +5,6 @@ import pytest
 from kernels import run_kernel
 
 import xloom as xl
-import xloom.cpu.kernels.cholesky
 
 
 def factors(dtype: str, batch: str, n: int, lower: bool, negative: int | None = None) -> tuple:

@@ -5,7 +5,6 @@ import pytest
 from kernels import run_kernel
 
 import xloom as xl
-import xloom.cpu.kernels.random
 
 
 def check(algorithm: str, state: str, shape: str) -> None:

@@ -5,7 +5,6 @@ import pytest
 from kernels import run_kernel
 
 import xloom as xl
-import xloom.cpu.kernels.random_state
 
 
 def numbers(dtype: str, distribution: str, a: float, b: float, size: int = 20_003) -> np.ndarray:
@@ -14,7 +13,9 @@ def numbers(dtype: str, distribution: str, a: float, b: float, size: int = 20_00
         f"ROOT r = {dtype}[{size}] rng(a, b), distribution={distribution} }}"
     )
     kind = xl.parse(text).entry.root.shape.dtype.numpy
-    return run_kernel(text, np.array(a, kind), np.array(b, kind), split=3).astype(np.float64)
+    x = run_kernel(text, np.array(a, kind), np.array(b, kind), split=3)
+    assert isinstance(x, np.ndarray)
+    return x.astype(np.float64)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])

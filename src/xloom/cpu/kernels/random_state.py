@@ -51,7 +51,7 @@ def rng(kernel: Kernel, instruction: Instruction) -> None:
         a, z = (p.load(k, I64(0)) for k in range(2))
         key = halves(b, splat(b, I64(_KEY)))
         with loop(b, p.begin, p.end) as group:
-            words = philox_4x32(b, counters(b, *counter, b.mul(group, I64(LANES))), key)
+            words = philox_4x32(b, counters(b, counter[0], counter[1], b.mul(group, I64(LANES))), key)
             bits = elements(b, u64 if dtype.bits == 64 else u32, words)
             _write(p, group, bits, lambda x, y: numbers(b, dtype, (a, z), (x, y)))
 

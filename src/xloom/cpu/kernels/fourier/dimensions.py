@@ -37,18 +37,17 @@ class Dimensions:
     def _axis(self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float) -> None:
         outer, n, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
         height = plan.split(n, outer) if inner == 1 else 1
-        if inner > 1:
-            sides = (Side(p, n * inner, inner, 1) for p in (source, target))
-            self._lines(n, outer, inner, *sides, scale)
-        elif height == 1:
-            sides = (Side(p, 0, 1, n) for p in (source, target))
-            self._lines(n, 1, outer, *sides, scale)
-        else:
+        if height > 1:
             # a line as a matrix: its columns, then its rows, whose results lie in columns
             width, between = n // height, self.scratch(dims)
-            columns = (Side(p, n, width, 1) for p in (source, between))
-            self._lines(height, outer, width, *columns, scale, turn=n)
-            self._lines(width, outer, height, Side(between, n, 1, width), Side(target, n, height, 1), 1.0)
+            columns = Side(source, n, width, 1), Side(between, n, width, 1)
+            rows = Side(between, n, 1, width), Side(target, n, height, 1)
+            self._lines(height, outer, width, columns, scale, turn=n)
+            self._lines(width, outer, height, rows, 1.0)
+        elif inner > 1:
+            self._lines(n, outer, inner, (Side(source, n * inner, inner, 1), Side(target, n * inner, inner, 1)), scale)
+        else:
+            self._lines(n, 1, outer, (Side(source, 0, 1, n), Side(target, 0, 1, n)), scale)
 
-    def _lines(self, n: int, groups: int, count: int, source: Side, target: Side, scale: float, turn: int = 0) -> None:
-        Lines(self.dtype, self.sign, n, groups, count, source, target, scale, turn).emit(self.kernel)
+    def _lines(self, n: int, groups: int, count: int, sides: tuple[Side, Side], scale: float, turn: int = 0) -> None:
+        Lines(self.dtype, self.sign, n, groups, count, *sides, scale, turn).emit(self.kernel)

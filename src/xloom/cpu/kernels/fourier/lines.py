@@ -130,7 +130,7 @@ class _Work:
                     b.load(self._part(data, b.add(point, I64(i)), part, k), typ=kind, align=lanes.dtype.real.bytes)
                     for part in range(2)
                 ]
-                pairs = _picked(b, *parts, [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
+                pairs = _picked(b, parts[0], parts[1], [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
                 columns.append(b.bitcast(pairs, ir.VectorType(tile.element, tile.size)))
             place = b.add(b.add(first, point), b.mul(k, I64(side.line)))
             tile.store(b, pointer, place, side.line, tile.transposed(b, columns))

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
 from xloom.cpu.emit.types import I8
 from xloom.hlo.dtype import DType
@@ -57,7 +58,7 @@ def split(n: int, lines: int) -> int:
     return max(d for d in range(1, int(n**0.5) + 1) if n % d == 0)
 
 
-def roots(n: int, sign: int, steps: np.ndarray) -> np.ndarray:
+def roots(n: int, sign: int, steps: np.ndarray) -> NDArray[np.complex128]:
     """exp(sign 2 pi i k / n) for each k of `steps`."""
     angle = 2 * np.pi * (steps % n) / n
     return np.cos(angle) + sign * 1j * np.sin(angle)

@@ -45,7 +45,7 @@ class Lanes:
         n = self.count
         whole = value[0]
         if self.parts == 2:
-            whole = self._shuffled(b, *value, [k // 2 + n * (k % 2) for k in range(2 * n)])
+            whole = self._shuffled(b, value[0], value[1], [k // 2 + n * (k % 2) for k in range(2 * n)])
         b.store(whole, element_pointer(b, pointer, self.dtype, index), align=self.dtype.bytes // self.parts)
 
     def _shuffled(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, places: list[int]) -> ir.Value:
