@@ -20,7 +20,8 @@ from xloom.cpu.kernels.windows.axes import Axis
 from xloom.cpu.kernels.windows.folder import Folder
 from xloom.cpu.kernels.windows.operator import LANES, VectorOperator
 
-_LEAST_PLACES = 32
+_OVERLAP = 16
+"""In how many windows an element is, at the least, for this to pay."""
 _GREATEST_WINDOW = 1024
 _BLOCK = 8192
 """Elements that are folded at a time."""
@@ -32,7 +33,8 @@ def is_large(folder: Folder, axes: list[Axis]) -> bool:
     """True when the windows are dense, and so large that folding each on its own takes longer."""
     windows = [a.window for a in axes]
     dense = all(w.base_dilation == 1 and w.window_dilation == 1 and w.stride <= w.size for w in windows)
-    fits = max(w.size for w in windows) <= _GREATEST_WINDOW and math.prod(w.size for w in windows) >= _LEAST_PLACES
+    folded, elements = math.prod(a.window.size * a.count for a in axes), math.prod(a.size for a in axes)
+    fits = max(w.size for w in windows) <= _GREATEST_WINDOW and 0 < _OVERLAP * elements <= folded
     return dense and fits and VectorOperator.of(folder) is not None
 
 
