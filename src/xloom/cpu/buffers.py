@@ -85,7 +85,7 @@ class Assignment:
         before = _changed_operand(source)
         if before is None or before not in block.made or before in self._preset or block.last[before] != position:
             return
-        if self._free_until(block, slot, before):
+        if before in _overwritable(block.steps[position], *source) and self._free_until(block, slot, before):
             self._reserve(block, before, slot)
 
     def _free_until(self, block: Block, slot: Slot, source: Source) -> bool:

@@ -1,0 +1,34 @@
+"""Operators that change an operand where it lies, although they or others read it too."""
+
+import numpy as np
+import pytest
+
+import xloom as xl
+
+ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
+X = np.arange(1000, dtype=np.float32)
+PLACES = ((np.arange(1000, dtype=np.int32) + 1) % 1000).reshape(1000, 1)
+
+
+@pytest.mark.parametrize("users", ["s", "f32[1000] add(s, x)", "f32[1000] negate(s)"])
+@pytest.mark.parametrize(
+    "operator, index",
+    [
+        (
+            "s = f32[1000] scatter(x, i, x), update_window_dims={}, inserted_window_dims={0}, "
+            "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+            PLACES,
+        ),
+        ("u = f32[500] slice(x), slice={[0:500]} s = f32[1000] dynamic-update-slice(x, u, i)", np.int32(3)),
+        ("u = f32[500] slice(x), slice={[500:1000]} s = f32[1000] dynamic-update-slice(x, u, i)", np.int32(300)),
+        ("u = f32[5] constant({5, 4, 3, 2, 1}) s = f32[1000] dynamic-update-slice(x, u, i)", np.int32(300)),
+    ],
+)
+def test_an_operand_that_is_read_too(operator, index, users):
+    indices = "s32[1000,1]" if index.ndim else "s32[]"
+    end = operator.replace(" s =", " ROOT s =").replace("s = f32[1000] scatter", "ROOT s = f32[1000] scatter")
+    end = end if users == "s" else f"{operator} ROOT r = {users}"
+    module = xl.parse(
+        f"{ADD}\nENTRY e {{ p = f32[1000] parameter(0) i = {indices} parameter(1) x = f32[1000] negate(p) {end} }}"
+    )
+    np.testing.assert_array_equal(xl.compile(module)(X, index), xl.evaluate(module, X, index))
