@@ -53,7 +53,7 @@ def _reduced(
         excused[instruction] = small
     rest = _cut(computation, values, verdict, list(excused))
     if rest is not None:
-        return rest, False
+        return rest
     return next(((small, True) for small in excused.values()), None)
 
 
@@ -75,7 +75,7 @@ def _inside(
 
 def _cut(
     computation: Computation, values: dict[Instruction, Value], verdict: Verdict, cut: list[Instruction]
-) -> Small | None:
+) -> tuple[Small, bool] | None:
     """One output, with as many instructions as possible replaced by their values, those made first tried first."""
     root = computation.root
     roots = root.operands if root.opcode == "tuple" else (root,)
@@ -83,16 +83,17 @@ def _cut(
         if output in cut:
             continue
         small = _extract(output, values, cut)
-        if verdict(*small) != DISAGREES:
+        cause = verdict(*small)
+        if cause != DISAGREES:
             continue
         for instruction in computation.post_order():
             if instruction.opcode in ("parameter", "tuple") or instruction is output:
                 continue
             smaller = _extract(output, values, [*cut, instruction])
-            if verdict(*smaller) == DISAGREES:
-                cut = [*cut, instruction]
-                small = smaller
-        return small
+            smaller_cause = verdict(*smaller)
+            if smaller_cause:
+                cut, small, cause = [*cut, instruction], smaller, smaller_cause
+        return small, cause != DISAGREES
     return None
 
 
