@@ -169,11 +169,15 @@ def test_initial_value_of_another_type():
 
 
 def test_several_operands():
-    check("""HloModule m
+    check(
+        """HloModule m
 fold { a = f32[] parameter(0) i = s32[] parameter(1) c = f32[] parameter(2) j = s32[] parameter(3)
   p = pred[] compare(c, a), direction=GT  v = f32[] select(p, c, a)  k = s32[] select(p, j, i)
   ROOT t = (f32[], s32[]) tuple(v, k) }
 ENTRY e { x = f32[5,7] parameter(0) n = s32[5,7] parameter(1) a = f32[] parameter(2) b = s32[] parameter(3)
   ROOT r = (f32[5,4], s32[5,4]) reduce-window(x, n, a, b), window={size=3x3 stride=1x2 pad=1_1x1_1}, to_apply=fold }""",
-        RNG.normal(size=(5, 7)).astype(np.float32), np.arange(35, dtype=np.int32).reshape(5, 7),
-        np.float32(-math.inf), np.int32(-1))
+        RNG.normal(size=(5, 7)).astype(np.float32),
+        np.arange(35, dtype=np.int32).reshape(5, 7),
+        np.float32(-math.inf),
+        np.int32(-1),
+    )

@@ -29,9 +29,7 @@ ANY = PARITY.replace("ROOT c", "d") + " n = pred[] not(d) ROOT c = pred[] not(n)
 def program(dims, dtypes, dimension, region, direction="LT"):
     """The region has the first operand's elements as `p` and `q`; the other operands only go along."""
     region = region.replace("{t}", dtypes[0]).replace("{d}", direction)
-    rest = " ".join(
-        f"r{k} = {t}[] parameter({k})" for k, t in enumerate([t for t in dtypes for _ in "ab"]) if k >= 2
-    )
+    rest = " ".join(f"r{k} = {t}[] parameter({k})" for k, t in enumerate([t for t in dtypes for _ in "ab"]) if k >= 2)
     parameters = " ".join(f"x{k} = {t}{dims} parameter({k})" for k, t in enumerate(dtypes))
     names = ", ".join(f"x{k}" for k in range(len(dtypes)))
     shape = ", ".join(t + dims for t in dtypes)
@@ -66,11 +64,11 @@ def check(text, split=3, data=None):
     if not isinstance(expected, tuple):
         expected, found = (expected,), (found,)
     for e, f in zip(expected, found, strict=True):
-        bits = [np.frombuffer(np.asarray(v).tobytes(), np.uint8) for v in (f, e)]
-        np.testing.assert_array_equal(*bits)
+        found_bits, expected_bits = (np.frombuffer(np.asarray(v).tobytes(), np.uint8) for v in (f, e))
+        np.testing.assert_array_equal(found_bits, expected_bits)
 
 
-TYPES = "pred s4 u2 s8 u8 s16 u32 s64 u64 f8e5m2 f8e4m3fn bf16 f16 f32 f64".split()
+TYPES = ["pred", "s4", "u2", "s8", "u8", "s16", "u32", "s64", "u64", "f8e5m2", "f8e4m3fn", "bf16", "f16", "f32", "f64"]
 
 
 @pytest.mark.parametrize("dims", ["[9,40]", "[700]", "[20000]"], ids=["network", "rows", "pieces"])
@@ -101,10 +99,17 @@ def test_any_comparator(dims, dtypes):
 
 def test_wide_keys_by_comparison():
     check(program("[3,50]", ["f64", "s32"], 1, CANONICAL))
-    check(program("[3,50]", ["c64"], 1, """p = {t}[] parameter(0) q = {t}[] parameter(1) a = f32[] real(p)
+    check(
+        program(
+            "[3,50]",
+            ["c64"],
+            1,
+            """p = {t}[] parameter(0) q = {t}[] parameter(1) a = f32[] real(p)
       b = f32[] real(q) c = f32[] imag(p) d = f32[] imag(q) lt = pred[] compare(a, b), direction=LT
       eq = pred[] compare(a, b), direction=EQ l2 = pred[] compare(c, d), direction=LT
-      and = pred[] and(eq, l2) ROOT or = pred[] or(lt, and)"""))
+      and = pred[] and(eq, l2) ROOT or = pred[] or(lt, and)""",
+        )
+    )
 
 
 @pytest.mark.parametrize("dims", ["[100]", "[12,100]", "[5000]", "[30000]"])
@@ -137,7 +142,10 @@ ENTRY e {{ x = s32{dims} parameter(0) y = u16{dims} parameter(1)
         (ANY, False),
         (LESS.replace("(p, q)", "(p, p)"), False),
         (LESS.replace("{d}", "LE"), False),
-        ("p = {t}[] parameter(0) q = {t}[] parameter(1) d = {t}[] negate(q) ROOT c = pred[] compare(p, d), direction=LT", False),
+        (
+            "p = {t}[] parameter(0) q = {t}[] parameter(1) d = {t}[] negate(q) ROOT c = pred[] compare(p, d), direction=LT",
+            False,
+        ),
     ],
 )
 def test_which_comparators_have_keys(region, plain):
@@ -154,4 +162,7 @@ def test_equal_keys_move_nothing():
 def test_empty_and_scalar():
     check(program("[3,0]", ["f32"], 1, LESS))
     check(program("[3,0]", ["f32", "s8"], 0, LESS))
-    check(program("[4,1]", ["f32", "s8"], 1, LESS), data=[np.arange(4, dtype=np.float32).reshape(4, 1), np.ones((4, 1), np.int8)])
+    check(
+        program("[4,1]", ["f32", "s8"], 1, LESS),
+        data=[np.arange(4, dtype=np.float32).reshape(4, 1), np.ones((4, 1), np.int8)],
+    )

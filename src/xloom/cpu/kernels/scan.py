@@ -67,9 +67,7 @@ def scan(kernel: Kernel, instruction: Instruction) -> None:
                         store(b, pointer, dtype, place if k < outputs else carried, value)
 
 
-def _element(
-    b: ir.IRBuilder, computation: Computation, dims: Sequence[int], arguments: Sequence[Value]
-) -> list[Value]:
+def _element(b: ir.IRBuilder, computation: Computation, dims: Sequence[int], arguments: Sequence[Value]) -> list[Value]:
     """One element of the results, of one element of each slice."""
     values: dict[Instruction, Value] = {}
     root = computation.root

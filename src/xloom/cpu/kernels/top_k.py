@@ -6,11 +6,11 @@ from llvmlite import ir
 
 from xloom.cpu.emit.bits import move
 from xloom.cpu.emit.nest import plus
+from xloom.cpu.emit.routine import write
 from xloom.cpu.emit.types import I32, I64
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.sorting import network, radix, selection
 from xloom.cpu.kernels.sorting.keys import Key
-from xloom.cpu.emit.routine import write
 from xloom.cpu.kernels.sorting.records import INDEX_BITS, Indexed, Row
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.hlo.dtype import DType

@@ -14,9 +14,9 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.region import apply
+from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
 from xloom.cpu.kernels.sorting.records import Records, Row, row_of
 from xloom.hlo.module import Computation
 
@@ -79,9 +79,11 @@ def _long_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
         merges.merge(b, row, order, b.mul(b.udiv(begin, double), double), width, I64(rows.size), (begin, end))
     kernel.phases += kernel.phases[before:] * (levels - 1)
     last = (first + levels) % 2
-    with _each_piece(kernel, records, scratch, 2 * _BLOCK) as (phase, row, begin, end, arrays):
-        with loop(phase.b, begin, end) as i:
-            records.write(phase.b, row, i, read(phase.b, arrays[last], kind, i))
+    with (
+        _each_piece(kernel, records, scratch, 2 * _BLOCK) as (phase, row, begin, end, arrays),
+        loop(phase.b, begin, end) as i,
+    ):
+        records.write(phase.b, row, i, read(phase.b, arrays[last], kind, i))
 
 
 def _levels(width: int, size: int) -> list[int]:
@@ -204,7 +206,7 @@ class _Merges:
         kinds = [POINTER, POINTER, *[I64] * 6, *[POINTER] * self.operands]
         with function(module, "merge", kinds, distinct=[1]) as (b, out):
             keep_small(b)
-            source, target, start, middle, end, begin, stop, base, *operands = out.args
+            source, target, _, middle, end, begin, stop, base, *operands = out.args
             row, kind = Row(operands, [], base), self.records.type
             left, right = allocate(b, I64), allocate(b, I64)
             self._split(b, row, out.args, left)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.routine import function, keep_small, least, read, write
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel
-from xloom.cpu.emit.routine import function, keep_small, least, read, write
 from xloom.cpu.kernels.sorting.records import Indexed, Row, row_of
 
 _LANES = 8

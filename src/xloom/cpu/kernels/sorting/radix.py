@@ -15,9 +15,9 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.routine import function, keep_small, read, write
 from xloom.cpu.emit.types import I1, I32, I64, POINTER
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.emit.routine import function, keep_small, read, write
 from xloom.cpu.kernels.sorting.records import Packed, Records, resized, row_of
 
 _DIGITS = 256

@@ -1,4 +1,4 @@
-"""What a sort moves about: records, one an element, that hold all operands' values, or a key and the element's number."""
+"""What a sort moves about: a record an element, which holds all operands' values, or a key and the element's number."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
 from xloom.cpu.emit.types import I32, I64, POINTER
 from xloom.cpu.kernel import Kernel
-from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
 from xloom.cpu.kernels.sorting.network import exchange_function
 from xloom.cpu.kernels.sorting.records import Indexed, resized, row_of
 

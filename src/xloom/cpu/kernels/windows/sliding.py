@@ -116,7 +116,9 @@ class _Pass:
         self._fill(b, folds, I64(0), times(b, low, self.width), self.operator.neutral)
         start = plus(b, times(b, row, size * self.columns), column)
         place = plus(b, start, times(b, plus(b, first, low), self.columns))
-        self._move(b, source, place, self.columns, folds, times(b, low, self.width), self.width, b.sub(high, low), column)
+        self._move(
+            b, source, place, self.columns, folds, times(b, low, self.width), self.width, b.sub(high, low), column
+        )
         self._fill(b, folds, times(b, high, self.width), times(b, length, self.width), self.operator.neutral)
 
     def _fold(self, b: ir.IRBuilder, folds: ir.Value, out: ir.Value) -> None:
