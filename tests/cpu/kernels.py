@@ -20,7 +20,8 @@ def run_kernel(text, *arguments, split=1):
     outputs = root.shape.elements if root.shape.is_tuple else (root.shape,)
     kernel = Kernel("k", tuple(o.shape for o in root.operands), tuple(outputs))
     rule_of(root.opcode)(kernel, root)
-    library = jit.Library([jit.object_code(str(kernel.module))], [p.symbol for p in kernel.phases])
+    content = jit.Content.VECTORS if kernel.vectorised else jit.Content.LOOPS
+    library = jit.Library([jit.object_code(str(kernel.module), content)], [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]
     results = [np.zeros(s.dims, s.dtype.numpy) for s in outputs]
     if kernel.must_alias:

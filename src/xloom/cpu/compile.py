@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from xloom.cpu.image import Image, packed, unpacked
 from xloom.cpu.memory import aligned
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
-from xloom.cpu.threads import pool
+from xloom.cpu.threads import pool, thread_count
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 
@@ -30,8 +32,7 @@ def compile(module: Module) -> Executable:
     key = _key(module)
     if key is None:
         return Executable(module, _made(module, None))
-    image = linked.get(key) or _kept(key) or _made(module, key)
-    return Executable(module, image)
+    return Executable(module, linked.get(key) or _kept(key) or _made(module, key))
 
 
 def lowered(module: Module) -> tuple[Block, Assignment, Program]:
@@ -68,8 +69,10 @@ def _kept(key: str) -> Image | None:
 
 def _made(module: Module, key: str | None) -> Image:
     """A program compiled now."""
-    _, assignment, program = lowered(prepared(module))
-    objects = machine_code([program.main, *(u.text for u in program.units.values())])
+    with _no_collection():
+        _, assignment, program = lowered(prepared(module))
+    modules = [(program.main, program.main_content), *((u.text, u.content) for u in program.units.values())]
+    objects = jit.object_codes(modules, thread_count())
     constants = [aligned(a) for c in assignment.constants for a in _arrays(c.literal)]
     library = _library(objects, program.imports)
     memory = Memory.of(assignment, program)
@@ -82,9 +85,16 @@ def _made(module: Module, key: str | None) -> Image:
     return image
 
 
-def machine_code(texts: Sequence[str]) -> list[bytes]:
-    """Object files of LLVM modules."""
-    return [jit.object_code(text) for text in texts]
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's search for cycles, which would go through all that the process has and free next to nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _library(objects: Sequence[bytes], imports: dict[str, int]) -> jit.Library:

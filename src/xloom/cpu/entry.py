@@ -21,6 +21,7 @@ from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, nest_of
 from xloom.cpu.host_operators import infeed, outfeed, receive, send
+from xloom.cpu.jit import Content
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.leaves import Source, leaf_shapes, owner
@@ -46,6 +47,7 @@ class Unit:
     name: str
     text: str
     phases: list[Phase]
+    content: Content = Content.LOOPS
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Program:
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
     scratch_bytes: int = 0
+
+    @property
+    def main_content(self) -> Content:
+        """What the entry function consists of."""
+        return Content.LOOPS if any(c.phases and not c.unit for c in self.code.values()) else Content.CALLS
 
 
 class EntryBuilder:
@@ -227,6 +234,7 @@ class EntryBuilder:
         pointers = [self.pointer(s) for s in slots]
         if small:
             for phase in lowering.phases:
+                self.module.globals[phase.symbol].linkage = "internal"  # nobody calls it
                 body = self.module.globals[f"{phase.symbol}.body"]
                 self.b.call(body, [*pointers, I64(0), I64(phase.count)])
             return StepCode("", lowering.phases, nest)
@@ -243,15 +251,23 @@ class EntryBuilder:
             for output, operand in kernel.in_place.items():
                 self.copy(targets[output], inputs[operand])
         pointers = [self.pointer(s) for s in (*inputs, *targets)]
-        self.program.code[instruction] = self.call_unit(str(kernel.module), kernel.phases, pointers, kernel.scratch)
+        content = Content.VECTORS if kernel.vectorised else Content.LOOPS
+        self.program.code[instruction] = self.call_unit(
+            str(kernel.module), kernel.phases, pointers, kernel.scratch, content
+        )
 
     def call_unit(
-        self, text: str, phases: Sequence[Phase], pointers: Sequence[ir.Value], scratch: Sequence[int]
+        self,
+        text: str,
+        phases: Sequence[Phase],
+        pointers: Sequence[ir.Value],
+        scratch: Sequence[int],
+        content: Content = Content.LOOPS,
     ) -> StepCode:
         """Calls the phases of a kernel, which becomes a unit of its own unless there is an equal one."""
         name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
-        self.program.units.setdefault(name, Unit(name, text.replace(PLACEHOLDER, name), list(phases)))
+        self.program.units.setdefault(name, Unit(name, text.replace(PLACEHOLDER, name), list(phases), content))
         b = self.b
         with self.scratch_memory() as take:
             buffers = self.table([*pointers, *(self.pointer(take(nbytes)) for nbytes in scratch)])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
@@ -16,19 +18,55 @@ from xloom.cpu.support import SYMBOLS, support_ir
 object_cache = Cache()
 
 
-@lru_cache(maxsize=1)
-def target_machine() -> llvm.TargetMachine:
-    """The host: its CPU with all its features."""
+class Content(Enum):
+    """What a module's functions consist of, and so how much LLVM has to do."""
+
+    LOOPS = "loops"
+    """Scalar loops, which LLVM makes vectors of."""
+    VECTORS = "vectors"
+    """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
+    CALLS = "calls"
+    """Little but calls: code as it comes."""
+
+
+_LIGHT_PASSES = (
+    "always_inliner",
+    "sroa",
+    "simplify_cfg",
+    "instruction_combine",
+    "loop_rotate",
+    "new_gvn",
+    "instruction_combine",
+    "simplify_cfg",
+)
+
+
+def new_target_machine(content: Content = Content.LOOPS) -> llvm.TargetMachine:
+    """The host: its CPU with all its features. For one thread at a time."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
+    return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
+        features=_features(),
+        opt=0 if content is Content.CALLS else 3,
         reloc="pic",
         codemodel="small",
     )
+
+
+@lru_cache(maxsize=1)
+def target_machine() -> llvm.TargetMachine:
+    """The host, for who asks about it."""
+    return new_target_machine()
+
+
+@lru_cache(maxsize=1)
+def _features() -> str:
+    return llvm.get_host_cpu_features().flatten()
+
+
+_NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
+"""What llvmlite says of a module's target."""
 
 
 @lru_cache(maxsize=1)
@@ -42,34 +80,88 @@ def target_header() -> str:
 def target_key() -> str:
     """What machine code depends on besides its IR: LLVM's version, the CPU and its features."""
     version = ".".join(map(str, llvm.llvm_version_info))
-    return f"{version} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    return f"{version} {llvm.get_host_cpu_name()} {_features()}"
 
 
-def optimised(text: str, speed_level: int = 3) -> llvm.ModuleRef:
-    """The module of LLVM IR `text` after LLVM's passes."""
-    machine = target_machine()
-    module = llvm.parse_assembly(target_header() + text)
-    options = llvm.create_pipeline_tuning_options(speed_level=speed_level)
-    options.loop_vectorization = speed_level > 1
-    options.slp_vectorization = speed_level > 1
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+@lru_cache(maxsize=1)
+def _unlocked() -> Any:
+    """LLVM's two slow functions without the lock that llvmlite takes: several threads may be in them at once.
+
+    They must share neither contexts nor target machines.
+    """
+    library = ctypes.CDLL(llvm.ffi.lib._name)
+    for name in ("LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"):
+        locked, function = getattr(llvm.ffi.lib, name), getattr(library, name)
+        function.argtypes, function.restype = locked.argtypes, locked.restype
+    return library
+
+
+def optimised(text: str, content: Content = Content.LOOPS) -> llvm.ModuleRef:
+    """The module of LLVM IR `text`, in a context of its own, after LLVM's passes."""
+    module = llvm.parse_assembly(text.replace(_NO_TARGET, target_header(), 1), llvm.create_context())
+    options = llvm.create_pipeline_tuning_options(speed_level=0 if content is Content.CALLS else 3)
+    options.loop_vectorization = options.slp_vectorization = content is Content.LOOPS
+    builder = llvm.create_pass_builder(new_target_machine(), options)
+    if content is Content.VECTORS:
+        manager = llvm.create_new_module_pass_manager()
+        for name in _LIGHT_PASSES:
+            getattr(manager, f"add_{name}_pass")()
+    else:
+        manager = builder.getModulePassManager()
+    _unlocked().LLVMPY_RunNewModulePassManager(manager, module, builder)
     return module
 
 
-def object_code(text: str, speed_level: int = 3) -> bytes:
+def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
-    key = key_of(target_key().encode(), f"O{speed_level}".encode(), text.encode())
+    key = key_of(target_key().encode(), content.value.encode(), text.encode())
     data = object_cache.get(key)
     if data is None:
-        data = target_machine().emit_object(optimised(text, speed_level))
+        data = _emitted(text, content, as_object=True)
         object_cache.put(key, data)
     return data
 
 
-def assembly(text: str, speed_level: int = 3) -> str:
+def assembly(text: str, content: Content = Content.LOOPS) -> str:
     """The assembly of LLVM IR `text`."""
-    return target_machine().emit_assembly(optimised(text, speed_level))
+    return _emitted(text, content, as_object=False).decode()
+
+
+def _emitted(text: str, content: Content, as_object: bool) -> bytes:
+    module, machine, lib = optimised(text, content), new_target_machine(content), llvm.ffi.lib
+    with llvm.ffi.OutputString() as error:
+        buffer = _unlocked().LLVMPY_TargetMachineEmitToMemory(machine, module, int(as_object), error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return ctypes.string_at(lib.LLVMPY_GetBufferStart(buffer), lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def object_codes(modules: Sequence[tuple[str, Content]], threads: int) -> list[bytes]:
+    """The object files of several modules, by up to so many threads."""
+    objects = [b""] * len(modules)
+    # the longest first, so that no thread is left alone with one at the end
+    order = iter(sorted(range(len(modules)), key=lambda k: -len(modules[k][0])))
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for k in order:
+                objects[k] = object_code(*modules[k])
+        except BaseException as error:
+            failures.append(error)
+
+    helpers = [threading.Thread(target=work, name="xloom-llvm") for _ in range(min(threads, len(modules)) - 1)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join()
+    if failures:
+        raise failures[0]
+    return objects
 
 
 @lru_cache(maxsize=1)

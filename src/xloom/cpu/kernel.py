@@ -50,6 +50,8 @@ class Kernel:
     """Output number to the operand number that it may share memory with; the kernel is right either way."""
     must_alias: bool = False
     """True when outputs in `in_place` must start as a copy of that operand (the caller copies unless they share)."""
+    vectorised: bool = False
+    """True when the rule has emitted vectors itself wherever they pay: LLVM then does not look for any."""
 
     def add_scratch(self, nbytes: int) -> int:
         """Reserves scratch memory (64-byte aligned, contents undefined), kept over all phases; returns its number."""

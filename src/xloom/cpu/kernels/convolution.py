@@ -18,6 +18,7 @@ from xloom.hlo.module import Instruction
 @kernel("convolution")
 def convolution(kernel: Kernel, instruction: Instruction) -> None:
     """Copies the input where it needs padding or conversion, packs the kernel, then computes tiles of the output."""
+    kernel.vectorised = True
     lhs, rhs, out = *kernel.operands, kernel.outputs[0]
     y = Array("output", 0, out.dtype)
     if 0 in (*lhs.dims, *rhs.dims, *out.dims):

@@ -19,6 +19,7 @@ from xloom.hlo.shape import Shape
 @kernel("dot")
 def dot(kernel: Kernel, instruction: Instruction) -> None:
     """Batch dimensions, then the rest of the left operand, then the rest of the right one."""
+    kernel.vectorised = True
     lhs, rhs = kernel.operands
     through = _rounding(instruction)
     multiply(

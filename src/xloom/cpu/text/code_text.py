@@ -15,7 +15,7 @@ from xloom.hlo.module import Module
 
 def llvm_text(module: Module) -> str:
     """The LLVM modules of a program, before LLVM's passes. Raises LoweringError for what has no native code."""
-    return _text(module, ";", lambda text: text)
+    return _text(module, ";", lambda text, _: text)
 
 
 def asm_text(module: Module) -> str:
@@ -23,12 +23,12 @@ def asm_text(module: Module) -> str:
     return _text(module, "#", jit.assembly)
 
 
-def _text(module: Module, comment: str, shown: Callable[[str], str]) -> str:
+def _text(module: Module, comment: str, shown: Callable[[str, jit.Content], str]) -> str:
     _, _, program = lowered(prepared(module))
     makes = _makers(program)
-    parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main)}"]
+    parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main, program.main_content)}"]
     for name, unit in program.units.items():
-        parts.append(f"{comment} {name}: {'; '.join(makes[name])}\n{shown(unit.text)}")
+        parts.append(f"{comment} {name}: {'; '.join(makes[name])}\n{shown(unit.text, unit.content)}")
     return "\n".join(parts)
 
 

@@ -77,7 +77,9 @@ def processor_count() -> int:
 
 
 def _compile(source: str, exports: tuple[str, ...]) -> list[int]:
-    library = llvm.JITLibraryBuilder().add_object_img(jit.object_code(source, 1)).add_current_process()
+    library = (
+        llvm.JITLibraryBuilder().add_object_img(jit.object_code(source, jit.Content.VECTORS)).add_current_process()
+    )
     for name in exports:
         library.export_symbol(name)
     compiler = llvm.create_lljit_compiler(jit.target_machine())
