@@ -10,6 +10,7 @@ import numpy as np
 
 from xloom.cpu import cache, jit
 from xloom.cpu.buffers import Assignment
+from xloom.cpu.dynamic import DynamicExecutable
 from xloom.cpu.entry import MAIN, PARALLEL_FOR, EntryBuilder, Program
 from xloom.cpu.executable import Executable, Memory
 from xloom.cpu.image import Image, packed, unpacked
@@ -19,16 +20,22 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.threads import pool, thread_count
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
+from xloom.passes import run_passes
+from xloom.passes.dynamic_padding import has_dynamic
 
 linked: cache.Recent[Image] = cache.Recent(cache.MEMORY_BYTES)
 """Programs of this process by key."""
 
 
-def compile(module: Module) -> Executable:
+def compile(module: Module) -> Executable | DynamicExecutable:
     """Native code for `module`, which stays as it is.
 
     Raises VerifyError for an invalid module, LoweringError for what has no native code.
     """
+    if has_dynamic(module):
+        padded = module.clone()
+        run_passes(padded, "call-inlining,tuple-simplification,dce,dynamic-padding", verify=False)
+        return DynamicExecutable(module, compile(padded))
     key = _key(module)
     if key is None:
         return Executable(module, _made(module, None))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xloom.cpu.built_in_calls import expand_built_in_calls
 from xloom.cpu.outside_calls import keep_effects_in_order, keep_names
+from xloom.cpu.plan import CONTROL
 from xloom.errors import LoweringError
-from xloom.hlo.module import Module
+from xloom.hlo.module import Computation, Module, map_called
 from xloom.passes import run_passes
 from xloom.passes.inline import inline
 
@@ -25,6 +26,7 @@ def prepared(module: Module) -> Module:
     expand_built_in_calls(module)
     _inline_all(module)
     run_passes(module, PIPELINE, verify=False)
+    _separate(module)
     for computation in module.computations:
         for instruction in computation:
             if instruction.shape.is_dynamic:
@@ -34,6 +36,23 @@ def prepared(module: Module) -> Module:
                     hint="run the program on the interpreter: xloom.evaluate",
                 )
     return module
+
+
+def _separate(module: Module) -> None:
+    """Gives each loop and branch computations of its own: their arrays have memory of their own."""
+    taken: set[Computation] = set()
+
+    def own(computation: Computation) -> Computation:
+        computation = computation.clone() if computation in taken else computation
+        taken.add(computation)
+        return computation
+
+    stack = [module.entry]
+    while stack:
+        for instruction in stack.pop().instructions:
+            if instruction.opcode in CONTROL:
+                map_called(instruction, own)
+                stack.extend(instruction.called_computations)
 
 
 def _inline_all(module: Module) -> None:

@@ -9,6 +9,7 @@ from xloom.passes.collective_simplification import CollectiveSimplification
 from xloom.passes.constant_folding import ConstantFolding
 from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
+from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.expand import Expand
 from xloom.passes.hooks import Compare
 from xloom.passes.layout_simplification import LayoutSimplification
@@ -30,6 +31,7 @@ __all__ = [
     "Compare",
     "ConstantFolding",
     "DeadCodeElimination",
+    "DynamicPadding",
     "Expand",
     "LayoutSimplification",
     "Outline",

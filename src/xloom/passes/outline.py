@@ -57,7 +57,8 @@ class Outline(Pass):
 def outline_pattern(module: Module, pattern: Pattern, target: str, *, escaping: bool = False) -> Outlined:
     """Outlines in place, as the pass does, and says what matched and what nearly did.
 
-    Matches do not overlap: those that end last are taken first.
+    Matches do not overlap: those that end last are taken first. A near miss has at least two instructions and half of
+    the pattern; where there is neither match nor near miss, the farthest that the search came is given.
     """
     pin_roots(module)
     done = Outlined()
@@ -65,6 +66,10 @@ def outline_pattern(module: Module, pattern: Pattern, target: str, *, escaping: 
     matchers = [Matcher(v) for v in pattern.variants]
     for computation in _plain_computations(module):
         _Search(computation, pattern, matchers, target, effects, escaping).run(done)
+    near = [miss for miss in done.missed if miss.matched >= 2 and 2 * miss.matched >= miss.of]
+    if not near and not done.found:
+        near = sorted(done.missed, key=lambda miss: miss.matched / miss.of)[-1:]
+    done.missed = near
     return done
 
 
@@ -112,7 +117,7 @@ class _Search:
                 part, match = found
                 done.found.append(Found(Place.of(part.outputs[0]), match.size))
                 _replace(self.computation, part, self.pattern.name, self.target)
-        done.missed += [near for anchor, near in missed if anchor.parent is not None]
+        done.missed += [miss for anchor, miss in missed if anchor.parent is not None]
 
     def _at(self, anchor: Instruction) -> tuple[Region, Match] | NearMiss | None:
         """What becomes of the match at `anchor` or a view of it; of several near misses the nearest."""
@@ -134,12 +139,11 @@ class _Search:
 
 
 def _near_miss(place: Instruction, matcher: Matcher, miss: Miss) -> NearMiss | None:
-    size = matcher.variant.size
-    if miss.pattern is None or miss.program is None or miss.matched < 2 or 2 * miss.matched < size:
+    if miss.pattern is None or miss.program is None:
         return None
-    return NearMiss(
-        Place.of(place), min(miss.matched, size), size, miss.reason, Place.of(miss.program), str(miss.pattern)
-    )
+    size = matcher.variant.size
+    matched = max(0, min(miss.matched, size - 1))
+    return NearMiss(Place.of(place), matched, size, miss.reason, Place.of(miss.program), str(miss.pattern))
 
 
 def _nearer(one: NearMiss | None, other: NearMiss | None) -> NearMiss | None:

@@ -162,6 +162,7 @@ def copy(b: Builder, instruction: Instruction, x: Value) -> Value:
 
 # -- two operands --------------------------------------------------------------------------------------------------
 
+_EXACT = frozenset({"maximum", "minimum"})
 Function = Callable[[Builder, DType, ir.Value, ir.Value], ir.Value]
 
 
@@ -172,7 +173,9 @@ def _binary(opcode: str, function: Function) -> None:
         if dtype.is_complex:
             return complex_math.BINARY[opcode](b, x, y)
         out = function(b, dtype, x, y)
-        return rounded(b, out, dtype) if dtype.is_float else wrapped(b, out, dtype)
+        if dtype.is_float:
+            return out if opcode in _EXACT else rounded(b, out, dtype)
+        return wrapped(b, out, dtype)
 
 
 def _by_kind(for_float: str, for_integer: str, for_pred: str) -> Function:

@@ -11,6 +11,12 @@ from xloom.cpu.emit.types import I64, POINTER
 
 VECTOR_ONLY = ("llvm.loop.unroll.disable",)
 """For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
+_FEW = range(16, 128)
+
+
+def hints_for(iterations: int) -> Sequence[str]:
+    """Loop metadata for an innermost loop of so many iterations; longer ones LLVM would not unroll."""
+    return VECTOR_ONLY if iterations in _FEW else ()
 
 
 class _LoopIdentity(ir.MDValue):

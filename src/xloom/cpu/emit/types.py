@@ -67,7 +67,7 @@ def element_pointer(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.
 
 def load(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value) -> Value:
     """Element `index` of an array, in registers."""
-    from xloom.cpu.emit.conversion import widen
+    from xloom.cpu.emit.conversion import widen, wrapped
 
     address, kind = element_pointer(b, pointer, dtype, index), memory_type(dtype)
     if dtype.is_complex:
@@ -77,7 +77,9 @@ def load(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value) -> V
     value = b.load(address, typ=kind, align=dtype.bytes)
     if dtype.kind is Kind.PRED:
         return b.icmp_unsigned("!=", value, I8(0))
-    return value if dtype.is_integer or is_wide(dtype) else widen(b, value, dtype)
+    if dtype.is_integer:
+        return wrapped(b, value, dtype)  # what others write need not be extended
+    return value if is_wide(dtype) else widen(b, value, dtype)
 
 
 def store(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value, value: Value) -> None:

@@ -12,7 +12,7 @@ from llvmlite import ir
 from xloom.cpu.emit import conversion, types
 from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, loop
+from xloom.cpu.emit.loop import allocate, hints_for, loop
 from xloom.cpu.emit.types import I1, I64, Complex, Value
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nodes import (
@@ -31,7 +31,6 @@ from xloom.cpu.loops.nodes import (
 )
 from xloom.hlo.dtype import DType, Kind, f32, s64
 
-SHORTEST_VECTOR_LOOP = 16
 Pointers = Callable[[Source], ir.Value]
 
 
@@ -208,7 +207,7 @@ class Elements:
         """Loops over variables, outermost first; what is emitted is their body."""
         with ExitStack() as stack:
             for k, var in enumerate(variables):
-                hints = VECTOR_ONLY if k == len(variables) - 1 and var.size >= SHORTEST_VECTOR_LOOP else ()
+                hints = hints_for(var.size) if k == len(variables) - 1 else ()
                 self.vars[var] = stack.enter_context(loop(self.b, 0, var.size, name=var.name, hints=hints))
             stack.enter_context(self.scope())
             yield

@@ -11,16 +11,16 @@ from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, loop
+from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, hints_for, loop
 from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.kernel import TASK, Phase
 from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Affine, Var
-from xloom.cpu.loops.emission import REASSOCIATED, SHORTEST_VECTOR_LOOP, Accumulator, Elements
+from xloom.cpu.loops.emission import REASSOCIATED, Accumulator, Elements
 from xloom.cpu.loops.nest import Nest, Stage, Store, breakpoints, cost_of, folds_of, merged, ordered, stride_score
 from xloom.cpu.loops.nodes import Fold, Load
 from xloom.cpu.loops.tiles import SIDE, Tile, crossing
-from xloom.hlo.dtype import DType
+from xloom.hlo.dtype import DType, Kind
 
 BLOCK = 256
 """Elements of a row that a fold along columns keeps at a time."""
@@ -90,9 +90,8 @@ class Lowering:
         for low, high in pairwise([0, *cuts, inner.size]):
             first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))
             last = end if not cuts else least(b, end, I64(high))
-            hints = VECTOR_ONLY if high - low >= SHORTEST_VECTOR_LOOP else ()
             elements.ranges[inner] = (low, high - 1)
-            with loop(b, first, last, name=inner.name, hints=hints) as value, elements.scope():
+            with loop(b, first, last, name=inner.name, hints=hints_for(high - low)) as value, elements.scope():
                 elements.vars[inner] = value
                 self._stores(elements, stage.stores)
         elements.ranges.clear()
@@ -482,7 +481,7 @@ def _vectorises(fold: Fold) -> bool:
         return dtype.is_float or (dtype.is_integer and dtype.bits >= 8)
     if fold.plain in REASSOCIATED:
         return dtype.is_float or (dtype.is_integer and dtype.bits >= 8)
-    exact = dtype.is_integer and dtype.bits >= 8
+    exact = dtype.kind is Kind.PRED or (dtype.is_integer and dtype.bits >= 8)
     return exact and fold.plain in ("and", "or", "xor")
 
 

@@ -143,13 +143,13 @@ class Matcher:
                 for way in ways:
                     branch = match.copy()
                     if self._take(branch, goal, way):
-                        found = self._search(branch, [*goals, *way.goals])
+                        found = self._search(branch, [*goals, *reversed(way.goals)])
                         if found is not None:
                             return found
                 return None
             if not self._take(match, goal, ways[0]):
                 return None
-            goals.extend(ways[0].goals)
+            goals.extend(reversed(ways[0].goals))
         for pattern, program in match.counts:
             reason = constant_differs(pattern, program, lambda name: _count(match, name))
             if reason:
@@ -220,7 +220,7 @@ class Matcher:
         missed = None
         apart = [dims] if dims is None or pattern.op.elementwise else list(taken_apart(dims))
         if not apart:
-            raise Mismatch(f"{program.name} is not broadcast", about_dims=True)
+            raise Mismatch(f"{program.name} is not broadcast where the pattern's is", about_dims=True)
         for known in apart:
             try:
                 ways.extend(_Way(goals, views=tuple(views)) for goals in operand_goals(pattern, program, known))
@@ -241,7 +241,7 @@ class Matcher:
         while True:
             if dims is None:
                 ways.append(_Way([], program, tuple(views)))
-            else:
+            elif self._may_be(parameter, program):
                 ways.extend(_Way([], program, tuple(views), known) for known in taken_apart(dims) if in_order(known))
             if dims is None or not is_view(program):
                 break
@@ -256,12 +256,12 @@ class Matcher:
             if same:
                 return same
         if not ways:
-            raise Mismatch(f"{program.name} does not have the dimensions of {parameter.name} in their order", True)
+            raise Mismatch(f"{program.name} is not like {parameter.shape}, with dimensions in that order", True)
         return ways[::-1]
 
     def _check_type(self, match: Match, pattern: Instruction, program: Instruction) -> None:
         mine, other = pattern.shape, program.shape
-        if self.variant.exact and core(pattern).opcode != "constant" and mine.to_text(False) != other.to_text(False):
+        if not self._may_be(pattern, program) and pattern.opcode not in ("parameter", "constant"):
             raise Mismatch(f"{program.name} is {other.to_text(False)}, not {mine.to_text(False)}", about_dims=True)
         if mine.is_array != other.is_array:
             raise Mismatch(f"{program.name} is {other.to_text(False)}, not like {mine.to_text(False)}")
@@ -272,6 +272,9 @@ class Matcher:
         known = match.dtypes.setdefault(mine.dtype.name, other.dtype)
         if known != other.dtype:
             raise Mismatch(f"{program.name} is {other.dtype.name}, but {mine.dtype.name} stood for {known.name}")
+
+    def _may_be(self, pattern: Instruction, program: Instruction) -> bool:
+        return not self.variant.exact or pattern.shape.to_text(False) == program.shape.to_text(False)
 
     def _missed(
         self, match: Match, pattern: Instruction, program: Instruction, reason: str, about_dims: bool = False

@@ -54,7 +54,7 @@ def operand_goals(pattern: Instruction, program: Instruction, dims: Dims | None)
     elif pattern.op.elementwise:
         yield from _elementwise(pattern, program, dims)
     elif any(program_dims and not p for p, program_dims in dims):
-        raise Mismatch(f"{program.name} is not broadcast", about_dims=True)
+        raise Mismatch(f"{program.name} is not broadcast where the pattern's is", about_dims=True)
     elif pattern.opcode in _RULES:
         yield from _RULES[pattern.opcode](pattern, program, dims)
     else:
@@ -184,13 +184,13 @@ def _side(mine: _Dot, other: _Dot, side: int, dims: Dims) -> list[tuple[tuple[in
 
 
 def _iota(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
-    if lookup(dims, pattern["iota_dimension"]) != (program["iota_dimension"],):
+    if not _same_dimension(dims, pattern["iota_dimension"], program, program["iota_dimension"]):
         raise Mismatch(f"{program.name} counts along another dimension", about_dims=True)
     yield []
 
 
 def _concatenate(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
-    if lookup(dims, pattern["dimensions"][0]) != program["dimensions"]:
+    if not _same_dimension(dims, pattern["dimensions"][0], program, program["dimensions"][0]):
         raise Mismatch(f"{program.name} joins along another dimension", about_dims=True)
     goals = []
     for mine, other in zip(pattern.operands, program.operands, strict=True):
@@ -201,6 +201,11 @@ def _concatenate(pattern: Instruction, program: Instruction, dims: Dims) -> Iter
         )
         goals.append(Goal(mine, other, normal(inner)))
     yield goals
+
+
+def _same_dimension(dims: Dims, mine: int, program: Instruction, other: int) -> bool:
+    """True when `other` stands for the pattern's dimension `mine` alone, or when both have size 1."""
+    return lookup(dims, mine) == tuple(k for k in wide(program.shape) if k == other)
 
 
 def _slice(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:

@@ -47,7 +47,7 @@ class Variant:
         self.outputs: tuple[Instruction, ...] = root.operands if root.opcode == "tuple" else (root,)
         self.exact = module.frontend_attributes.get("shapes") == "exact"
         for output in self.outputs:
-            if core(output).opcode in _NOT_COUNTED:
+            if not opcodes_of(output) - _NOT_COUNTED:
                 raise PassError(f"the pattern {module.name} computes nothing for its result {output.name}")
 
     @cached_property

@@ -1,0 +1,106 @@
+"""Operators that fold, contract or sort: they must not see what is beyond a size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xloom.hlo.dtype import pred
+from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.shape import array_shape, tuple_shape
+from xloom.passes.dynamic.values import Emitter, Padded, pads, static, unsupported
+
+
+@pads("reduce")
+def reduce(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """The initial value beyond the sizes."""
+    count = len(operands) // 2
+    arrays, inits = operands[:count], [o.value for o in operands[count:]]
+    dims = old["dimensions"]
+    inputs = [e.masked(a, i, dims) for a, i in zip(arrays, inits, strict=True)]
+    kept = [d for d in range(arrays[0].value.shape.rank) if d not in dims]
+    sizes = {kept.index(d): s for a in arrays for (_, d), s in a.sizes.items() if d in kept}
+    leaves = range(len(old.shape.elements)) if old.shape.is_tuple else range(1)
+    return Padded(e.clone(old, [*inputs, *inits]), {(leaf, d): s for leaf in leaves for d, s in sizes.items()})
+
+
+@pads("reduce-window")
+def reduce_window(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """The initial value beyond the sizes, as in the padding of the window."""
+    if len(operands) != 2:
+        raise unsupported(old)
+    array, init = operands
+    sizes = {}
+    for (_, d), size in array.sizes.items():
+        w = old["window"][d]
+        # (dilated size + low + high - dilated window) / stride + 1
+        spread = e.scalar("add", e.scalar("multiply", e.scalar("subtract", size, 1), w.base_dilation), 1)
+        room = e.scalar("add", spread, w.padding_low + w.padding_high - w.dilated_size)
+        steps = e.scalar("divide", e.scalar("add", room, w.stride), w.stride)
+        sizes[0, d] = e.scalar("maximum", steps, 0)
+    return Padded(e.clone(old, [e.masked(array, init.value), init.value]), sizes)
+
+
+@pads("dot")
+def dot(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """Zeros beyond the sizes of contracted dimensions."""
+    inputs, sizes = [], {}
+    place = 0
+    batch = len(old["lhs_batch_dims"])
+    for operand, side in zip(operands, ("lhs", "rhs"), strict=True):
+        contracted, batched = old[f"{side}_contracting_dims"], old[f"{side}_batch_dims"]
+        inputs.append(e.masked(operand, e.zero(operand.value.shape), contracted))
+        free = [d for d in range(operand.value.shape.rank) if d not in contracted and d not in batched]
+        for (_, d), size in operand.sizes.items():
+            if d in batched:
+                sizes[0, batched.index(d)] = size
+            elif d in free:
+                sizes[0, batch + place + free.index(d)] = size
+        place += len(free)
+    return Padded(e.clone(old, inputs), sizes)
+
+
+@pads("sort")
+def sort(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """By one more key first: whether the element is beyond the size."""
+    (dim,) = old["dimensions"]
+    size = next((o.size(dim) for o in operands if o.size(dim) is not None), None)
+    arrays = [o.value for o in operands]
+    sizes = {(k, d): s for k in range(len(arrays)) for o in operands for (_, d), s in o.sizes.items()}
+    if size is None:
+        return Padded(e.clone(old, arrays), sizes)
+    shape = arrays[0].shape
+    outside = e("not", array_shape(pred, shape.dims), (e.inside(shape, dim, size),))
+    comparator = _comparator(e, old["to_apply"], len(arrays))
+    shapes = [a.shape for a in (*arrays, outside)]
+    attrs = {**old.attrs, "to_apply": comparator}
+    ordered = e("sort", tuple_shape(shapes), (*arrays, outside), attrs)
+    parts = [e("get-tuple-element", a.shape, (ordered,), {"index": k}) for k, a in enumerate(arrays)]
+    value = e("tuple", static(old.shape), parts) if old.shape.is_tuple else parts[0]
+    return Padded(value, sizes)
+
+
+def _comparator(e: Emitter, old: Computation, count: int) -> Computation:
+    """before(a, b) with two more arguments: an element inside comes before one outside, else as `old` says."""
+    assert old.module is not None
+    new = old.clone("padded")
+    flags = [
+        new.add(Instruction("outside", "parameter", array_shape(pred, ()), (), {"parameter_number": 2 * count + k}))
+        for k in (0, 1)
+    ]
+    scalar = array_shape(pred, ())
+    differ = new.add(Instruction("differ", "xor", scalar, flags))
+    new.root = new.add(Instruction("before", "select", scalar, (differ, flags[1], new.root)))
+    return new
+
+
+@pads("scatter")
+def scatter(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """Updates beyond the sizes go nowhere."""
+    count = len(operands) // 2
+    targets, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    if any(t.sizes for t in targets) or any(d in old["update_window_dims"] for u in updates for _, d in u.sizes):
+        raise unsupported(old)
+    shape = indices.value.shape
+    nowhere = e.filled(shape, -1)
+    kept = e.masked(indices, nowhere)
+    return Padded(e.clone(old, [*(t.value for t in targets), kept, *(u.value for u in updates)]), {})
