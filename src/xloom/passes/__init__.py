@@ -11,6 +11,7 @@ from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
 from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.expand import Expand
+from xloom.passes.fusion_inlining import FusionInlining
 from xloom.passes.hooks import Compare
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.outline import Outline, Outlined, outline_pattern
@@ -33,6 +34,7 @@ __all__ = [
     "DeadCodeElimination",
     "DynamicPadding",
     "Expand",
+    "FusionInlining",
     "LayoutSimplification",
     "Outline",
     "Outlined",

@@ -29,10 +29,10 @@ def constant_differs(pattern: Instruction, program: Instruction, count: Callable
     `count` gives the number of elements that a reduction of the pattern folds, None if that is not known yet.
     """
     wanted = pattern.frontend_attributes.get("value", "")
-    if program.literal.elided:
-        return f"the value of {program.name} is not in the text"
     if wanted == "any":
         return ""
+    if program.literal.elided:
+        return f"the value of {program.name} is not in the text"
     found = splat(program)
     if wanted:
         parsed = COUNT.fullmatch(wanted)

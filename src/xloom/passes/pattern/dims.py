@@ -54,19 +54,26 @@ def identity(pattern: Shape, program: Shape) -> Dims | None:
 
 def through_pattern(dims: Dims, view: Instruction) -> Dims | None:
     """The same correspondence for the pattern view's operand; None if it cannot be said."""
-    out = list(dims)
-    for outer, inner in blocks(view):
-        touched = [e for e in out if set(e[0]) & set(outer)]
-        if any(not set(e[0]) <= set(outer) for e in touched):
+    parts = blocks(view)
+    entries = [e for e in dims if e[0]]
+    for outer, _ in parts:
+        touched = [e for e in entries if set(e[0]) & set(outer)]
+        if len(touched) > 1:
+            touched.sort(key=lambda e: outer.index(next(k for k in e[0] if k in outer)))
+            joint = tuple(k for e in touched for k in e[0]), tuple(k for e in touched for k in e[1])
+            entries = [*(e for e in entries if e not in touched), joint]
+    made = {k for outer, inner in parts if not inner for k in outer}
+    free = [k for e in dims if not e[0] for k in e[1]]
+    out: list[Entry] = []
+    for pattern, program in entries:
+        if made.issuperset(pattern):
+            free.extend(program)
+            continue
+        moved = _replaced(pattern, parts)
+        if moved is None:
             return None
-        touched.sort(key=lambda e: outer.index(e[0][0]))
-        for entry in touched:
-            out.remove(entry)
-        # the operand's numbers must not be taken for the result's, so they wait with a tag
-        out.append((tuple(-1 - k for k in inner), tuple(d for e in touched for d in e[1])))
-    free = [d for e in out if not e[0] for d in e[1]]
-    kept = [(tuple(-1 - k for k in e[0]), e[1]) for e in out if e[0]]
-    return normal([*kept, ((), tuple(free))])
+        out.append((moved, program))
+    return normal([*out, ((), tuple(sorted(free)))])
 
 
 def through_program(dims: Dims, view: Instruction) -> Dims | None:
@@ -81,14 +88,14 @@ def through_program(dims: Dims, view: Instruction) -> Dims | None:
     return normal(out)
 
 
-def _replaced(program: tuple[int, ...], parts: Sequence[Block]) -> tuple[int, ...] | None:
+def _replaced(run: tuple[int, ...], parts: Sequence[Block]) -> tuple[int, ...] | None:
     """The operand dimensions for a run of result dimensions, in the same order; None where a block is cut."""
     first = {outer[0]: (outer, inner) for outer, inner in parts}
     out: list[int] = []
     k = 0
-    while k < len(program):
-        found = first.get(program[k])
-        if found is None or program[k : k + len(found[0])] != found[0] or not found[1]:
+    while k < len(run):
+        found = first.get(run[k])
+        if found is None or run[k : k + len(found[0])] != found[0] or not found[1]:
             return None
         out.extend(found[1])
         k += len(found[0])

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
+from xloom.hlo.literal import Literal
 from xloom.hlo.module import Instruction
 from xloom.passes.effects import Effects
 from xloom.passes.pattern.matcher import Match
 from xloom.passes.pattern.views import is_view
 
 _COPIED = frozenset({"constant", "iota"})
+_MOST_ELEMENTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,12 @@ def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refu
     """The region of a match, or why it cannot be one.
 
     A value inside that others use too is a reason, unless `keep_escaping` makes it an output. Constants, and views of
-    the operands, are copied where others use them too.
+    the operands, are copied where others use them too. Constants that text cannot hold become new operands.
     """
     parameters = [p for p in match.variant.parameters if p in match.operands]
-    operands = tuple(match.operands[p] for p in parameters)
-    inside = match.inside
+    passed = [i for i in match.inside if i.opcode == "constant" and not _fits_in_text(i.literal)]
+    operands = (*(match.operands[p] for p in parameters), *passed)
+    inside = dict.fromkeys(i for i in match.inside if i not in passed)
     for instruction in inside:
         refused = _stays(instruction, operands, effects)
         if refused is not None:
@@ -56,7 +61,18 @@ def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refu
     cycle = _comes_back(operands, inside)
     if cycle is not None:
         return Refusal(f"the operand {cycle.name} needs a result of the match: a call would wait for itself", cycle)
-    return Region(tuple(inside), operands, tuple(dict.fromkeys(outputs)), tuple(p.name for p in parameters))
+    return Region(tuple(inside), operands, tuple(dict.fromkeys(outputs)), tuple(p.name for p in (*parameters, *passed)))
+
+
+def _fits_in_text(literal: Literal) -> bool:
+    """False for a value that is not known, that has a zero whose sign HLO text would lose, or that is large."""
+    if literal.elided or literal.array is None or literal.array.size > _MOST_ELEMENTS:
+        return False
+    dtype = literal.shape.dtype
+    if not (dtype.is_float or dtype.is_complex):
+        return True
+    parts = (np.real(literal.array), np.imag(literal.array)) if dtype.is_complex else (literal.array,)
+    return not any(((part == 0) & np.signbit(part.astype(np.float64))).any() for part in parts)
 
 
 def _stays(instruction: Instruction, operands: Collection[Instruction], effects: Effects) -> Refusal | None:
