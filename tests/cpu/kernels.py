@@ -1,6 +1,8 @@
 """Runs the kernel of one instruction, without the rest of the compiler."""
 
 import ctypes
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels import rule_of
 
 
-def run_kernel(text, *arguments, split=1):
+def run_kernel(text, *arguments, split=1) -> Any:
     """The value of a module's root, an operator with a kernel of its own whose operands are the parameters in order.
 
     Each phase is called in `split` pieces, as threads would.
@@ -19,7 +21,9 @@ def run_kernel(text, *arguments, split=1):
     root = module.entry.root
     outputs = root.shape.elements if root.shape.is_tuple else (root.shape,)
     kernel = Kernel("k", tuple(o.shape for o in root.operands), tuple(outputs))
-    rule_of(root.opcode)(kernel, root)
+    rule = rule_of(root.opcode)
+    assert rule is not None
+    rule(kernel, root)
     content = jit.Content.VECTORS if kernel.vectorised else jit.Content.LOOPS
     library = jit.Library([jit.object_code(str(kernel.module), content)], [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]
@@ -34,6 +38,6 @@ def run_kernel(text, *arguments, split=1):
     for phase in kernel.phases:
         function = library.function(phase.symbol, jit.TASK)
         bounds = [phase.count * k // split for k in range(split + 1)]
-        for begin, end in zip(bounds, bounds[1:], strict=False):
+        for begin, end in pairwise(bounds):
             function(ctypes.addressof(buffers), begin, end)
     return tuple(results) if root.shape.is_tuple else results[0]

@@ -1,6 +1,7 @@
 """Programs as native code, against the interpreter."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_every_opcode(opcode):
             xl.compile(module)
         return
     arguments = random_arguments(module)
-    fed = {"infeed": [np.ones(4, np.float32)]} if opcode == "infeed" else {}
+    fed: dict[str, Any] = {"infeed": [np.ones(4, np.float32)]} if opcode == "infeed" else {}
     if opcode.startswith("recv"):
         with pytest.raises(xl.XloomError, match="nothing was sent"):
             xl.compile(module)(*arguments)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xloom.cpu import elements
+from xloom.cpu.elements import register_rules
 from xloom.cpu.kernels import FAMILIES as KERNELS
 from xloom.cpu.leaves import FORWARDING
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
 from xloom.cpu.roots import loop_dims
 from xloom.hlo.module import Computation, Instruction
 
-assert elements.FAMILIES  # the import registers what can be fused
+register_rules()
 
 NODE_LIMIT = 120
 """Instructions in one expression: LLVM's time grows faster than the number, and Python's stack is bounded."""

@@ -22,7 +22,7 @@ WINDOW = 24
 LEAST_ROWS = 8
 SHORTEST_ROW = 64
 ROW_BYTES = 1 << 18
-"""Rows that are done one after another, stage by stage: at least so many, at least so long, of at most so many bytes."""
+"""Rows that are done stage by stage: at least so many, at least so long, of at most so many bytes."""
 
 
 def steps_of(fusion: Fusion) -> list[Step]:
@@ -134,9 +134,10 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
     made: dict[Source, tuple[Affine, int]] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
-            if isinstance(node, Load) and node.source[0] in roots:
-                if node.source not in made or not _same_row(nest.outer, node.address, *made[node.source]):
-                    return None
+            if not isinstance(node, Load) or node.source[0] not in roots:
+                continue
+            if node.source not in made or not _same_row(nest.outer, node.address, *made[node.source]):
+                return None
         for store in stage.stores:
             root, _ = store.target
             made[store.target] = (store.address, math.prod(loop_dims(root)[rank:]))

@@ -3,5 +3,9 @@
 from importlib import import_module
 
 FAMILIES = ("elementwise", "layout", "dynamic", "reduce")
-for _family in FAMILIES:  # each registers its rules
-    import_module(f"{__name__}.{_family}")
+
+
+def register_rules() -> None:
+    """Imports the families, each of which registers its rules."""
+    for family in FAMILIES:
+        import_module(f"{__name__}.{family}")

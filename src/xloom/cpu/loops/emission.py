@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 from llvmlite import ir
 
@@ -32,6 +32,16 @@ from xloom.cpu.loops.nodes import (
 from xloom.hlo.dtype import DType, Kind, f32, s64
 
 Pointers = Callable[[Source], ir.Value]
+
+
+class State(Protocol):
+    """What a fold has accumulated: an accumulator, or one lane of it."""
+
+    def get(self) -> Value:
+        """The value so far."""
+
+    def set(self, value: Value) -> None:
+        """Puts a value."""
 
 
 class Elements:
@@ -212,7 +222,7 @@ class Elements:
             stack.enter_context(self.scope())
             yield
 
-    def step(self, fold: Fold, state: Sequence[Accumulator]) -> None:
+    def step(self, fold: Fold, state: Sequence[State]) -> None:
         """One more element into a fold's accumulators."""
         b = self.b
         if fold.plain in REASSOCIATED and fold.inits[0].dtype.kind in (Kind.FLOAT, Kind.COMPLEX):
@@ -226,7 +236,7 @@ class Elements:
         for accumulator, result in zip(state, results, strict=True):
             accumulator.set(result)
 
-    def combine(self, fold: Fold, state: Sequence[Accumulator], values: Sequence[Value]) -> None:
+    def combine(self, fold: Fold, state: Sequence[State], values: Sequence[Value]) -> None:
         """Other accumulators' values into a fold's accumulators."""
         with self.scope():
             self._scopes[-1].update({id(e): v for e, v in zip(fold.elements, values, strict=True)})
