@@ -83,7 +83,7 @@ def _complex_logarithm(d: Difference) -> bool:
 def _negative_padding(d: Difference) -> bool:
     if d.opcode != "convolution" or not d.instruction.shape.dtype.is_float:
         return False
-    return any(w.padding_low < 0 and w.stride > 1 for w in d.instruction["window"])
+    return any(w.padding_low < 0 for w in d.instruction["window"])
 
 
 def _minus_one_to_a_negative(d: Difference) -> bool:
@@ -100,10 +100,12 @@ def _power_beyond_six_bits(d: Difference) -> bool:
 
 
 def _atan2_of_zeros(d: Difference) -> bool:
-    if d.opcode != "atan2":
+    if d.opcode != "atan2" or not d.got.dtype.itemsize > 1:
         return False
-    y, x = (np.abs(o.astype(np.float64))[d.wrong] for o in d.operands)
-    return bool(np.all((y < 2e-38) & (x < 2e-38) & np.isnan(d.got[d.wrong].astype(np.float64))))
+    got, want = (v[d.wrong].astype(np.float64) for v in (d.got, d.want))
+    tiny = float(ml_dtypes.finfo(np.float32 if d.got.dtype.itemsize < 4 else d.got.dtype).tiny)
+    y, x = (np.abs(o.astype(np.float64))[d.wrong] <= tiny for o in d.operands)
+    return bool(np.all((x & y & np.isnan(got)) | (y & (got == -want))))
 
 
 def _unsigned_start(d: Difference) -> bool:
@@ -144,10 +146,10 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
     "the leading zeros of a negative constant are counted in 64 bits": _negative_leading_zeros,
     "-1 to the power of a negative constant is 0": _minus_one_to_a_negative,
     "an integer power takes the low six bits of the exponent": _power_beyond_six_bits,
-    "vectorised atan2 of two zeros is NaN": _atan2_of_zeros,
+    "vectorised atan2 of two zeros is NaN, and of a denormal has the wrong sign": _atan2_of_zeros,
     "an unsigned start index is taken for a signed one": _unsigned_start,
     "the modulus of an infinity with a NaN part is NaN": _infinite_modulus,
-    "a convolution with negative padding and a stride reads other elements": _negative_padding,
+    "a convolution with negative padding reads other elements": _negative_padding,
     "groups of a convolution are computed as one with zeros, times which an infinity is NaN": _infinity_in_another_group,
 }
 

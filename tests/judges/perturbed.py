@@ -41,7 +41,7 @@ _KEEPS_DENORMALS = frozenset(
 class Perturbed(Evaluator):
     """Run number 0 is the interpreter's own; the others round another way, within bounds.
 
-    Odd runs flush denormals, from 2 on rounded results move; in run 1 numbers are infinite whose sums or products may
+    Odd runs flush denormals, from 5 on in some instructions only; from 2 on rounded results move; in run 1 numbers are infinite whose sums or products may
     overflow, in run 3 they are moderate.
     """
 
@@ -54,6 +54,8 @@ class Perturbed(Evaluator):
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         opcode = instruction.opcode
         rounds, flushes = _rounds(instruction), self.flushes and _flushes(instruction)
+        if flushes and self.run > 3:
+            flushes = self.numbers.random() < 0.5
         given = operands
         if self.run in (1, 3) and opcode in _OVERFLOWS and rounds:
             operands = [_each_float(o, lambda x: self._huge(x, opcode in _SPREADS)) for o in operands]
