@@ -60,13 +60,13 @@ def forget() -> None:
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The LLVM modules that went through LLVM."""
     texts: list[str] = []
-    optimised = jit.optimised
+    optimised = jit._optimised
 
     def spy(text: str, *options: Any) -> Any:
         texts.append(text)
         return optimised(text, *options)
 
-    monkeypatch.setattr(jit, "optimised", spy)
+    monkeypatch.setattr(jit, "_optimised", spy)
     return texts
 
 
@@ -97,8 +97,8 @@ def test_units_are_kept_apart_from_programs(emitted: list[str], place: Path):
     emitted.clear()
     forget()
     check(program(2.0), 2.0)  # another program, but only its constant differs
-    assert emitted == []
-    assert len(texts) == len(set(texts))
+    assert emitted == [text for text in texts if "xloom_main" in text]
+    assert len(texts) == len(set(texts)) > 1
 
 
 def test_what_a_constant_holds_counts(place: Path):

@@ -143,13 +143,17 @@ def key_of(*parts: bytes) -> str:
 
 def version() -> str:
     """The package's version, and the time and size of its files: an edited compiler never meets what it made before."""
-    digest = hashlib.sha256(xloom.__version__.encode())
-    for place, folders, files in os.walk(os.path.dirname(xloom.__file__)):
-        folders[:] = sorted(f for f in folders if f != "__pycache__")
-        for name in sorted(files):
-            status = os.stat(os.path.join(place, name))
-            digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    stamps = [xloom.__version__]
+    folders = [os.path.dirname(xloom.__file__)]
+    for folder in folders:  # which grows meanwhile
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif entry.name.endswith(".py"):
+                    status = entry.stat()
+                    stamps.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(stamps).encode()).hexdigest()
 
 
 VERSION = version()

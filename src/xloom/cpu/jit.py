@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -41,14 +43,32 @@ _LIGHT_PASSES = (
 )
 
 
-def new_target_machine(content: Content = Content.LOOPS) -> llvm.TargetMachine:
-    """The host: its CPU with all its features. For one thread at a time."""
+_idle: dict[int, list[llvm.TargetMachine]] = defaultdict(list)
+"""Target machines by level, for the next who needs one: a new one first works out all that the processor can do."""
+
+
+@contextmanager
+def _borrowed_machine(content: Content) -> Iterator[llvm.TargetMachine]:
+    """A target machine that no other thread uses meanwhile."""
+    level = 0 if content is Content.CALLS else 3
+    try:
+        machine = _idle[level].pop()
+    except IndexError:
+        machine = _new_target_machine(level)
+    try:
+        yield machine
+    finally:
+        _idle[level].append(machine)
+
+
+def _new_target_machine(level: int) -> llvm.TargetMachine:
+    """The host: its CPU with all its features."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=_features(),
-        opt=0 if content is Content.CALLS else 3,
+        opt=level,
         reloc="pic",
         codemodel="small",
     )
@@ -56,8 +76,8 @@ def new_target_machine(content: Content = Content.LOOPS) -> llvm.TargetMachine:
 
 @lru_cache(maxsize=1)
 def target_machine() -> llvm.TargetMachine:
-    """The host, for who asks about it."""
-    return new_target_machine()
+    """The host, for one thread: to ask it something, or to link."""
+    return _new_target_machine(3)
 
 
 @lru_cache(maxsize=1)
@@ -98,10 +118,15 @@ def _unlocked() -> Any:
 
 def optimised(text: str, content: Content = Content.LOOPS) -> llvm.ModuleRef:
     """The module of LLVM IR `text`, in a context of its own, after LLVM's passes."""
+    with _borrowed_machine(content) as machine:
+        return _optimised(text, content, machine)
+
+
+def _optimised(text: str, content: Content, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = llvm.parse_assembly(text.replace(_NO_TARGET, target_header(), 1), llvm.create_context())
     options = llvm.create_pipeline_tuning_options(speed_level=0 if content is Content.CALLS else 3)
     options.loop_vectorization = options.slp_vectorization = content is Content.LOOPS
-    builder = llvm.create_pass_builder(new_target_machine(), options)
+    builder = llvm.create_pass_builder(machine, options)
     if content is Content.VECTORS:
         manager = llvm.create_new_module_pass_manager()
         for name in _LIGHT_PASSES:
@@ -114,6 +139,8 @@ def optimised(text: str, content: Content = Content.LOOPS) -> llvm.ModuleRef:
 
 def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
+    if content is Content.CALLS:  # quick, and no two programs have the same
+        return _emitted(text, content, as_object=True)
     key = key_of(target_key().encode(), content.value.encode(), text.encode())
     data = object_cache.get(key)
     if data is None:
@@ -128,11 +155,12 @@ def assembly(text: str, content: Content = Content.LOOPS) -> str:
 
 
 def _emitted(text: str, content: Content, as_object: bool) -> bytes:
-    module, machine, lib = optimised(text, content), new_target_machine(content), llvm.ffi.lib
-    with llvm.ffi.OutputString() as error:
+    with _borrowed_machine(content) as machine, llvm.ffi.OutputString() as error:
+        module = _optimised(text, content, machine)
         buffer = _unlocked().LLVMPY_TargetMachineEmitToMemory(machine, module, int(as_object), error)
         if not buffer:
             raise RuntimeError(str(error))
+    lib = llvm.ffi.lib
     try:
         return ctypes.string_at(lib.LLVMPY_GetBufferStart(buffer), lib.LLVMPY_GetBufferSize(buffer))
     finally:
