@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from xloom.cpu.threads import Pool, host_ir, pool, pool_ir
-from xloom.cpu.threads.pool import MOST_THREADS, SIZE_VARIABLE, SPIN_NS, processor_count, thread_count
+from xloom.cpu.threads.pool import SPIN_NS
 from xloom.errors import XloomError
+from xloom.thread_count import MOST_THREADS, SIZE_VARIABLE, processor_count, thread_count
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

@@ -17,11 +17,12 @@ from xloom.cpu.image import Image, packed, unpacked
 from xloom.cpu.memory import aligned
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
-from xloom.cpu.threads import pool, thread_count
+from xloom.cpu.threads import pool
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
+from xloom.thread_count import thread_count
 
 linked: cache.Recent[Image] = cache.Recent(cache.MEMORY_BYTES)
 """Programs of this process by key."""

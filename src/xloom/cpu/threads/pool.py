@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import threading
 
 import llvmlite.binding as llvm
@@ -12,10 +11,7 @@ import llvmlite.binding as llvm
 from xloom.cpu import jit
 from xloom.cpu.threads.host_ir import host_ir
 from xloom.cpu.threads.pool_ir import pool_ir
-from xloom.errors import XloomError
-
-SIZE_VARIABLE = "XLOOM_NUM_THREADS"
-MOST_THREADS = 1024
+from xloom.thread_count import processor_count, thread_count
 
 # how long a thread with nothing to do stays awake: about what it costs to wake one up, and longer than most of the gaps
 # between the loops of a program
@@ -32,19 +28,6 @@ def pool() -> Pool:
         if _pool is None:
             _pool = Pool(thread_count(), processor_count())
         return _pool
-
-
-def thread_count() -> int:
-    """What XLOOM_NUM_THREADS says, or else the number of processors that this process may run on."""
-    text = os.environ.get(SIZE_VARIABLE, "").strip()
-    if not text:
-        return processor_count()
-    if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= MOST_THREADS:
-        raise XloomError(
-            f"{SIZE_VARIABLE} is {text!r}, which is not a number of threads",
-            hint=f"give a whole number from 1 to {MOST_THREADS}, or unset it for one thread a processor",
-        )
-    return int(text)
 
 
 class Pool:
@@ -67,13 +50,6 @@ class Pool:
         self._reset = ctypes.CFUNCTYPE(None)(reset_address)
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
-
-
-def processor_count() -> int:
-    """How many processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _compile(source: str, exports: tuple[str, ...]) -> list[int]:
