@@ -24,6 +24,8 @@ from xloom.hlo.dtype import DType, Kind
 
 BLOCK = 256
 """Elements of a row that a fold along columns keeps at a time."""
+RUN = 32
+"""Rows that a sum along columns adds up before they are added to the rows before."""
 LANES = 32
 """Accumulators of a fold along a row that LLVM does not vectorise by itself."""
 PARTS = 64
@@ -255,14 +257,37 @@ class Lowering:
                 elements.vars[best] = b.add(first, lane, flags=["nsw"])
                 yield lane
 
-        with lanes() as lane:
-            for fold in folds:
-                for accumulator, init in zip(state[id(fold)], fold.inits, strict=True):
-                    accumulator.set(elements.value(init), lane)
-        steps = Stage([*folds[0].vars], stage.stores)
-        with elements.loops(ordered(steps, folds[0].vars)), lanes() as lane:
-            for fold in folds:
-                elements.step(fold, [_Lane(a, lane) for a in state[id(fold)]])
+        def start(state: Mapping[int, Sequence[Accumulator]], values: Callable[[Fold], Sequence[types.Value]]) -> None:
+            with lanes() as lane:
+                for fold in folds:
+                    for accumulator, value in zip(state[id(fold)], values(fold), strict=True):
+                        accumulator.set(value, lane)
+
+        def steps(state: Mapping[int, Sequence[Accumulator]], loops: Sequence[Var]) -> None:
+            with elements.loops(loops), lanes() as lane:
+                for fold in folds:
+                    elements.step(fold, [_Lane(a, lane) for a in state[id(fold)]])
+
+        start(state, lambda fold: [elements.value(i) for i in fold.inits])
+        step_stage = Stage([*folds[0].vars], stage.stores)
+        loops, gone = merged([step_stage], ordered(step_stage, folds[0].vars))
+        _bind(elements, gone)
+        if loops and all(map(_is_float_sum, folds)) and math.prod(v.size for v in loops) > 2 * RUN:
+            # sums of sums: the error grows with the length of a run and their number, not with all of it
+            part = {id(f): [Accumulator(b, i.dtype, f.plain, most) for i in f.inits] for f in folds}
+            *outer, last = loops
+            with elements.loops(outer), loop(b, 0, last.size, RUN, name="run") as begin, elements.scope():
+                start(part, lambda fold: [types.constant(0, i.dtype) for i in fold.inits])
+                with loop(b, begin, least(b, b.add(begin, I64(RUN)), I64(last.size)), name=last.name) as at:
+                    elements.vars[last] = at
+                    with elements.scope():
+                        steps(part, [])
+                with lanes() as lane:
+                    for fold in folds:
+                        values = [a.get(lane) for a in part[id(fold)]]
+                        elements.combine(fold, [_Lane(a, lane) for a in state[id(fold)]], values)
+        else:
+            steps(state, loops)
         with lanes() as lane:
             self._results(elements, stage, state, lane)
 
@@ -483,6 +508,10 @@ def _vectorises(fold: Fold) -> bool:
         return dtype.is_float or (dtype.is_integer and dtype.bits >= 8)
     exact = dtype.kind is Kind.PRED or (dtype.is_integer and dtype.bits >= 8)
     return exact and fold.plain in ("and", "or", "xor")
+
+
+def _is_float_sum(fold: Fold) -> bool:
+    return fold.plain == "add" and not fold.inits[0].dtype.is_integer and fold.inits[0].dtype.kind is not Kind.PRED
 
 
 def _put(b: ir.IRBuilder, pointer: ir.Value, at: ir.Value, accumulator: Accumulator) -> None:
