@@ -238,7 +238,8 @@ class EntryBuilder:
                 body = self.module.globals[f"{phase.symbol}.body"]
                 self.b.call(body, [*pointers, I64(0), I64(phase.count)])
             return StepCode("", lowering.phases, nest)
-        return replace(self.call_unit(str(module), lowering.phases, pointers, lowering.scratch), nest=nest)
+        content = Content.ROWS if nest.outer else Content.LOOPS
+        return replace(self.call_unit(str(module), lowering.phases, pointers, lowering.scratch, content), nest=nest)
 
     def _kernel(self, instruction: Instruction, rule: Rule) -> None:
         operands = [_dense(o.shape) for o in instruction._operands]

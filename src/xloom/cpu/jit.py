@@ -25,6 +25,8 @@ class Content(Enum):
 
     LOOPS = "loops"
     """Scalar loops, which LLVM makes vectors of."""
+    ROWS = "rows"
+    """Scalar loops, several after one another for each row: unrolled as well, they are far larger, and no faster."""
     VECTORS = "vectors"
     """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
     CALLS = "calls"
@@ -125,7 +127,8 @@ def optimised(text: str, content: Content = Content.LOOPS) -> llvm.ModuleRef:
 def _optimised(text: str, content: Content, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = llvm.parse_assembly(text.replace(_NO_TARGET, target_header(), 1), llvm.create_context())
     options = llvm.create_pipeline_tuning_options(speed_level=0 if content is Content.CALLS else 3)
-    options.loop_vectorization = options.slp_vectorization = content is Content.LOOPS
+    options.loop_vectorization = options.slp_vectorization = content in (Content.LOOPS, Content.ROWS)
+    options.loop_unrolling = content is not Content.ROWS
     builder = llvm.create_pass_builder(machine, options)
     if content is Content.VECTORS:
         manager = llvm.create_new_module_pass_manager()
