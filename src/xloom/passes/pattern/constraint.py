@@ -2,7 +2,8 @@
 
 Frontend attributes of a pattern's instruction are constraints: `value="any"` on a constant, `value="count(sum)"` for
 the number of elements that the reduction `sum` folds, `value="1/count(sum)"` for its reciprocal, and, on any
-instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME.
+instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME. On a parameter, `rank="exact"` says that each of
+its dimensions stands for one of the program's, or for one of size 1.
 """
 
 from __future__ import annotations

@@ -236,13 +236,15 @@ class Matcher:
     def _operands(self, match: Match, parameter: Instruction, program: Instruction, dims: Dims | None) -> list[_Way]:
         """The ways to bind a parameter: to `program`, or to what is below views, nearest to the source first."""
         self._check_type(match, parameter, program)
+        one_each = parameter.frontend_attributes.get("rank") == "exact"
         ways = []
         views: list[Instruction] = []
         while True:
             if dims is None:
                 ways.append(_Way([], program, tuple(views)))
             elif self._may_be(parameter, program):
-                ways.extend(_Way([], program, tuple(views), known) for known in taken_apart(dims) if in_order(known))
+                known = [k for k in taken_apart(dims) if in_order(k) and not (one_each and _has_several(k))]
+                ways.extend(_Way([], program, tuple(views), k) for k in known)
             if dims is None or not is_view(program):
                 break
             moved = through_program(dims, program)
@@ -291,6 +293,10 @@ def with_views(value: Instruction) -> list[Instruction]:
     for instruction in found:
         found.extend(u for u in instruction.users if is_view(u) and u not in found)
     return found
+
+
+def _has_several(dims: Dims) -> bool:
+    return any(len(program) > 1 for _, program in dims)
 
 
 def _may_match(goal: Goal) -> bool:

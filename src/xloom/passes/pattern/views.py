@@ -24,10 +24,7 @@ def is_view(instruction: Instruction) -> bool:
     shape, source = instruction.shape, instruction.operands[0].shape
     if not shape.is_array or shape.is_dynamic or source.is_dynamic:
         return False
-    if instruction.opcode == "bitcast":
-        # of other bitcasts the layouts say where elements go
-        return shape.dtype == source.dtype and _is_row_major(shape) and _is_row_major(source)
-    return True
+    return instruction.opcode != "bitcast" or (shape.dtype == source.dtype and not _is_tiled(shape, source))
 
 
 def core(instruction: Instruction) -> Instruction:
@@ -52,6 +49,8 @@ def blocks(view: Instruction) -> list[Block]:
         pairs = [((k,), (into[k],) if k in into else ()) for k in range(len(result))]
     elif view.opcode == "copy":
         pairs = [((k,), (k,)) for k in range(len(result))]
+    elif view.opcode == "bitcast":
+        return _bitcast_blocks(view.shape, view.operands[0].shape)
     else:
         return reshape_blocks(result, source)
     return [(outer, inner) for outer, inner in pairs if result[outer[0]] != 1]
@@ -78,5 +77,17 @@ def reshape_blocks(result: Sequence[int], source: Sequence[int]) -> list[Block]:
     return found
 
 
-def _is_row_major(shape: Shape) -> bool:
-    return shape.layout is None or shape.layout.is_default
+def _bitcast_blocks(result: Shape, source: Shape) -> list[Block]:
+    """As of a reshape, but of the dimensions in the order in which elements lie in memory."""
+    outer, inner = _major_to_minor(result), _major_to_minor(source)
+    found = reshape_blocks([result.dims[k] for k in outer], [source.dims[k] for k in inner])
+    return [(tuple(outer[k] for k in left), tuple(inner[k] for k in right)) for left, right in found]
+
+
+def _is_tiled(*shapes: Shape) -> bool:
+    return any(shape.layout is not None and shape.layout.tiles for shape in shapes)
+
+
+def _major_to_minor(shape: Shape) -> tuple[int, ...]:
+    order = range(shape.rank - 1, -1, -1) if shape.layout is None else shape.layout.minor_to_major
+    return tuple(reversed(order))

@@ -1,0 +1,196 @@
+"""The patterns of the library against HLO that JAX lowers, and that decompositions as PyTorch has them lower to."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.passes.pattern.roundtrip import expanded, same
+from xloom.hlo.parser import parse
+from xloom.hlo.verify import verify
+from xloom.interpreter import evaluate
+from xloom.interpreter.samples import random_arguments
+from xloom.passes import outline_pattern, run_passes
+from xloom.passes.hooks import difference
+from xloom.passes.pattern import find_pattern
+from xloom.passes.pattern.sources import LIBRARY
+
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+
+RAW = "call-inlining,dce"
+SIMPLE = "call-inlining,algebraic-simplification,layout-simplification,constant-folding,cse,dce"
+
+
+def arrays(*shapes, dtype="float32"):
+    return [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+
+
+def power_gelu(x):
+    return 0.5 * x * (1 + jnp.tanh(np.float32(np.sqrt(2 / np.pi)) * (x + 0.044715 * jnp.power(x, 3.0))))
+
+
+def torch_gelu(x):
+    # aten.gelu's decomposition
+    inner = np.float32(np.sqrt(2) * (2 / np.sqrt(np.pi)) * 0.5) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + jnp.tanh(inner))
+
+
+def torch_gelu_erf(x):
+    return x * 0.5 * (1 + jax.lax.erf(x * np.float32(0.7071067811865476)))
+
+
+def torch_softmax(x):
+    # aten._softmax's decomposition
+    e = jnp.exp(x - jax.lax.stop_gradient(jnp.max(x, -1, keepdims=True)))
+    return e / jnp.sum(e, -1, keepdims=True)
+
+
+def layer_norm(x, gamma, beta):
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * gamma + beta
+
+
+def flax_layer_norm(x, gamma, beta):
+    mean, square = x.mean(-1, keepdims=True), (x * x).mean(-1, keepdims=True)
+    variance = jnp.maximum(0.0, square - mean * mean)
+    return (x - mean) * (jax.lax.rsqrt(variance + 1e-6) * gamma) + beta
+
+
+def torch_layer_norm(x, gamma, beta):
+    # aten.native_layer_norm's decomposition: var_mean, then rsqrt
+    mean = jnp.sum(x, -1, keepdims=True) / x.shape[-1]
+    variance = jnp.sum((x - mean) * (x - mean), -1, keepdims=True) / x.shape[-1]
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * gamma + beta
+
+
+def rms_norm(x, gamma):
+    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * gamma
+
+
+def llama_norm(x, gamma):
+    wide = x.astype(jnp.float32)
+    return gamma * (wide * jax.lax.rsqrt((wide**2).mean(-1, keepdims=True) + 1e-6)).astype(x.dtype)
+
+
+def torch_attention(q, k, v):
+    # scaled_dot_product_attention's decomposition: both sides scaled, batches merged for bmm
+    scale = np.float32(q.shape[-1] ** -0.25)
+    batch, heads, time, features = q.shape
+    q, k, v = ((a * s).reshape(batch * heads, -1, features) for a, s in ((q, scale), (k, scale), (v, 1)))
+    scores = jax.lax.batch_matmul(q, k.transpose(0, 2, 1)).reshape(batch, heads, time, -1)
+    p = torch_softmax(scores).reshape(batch * heads, time, -1)
+    return jax.lax.batch_matmul(p, v).reshape(batch, heads, time, features)
+
+
+def masked_attention(q, k, v, mask):
+    scores = jnp.einsum("bthd,bshd->bhts", q, k) / np.float32(np.sqrt(q.shape[-1])) + mask
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
+
+
+def rotate_half(x, cosine, sine):
+    half = x.shape[-1] // 2
+    turned = jnp.concatenate([-x[..., half:], x[..., :half]], -1)
+    return x * cosine[None, :, None] + turned * sine[None, :, None]
+
+
+def torch_rotate_half(x, cosine, sine):
+    # [batch, heads, time, features], angles for each of the batch
+    half = x.shape[-1] // 2
+    turned = jnp.concatenate([-x[..., half:], x[..., :half]], -1)
+    return x * cosine[:, None] + turned * sine[:, None]
+
+
+def rotate_parts(x, cosine, sine):
+    a, b = jnp.split(x, 2, -1)
+    c, s = cosine[None, :, None], sine[None, :, None]
+    return jnp.concatenate([a * c - b * s, b * c + a * s], -1)
+
+
+QKV = arrays((2, 5, 3, 8), (2, 6, 3, 8), (2, 6, 3, 8))
+NORM = arrays((2, 4, 8), (8,), (8,))
+CASES = {
+    "gelu": ("gelu", jax.nn.gelu, arrays((4, 8))),
+    "gelu bf16": ("gelu", jax.nn.gelu, arrays((4, 8, 3), dtype="bfloat16")),
+    "gelu by power": ("gelu", power_gelu, arrays((8,))),
+    "gelu torch": ("gelu", torch_gelu, arrays((2, 3, 4))),
+    "gelu erf": ("gelu_erf", partial(jax.nn.gelu, approximate=False), arrays((4, 8))),
+    "gelu erf torch": ("gelu_erf", torch_gelu_erf, arrays((4, 8))),
+    "softmax": ("softmax", jax.nn.softmax, arrays((4, 8))),
+    "softmax of one row": ("softmax", jax.nn.softmax, arrays((8,))),
+    "softmax of many": ("softmax", jax.nn.softmax, arrays((2, 3, 4, 8))),
+    "softmax bf16": ("softmax", jax.nn.softmax, arrays((4, 8), dtype="bfloat16")),
+    "softmax torch": ("softmax", torch_softmax, arrays((2, 3, 8))),
+    "layer norm": ("layer_norm", layer_norm, NORM),
+    "layer norm of 7": ("layer_norm", layer_norm, arrays((3, 7), (7,), (7,))),
+    "layer norm flax": ("layer_norm", flax_layer_norm, NORM),
+    "layer norm torch": ("layer_norm", torch_layer_norm, NORM),
+    "layer norm alone": ("layer_norm", partial(jax.nn.standardize, epsilon=1e-5), arrays((4, 8))),
+    "rms norm": ("rms_norm", rms_norm, arrays((2, 4, 8), (8,))),
+    "rms norm llama": ("rms_norm", llama_norm, arrays((2, 4, 8), (8,), dtype="bfloat16")),
+    "attention": ("attention", jax.nn.dot_product_attention, QKV),
+    "attention bf16": (
+        "attention",
+        jax.nn.dot_product_attention,
+        arrays((2, 5, 3, 8), (2, 6, 3, 8), (2, 6, 3, 8), dtype="bfloat16"),
+    ),
+    "attention causal": ("attention", partial(jax.nn.dot_product_attention, is_causal=True), QKV),
+    "attention masked": ("attention", masked_attention, [*QKV, *arrays((5, 6))]),
+    "attention torch": ("attention", torch_attention, arrays((2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 8))),
+    "bias relu": ("bias_activation", lambda x, w, b: jax.nn.relu(x @ w + b), arrays((4, 8), (8, 3), (3,))),
+    "bias gelu": ("bias_activation", lambda x, b: jax.nn.gelu(x + b), arrays((2, 4, 8), (8,))),
+    "bias silu": ("bias_activation", lambda x, b: jax.nn.silu(x + b), arrays((4, 8), (8,))),
+    "bias tanh": ("bias_activation", lambda x, b: jnp.tanh(b + x), arrays((4, 8), (8,))),
+    "rotary": ("rotary_embedding", rotate_half, arrays((2, 5, 3, 8), (5, 8), (5, 8))),
+    "rotary of 128": ("rotary_embedding", rotate_half, arrays((2, 5, 3, 128), (5, 128), (5, 128))),
+    "rotary torch": ("rotary_embedding", torch_rotate_half, arrays((2, 3, 5, 8), (2, 5, 8), (2, 5, 8))),
+    "rotary parts": ("rotary_embedding", rotate_parts, arrays((2, 5, 3, 8), (5, 4), (5, 4))),
+}
+
+
+@pytest.mark.parametrize("form", [RAW, SIMPLE], ids=["raw", "simple"])
+@pytest.mark.parametrize("case", CASES)
+def test_found_where_frameworks_write_it(case: str, form: str) -> None:
+    name, function, shapes = CASES[case]
+    before = parse(jax.jit(lambda *a: function(*a)).lower(*shapes).as_text(dialect="hlo"))
+    run_passes(before, form)
+    after = before.clone("")
+    done = outline_pattern(after, find_pattern(name), "Kernel")
+    assert len(done.found) == 1, done.missed
+    verify(after)
+    call = next(i for i in after.entry if i.opcode == "custom-call")
+    heavy = {"dot", "exponential", "reduce", "tanh", "multiply"} - ({"dot"} if "bias" in case else set())
+    assert not heavy & {i.opcode for i in after.entry}, "the match left work behind"
+    wide = {i.shape.dims for i in after.entry if i.opcode == "parameter"}
+    assert len(call.operands) <= len(shapes) + (case == "attention causal")
+    assert case == "bias relu" or "mask" in case or {o.shape.dims for o in call.operands} <= wide | {(5, 6)}
+    back = expanded(after)
+    assert same(back, before)
+    arguments = random_arguments(before, 3)
+    assert not difference(evaluate(before, *arguments), evaluate(back, *arguments))
+
+
+def test_every_pattern_of_the_library_is_tested() -> None:
+    assert {p.stem for p in LIBRARY.glob("*.hlo")} == {name for name, _, _ in CASES.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "shapes"),
+    [
+        ("softmax", partial(jax.nn.softmax, axis=0), arrays((4, 8))),
+        ("softmax", jax.nn.log_softmax, arrays((4, 8))),
+        ("gelu", lambda x: jax.nn.gelu(x) + jnp.tanh(x), arrays((4, 8))),
+        ("layer_norm", lambda x: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, ddof=1, keepdims=True) + 1e-5), arrays((4, 8))),
+        ("rms_norm", lambda x, g: x * jax.lax.rsqrt((x * x).sum(-1, keepdims=True) / 4 + 1e-6) * g, arrays((4, 8), (8,))),
+        ("bias_activation", lambda x, b: jax.nn.relu(x + b[:, None]), arrays((4, 8), (4,))),
+        ("attention", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True) + jax.nn.softmax(q), arrays(*[(2, 8, 3, 8)] * 3)),
+    ],
+    ids=["softmax of columns", "log softmax", "gelu", "sample variance", "wrong divisor", "bias of rows", "attention"],
+)  # fmt: skip
+@pytest.mark.parametrize("form", [RAW, SIMPLE], ids=["raw", "simple"])
+def test_what_only_looks_alike_is_not_taken_for_it(name, function, shapes, form) -> None:
+    module = parse(jax.jit(function).lower(*shapes).as_text(dialect="hlo"))
+    run_passes(module, form)
+    done = outline_pattern(module, find_pattern(name), "Kernel")
+    expected = 1 if name in ("gelu", "attention") else 0  # the real one beside the other
+    assert len(done.found) == expected
