@@ -24,6 +24,7 @@ LAYERS = [
     ["xloom.cpu"],
     ["xloom.stablehlo"],
     ["xloom"],
+    ["xloom.jax"],
     ["xloom.cli"],
 ]
 
