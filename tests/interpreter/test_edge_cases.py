@@ -47,6 +47,12 @@ def test_complex_logistic_vanishes_where_the_exponential_overflows():
     assert np.array_equal(run("x = c128[1] parameter(0) ROOT r = c128[1] logistic(x)", z), np.zeros(1))
 
 
+def test_complex_log_plus_one_near_minus_one():
+    z = np.array([complex(-1, 1e-38), complex(-1, 0)], np.complex64)
+    y = run("x = c64[2] parameter(0) ROOT r = c64[2] log-plus-one(x)", z)
+    assert y[0].real == np.float32(np.log(np.float64(z[0].imag))) and y[1].real == -np.inf
+
+
 def test_epsilon_of_batch_norm_is_an_f32():
     one = np.ones(1)
     y = run(

@@ -28,8 +28,8 @@ class Bounds:
     runs: list[np.ndarray]
 
     def wrong(self, got: np.ndarray, instead: np.ndarray | None = None) -> np.ndarray:
-        """Where `got` is not right, `instead` being the value to be near rather than the interpreter's."""
-        runs = self.runs if instead is None else [instead, *(r for r in self.runs[1:])]
+        """Where `got` is not right, `instead` being another right value, of a side that is compared with."""
+        runs = self.runs if instead is None else [instead, *self.runs]
         if runs[0].dtype.kind == "c":
             # whether an infinite complex number has a NaN part, and which, is left open
             unbounded = ~np.isfinite(got) & np.any([~np.isfinite(r) for r in runs], axis=0)

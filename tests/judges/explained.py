@@ -86,6 +86,15 @@ def _negative_padding(d: Difference) -> bool:
     return any(w.padding_low < 0 for w in d.instruction["window"])
 
 
+def _complex_quotient(d: Difference) -> bool:
+    if d.opcode != "divide" or d.got.dtype.kind != "c":
+        return False
+    divisor = d.operands[1][d.wrong]
+    size = np.maximum(np.abs(np.real(divisor)), np.abs(np.imag(divisor))).astype(np.float64)
+    info = np.finfo(divisor.dtype)
+    return bool(np.all((size > np.sqrt(float(info.max)) / 4) | (size < 4 * np.sqrt(float(info.tiny)))))
+
+
 def _minus_one_to_a_negative(d: Difference) -> bool:
     if d.opcode != "power" or not d.folded or not d.instruction.shape.dtype.is_integer:
         return False
@@ -150,6 +159,7 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
     "an unsigned start index is taken for a signed one": _unsigned_start,
     "the modulus of an infinity with a NaN part is NaN": _infinite_modulus,
     "a convolution with negative padding reads other elements": _negative_padding,
+    "the square of a complex divisor under- or overflows": _complex_quotient,
     "groups of a convolution are computed as one with zeros, times which an infinity is NaN": _infinity_in_another_group,
 }
 

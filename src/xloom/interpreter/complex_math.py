@@ -46,12 +46,12 @@ def log(z: Array) -> Array:
 
 
 def log1p(z: Array) -> Array:
-    """log(1 + z): log1p(a (2 + a) + b**2) / 2 + i atan2(b, 1 + a)."""
+    """log(1 + z): log1p(a (2 + a) + b**2) / 2 + i atan2(b, 1 + a); near z = -1, where that cancels, log |1 + z|."""
     a, b = z.real, z.imag
     square = a * (2 + a) + b * b
     small = np.log1p(square) / 2
     large = np.log(np.hypot(1 + a, b))
-    real = np.where(np.isfinite(square) & (np.abs(square) < 1e300), small, large)
+    real = np.where((square > -0.5) & (square < 1e300), small, large)
     return make(real, np.arctan2(b, 1 + a))
 
 
