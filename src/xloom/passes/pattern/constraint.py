@@ -20,7 +20,8 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Computation, Instruction
 from xloom.passes.match import splat
 
-COUNT = re.compile(r"(1/)?count\(%?([\w.\-]+)\)")
+_COUNT = re.compile(r"(1/)?count\(%?([\w.\-]+)\)")
+_HINT = 'write value="any", value="count(REDUCTION)" or value="1/count(REDUCTION)"'
 _NOT_MEANING = frozenset({"origin", "statistics"})
 
 
@@ -36,13 +37,10 @@ def constant_differs(pattern: Instruction, program: Instruction, count: Callable
         return f"the value of {program.name} is not in the text"
     found = splat(program)
     if wanted:
-        parsed = COUNT.fullmatch(wanted)
-        if parsed is None:
-            raise PassError(f"the constraint value={wanted!r} means nothing", where=pattern.name, hint=__doc__ or "")
-        number = count(parsed[2])
+        number = count(counted(pattern))
         if number is None:
             return ""
-        expected: Any = 1 / number if parsed[1] and number else number
+        expected: Any = 1 / number if wanted.startswith("1/") and number else number
         same = found is not None and _same_number(float(expected), found, program)
         return "" if same else f"{program.name} is {_show(found)}, not {wanted} = {expected:g}"
     if pattern.shape.is_array and pattern.shape.rank == 0:
@@ -53,6 +51,23 @@ def constant_differs(pattern: Instruction, program: Instruction, count: Callable
     if pattern.shape.to_text(False) != program.shape.to_text(False) or not pattern.literal.identical(program.literal):
         return f"{program.name} has other elements than {pattern.name}"
     return ""
+
+
+def counted(pattern: Instruction) -> str:
+    """The reduction that the value of a pattern's constant depends on, or an empty string.
+
+    Raises PassError when the constraint is malformed, or the pattern has no such reduction.
+    """
+    wanted = pattern.frontend_attributes.get("value", "any")
+    if wanted == "any":
+        return ""
+    parsed = _COUNT.fullmatch(wanted)
+    if parsed is None:
+        raise PassError(f"the constraint value={wanted!r} means nothing", where=pattern.name, hint=_HINT)
+    assert pattern.parent is not None
+    if not any(i.name == parsed[2] and i.opcode == "reduce" for i in pattern.parent):
+        raise PassError(f"the pattern has no reduction {parsed[2]!r} to count", where=pattern.name)
+    return parsed[2]
 
 
 def attributes_differ(pattern: Instruction, program: Instruction, skip: frozenset[str] = frozenset()) -> str:

@@ -8,7 +8,7 @@ from math import prod
 
 from xloom.hlo.dtype import DType
 from xloom.hlo.module import Instruction
-from xloom.passes.pattern.constraint import COUNT, constant_differs
+from xloom.passes.pattern.constraint import constant_differs, counted
 from xloom.passes.pattern.dims import Dims, in_order, of_result, taken_apart, through_program
 from xloom.passes.pattern.operators import Goal, Goals, Mismatch, below_views, operand_goals
 from xloom.passes.pattern.pattern import Variant, is_choice, opcodes_of
@@ -209,7 +209,7 @@ class Matcher:
         self._check_type(match, pattern, program)
         views.append(program)
         if pattern.opcode == "constant":
-            if COUNT.fullmatch(pattern.frontend_attributes.get("value", "")):
+            if counted(pattern):
                 match.counts.append((pattern, program))
             reason = constant_differs(pattern, program, lambda _: None)
             if reason:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from xloom.errors import PassError
 from xloom.hlo.module import Instruction, Module
+from xloom.passes.pattern.constraint import counted
 from xloom.passes.pattern.views import core
 
 EITHER = "xloom.either"
@@ -46,6 +47,9 @@ class Variant:
         self.parameters = entry.parameters
         self.outputs: tuple[Instruction, ...] = root.operands if root.opcode == "tuple" else (root,)
         self.exact = module.frontend_attributes.get("shapes") == "exact"
+        for instruction in entry:
+            if instruction.opcode == "constant":
+                counted(instruction)  # says what is wrong with it
         for output in self.outputs:
             if not opcodes_of(output) - _NOT_COUNTED:
                 raise PassError(f"the pattern {module.name} computes nothing for its result {output.name}")

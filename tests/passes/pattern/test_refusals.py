@@ -1,0 +1,148 @@
+"""Matches that cannot be cut out of the program, and what the report says of them."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.passes.pattern.roundtrip import expanded, same
+from xloom.cli.main import cli
+from xloom.hlo.parser import parse
+from xloom.hlo.verify import verify
+from xloom.passes import add_pattern, outline_pattern, run_passes
+from xloom.passes.pattern import PATTERNS, find_pattern, pattern_of, report_text
+
+CHAIN = """ENTRY chain {
+  x = f32[4] parameter(0)
+  a = f32[4] sine(x)
+  b = f32[4] cosine(a)
+  ROOT c = f32[4] tanh(b)
+}"""
+
+
+def refused(pattern: str, text: str) -> str:
+    module = parse(text)
+    before = str(module)
+    done = outline_pattern(module, pattern_of(pattern, "p"), "Kernel")
+    assert not done.found
+    assert str(module) == before
+    return done.missed[0].reason
+
+
+def chain(last: str, more: str = "") -> str:
+    return f"""ENTRY main {{
+  x = f32[4] parameter(0)
+  a = f32[4] sine(x)
+  b = f32[4] cosine(a){more}
+  c = f32[4] tanh(b)
+  {last}
+}}"""
+
+
+def test_a_value_inside_that_others_use() -> None:
+    text = chain("ROOT r = (f32[4], f32[4]) tuple(c, b)")
+    assert refused(CHAIN, text) == "b is inside the match, but r uses it too"
+    assert refused(CHAIN, chain("d = f32[4] negate(c)").replace("b = ", "ROOT b = ")) == (
+        "b is inside the match, but it is the computation's result too"
+    )
+
+
+def test_it_may_become_an_output() -> None:
+    text = chain("ROOT r = (f32[4], f32[4]) tuple(c, b)")
+    module = parse(text)
+    add_pattern("test-chain", pattern_of(CHAIN, "chain"))
+    try:
+        run_passes(module, "outline{pattern=test-chain,target=K,escaping=true}", compare=True)
+    finally:
+        del PATTERNS["test-chain"]
+    call = next(i for i in module.entry if i.opcode == "custom-call")
+    assert len(call.shape.elements) == 2
+    verify(module)
+    assert same(expanded(module), parse(text))
+
+
+def test_a_call_that_would_wait_for_itself() -> None:
+    pattern = """ENTRY p {
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  a = f32[4] sine(x)
+  b = f32[4] cosine(a)
+  c = f32[4] add(b, y)
+  ROOT r = (f32[4], f32[4]) tuple(b, c)
+}"""
+    text = """ENTRY main {
+  x = f32[4] parameter(0)
+  a = f32[4] sine(x)
+  b = f32[4] cosine(a)
+  between = f32[4] exponential(b)
+  ROOT c = f32[4] add(b, between)
+}"""
+    assert refused(pattern, text) == "the operand between needs a result of the match: a call would wait for itself"
+
+
+def test_two_matches_that_would_wait_for_each_other() -> None:
+    pattern = """ENTRY p {
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  a = f32[4] sine(x)
+  b = f32[4] sine(y)
+  s = f32[4] cosine(a)
+  t = f32[4] cosine(b)
+  ROOT r = (f32[4], f32[4]) tuple(s, t)
+}"""
+    text = """ENTRY main {
+  x = f32[4] parameter(0)
+  a = f32[4] sine(x)
+  s = f32[4] cosine(a)
+  y = f32[4] negate(x)
+  b = f32[4] sine(y)
+  t = f32[4] cosine(b)
+  c = f32[4] sine(s)
+  u = f32[4] cosine(c)
+  d = f32[4] sine(t)
+  v = f32[4] cosine(d)
+  ROOT r = (f32[4], f32[4]) tuple(u, v)
+}"""
+    module = parse(text)
+    outline_pattern(module, pattern_of(pattern, "p"), "Kernel")
+    verify(module)
+    assert same(expanded(module), parse(text))
+
+
+def test_control_dependencies_and_effects() -> None:
+    text = chain("ROOT r = f32[4] negate(c)", ", control-predecessors={w}").replace(
+        "  a =", "  w = f32[4] abs(x)\n  a ="
+    )
+    assert refused(CHAIN, text) == "b has control dependencies"
+    pattern = 'ENTRY p { x = f32[4] parameter(0) a = f32[4] custom-call(x), custom_call_target="T", custom_call_has_side_effect=true ROOT r = f32[4] sine(a) }'
+    effect = pattern.replace("ENTRY p", "ENTRY main")
+    assert refused(pattern, effect) == "a has an effect"
+
+
+@pytest.fixture
+def near_gelu(tmp_path: Path) -> Path:
+    path = tmp_path / "model.hlo"
+    gelu = Path(__file__).parents[2] / "golden" / "outline-gelu.hlo"
+    text = gelu.read_text().partition("// ---- expect")[0]
+    text = text.replace("constant(0.044715)", "constant(0.05)")
+    path.write_text(text.replace("tanh(arg)", 'tanh(arg), metadata={source_file="model.py" source_line=7}'))
+    return path
+
+
+def test_the_report_names_the_reason_and_the_place(near_gelu: Path) -> None:
+    done = outline_pattern(parse(near_gelu.read_text()), find_pattern("gelu"), "MyGelu")
+    assert not done.found
+    text = report_text("gelu", "MyGelu", done.found, done.missed)
+    assert "c2 is 0.050048828125, not 0.044715" in text
+    assert "%c2 = bf16[] constant(0.05005)" in text
+
+
+def test_on_the_command_line(near_gelu: Path) -> None:
+    ran = CliRunner().invoke(cli, ["opt", "-p", "outline{pattern=gelu,target=MyGelu,report=true}", str(near_gelu)])
+    assert ran.exit_code == 0, ran.output
+    assert "outline gelu -> MyGelu: 0 matches, 1 near miss" in ran.stderr
+    near_gelu.write_text(near_gelu.read_text().replace("constant(0.05)", "constant(0.044715)"))
+    ran = CliRunner().invoke(cli, ["opt", "-p", "outline{pattern=gelu,target=MyGelu}", "--compare", str(near_gelu)])
+    assert ran.exit_code == 0, ran.output
+    assert 'custom_call_target="MyGelu"' in ran.stdout
+    assert not ran.stderr
