@@ -8,6 +8,7 @@ its dimensions stands for one of the program's, or for one of size 1.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -97,13 +98,12 @@ def functions_differ(pattern: Instruction, program: Instruction, shapes: bool) -
     return ""
 
 
-def _function_key(computation: Computation, shapes: bool) -> Any:
+def _function_key(computation: Computation, shapes: bool) -> bytes:
     """Equal for computations that do the same: operands of commutative operators in any order, names ignored.
 
     Dtypes and shapes count just if `shapes`.
     """
-    keys: dict[Instruction, int] = {}
-    numbers: dict[Any, int] = {}
+    keys: dict[Instruction, bytes] = {}
     for instruction in computation.post_order():
         operands = [keys[o] for o in instruction.operands]
         if instruction.op.commutes:
@@ -114,10 +114,10 @@ def _function_key(computation: Computation, shapes: bool) -> Any:
             if name not in _NOT_MEANING
         ]
         shape = instruction.shape.to_text(False) if shapes else None
-        key = (instruction.opcode, tuple(operands), tuple(attributes), shape)
-        keys[instruction] = numbers.setdefault(key, len(numbers))
-    root = keys[computation.root]
-    return tuple(numbers), root
+        # a digest, since nested keys of a value that is used often would be as long as all paths to it
+        row = repr((instruction.opcode, operands, attributes, shape))
+        keys[instruction] = hashlib.blake2b(row.encode(), digest_size=16).digest()
+    return keys[computation.root]
 
 
 def _attribute_key(value: Any, shapes: bool) -> Any:

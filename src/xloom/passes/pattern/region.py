@@ -58,7 +58,7 @@ def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refu
             by = f"{user.name} uses it too" if user is not None else "it is the computation's result too"
             return Refusal(f"{instruction.name} is inside the match, but {by}", instruction)
         outputs.append(instruction)
-    cycle = _comes_back(operands, inside)
+    cycle = _comes_back(operands, inside.keys() - copied)
     if cycle is not None:
         return Refusal(f"the operand {cycle.name} needs a result of the match: a call would wait for itself", cycle)
     return Region(tuple(inside), operands, tuple(dict.fromkeys(outputs)), tuple(p.name for p in (*parameters, *passed)))
