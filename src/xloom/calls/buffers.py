@@ -86,6 +86,11 @@ def pointers(values: Sequence[Any], keep: list[Any]) -> Any:
     return array
 
 
+def flat(value: Any) -> list[Any]:
+    """The arrays, and None for each token, in pre-order."""
+    return [leaf for v in value for leaf in flat(v)] if isinstance(value, tuple) else [value]
+
+
 def part(value: Any, index: Sequence[int]) -> Any:
     """The buffer at a tuple index."""
     for k in index:

@@ -44,14 +44,15 @@ def compiler(language: str) -> list[str]:
     )
 
 
-def compile_source(source: str | Path, *, language: str = "c") -> Path:
-    """The shared library of `source`: text, or the Path of a file.
+def compile_source(source: str | Path, *, language: str = "c", include_dirs: Sequence[str | Path] = ()) -> Path:
+    """The shared library of `source`: text, or the Path of a file. Headers are looked for in `include_dirs` too.
 
     Raises CustomCallError with the compiler's message when it does not compile.
     """
     folder = _made(cache_dir() / "custom_calls")
     path = source if isinstance(source, Path) else _saved(source, folder, _LANGUAGES[language][2])
-    command = [*compiler(language), "-O2", "-fPIC", "-x", language, "-I", include_dir(), str(path)]
+    folders = [option for folder in (*include_dirs, include_dir()) for option in ("-I", str(folder))]
+    command = [*compiler(language), "-O2", "-fPIC", "-x", language, *folders, str(path)]
     # the key is of what the preprocessor makes of the source: the headers are in it, so that it changes with them
     expanded = _run([*command, "-E"], path)
     key = hashlib.sha256("\0".join(command).encode() + expanded).hexdigest()[:32]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xloom.calls import buffers, original, status_returning
+from xloom.calls.failure import failure
 from xloom.calls.python_source import bound
 from xloom.calls.registry import ABIS, Registration, lookup, place
+from xloom.calls.sanitizer import active
+from xloom.calls.sanitizer.call import sanitized
+from xloom.calls.typed_ffi import CallSite, Execution
 from xloom.errors import CustomCallError, UnsupportedError
 from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
 
 _NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
     "API_VERSION_ORIGINAL": original.call,
@@ -20,8 +26,30 @@ _NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
 }
 
 
-def invoke(instruction: Instruction, operands: Sequence[Any]) -> Any:
-    """The value of a custom-call instruction: NumPy arrays, in tuples as its shape has them.
+TYPED = ABIS["typed-ffi"]
+
+
+class HostRun:
+    """What the calls of one run of a program keep from one time to the next."""
+
+    def __init__(self) -> None:
+        self.execution = Execution()
+        self._sites: dict[Instruction, tuple[CallSite, Any]] = {}
+
+    def typed_call(self, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]) -> None:
+        """Calls a typed handler, which is instantiated the first time."""
+        known = self._sites.get(instruction)
+        if known is None:
+            site = CallSite(registration, instruction, _operand_shapes(instruction))
+            known = self._sites[instruction] = site, site.frame(self)
+        site, frame = known
+        site.call(
+            frame, [0 if a is None else a.ctypes.data for a in (*buffers.flat(tuple(inputs)), *buffers.flat(out))]
+        )
+
+
+def invoke(instruction: Instruction, operands: Sequence[Any], run: HostRun, device: str = "interpreter") -> Any:
+    """The value of a custom-call instruction in a run: NumPy arrays, in tuples as its shape has them.
 
     Raises CustomCallError when the target is not registered, its ABI is not the call's, or the call reports a
     failure; the message carries target, instruction and source line, and a Python exception is its cause.
@@ -29,8 +57,11 @@ def invoke(instruction: Instruction, operands: Sequence[Any]) -> Any:
     target = instruction["custom_call_target"]
     where = place(instruction)
     registration = lookup(target, "Host", where)
-    shapes = instruction["operand_layout_constraints"] or [o.shape for o in instruction.operands]
-    inputs = [buffers.place(v, s) for v, s in zip(operands, shapes, strict=True)]
+    settings = active()
+    if settings is not None:
+        given = list(zip(operands, _operand_shapes(instruction), strict=True))
+        return _value(sanitized(settings, instruction, given, registration, device, partial(_perform, run)))
+    inputs = [buffers.place(v, s) for v, s in zip(operands, _operand_shapes(instruction), strict=True)]
     out = buffers.allocate(instruction.shape)
     for alias in instruction["output_to_operand_aliasing"]:
         # The output starts as the operand, and the callee sees one buffer as both, as in XLA. It is a copy, for the
@@ -38,23 +69,27 @@ def invoke(instruction: Instruction, operands: Sequence[Any]) -> Any:
         shared = buffers.part(out, alias.output_index)
         buffers.fill(shared, buffers.part(inputs[alias.operand], alias.operand_index))
         inputs[alias.operand] = buffers.with_part(inputs[alias.operand], alias.operand_index, shared)
-    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
-    if registration.function is not None:
-        bound(registration, opaque, where)(out, [buffers.read_only(i) for i in inputs])
-    else:
-        version = checked_version(registration, instruction)
-        message = _NATIVE[version](registration.address, out, inputs, opaque)
-        if message is not None:
-            raise failure(instruction, message)
+    _perform(run, registration, instruction, out, inputs)
     return _value(out)
 
 
-def failure(instruction: Instruction, message: str) -> CustomCallError:
-    """The error of a native call that reported `message`."""
-    target = instruction["custom_call_target"]
-    return CustomCallError(
-        f"custom call {target!r} failed: {message or 'it gives no message'}", where=place(instruction)
-    )
+def _perform(
+    run: HostRun, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]
+) -> None:
+    """Calls with these buffers."""
+    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
+    if registration.function is not None:
+        bound(registration, opaque, place(instruction))(out, [buffers.read_only(i) for i in inputs])
+    elif (version := checked_version(registration, instruction)) == TYPED:
+        run.typed_call(registration, instruction, out, inputs)
+    else:
+        message = _NATIVE[version](registration.address, out, inputs, opaque)
+        if message is not None:
+            raise failure(instruction, message)
+
+
+def _operand_shapes(instruction: Instruction) -> Sequence[Shape]:
+    return instruction["operand_layout_constraints"] or [o.shape for o in instruction.operands]
 
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:
@@ -66,11 +101,11 @@ def checked_version(registration: Registration, instruction: Instruction) -> str
             where=where,
             hint=f"write api_version={ABIS[registration.abi]}",
         )
-    if version not in _NATIVE:
+    if version not in (*_NATIVE, TYPED):
         raise UnsupportedError(
             f"custom call {registration.name!r} says {version}, which the interpreter cannot call yet",
             where=where,
-            hint=f"supported: {', '.join(_NATIVE)}",
+            hint=f"supported: {', '.join((*_NATIVE, TYPED))}",
         )
     return version
 

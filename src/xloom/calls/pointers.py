@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any
 
 from xloom.calls.registry import Registration, add
 from xloom.errors import CustomCallError
+
+EXECUTE = "execute"
+STAGES = ("instantiate", "prepare", "initialize")
+"""What a typed handler may do before it is executed."""
 
 
 def register_pointer(name: str, pointer: Any, *, platform: str = "Host", abi: str | None = None) -> Registration:
     """Registers a native function under `name`.
 
     `pointer` is a ctypes function (of a library, or a CFUNCTYPE callback), a cffi function pointer, a PyCapsule, a
-    Numba `cfunc`, or an integer address. `abi`, if given, must then be that of every call. It is kept alive.
+    Numba `cfunc`, or an integer address; or, for a typed handler, a dictionary of such pointers by stage: "execute",
+    and any of "instantiate", "prepare" and "initialize". `abi`, if given, must then be that of every call. It is kept
+    alive.
     """
-    address = address_of(pointer)
-    if not address:
+    by_stage = pointer if isinstance(pointer, Mapping) else {"execute": pointer}
+    check_stages(name, by_stage)
+    addresses = {stage: address_of(p) for stage, p in by_stage.items()}
+    if not all(addresses.values()):
         raise CustomCallError(f"the pointer for custom call {name!r} is null")
-    return add(Registration(name, platform, address=address, abi=abi, source=repr(pointer), keep=(pointer,)))
+    return add_native(name, addresses, platform=platform, abi=abi, source=repr(pointer), keep=pointer)
+
+
+def check_stages(name: str, by_stage: Mapping[str, Any]) -> None:
+    """Raises CustomCallError unless the keys are stages of a typed handler, and "execute" is one of them."""
+    for stage in by_stage:
+        if stage not in (*STAGES, EXECUTE):
+            known = ", ".join((*STAGES, EXECUTE))
+            raise CustomCallError(f"custom call {name!r} has no stage {stage!r}", hint=f"stages: {known}")
+    if EXECUTE not in by_stage:
+        raise CustomCallError(
+            f"FFI handler for {name} must provide an execute implementation", hint='give a pointer for "execute"'
+        )
+
+
+def add_native(
+    name: str, addresses: Mapping[str, int], *, platform: str, abi: str | None, source: str, keep: Any
+) -> Registration:
+    """Registers a native function by its addresses for each stage."""
+    stages = tuple(addresses.get(stage, 0) for stage in STAGES)
+    if any(stages):
+        abi = abi or "typed-ffi"
+    return add(
+        Registration(name, platform, address=addresses[EXECUTE], abi=abi, stages=stages, source=source, keep=(keep,))
+    )
 
 
 def address_of(pointer: Any) -> int:

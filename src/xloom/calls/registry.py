@@ -26,7 +26,8 @@ class Registration:
     """Code under a name: a Python `function`, or the `address` of a native one.
 
     `abi` is the ABI that a native function is known to have, or None: the call site's `api_version` decides, as in
-    XLA. `source` says where the code came from; `keep` holds what must live as long as it.
+    XLA. `stages` are the addresses of a typed handler's functions for the stages before the execution: instantiate,
+    prepare, initialize. `source` says where the code came from; `keep` holds what must live as long as it.
     """
 
     name: str
@@ -34,11 +35,13 @@ class Registration:
     function: Callable[..., Any] | None = None
     address: int = 0
     abi: str | None = None
+    stages: tuple[int, ...] = (0, 0, 0)
     source: str = ""
     keep: tuple = field(default=(), repr=False, compare=False)
 
 
 _registered: dict[tuple[str, str], Registration] = {}
+_sources: list[Callable[[str, str], None]] = []
 
 
 def add(registration: Registration) -> Registration:
@@ -49,6 +52,11 @@ def add(registration: Registration) -> Registration:
     return registration
 
 
+def add_source(register: Callable[[str, str], None]) -> None:
+    """Makes `register(name, platform)` be called for what is not registered when it is asked for."""
+    _sources.append(register)
+
+
 def remove(name: str, platform: str = "Host") -> None:
     """Forgets a registration; no error if there is none."""
     _registered.pop((name, platform), None)
@@ -56,7 +64,7 @@ def remove(name: str, platform: str = "Host") -> None:
 
 def is_registered(name: str, platform: str = "Host") -> bool:
     """True when `platform` has code under `name`."""
-    return (name, platform) in _registered
+    return _found(name, platform) is not None
 
 
 def registered() -> list[Registration]:
@@ -64,9 +72,17 @@ def registered() -> list[Registration]:
     return [_registered[key] for key in sorted(_registered)]
 
 
+def _found(name: str, platform: str) -> Registration | None:
+    key = name, platform
+    if key not in _registered:
+        for register in _sources:
+            register(name, platform)
+    return _registered.get(key)
+
+
 def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
     """The registration. Raises CustomCallError that lists near names and other platforms."""
-    found = _registered.get((name, platform))
+    found = _found(name, platform)
     if found is not None:
         return found
     others = sorted(p for n, p in _registered if n == name)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from pathlib import Path
 
 from xloom.calls.external_status import SYMBOL_PREFIX, open_with_status_symbols
+from xloom.calls.pointers import EXECUTE, add_native, address_of, check_stages
 from xloom.calls.registry import Registration, add
 from xloom.errors import CustomCallError
 
@@ -51,19 +53,33 @@ def load_library(path: str | Path) -> list[Registration]:
 
 
 def register_symbol(
-    name: str, path: str | Path, symbol: str | None = None, *, platform: str = "Host", abi: str | None = None
+    name: str,
+    path: str | Path,
+    symbol: str | Mapping[str, str] | None = None,
+    *,
+    platform: str = "Host",
+    abi: str | None = None,
 ) -> Registration:
-    """Registers function `symbol` (default: `name`) of the library at `path` under `name`."""
+    """Registers function `symbol` (default: `name`) of the library at `path` under `name`.
+
+    For a typed handler with stages, `symbol` is a dictionary of symbols by stage; see register_pointer.
+    """
     library = _open(path)
-    symbol = symbol or name
+    by_stage = symbol if isinstance(symbol, Mapping) else {EXECUTE: symbol or name}
+    check_stages(name, by_stage)
+    addresses = {stage: _address(library, path, function) for stage, function in by_stage.items()}
+    source = f"{path}:{by_stage[EXECUTE]}"
+    return add_native(name, addresses, platform=platform, abi=abi, source=source, keep=library)
+
+
+def _address(library: ctypes.CDLL, path: str | Path, symbol: str) -> int:
     try:
         function = library[symbol]
     except AttributeError:
         raise CustomCallError(
             f"{path} has no symbol {symbol!r}", hint='in C++, declare it extern "C"; see nm -D for what there is'
         ) from None
-    address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    return add(Registration(name, platform, address=address, abi=abi, source=f"{path}:{symbol}", keep=(library,)))
+    return address_of(function)
 
 
 def _open(path: str | Path) -> ctypes.CDLL:

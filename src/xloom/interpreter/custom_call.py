@@ -75,4 +75,6 @@ def custom_call(instruction: Instruction, operands: Sequence[Value], evaluator: 
     target = instruction["custom_call_target"]
     if not registry.is_registered(target, "Host") and target in BUILT_IN:
         return BUILT_IN[target](instruction, operands, evaluator)
-    return host.invoke(instruction, operands)
+    if evaluator.host_run is None:
+        evaluator.host_run = host.HostRun()
+    return host.invoke(instruction, operands, evaluator.host_run)

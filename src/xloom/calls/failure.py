@@ -1,0 +1,15 @@
+"""The error of a native call that reports a failure."""
+
+from __future__ import annotations
+
+from xloom.calls.registry import place
+from xloom.errors import CustomCallError
+from xloom.hlo.module import Instruction
+
+
+def failure(instruction: Instruction, message: str) -> CustomCallError:
+    """The error of a native call that reported `message`."""
+    target = instruction["custom_call_target"]
+    return CustomCallError(
+        f"custom call {target!r} failed: {message or 'it gives no message'}", where=place(instruction)
+    )

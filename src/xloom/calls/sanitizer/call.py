@@ -1,0 +1,108 @@
+"""One custom call in the sanitizer, from its operands to its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xloom.calls import buffers
+from xloom.calls.registry import Registration, place, program_name
+from xloom.calls.sanitizer import reentry
+from xloom.calls.sanitizer.guarded import GuardedCall
+from xloom.calls.sanitizer.isolation import run_in_child
+from xloom.calls.sanitizer.settings import Settings
+from xloom.calls.sanitizer.trap import Trap, is_available
+from xloom.calls.sanitizer.watchdog import Watchdog
+from xloom.errors import CustomCallError
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
+
+Perform = Callable[[Registration, Instruction, Any, Sequence[Any]], None]
+"""Makes the call of a registration for an instruction, with the buffers of the result and of the operands."""
+
+
+def sanitized(
+    settings: Settings,
+    instruction: Instruction,
+    operands: Sequence[tuple[Any, Shape]],
+    registration: Registration,
+    device: str,
+    perform: Perform,
+) -> Any:
+    """The buffers of the result, as the shape has them, when `perform` has filled them in guarded memory.
+
+    `operands` come with the shapes they are laid out as. Raises CustomCallError that says what the call did wrong.
+    """
+    what, where = f"custom call {registration.name!r} (%{program_name(instruction)})", place(instruction)
+    call = GuardedCall()
+    inputs = [call.place(v, s, f"operand {k}") for k, (v, s) in enumerate(operands)]
+    # Python functions are promised zeros
+    out = call.allocate(instruction.shape, "the result", poisoned=registration.function is None)
+    for alias in instruction["output_to_operand_aliasing"]:
+        shared = buffers.part(out, alias.output_index)
+        buffers.fill(shared, buffers.part(inputs[alias.operand], alias.operand_index))
+        inputs[alias.operand] = buffers.with_part(inputs[alias.operand], alias.operand_index, shared)
+        for leaf in _arrays(shared):
+            call.is_operand_too(leaf)
+    call.protect()
+
+    def attempt(limit: float | None) -> None:
+        with reentry.running(registration.name, device, where):
+            _attempt(call, limit, what, where, registration, lambda r: perform(r, instruction, out, inputs))
+
+    if settings.isolate:
+        run_in_child(lambda: attempt(None), settings.seconds, what, where)
+    else:
+        attempt(settings.seconds)
+    used = list(_used(instruction, out))
+    found = call.damage() + call.unwritten(used)
+    if found:
+        raise CustomCallError(f"{what} {'; it '.join(found)}", where=where)
+    call.warn_of_non_finite(used, what, where)
+    return out
+
+
+def _attempt(
+    call: GuardedCall,
+    limit: float | None,
+    what: str,
+    where: str,
+    registration: Registration,
+    perform: Callable[[Registration], None],
+) -> None:
+    """The call, its faults and its time limit."""
+    trap = Trap(registration.address) if registration.function is None and is_available() else None
+    watchdog = Watchdog(limit, trap, f"{what}, at {where},") if limit is not None else None
+    with trap or nullcontext(), watchdog or nullcontext():
+        perform(replace(registration, address=trap.address) if trap else registration)
+    if watchdog and watchdog.fired:
+        error = CustomCallError(f"{what} has not returned after {limit:g} s", where=where)
+        error.add_note(watchdog.fired)
+        raise error
+    if trap and trap.fault:
+        name, address = trap.fault.signal.name, trap.fault.address
+        did = f"raised {name}" if address is None else f"{call.describe(address)} ({name})"
+        raise CustomCallError(f"{what} {did}", where=where)
+
+
+def _used(instruction: Instruction, out: Any) -> Iterator[np.ndarray]:
+    """The outputs that the program uses, so not those that are scratch memory."""
+    users = instruction.users
+    whole = not users or any(u.opcode != "get-tuple-element" for u in users) or not isinstance(out, tuple)
+    if whole or (instruction.parent is not None and instruction.parent.root is instruction):
+        yield from _arrays(out)
+        return
+    for index in {u["index"] for u in users}:
+        yield from _arrays(out[index])
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, tuple):
+        for element in value:
+            yield from _arrays(element)
+    elif value is not None:
+        yield value

@@ -1,0 +1,74 @@
+"""Memory that notices what should not happen to it: red zones around the data, and beyond them guard pages.
+
+    | guard page | red zone | data | red zone | guard page |
+
+A red zone holds a pattern that must still be there after the call; a guard page cannot be accessed at all. The memory
+is shared with child processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+
+import numpy as np
+
+from xloom.calls.buffers import ALIGNMENT
+
+_PATTERN = np.array([0x7FA5], "<u2").view(np.uint8)
+"""A NaN of bf16, f16 and f32, so that what is computed from a red zone is noticed too."""
+_NO_ACCESS = 0
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+class Region:
+    """`nbytes` bytes with guards around them; `data` is an array of them, aligned as all buffers are."""
+
+    def __init__(self, nbytes: int):
+        page = mmap.PAGESIZE
+        body = -(-(nbytes + 3 * ALIGNMENT) // page) * page
+        self._memory = np.frombuffer(mmap.mmap(-1, body + 2 * page), np.uint8)
+        self.nbytes = nbytes
+        # as far behind as alignment lets it: one element too many is in the red zone, a page too many in the guard
+        self._offset = page + (body - ALIGNMENT - nbytes) // ALIGNMENT * ALIGNMENT
+        self._body = slice(page, page + body)
+        self.data = self._memory[self._offset : self._offset + nbytes]
+        self._memory[self._body] = np.resize(_PATTERN, body)
+        self._protect(slice(0, page), _NO_ACCESS)
+        self._protect(slice(page + body, body + 2 * page), _NO_ACCESS)
+
+    @property
+    def address(self) -> int:
+        """Of the data."""
+        return self._memory.ctypes.data + self._offset
+
+    def protect(self) -> None:
+        """From now on, whoever writes to the data or around it gets a fault."""
+        self._protect(self._body, mmap.PROT_READ)
+
+    def damage(self) -> list[int]:
+        """Where the red zones have been written: the nearest such byte before the data, and after it.
+
+        Bytes are counted from the data's begin.
+        """
+        before = self._memory[self._body.start : self._offset]
+        after = self._memory[self._offset + self.nbytes : self._body.stop]
+        skew = self.nbytes % len(_PATTERN)
+        wrong_before = np.flatnonzero(before != np.resize(_PATTERN, before.size))
+        wrong_after = np.flatnonzero(after != np.resize(np.roll(_PATTERN, -skew), after.size))
+        places = [int(wrong_before[-1]) - before.size] if wrong_before.size else []
+        return places + ([self.nbytes + int(wrong_after[0])] if wrong_after.size else [])
+
+    def offset_of(self, address: int) -> int | None:
+        """`address` as bytes from the data's begin; None when it is neither in the data nor in what guards it."""
+        inside = 0 <= address - self._memory.ctypes.data < self._memory.size
+        return address - self.address if inside else None
+
+    def _protect(self, part: slice, access: int) -> None:
+        address = self._memory.ctypes.data + part.start
+        if _libc.mprotect(address, part.stop - part.start, access):
+            number = ctypes.get_errno()
+            raise OSError(number, f"mprotect: {os.strerror(number)} ({errno.errorcode.get(number)})")

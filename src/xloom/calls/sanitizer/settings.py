@@ -1,0 +1,51 @@
+"""Whether custom calls run in the sanitizer, and how."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xloom.errors import XloomError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`isolate`: each call in a process of its own; `seconds`: how long one may take."""
+
+    isolate: bool = False
+    seconds: float = 60.0
+
+
+_chosen: list[Settings] = []
+
+
+@contextmanager
+def sanitize(*, isolate: bool = False, seconds: float = 60.0) -> Iterator[None]:
+    """Custom calls of the whole process run in the sanitizer: those interpreted now, and of programs compiled now."""
+    settings = Settings(isolate, seconds)
+    _chosen.append(settings)
+    try:
+        yield
+    finally:
+        _chosen.remove(settings)
+
+
+def active() -> Settings | None:
+    """The settings that hold now: of the innermost `sanitize`, else of $XLOOM_SANITIZE; None when there are none.
+
+    XLOOM_SANITIZE is 1 or isolate, XLOOM_SANITIZE_SECONDS the time limit of a call.
+    """
+    if _chosen:
+        return _chosen[-1]
+    wish = os.environ.get("XLOOM_SANITIZE", "")
+    if wish in ("", "0"):
+        return None
+    if wish not in ("1", "isolate"):
+        raise XloomError(f"XLOOM_SANITIZE is {wish!r}", hint="set it to 1 or to isolate")
+    limit = os.environ.get("XLOOM_SANITIZE_SECONDS", "60")
+    try:
+        return Settings(wish == "isolate", float(limit))
+    except ValueError:
+        raise XloomError(f"XLOOM_SANITIZE_SECONDS is {limit!r}", hint="set it to a number of seconds") from None

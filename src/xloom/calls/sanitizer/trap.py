@@ -1,0 +1,218 @@
+"""Faults of native code become values: the call ends where it faulted, and says which signal and which address.
+
+The callee is called through a thunk that first saves where to return to. The handler of the signal jumps there, when the
+fault is of the thread and the callee that the thunk called. It does not when that thread holds Python's lock, for then
+the callee is in Python, whose frames must not be skipped: then the fault goes to whoever handled it before, and in the
+end the process dies. What a callee had locked or allocated stays so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+
+import llvmlite.binding as llvm
+
+_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What ended the call; `address` is what it accessed, if the signal is about memory."""
+
+    signal: signal.Signals
+    address: int | None
+
+
+class _Frame(ctypes.Structure):
+    """What thunk and handler know of a call; the IR below has the offsets."""
+
+    _fields_ = [
+        ("target", ctypes.c_uint64),
+        ("active", ctypes.c_uint64),
+        ("signal", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("place", ctypes.c_char * 1024),  # a sigjmp_buf, which has at most some 400 bytes
+    ]
+
+
+def is_available() -> bool:
+    """True where the layout of what the system passes to handlers is known."""
+    return sys.platform == "linux"
+
+
+class Trap:
+    """`with Trap(target) as trap`: who calls `trap.address` calls `target`; `trap.fault` is what ended it, or None.
+
+    `target` has up to six arguments, all integers or pointers, and returns nothing, or one of these.
+    """
+
+    def __init__(self, target: int):
+        self._frame = _Frame(target)
+        self._outer = 0
+        self.address = target
+
+    @property
+    def fault(self) -> Fault | None:
+        """Of the last call."""
+        number = self._frame.signal
+        if not number or number == interrupt_signal():
+            return None
+        with_address = number in (signal.SIGSEGV, signal.SIGBUS)
+        return Fault(signal.Signals(number), self._frame.address if with_address else None)
+
+    def __enter__(self) -> Trap:
+        machine = _machine()
+        self.address = machine.thunk
+        self._outer = machine.get(machine.key) or 0
+        machine.set(machine.key, ctypes.addressof(self._frame))
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        machine = _machine()
+        machine.set(machine.key, self._outer)
+
+
+def interrupt_signal() -> int:
+    """The signal that ends a trapped call, sent to its thread."""
+    return signal.SIGRTMIN + 10
+
+
+class _Action(ctypes.Structure):
+    """struct sigaction of glibc."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+_SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """The code, installed."""
+
+    thunk: int
+    key: int
+    get: Any
+    set: Any
+    keep: tuple
+
+
+@lru_cache(maxsize=1)
+def _machine() -> _Machine:
+    libc = ctypes.CDLL(None)
+    key = ctypes.c_uint()
+    if libc.pthread_key_create(ctypes.byref(key), None):
+        raise OSError("no more keys of thread-specific data")
+    before = (_Action * 65)()
+    text = _ir(
+        key=key.value,
+        get=_address(libc.pthread_getspecific),
+        setjmp=_address(libc["__sigsetjmp"]),
+        longjmp=_address(libc.siglongjmp),
+        sigaction=_address(libc.sigaction),
+        has_lock=_address(ctypes.pythonapi.PyGILState_Check),
+        before=ctypes.addressof(before),
+        action_size=ctypes.sizeof(_Action),
+        interrupt=interrupt_signal(),
+    )
+    engine = _engine(text)
+    action = _Action(engine.get_function_address("xloom_handler"), flags=_SA_SIGINFO | _SA_ONSTACK)
+    for number in (*_SIGNALS, interrupt_signal()):
+        if libc.sigaction(int(number), ctypes.byref(action), ctypes.byref(before[number])):
+            raise OSError(f"no handler for signal {number} can be installed")
+    get, set_ = libc.pthread_getspecific, libc.pthread_setspecific
+    get.argtypes, get.restype = [ctypes.c_uint], ctypes.c_void_p
+    set_.argtypes = [ctypes.c_uint, ctypes.c_void_p]
+    return _Machine(engine.get_function_address("xloom_thunk"), key.value, get, set_, (engine, before, libc))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _engine(text: str) -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=0)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
+    engine.finalize_object()
+    return engine
+
+
+def _ir(**values: int) -> str:
+    text = _IR
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", f"inttoptr (i64 {value} to ptr)").replace(f"#{name}#", str(value))
+    return text
+
+
+# si_addr is 16 bytes into siginfo_t on 64-bit Linux
+_IR = """
+define i64 @xloom_thunk(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) {
+  %frame = call ptr @get@(i32 #key#)
+  %signal = getelementptr i8, ptr %frame, i64 16
+  store i64 0, ptr %signal
+  %place = getelementptr i8, ptr %frame, i64 32
+  %jumped = call i32 @setjmp@(ptr %place, i32 1) returns_twice
+  %faulted = icmp ne i32 %jumped, 0
+  br i1 %faulted, label %ended, label %go
+go:
+  %active = getelementptr i8, ptr %frame, i64 8
+  store volatile i64 1, ptr %active
+  %target = load ptr, ptr %frame
+  %result = call i64 %target(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f)
+  store volatile i64 0, ptr %active
+  ret i64 %result
+ended:
+  ret i64 0
+}
+
+define void @xloom_handler(i32 %number, ptr %info, ptr %context) {
+  %frame = call ptr @get@(i32 #key#)
+  %none = icmp eq ptr %frame, null
+  br i1 %none, label %other, label %look
+look:
+  %active = getelementptr i8, ptr %frame, i64 8
+  %on = load volatile i64, ptr %active
+  %is_on = icmp ne i64 %on, 0
+  br i1 %is_on, label %lock, label %other
+lock:
+  %has = call i32 @has_lock@()
+  %in_python = icmp ne i32 %has, 0
+  br i1 %in_python, label %other, label %ours
+ours:
+  store volatile i64 0, ptr %active
+  %wide = zext i32 %number to i64
+  %signal = getelementptr i8, ptr %frame, i64 16
+  store i64 %wide, ptr %signal
+  %from = getelementptr i8, ptr %info, i64 16
+  %address = load i64, ptr %from
+  %to = getelementptr i8, ptr %frame, i64 24
+  store i64 %address, ptr %to
+  %place = getelementptr i8, ptr %frame, i64 32
+  call void @longjmp@(ptr %place, i32 1)
+  unreachable
+other:
+  %late = icmp eq i32 %number, #interrupt#
+  br i1 %late, label %done, label %pass
+pass:
+  %slot = sext i32 %number to i64
+  %skip = mul i64 %slot, #action_size#
+  %old = getelementptr i8, ptr @before@, i64 %skip
+  %ignored = call i32 @sigaction@(i32 %number, ptr %old, ptr null)
+  br label %done
+done:
+  ret void
+}
+"""

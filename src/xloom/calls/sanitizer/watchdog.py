@@ -1,0 +1,69 @@
+"""A time limit for calls in this process: where every thread is goes to standard error, and the call is ended."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import signal
+import sys
+import tempfile
+import threading
+from types import TracebackType
+
+from xloom.calls.sanitizer.trap import Trap, interrupt_signal
+
+
+class TimeLimit(BaseException):
+    """Ends Python code that has run for too long."""
+
+
+class Watchdog:
+    """`with Watchdog(seconds, trap, what)`: `fired` has the stacks of all threads when the limit was exceeded.
+
+    Native code is ended through `trap`, Python code by TimeLimit. Code that sleeps in the system cannot be ended.
+    """
+
+    def __init__(self, seconds: float, trap: Trap | None, what: str):
+        self.fired = ""
+        self._seconds, self._trap, self._what = seconds, trap, what
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._done = False
+        self._timer = threading.Timer(seconds, self._fire)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Watchdog:
+        self._timer.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        with self._lock:
+            self._done = True
+        self._timer.cancel()
+        if self.fired and self._trap is None and kind is not TimeLimit:
+            _raise_in(self._thread, None)
+        return kind is TimeLimit
+
+    def _fire(self) -> None:
+        with self._lock:
+            if self._done:
+                return
+            self.fired = stacks()
+            print(f"{self._what} has not returned after {self._seconds:g} s\n{self.fired}", file=sys.stderr, flush=True)
+            if self._trap is None:
+                _raise_in(self._thread, TimeLimit)
+            else:
+                signal.pthread_kill(self._thread, interrupt_signal())
+
+
+def stacks() -> str:
+    """Where each thread of this process is."""
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        return file.read()
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    value = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), value)

@@ -1,0 +1,35 @@
+"""PJRT: clients, devices, memories, buffers and executables, as frameworks meet them.
+
+client = Client.cpu(devices=1)
+executable = client.compile(module)
+(result,) = executable.execute([client.buffer_from_host(array)])
+np.asarray(result)
+"""
+
+from xloom.pjrt.buffer import Buffer, HostBufferSemantics
+from xloom.pjrt.client import Client
+from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
+from xloom.pjrt.device import Device, DeviceDescription
+from xloom.pjrt.error import Code, PjrtError
+from xloom.pjrt.executable import Executable, LoadedExecutable
+from xloom.pjrt.future import Future
+from xloom.pjrt.memory_space import MemorySpace
+from xloom.pjrt.options import CompileOptions
+
+__all__ = [
+    "Buffer",
+    "Client",
+    "Code",
+    "CompileOptions",
+    "Compiler",
+    "CpuCompiler",
+    "Device",
+    "DeviceDescription",
+    "Executable",
+    "Future",
+    "HostBufferSemantics",
+    "InterpreterCompiler",
+    "LoadedExecutable",
+    "MemorySpace",
+    "PjrtError",
+]

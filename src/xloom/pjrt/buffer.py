@@ -1,0 +1,134 @@
+"""An array in a memory of a device, which may not be there yet."""
+
+from __future__ import annotations
+
+import threading
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xloom.hlo.shape import Shape
+from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.future import Future
+
+if TYPE_CHECKING:
+    from xloom.pjrt.device import Device
+    from xloom.pjrt.memory_space import MemorySpace
+
+
+class HostBufferSemantics(IntEnum):
+    """For how long the host's array may be read after `buffer_from_host` returns."""
+
+    IMMUTABLE_ONLY_DURING_CALL = 0
+    IMMUTABLE_UNTIL_TRANSFER_COMPLETES = 1
+    IMMUTABLE_ZERO_COPY = 2
+    MUTABLE_ZERO_COPY = 3
+
+
+_references = threading.Lock()
+
+
+class Buffer:
+    """An array in a memory space; `array` is there once `ready` is."""
+
+    __slots__ = ("__weakref__", "_external", "array", "is_deleted", "memory_space", "ready", "shape")
+
+    def __init__(self, shape: Shape, memory_space: MemorySpace, ready: Future, array: np.ndarray | None = None):
+        self.shape = shape
+        self.memory_space = memory_space
+        self.ready = ready
+        """Becomes ready, or fails, with the array."""
+        self.array = array
+        self.is_deleted = False
+        self._external = 0
+
+    @property
+    def on_device_shape(self) -> Shape:
+        """Type, dimensions and layout."""
+        return self.shape
+
+    @property
+    def device(self) -> Device:
+        """The device whose memory it is in."""
+        return self.memory_space.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.shape.nbytes
+
+    def ready_future(self) -> Future:
+        """When the array is there, or why it will not be."""
+        return Future.failed(deleted()) if self.is_deleted else self.ready
+
+    def block_until_ready(self) -> Buffer:
+        """Waits for the array. Raises what went wrong."""
+        self.ready_future().result()
+        return self
+
+    def value(self) -> np.ndarray:
+        """The array itself, once it is there. Raises what went wrong."""
+        self.block_until_ready()
+        array = self.array
+        if array is None:
+            raise deleted()
+        return array
+
+    def to_host(self) -> np.ndarray:
+        """A view of the array that cannot be written to."""
+        view = self.value().view()
+        view.setflags(write=False)
+        return view
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.to_host(), dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.value().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def delete(self) -> None:
+        """Gives up the array; work that is under way keeps it."""
+        self.is_deleted = True
+        self.array = None
+
+    def acquire_external_reference(self) -> None:
+        """From now on the memory is also used outside."""
+        with _references:
+            self._external += 1
+
+    def release_external_reference(self) -> None:
+        """The opposite of `acquire_external_reference`."""
+        with _references:
+            if not self._external:
+                raise invalid("the buffer has no external reference")
+            self._external -= 1
+
+    def copy_to(self, memory_space: MemorySpace) -> Buffer:
+        """The same array in another memory, of this device or another."""
+        if self.is_deleted:
+            raise deleted()
+        future = Future()
+        copy = Buffer(self.shape, memory_space, future)
+
+        def transfer(source: Future) -> None:
+            if source.error is not None:
+                future.fail(source.error)
+                return
+            copy.array = source.value.copy()
+            future.set(copy.array)
+
+        self.ready.on_ready(transfer)
+        return copy
+
+    def __repr__(self) -> str:
+        state = "deleted" if self.is_deleted else "ready" if self.ready.is_ready else "pending"
+        return f"Buffer({self.shape}, {self.memory_space}, {state})"
+
+
+def deleted() -> PjrtError:
+    """The error for who uses a buffer that was deleted or donated."""
+    return PjrtError(Code.INVALID_ARGUMENT, "Buffer has been deleted or donated.")

@@ -1,0 +1,76 @@
+"""What will be done: a value or an error that comes later."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_changes = threading.Lock()  # of all futures: it is held for a few instructions
+
+
+class Future:
+    """Set once, by whoever does the work; anybody may wait for it or be called then."""
+
+    __slots__ = ("_callbacks", "error", "is_ready", "value")
+
+    def __init__(self) -> None:
+        self.is_ready = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self._callbacks: list[Callable[[Future], None]] = []
+
+    @staticmethod
+    def ready(value: Any = None) -> Future:
+        """One whose work is done."""
+        future = Future()
+        future.value, future.is_ready = value, True
+        return future
+
+    @staticmethod
+    def failed(error: BaseException) -> Future:
+        """One whose work has failed."""
+        future = Future()
+        future.error, future.is_ready = error, True
+        return future
+
+    def set(self, value: Any = None) -> None:
+        """The work is done."""
+        self._finish(value, None)
+
+    def fail(self, error: BaseException) -> None:
+        """The work has failed."""
+        self._finish(None, error)
+
+    def _finish(self, value: Any, error: BaseException | None) -> None:
+        with _changes:
+            assert not self.is_ready, "a future is set once"
+            self.value, self.error, self.is_ready = value, error, True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:  # without the lock: they may ask other futures
+            callback(self)
+
+    def on_ready(self, callback: Callable[[Future], None]) -> None:
+        """Calls `callback(self)` when it is ready, in the thread that makes it so; now if it is."""
+        if not self.is_ready:
+            with _changes:
+                if not self.is_ready:
+                    self._callbacks.append(callback)
+                    return
+        callback(self)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Blocks until it is ready; False after `timeout` seconds without."""
+        if self.is_ready:
+            return True
+        gate = threading.Lock()
+        gate.acquire()
+        self.on_ready(lambda _: gate.release())
+        return gate.acquire(timeout=-1 if timeout is None else timeout)
+
+    def result(self) -> Any:
+        """The value, once it is there. Raises the error."""
+        self.wait()
+        if self.error is not None:
+            raise self.error
+        return self.value
