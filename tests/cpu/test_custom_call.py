@@ -132,7 +132,7 @@ def test_refused_when_it_is_compiled():
 
 
 @pytest.mark.parametrize(
-    "version, error", [("STATUS_RETURNING", xl.CustomCallError), ("TYPED_FFI", xl.UnsupportedError)]
+    "version, error", [("STATUS_RETURNING", xl.CustomCallError), ("UNSPECIFIED", xl.UnsupportedError)]
 )
 def test_wrong_abi_is_refused_when_it_is_compiled(library, version, error):
     xl.calls.register_symbol("c_add_one", library, abi="original" if error is xl.CustomCallError else None)

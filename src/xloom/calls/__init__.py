@@ -1,13 +1,15 @@
 """Custom calls: code registered under a name and a platform, in each of XLA's ABIs."""
 
-from xloom.calls import jaxlib_handlers as _jaxlib_handlers  # registers its handlers when they are asked for
 from xloom.calls.c_compiler import include_dir
 from xloom.calls.c_source import load_source, register_c
+from xloom.calls.jaxlib_handlers import register_jaxlib_handler
 from xloom.calls.pointers import register_pointer
 from xloom.calls.python_source import custom_call
-from xloom.calls.registry import Registration, is_registered, lookup, registered, remove, unregistered
+from xloom.calls.registry import Registration, add_source, is_registered, lookup, registered, remove, unregistered
 from xloom.calls.shared_library import load_library, register_symbol
 from xloom.calls.typed_ffi import ffi_user_data, register_ffi_type
+
+add_source(register_jaxlib_handler)
 
 __all__ = [
     "Registration",

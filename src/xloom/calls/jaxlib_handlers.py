@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from xloom.calls.pointers import register_pointer
-from xloom.calls.registry import add_source
 from xloom.errors import MissingExtraError
 
 _PREFIXES = ("lapack_", "tridiagonal_solve_perturbed", "cpu_csr_sparse_")
 
 
-def _register(name: str, platform: str) -> None:
+def register_jaxlib_handler(name: str, platform: str) -> None:
+    """Registers the handler of that name if jaxlib has one, with its LAPACK loaded."""
     if platform != "Host" or not name.startswith(_PREFIXES):
         return
     try:
@@ -29,6 +29,3 @@ def _load_lapack() -> None:
         _lapack.initialize()  # takes the routines out of SciPy
     except ImportError as error:
         raise MissingExtraError(f"jaxlib's LAPACK handlers need SciPy: {error}", hint="pip install scipy") from error
-
-
-add_source(_register)

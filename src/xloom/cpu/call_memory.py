@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xloom.calls.buffers import memory_order
+from llvmlite import ir
+
+from xloom.calls.buffers import ALIGNMENT, memory_order
 from xloom.cpu.buffers import Slot
+from xloom.cpu.emit.types import I64
 from xloom.cpu.leaves import aliased_leaves, leaf_shapes
 from xloom.cpu.roots import nest_for
 from xloom.hlo.module import Instruction
@@ -76,6 +79,17 @@ def call_memory(
 def call_shapes(instruction: Instruction) -> Sequence[Shape]:
     """The operands' shapes, with the layouts that a custom call asks for."""
     return instruction["operand_layout_constraints"] or [o.shape for o in instruction._operands]
+
+
+def aligned_pointer(entry: EntryBuilder, slot: Slot, take: Callable[[int], Slot]) -> ir.Value:
+    """The address of an array; of a copy, where it is an argument and the caller's array is not aligned."""
+    if slot.kind != "argument" or not slot.nbytes:
+        return entry.pointer(slot)
+    b, own, other = entry.b, entry.pointer(slot), take(slot.nbytes)
+    skewed = b.icmp_unsigned("!=", b.and_(b.ptrtoint(own, I64), I64(ALIGNMENT - 1)), I64(0))
+    with b.if_then(skewed):
+        entry.copy(other, slot)
+    return b.select(skewed, entry.pointer(other), own)
 
 
 def _is_row_major(shape: Shape) -> bool:

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from xloom.calls import host, registry
-from xloom.calls.buffers import ALIGNMENT
+from xloom.calls.buffers import fill
 from xloom.calls.python_source import bound
+from xloom.calls.sanitizer import active
 from xloom.calls.status import message_text
 from xloom.cpu.buffers import Slot
-from xloom.cpu.call_memory import CallMemory, call_memory, call_shapes
+from xloom.cpu.call_memory import CallMemory, aligned_pointer, call_memory, call_shapes
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
 from xloom.cpu.plan import Block
 from xloom.cpu.python_call import Run, call_python
+from xloom.cpu.typed_call import call_typed
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 if TYPE_CHECKING:
     from xloom.cpu.entry import EntryBuilder
+
+DEVICE = "CPU"
+"""What native programs run on, in messages."""
 
 
 def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
@@ -31,14 +36,32 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
     registration = registry.lookup(instruction["custom_call_target"], "Host", where)
     opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     shapes = call_shapes(instruction)
+    if active() is not None:
+        _call_guarded(entry, instruction, registration)
+        return
     if registration.function is not None:
         call = bound(registration, opaque, where)
         call_python(entry, instruction, shapes, lambda run, out, inputs: call(out, inputs))
         return
     version = host.checked_version(registration, instruction)
+    if version == host.TYPED:
+        call_typed(entry, instruction, registration)
+        return
     entry.program.kept.append(registration)
     with call_memory(entry, instruction, shapes, for_python=False) as memory:
         _call_native(entry, instruction, shapes, memory, (registration.address, version, opaque))
+
+
+def _call_guarded(entry: EntryBuilder, instruction: Instruction, registration: registry.Registration) -> None:
+    """A call by way of Python, which makes it in guarded memory."""
+    if registration.function is None:
+        host.checked_version(registration, instruction)  # now, not at the first run
+    state = host.HostRun()
+
+    def body(run: Run, out: Any, inputs: list[Any]) -> None:
+        fill(out, host.invoke(instruction, inputs, state, DEVICE))
+
+    call_python(entry, instruction, call_shapes(instruction), body)
 
 
 def failure(instruction: Instruction, run: Run) -> BaseException:
@@ -77,17 +100,7 @@ def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[Slot], take: Ca
         return entry.table([_pointers(entry, e, slots, take) for e in shape.elements])
     if not shape.is_array:
         return ir.Constant(POINTER, None)
-    slot = next(slots)
-    return _aligned(entry, slot, take) if slot.kind == "argument" and slot.nbytes else entry.pointer(slot)
-
-
-def _aligned(entry: EntryBuilder, slot: Slot, take: Callable[[int], Slot]) -> ir.Value:
-    """The address of an argument, or of a copy where the caller's array is not aligned."""
-    b, own, other = entry.b, entry.pointer(slot), take(slot.nbytes)
-    skewed = b.icmp_unsigned("!=", b.and_(b.ptrtoint(own, I64), I64(ALIGNMENT - 1)), I64(0))
-    with b.if_then(skewed):
-        entry.copy(other, slot)
-    return b.select(skewed, entry.pointer(other), own)
+    return aligned_pointer(entry, next(slots), take)
 
 
 def _text(entry: EntryBuilder, data: bytes) -> ir.Value:

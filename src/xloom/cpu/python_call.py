@@ -12,6 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from xloom.calls.buffers import memory_order
+from xloom.calls.typed_ffi import Execution
 from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import call_memory
 from xloom.cpu.emit.types import I32, POINTER
@@ -38,6 +39,14 @@ class Run:
     """Of the native call that failed."""
     error: BaseException | None = None
     """What the Python code that failed raised."""
+    _execution: Execution | None = None
+
+    @property
+    def execution(self) -> Execution:
+        """What typed calls see of the run."""
+        if self._execution is None:
+            self._execution = Execution()
+        return self._execution
 
     def channel(self, number: int | None) -> deque[Any]:
         """What was sent on a channel and not received yet."""

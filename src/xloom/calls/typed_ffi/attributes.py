@@ -1,4 +1,4 @@
-"""Attributes of typed calls: the dictionary in `backend_config`, as MLIR writes it, and as handlers see it in memory."""
+"""Attributes of typed calls: the dictionary in `backend_config` as MLIR writes it, and as handlers see it in memory."""
 
 from __future__ import annotations
 

@@ -62,11 +62,8 @@ class CallSite:
 
     def _run(self, frame: Any, stage: Stage) -> str | None:
         frame.call.stage = stage
-        error = c_api.Handler(self.handlers[stage])(ctypes.addressof(frame))
-        if not error and frame.call.future:
-            error = futures.wait(frame.call.future)
-            frame.call.future = None
-        return errors.take(error) if error else None
+        address = ctypes.addressof(frame)
+        return outcome(address, c_api.Handler(self.handlers[stage])(address))
 
     def _demand(self, message: str | None) -> None:
         if message is not None:
@@ -87,6 +84,15 @@ class CallSite:
                 where=place(self.instruction),
                 hint="compile it with other headers",
             )
+
+
+def outcome(frame: int, error: int | None) -> str | None:
+    """The message of a failed call, by its frame and what it returned; None when it is done and all went well."""
+    call = c_api.CallFrame.from_address(frame)
+    if not error and call.future:
+        error = futures.wait(call.future)
+        call.future = None
+    return errors.take(error) if error else None
 
 
 def arrays_and_tokens(shape: Shape) -> list[Shape]:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from xloom.calls.typed_ffi import types
@@ -14,7 +15,7 @@ from xloom.calls.typed_ffi.c_api import Code, Stage
 from xloom.calls.typed_ffi.errors import Failure
 
 _run_ids = itertools.count(1)
-_user_data: ContextVar[Mapping[int, int]] = ContextVar("user_data", default={})
+_user_data: ContextVar[Mapping[int, int]] = ContextVar("user_data", default=MappingProxyType({}))
 
 
 class Execution:

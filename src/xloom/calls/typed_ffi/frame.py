@@ -10,8 +10,8 @@ from typing import Any
 from xloom.calls.typed_ffi import c_api
 from xloom.calls.typed_ffi.api import api
 from xloom.calls.typed_ffi.attributes import AttributeMemory
-from xloom.calls.typed_ffi.context import Context
 from xloom.calls.typed_ffi.c_api import Stage
+from xloom.calls.typed_ffi.context import Context
 from xloom.hlo.shape import Shape
 
 

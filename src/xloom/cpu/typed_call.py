@@ -1,0 +1,98 @@
+"""Typed calls from native code: the frame is filled in once a run, and gets the arrays' addresses at each call."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from xloom.calls.registry import Registration
+from xloom.calls.typed_ffi import CallSite, arrays_and_tokens, outcome
+from xloom.calls.typed_ffi.c_api import Stage
+from xloom.cpu.call_memory import aligned_pointer, call_memory, call_shapes
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.python_call import Run
+from xloom.hlo.module import Instruction
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry import EntryBuilder
+
+_HANDLER = ir.FunctionType(POINTER, [POINTER])
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
+def _settle(run: Run, frame: int, error: int | None) -> int:
+    """What becomes of a call that returned an error, or a future: 1 when it failed."""
+    message = outcome(frame, error)
+    if message is None:
+        return 0
+    run.message = message
+    return 1
+
+
+def call_typed(entry: EntryBuilder, instruction: Instruction, registration: Registration) -> None:
+    """Emits a call of a typed handler, which is instantiated now."""
+    shapes = call_shapes(instruction)
+    site = CallSite(registration, instruction, shapes)
+    template = site.template
+    with call_memory(entry, instruction, shapes, for_python=False) as memory, entry.scratch_memory() as take:
+        frame = _frame(entry, site)
+        slots = iter([*(slot for slots in memory.operands for slot in slots), *memory.outputs])
+        seen = [leaf for shape in (*shapes, instruction.shape) for leaf in arrays_and_tokens(shape)]
+        for leaf, place in zip(seen, template.data, strict=True):
+            if leaf.is_array:
+                _store(entry, aligned_pointer(entry, next(slots), take), frame, place)
+        _prepare(entry, instruction, site, frame)
+        _call(entry, instruction, site, frame, Stage.EXECUTE)
+
+
+def _frame(entry: EntryBuilder, site: CallSite) -> ir.Value:
+    """The run's frame of a call, on the stack."""
+    b, template = entry.b, site.template
+    origin = entry.imported(template.address, _HANDLER, site)
+    memcpy = entry.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
+    with b.goto_block(entry.function.entry_basic_block):
+        frame = allocate(b, I8, template.nbytes)
+        frame.align = 16
+        b.call(memcpy, [frame, b.bitcast(origin, POINTER), I64(template.nbytes), I1(0)])
+        for place, target in template.relocations:
+            _store(entry, _at(entry, frame, target), frame, place)
+        _store(entry, entry.run, frame, template.owner)
+    return frame
+
+
+def _prepare(entry: EntryBuilder, instruction: Instruction, site: CallSite, frame: ir.Value) -> None:
+    """Runs the stages before the execution, the first time in a run."""
+    stages = [s for s in (Stage.PREPARE, Stage.INITIALIZE) if site.handlers[s]]
+    if not stages:
+        return
+    b, template = entry.b, site.template
+    prepared = b.load(_at(entry, frame, template.prepared), typ=I64)
+    with b.if_then(b.icmp_signed("==", prepared, I64(0))):
+        for stage in stages:
+            _store(entry, I32(stage), frame, template.stage)
+            _call(entry, instruction, site, frame, stage)
+        _store(entry, I32(Stage.EXECUTE), frame, template.stage)
+        _store(entry, I64(1), frame, template.prepared)
+
+
+def _call(entry: EntryBuilder, instruction: Instruction, site: CallSite, frame: ir.Value, stage: Stage) -> None:
+    b, nothing = entry.b, ir.Constant(POINTER, None)
+    error = b.call(entry.imported(site.handlers[stage], _HANDLER, site), [frame])
+    future = b.load(_at(entry, frame, site.template.future), typ=POINTER)
+    unsettled = b.or_(b.icmp_unsigned("!=", error, nothing), b.icmp_unsigned("!=", future, nothing))
+    with b.if_then(unsettled, likely=False):
+        kind = ir.FunctionType(I32, [POINTER] * 3)
+        settle = entry.imported(ctypes.cast(_settle, ctypes.c_void_p).value or 0, kind, None)
+        failed = b.call(settle, [entry.run, frame, error])
+        entry.stop_if(b.icmp_signed("!=", failed, I32(0)), instruction)
+
+
+def _at(entry: EntryBuilder, frame: ir.Value, place: int) -> Any:
+    return entry.b.gep(frame, [I64(place)], inbounds=True, source_etype=I8)
+
+
+def _store(entry: EntryBuilder, value: ir.Value, frame: ir.Value, place: int) -> None:
+    entry.b.store(value, _at(entry, frame, place))
