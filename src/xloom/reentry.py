@@ -1,4 +1,4 @@
-"""Which custom calls run now in this thread, and on which device: what they call must not wait for that device."""
+"""Which devices wait for custom calls that this thread is in: what those run must not need the same device."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from contextlib import contextmanager
 from xloom.errors import CustomCallError
 
 
-class _Running(threading.local):
+class _Waiting(threading.local):
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, str]] = []
 
 
-_running = _Running()
+_waiting = _Waiting()
 
 
 @contextmanager
-def running(target: str, device: str, where: str) -> Iterator[None]:
-    """While a custom call of a program on `device` runs."""
-    _running.calls.append((target, device, where))
+def device_waits(device: str, target: str, where: str) -> Iterator[None]:
+    """While a custom call of a program on `device` runs; `target` and `where` are the call's."""
+    _waiting.calls.append((device, target, where))
     try:
         yield
     finally:
-        _running.calls.pop()
+        _waiting.calls.pop()
 
 
-def check(device: str, program: str) -> None:
-    """Raises CustomCallError when a program is about to start on a device that waits for the custom call it is in."""
-    for target, busy, where in _running.calls:
+def check_device(device: str, program: str) -> None:
+    """Raises CustomCallError when `program` is about to start on a device that waits for the call it is in."""
+    for busy, target, where in _waiting.calls:
         if busy == device:
             raise CustomCallError(
                 f"custom call {target!r} runs the program {program} on the {device}, which waits for that call",

@@ -6,6 +6,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,8 @@ Program = Callable[..., Any]
 @click.option(
     "--output", "-o", type=click.Path(file_okay=False), help="Folder for the results: out0.npy, out1.npy, ..."
 )
+@click.option("--sanitize", is_flag=True, help="Run custom calls in guarded memory, and report what they do wrong.")
+@click.option("--isolate", is_flag=True, help="As --sanitize, each custom call in a process of its own.")
 @load_option
 def run(
     file: str,
@@ -73,6 +76,8 @@ def run(
     tolerance: float,
     runs: int | None,
     output: str | None,
+    sanitize: bool,
+    isolate: bool,
     libraries: tuple[str, ...],
 ) -> None:
     """Compile a program to native code, run it, and print its results.
@@ -87,8 +92,9 @@ def run(
       xloom run model.hlo --compare interpreter    is the compiler right?
       xloom run model.hlo --time 100               how fast is it?
       xloom run model.hlo --on interpreter         slow, exact about edge cases
+      xloom run model.hlo --load k.c --sanitize    does the kernel keep to its buffers?
     """
-    from xloom.calls import unregistered
+    from xloom.calls import sanitizer, unregistered
     from xloom.interpreter.custom_call import BUILT_IN
 
     if on == compare:
@@ -102,8 +108,9 @@ def run(
     for error in unregistered(module, known=frozenset(BUILT_IN)):
         raise error
     arguments = _arguments(module, inputs, seed)
-    program = _interpreted(module, seed) if on == "interpreter" else _compiled(module, seed, allow_interpreter)
-    value = program(*arguments)
+    with sanitizer.sanitize(isolate=isolate) if sanitize or isolate else nullcontext():
+        program = _interpreted(module, seed) if on == "interpreter" else _compiled(module, seed, allow_interpreter)
+        value = program(*arguments)
     if runs:
         _time(program, arguments, runs)
     if compare:

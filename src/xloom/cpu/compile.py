@@ -8,11 +8,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from xloom.calls.sanitizer import active
 from xloom.cpu import cache, jit
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.dynamic import DynamicExecutable
 from xloom.cpu.entry import MAIN, PARALLEL_FOR, EntryBuilder, Program
 from xloom.cpu.executable import Executable, Memory
+from xloom.cpu.guarded_executable import GuardedExecutable
 from xloom.cpu.image import Image, packed, unpacked
 from xloom.cpu.memory import aligned
 from xloom.cpu.plan import Block, block_of
@@ -37,10 +39,11 @@ def compile(module: Module) -> Executable | DynamicExecutable:
         padded = module.clone()
         run_passes(padded, "call-inlining,tuple-simplification,dce,dynamic-padding", verify=False)
         return DynamicExecutable(module, compile(padded))
+    kind = Executable if active() is None else GuardedExecutable
     key = _key(module)
     if key is None:
-        return Executable(module, _made(module, None))
-    return Executable(module, linked.get(key) or _kept(key) or _made(module, key))
+        return kind(module, _made(module, None))
+    return kind(module, linked.get(key) or _kept(key) or _made(module, key))
 
 
 def lowered(module: Module) -> tuple[Block, Assignment, Program]:

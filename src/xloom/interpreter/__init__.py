@@ -12,6 +12,7 @@ from xloom.hlo.module import Module
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, TOKEN, Value
 from xloom.interpreter.values import from_argument
+from xloom.reentry import check_device
 
 FAMILIES = (
     "batch_norm",
@@ -42,6 +43,7 @@ def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed
     `arguments` are NumPy arrays, literals, Python scalars or nested tuples, one a parameter. Raises ShapeError for
     arguments that do not fit, EvaluationError where the program has no value, CustomCallError where a call fails.
     """
+    check_device("interpreter", module.name)
     parameters = module.entry.parameters
     if len(arguments) != len(parameters):
         raise ShapeError(f"{module.name} takes {len(parameters)} arguments, found {len(arguments)}")

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from xloom.calls import buffers
-from xloom.calls.registry import Registration, place, program_name
-from xloom.calls.sanitizer import reentry
+from xloom.calls.registry import Registration, place
 from xloom.calls.sanitizer.guarded import GuardedCall
 from xloom.calls.sanitizer.isolation import run_in_child
 from xloom.calls.sanitizer.settings import Settings
@@ -20,6 +19,7 @@ from xloom.calls.sanitizer.watchdog import Watchdog
 from xloom.errors import CustomCallError
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
+from xloom.reentry import device_waits
 
 Perform = Callable[[Registration, Instruction, Any, Sequence[Any]], None]
 """Makes the call of a registration for an instruction, with the buffers of the result and of the operands."""
@@ -37,7 +37,7 @@ def sanitized(
 
     `operands` come with the shapes they are laid out as. Raises CustomCallError that says what the call did wrong.
     """
-    what, where = f"custom call {registration.name!r} (%{program_name(instruction)})", place(instruction)
+    what, where = f"custom call {registration.name!r}", place(instruction)
     call = GuardedCall()
     inputs = [call.place(v, s, f"operand {k}") for k, (v, s) in enumerate(operands)]
     # Python functions are promised zeros
@@ -51,7 +51,7 @@ def sanitized(
     call.protect()
 
     def attempt(limit: float | None) -> None:
-        with reentry.running(registration.name, device, where):
+        with device_waits(device, registration.name, where):
             _attempt(call, limit, what, where, registration, lambda r: perform(r, instruction, out, inputs))
 
     if settings.isolate:
@@ -76,7 +76,7 @@ def _attempt(
 ) -> None:
     """The call, its faults and its time limit."""
     trap = Trap(registration.address) if registration.function is None and is_available() else None
-    watchdog = Watchdog(limit, trap, f"{what}, at {where},") if limit is not None else None
+    watchdog = Watchdog(limit, trap, f"{what} (at {where})") if limit is not None else None
     with trap or nullcontext(), watchdog or nullcontext():
         perform(replace(registration, address=trap.address) if trap else registration)
     if watchdog and watchdog.fired:

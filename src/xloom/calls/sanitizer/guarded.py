@@ -37,7 +37,11 @@ class GuardedArray:
             return f"{-number} elements before {self.name}" if number < -1 else f"the element before {self.name}"
         if number >= size:
             past = number - size + 1
-            return f"{past} elements past the end of {self.name}" if past > 1 else f"the element behind {self.name}"
+            return (
+                f"{past} elements past the end of {self.name}"
+                if past > 1
+                else f"the element past the end of {self.name}"
+            )
         return f"element {self.index(number)} of {self.name}"
 
     def index(self, number: int) -> str:

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from xloom.errors import CustomCallError, XloomError
 
-_GRACE = 2.0
+_GRACE = 0.5
 """Seconds that a child has to write its stacks."""
 
 

@@ -1,8 +1,8 @@
 """Memory that notices what should not happen to it: red zones around the data, and beyond them guard pages.
 
-    | guard page | red zone | data | red zone | guard page |
+    | guard pages | red zone | data | red zone | guard pages |
 
-A red zone holds a pattern that must still be there after the call; a guard page cannot be accessed at all. The memory
+A red zone holds a pattern that must still be there after the call; guard pages cannot be accessed at all. The memory
 is shared with child processes.
 """
 
@@ -20,6 +20,7 @@ from xloom.calls.buffers import ALIGNMENT
 _PATTERN = np.array([0x7FA5], "<u2").view(np.uint8)
 """A NaN of bf16, f16 and f32, so that what is computed from a red zone is noticed too."""
 _NO_ACCESS = 0
+_LEAST_GUARD = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
@@ -30,15 +31,16 @@ class Region:
     def __init__(self, nbytes: int):
         page = mmap.PAGESIZE
         body = -(-(nbytes + 3 * ALIGNMENT) // page) * page
-        self._memory = np.frombuffer(mmap.mmap(-1, body + 2 * page), np.uint8)
+        guard = max(_LEAST_GUARD, body)  # a wrong stride leads far; what is never accessed takes no memory
+        self._memory = np.frombuffer(mmap.mmap(-1, body + 2 * guard), np.uint8)
         self.nbytes = nbytes
-        # as far behind as alignment lets it: one element too many is in the red zone, a page too many in the guard
-        self._offset = page + (body - ALIGNMENT - nbytes) // ALIGNMENT * ALIGNMENT
-        self._body = slice(page, page + body)
+        # as far behind as alignment lets it: some elements too many are in the red zone, more in the guard
+        self._offset = guard + (body - ALIGNMENT - nbytes) // ALIGNMENT * ALIGNMENT
+        self._body = slice(guard, guard + body)
         self.data = self._memory[self._offset : self._offset + nbytes]
         self._memory[self._body] = np.resize(_PATTERN, body)
-        self._protect(slice(0, page), _NO_ACCESS)
-        self._protect(slice(page + body, body + 2 * page), _NO_ACCESS)
+        self._protect(slice(0, guard), _NO_ACCESS)
+        self._protect(slice(guard + body, body + 2 * guard), _NO_ACCESS)
 
     @property
     def address(self) -> int:

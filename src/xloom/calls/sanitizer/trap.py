@@ -1,9 +1,9 @@
 """Faults of native code become values: the call ends where it faulted, and says which signal and which address.
 
-The callee is called through a thunk that first saves where to return to. The handler of the signal jumps there, when the
-fault is of the thread and the callee that the thunk called. It does not when that thread holds Python's lock, for then
-the callee is in Python, whose frames must not be skipped: then the fault goes to whoever handled it before, and in the
-end the process dies. What a callee had locked or allocated stays so.
+The callee is called through a thunk that first saves where to return to. The handler of the signal jumps there when the
+fault is the callee's own. It does not when the thread holds Python's lock, for then the callee has called Python, whose
+frames must not be skipped: the fault goes to whoever handled it before, and in the end the process dies. What a callee
+had locked or allocated stays so.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
-
-import llvmlite.binding as llvm
 
 _SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 
@@ -68,14 +66,14 @@ class Trap:
 
     def __enter__(self) -> Trap:
         machine = _machine()
+        machine.install()
         self.address = machine.thunk
-        self._outer = machine.get(machine.key) or 0
-        machine.set(machine.key, ctypes.addressof(self._frame))
+        self._outer = machine.frame()
+        machine.set_frame(ctypes.addressof(self._frame))
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        machine = _machine()
-        machine.set(machine.key, self._outer)
+        _machine().set_frame(self._outer)
 
 
 def interrupt_signal() -> int:
@@ -99,13 +97,32 @@ _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 
 @dataclass(frozen=True)
 class _Machine:
-    """The code, installed."""
+    """The code."""
 
     thunk: int
+    handler: int
+    before: Any
     key: int
-    get: Any
-    set: Any
-    keep: tuple
+    libc: Any
+    engine: Any
+
+    def frame(self) -> int:
+        """The address of this thread's frame, or 0."""
+        return self.libc.pthread_getspecific(self.key) or 0
+
+    def set_frame(self, address: int) -> None:
+        """Makes it this thread's."""
+        self.libc.pthread_setspecific(self.key, address)
+
+    def install(self) -> None:
+        """Makes the handler the first to hear of each signal, also when others have come since."""
+        ours = _Action(self.handler, flags=_SA_SIGINFO | _SA_ONSTACK)
+        for number in (*_SIGNALS, interrupt_signal()):
+            now = _Action()
+            self.libc.sigaction(int(number), None, ctypes.byref(now))
+            if now.handler != self.handler:
+                self.before[number] = now
+                self.libc.sigaction(int(number), ctypes.byref(ours), None)
 
 
 @lru_cache(maxsize=1)
@@ -127,14 +144,10 @@ def _machine() -> _Machine:
         interrupt=interrupt_signal(),
     )
     engine = _engine(text)
-    action = _Action(engine.get_function_address("xloom_handler"), flags=_SA_SIGINFO | _SA_ONSTACK)
-    for number in (*_SIGNALS, interrupt_signal()):
-        if libc.sigaction(int(number), ctypes.byref(action), ctypes.byref(before[number])):
-            raise OSError(f"no handler for signal {number} can be installed")
-    get, set_ = libc.pthread_getspecific, libc.pthread_setspecific
-    get.argtypes, get.restype = [ctypes.c_uint], ctypes.c_void_p
-    set_.argtypes = [ctypes.c_uint, ctypes.c_void_p]
-    return _Machine(engine.get_function_address("xloom_thunk"), key.value, get, set_, (engine, before, libc))
+    libc.pthread_getspecific.restype = ctypes.c_void_p
+    libc.pthread_setspecific.argtypes = [ctypes.c_uint, ctypes.c_void_p]
+    thunk, handler = (engine.get_function_address(name) for name in ("xloom_thunk", "xloom_handler"))
+    return _Machine(thunk, handler, before, key.value, libc, engine)
 
 
 def _address(function: Any) -> int:
@@ -142,6 +155,8 @@ def _address(function: Any) -> int:
 
 
 def _engine(text: str) -> Any:
+    import llvmlite.binding as llvm  # not before it is needed: importing it takes long
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(opt=0)

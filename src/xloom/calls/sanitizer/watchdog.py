@@ -57,11 +57,11 @@ class Watchdog:
 
 
 def stacks() -> str:
-    """Where each thread of this process is."""
+    """Where each other thread of this process is."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
-        return file.read()
+        return file.read().partition("\n\n")[2]  # the first is this one
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

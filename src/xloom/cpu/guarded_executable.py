@@ -1,0 +1,19 @@
+"""A program compiled for the sanitizer: custom calls that it would wait for itself are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from xloom.cpu.custom_call import DEVICE
+from xloom.cpu.executable import Executable
+from xloom.reentry import check_device
+
+
+class GuardedExecutable(Executable):
+    """Does not start inside a custom call of a program on the same device."""
+
+    def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
+        """As `Executable`."""
+        check_device(DEVICE, self.module.name)
+        return super().__call__(*arguments, infeed=infeed)

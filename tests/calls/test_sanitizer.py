@@ -1,0 +1,356 @@
+"""The sanitizer: kernels that commit each fault, from the interpreter and from native code."""
+
+import ctypes
+import os
+import re
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from xloom.calls import register_c, register_pointer, registry
+from xloom.calls.sanitizer import NonFiniteWarning, Settings, active, sanitize
+from xloom.calls.sanitizer.memory import Region
+from xloom.calls.sanitizer.poison import poison, unwritten
+from xloom.cli.main import main
+
+KERNELS = """
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xloom/custom_call.h>
+#define KERNEL(name) void name(void* out, const void** in)
+static void copy(void* out, const void** in) { memcpy(out, in[0], 16); }
+KERNEL(right) { copy(out, in); }
+KERNEL(overrun) { copy(out, in); ((float*)out)[4] = 1; }
+KERNEL(underrun) { copy(out, in); ((float*)out)[-1] = 1; }
+KERNEL(far_overrun) { copy(out, in); ((float*)out)[100000] = 1; }
+KERNEL(far_read) { ((float*)out)[0] = ((const float*)in[0])[100000]; }
+KERNEL(write_input) { copy(out, in); ((float*)in[0])[1] = 1; }
+KERNEL(unwritten) { memcpy(out, in[0], 12); }
+KERNEL(first_only) { ((float*)out)[0] = 1; }
+KERNEL(make_nan) { copy(out, in); ((float*)out)[2] = nanf(""); }
+KERNEL(make_infinity) { copy(out, in); ((float*)out)[0] = ((float*)out)[3] = INFINITY; }
+KERNEL(hang) { for (volatile int k = 0;; ++k); }
+KERNEL(segfault) { *(volatile int*)8 = 1; }
+KERNEL(give_up) { abort(); }
+KERNEL(leave) { exit(3); }
+KERNEL(scratch) { memcpy(((void**)out)[0], in[0], 16); }
+KERNEL(increment) { ((float*)out)[0] += 1; }
+void fails(void* out, const void** in, XlaCustomCallStatus* s) { XlaCustomCallStatusSetFailure(s, "no", 2); }
+"""
+X = np.arange(4, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    before = dict(registry._registered)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+def compiled(module, *arguments):
+    return xl.compile(module)(*arguments)
+
+
+@pytest.fixture(params=[xl.evaluate, compiled], ids=["interpreter", "compiled"])
+def run(request):
+    return request.param
+
+
+def module(version="API_VERSION_ORIGINAL"):
+    b = xl.Builder("m")
+    x = b.parameter(xl.f32[4])
+    b.custom_call("t", [x], xl.f32[4], name="called", api_version=version)
+    return b.build()
+
+
+def kernel(symbol):
+    register_c("t", KERNELS, symbol)
+
+
+# -- faults of native kernels
+FAULTS = {
+    "overrun": "wrote to the element past the end of the result",
+    "underrun": "wrote to the element before the result",
+    "far_overrun": "accessed 99997 elements past the end of the result (SIGSEGV)",
+    "far_read": "accessed 99997 elements past the end of operand 0 (SIGSEGV)",
+    "write_input": "wrote to element [1] of operand 0 (SIGSEGV)",
+    "unwritten": "did not write element [3] of the result",
+    "first_only": "did not write element [1] and 2 more of the result",
+    "segfault": "accessed address 0x8, which is in none of its buffers (SIGSEGV)",
+    "give_up": "raised SIGABRT",
+}
+
+
+@pytest.mark.parametrize("isolate", [False, True], ids=["here", "isolated"])
+@pytest.mark.parametrize("symbol", FAULTS)
+def test_each_fault_is_an_error(run, symbol, isolate):
+    kernel(symbol)
+    message = rf"custom call 't' {re.escape(FAULTS[symbol])} \(at %called, .*test_sanitizer\.py:\d+\)$"
+    with sanitize(isolate=isolate), pytest.raises(xl.CustomCallError, match=message):
+        run(module(), X)
+    kernel("right")  # and the process is well
+    with sanitize(isolate=isolate):
+        assert np.array_equal(run(module(), X), X)
+
+
+@pytest.mark.parametrize("isolate", [False, True], ids=["here", "isolated"])
+@pytest.mark.parametrize(
+    ("symbol", "text"),
+    [
+        ("make_nan", "made nan of finite operands: element [2] of the result (at %called"),
+        (
+            "make_infinity",
+            "made inf of finite operands: element [0] of the result, and 1 more are not finite (at %called",
+        ),
+    ],
+)
+def test_numbers_that_are_not_finite_are_warned_of(run, symbol, text, isolate):
+    kernel(symbol)
+    with sanitize(isolate=isolate), pytest.warns(NonFiniteWarning, match=re.escape(text)):
+        assert not np.isfinite(run(module(), X)).all()
+    with sanitize(isolate=isolate):  # those of operands are nobody's fault
+        run(module(), np.full(4, np.inf, np.float32))
+
+
+def test_a_hang_is_ended_and_its_stack_shown(run, capfd):
+    kernel("hang")
+    begin = time.monotonic()
+    with sanitize(seconds=0.2), pytest.raises(xl.CustomCallError, match=r"has not returned after 0\.2 s") as caught:
+        run(module(), X)
+    assert time.monotonic() - begin < 20
+    err = capfd.readouterr().err
+    assert "custom call 't' (at %called" in err and "test_sanitizer.py" in err
+    assert "test_sanitizer.py" in caught.value.__notes__[0]
+
+
+def test_a_hang_in_a_child_is_ended_and_its_stack_kept(run):
+    kernel("hang")
+    with (
+        sanitize(isolate=True, seconds=0.2),
+        pytest.raises(xl.CustomCallError, match=r"has not returned after 0\.2 s") as caught,
+    ):
+        run(module(), X)
+    assert "test_sanitizer.py" in caught.value.__notes__[0]
+
+
+def test_a_hang_in_python_is_ended(run, capfd):
+    @xl.custom_call("t")
+    def forever(out, x):
+        while True:
+            time.sleep(0.001)
+
+    with sanitize(seconds=0.2), pytest.raises(xl.CustomCallError, match=r"has not returned after 0\.2 s"):
+        run(module(), X)
+    assert "in forever" in capfd.readouterr().err
+
+
+def test_kernels_that_end_the_process_are_isolated(run):
+    kernel("leave")
+    with sanitize(isolate=True), pytest.raises(xl.CustomCallError, match="'t' ended its process with exit status 3"):
+        run(module(), X)
+
+
+def test_faults_of_python_are_isolated(run):
+    @xl.custom_call("t")
+    def crash(out, x):
+        ctypes.string_at(8)
+
+    with sanitize(isolate=True), pytest.raises(xl.CustomCallError, match=r"'t' died of SIGSEGV \(at %called") as caught:
+        run(module(), X)
+    assert "in crash" in caught.value.__notes__[0]
+
+
+def test_writes_of_python_outside_its_arrays(run):
+    @xl.custom_call("t")
+    def overrun(out, x):
+        ctypes.c_float.from_address(out.ctypes.data + 16).value = 1
+
+    with sanitize(), pytest.raises(xl.CustomCallError, match="wrote to the element past the end of the result"):
+        run(module(), X)
+
+
+# -- what is not a fault
+def test_python_sees_zeros_as_it_is_promised(run):
+    @xl.custom_call("t")
+    def part(out, x):
+        assert not out.any() and out.ctypes.data % 64 == 0 and not x.flags.writeable
+        out[1] = 5
+
+    for isolate in (False, True):
+        with sanitize(isolate=isolate):
+            assert np.array_equal(run(module(), X), [0, 5, 0, 0])
+
+
+def test_failures_of_the_kernel_stay_what_they_are(run):
+    kernel("fails")
+    for isolate in (False, True):
+        with sanitize(isolate=isolate), pytest.raises(xl.CustomCallError, match=r"'t' failed: no \(at %called"):
+            run(module("API_VERSION_STATUS_RETURNING"), X)
+
+    @xl.custom_call("t")
+    def boom(out, x):
+        raise RuntimeError("boom")
+
+    for isolate in (False, True):
+        with sanitize(isolate=isolate), pytest.raises(xl.CustomCallError, match="failed: RuntimeError: boom") as caught:
+            run(module(), X)
+        if isolate:
+            assert "in boom" in caught.value.__notes__[0]
+        else:
+            assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_scratch_that_nobody_reads_may_stay_unwritten(run):
+    kernel("scratch")
+    text = """ENTRY e { x = f32[4] parameter(0)
+      c = (f32[4], f32[9]) custom-call(x), custom_call_target="t"
+      ROOT r = f32[4] get-tuple-element(c), index=0 }"""
+    with sanitize():
+        assert np.array_equal(run(xl.parse(text), X), X)
+    both = text.replace("ROOT r", "r").replace("index=0 }", "index=0 ROOT s = (f32[4], f32[9]) copy(c) }")
+    with sanitize(), pytest.raises(xl.CustomCallError, match=re.escape("element [0] and 8 more of the result {1}")):
+        run(xl.parse(both), X)
+
+
+def test_an_aliased_operand_is_written_and_starts_with_its_values(run):
+    kernel("increment")
+    text = """ENTRY e { x = f32[4] parameter(0)
+      ROOT c = f32[4] custom-call(x), custom_call_target="t", output_to_operand_aliasing={{}: (0, {})} }"""
+    given = X.copy()
+    with sanitize():
+        assert np.array_equal(run(xl.parse(text), given), X + [1, 0, 0, 0])
+    assert np.array_equal(given, X)
+
+
+def test_faults_are_named_by_index_in_any_layout(run):
+    register_c("t", "void k(void* out, const void** in) { for (int i = 0; i < 5; ++i) ((int*)out)[i] = i; }", "k")
+    m = xl.parse("""ENTRY e { x = s32[2,3] parameter(0)
+      ROOT c = s32[2,3]{0,1} custom-call(x), custom_call_target="t" }""")
+    with sanitize(), pytest.raises(xl.CustomCallError, match=re.escape("did not write element [1, 2] of the result")):
+        run(m, np.zeros((2, 3), np.int32))
+
+
+# -- re-entrancy
+def test_a_callback_that_needs_its_own_device(run):
+    inner = xl.parse("HloModule inner ENTRY e { x = f32[4] parameter(0) ROOT n = f32[4] negate(x) }")
+    other = compiled if run is xl.evaluate else xl.evaluate
+    wanted = run
+
+    @xl.custom_call("t")
+    def back(out, x):
+        out[...] = wanted(inner, x)
+
+    assert np.array_equal(run(module(), X), -X)  # which happens to work today
+    with sanitize():
+        with pytest.raises(
+            xl.CustomCallError, match=r"'t' runs the program inner on the \w+, which waits for that call"
+        ):
+            run(module(), X)
+        wanted = other
+        assert np.array_equal(run(module(), X), -X)
+        assert np.array_equal(run(inner, X), -X)
+    with sanitize(isolate=True), pytest.raises(xl.CustomCallError, match="which waits for that call"):
+        wanted = run
+        run(module(), X)
+
+
+def test_faults_inside_callbacks_of_native_kernels_are_left_to_python():
+    called = []
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+    @prototype
+    def callback(out, operands):
+        called.append(1)
+        ctypes.string_at(8)
+
+    register_pointer("t", callback)
+    with sanitize(isolate=True), pytest.raises(xl.CustomCallError, match="'t' died of SIGSEGV"):
+        xl.evaluate(module(), X)
+
+
+# -- settings
+def test_settings_come_from_the_environment(monkeypatch):
+    monkeypatch.delenv("XLOOM_SANITIZE", raising=False)
+    assert active() is None
+    monkeypatch.setenv("XLOOM_SANITIZE", "0")
+    assert active() is None
+    monkeypatch.setenv("XLOOM_SANITIZE", "1")
+    assert active() == Settings(False, 60)
+    monkeypatch.setenv("XLOOM_SANITIZE", "isolate")
+    monkeypatch.setenv("XLOOM_SANITIZE_SECONDS", "2.5")
+    assert active() == Settings(True, 2.5)
+    with sanitize(seconds=1):
+        assert active() == Settings(False, 1)
+    monkeypatch.setenv("XLOOM_SANITIZE", "yes")
+    with pytest.raises(xl.XloomError, match="'yes'"):
+        active()
+
+
+def test_without_it_nothing_is_guarded(monkeypatch):
+    monkeypatch.delenv("XLOOM_SANITIZE", raising=False)
+    monkeypatch.setattr("xloom.calls.host.sanitized", None)
+    kernel("right")
+    assert np.array_equal(xl.evaluate(module(), X), X)
+
+
+@pytest.mark.parametrize("option", ["--sanitize", "--isolate"])
+@pytest.mark.parametrize("on", ["cpu", "interpreter"])
+def test_command(option, on, tmp_path, monkeypatch, capsys):
+    (tmp_path / "m.hlo").write_text(module().to_text())
+    (tmp_path / "k.c").write_text(
+        textwrap.dedent("""
+        #include <xloom/custom_call.h>
+        void t(void* out, const void** in) { for (int i = 0; i < 5; ++i) ((float*)out)[i] = 1; }
+        XLA_REGISTER_CUSTOM_CALL_TARGET(t, "Host");
+        """)
+    )
+    arguments = ["xloom", "run", str(tmp_path / "m.hlo"), "--load", str(tmp_path / "k.c"), "--on", on]
+    monkeypatch.setattr(sys, "argv", [*arguments, option])
+    with pytest.raises(SystemExit):
+        main()
+    out, err = capsys.readouterr()
+    assert out == "" and "wrote to the element past the end of the result" in err
+
+
+# -- parts
+def test_regions_are_aligned_and_see_each_byte():
+    for nbytes in (0, 1, 7, 64, 4096, 5000):
+        region = Region(nbytes)
+        assert region.address % 64 == 0 and region.data.size == nbytes and region.damage() == []
+        region.data[...] = 1
+        assert region.damage() == []
+        for offset in (-1, -17, nbytes, nbytes + 63):
+            other = Region(nbytes)
+            ctypes.c_uint8.from_address(other.address + offset).value ^= 1
+            assert other.damage() == [offset]
+
+
+@pytest.mark.parametrize("dtype", [d for d in xl.DTYPES.values() if d.is_array], ids=str)
+def test_poison_of_each_type(dtype):
+    rng = np.random.default_rng(1)
+    data = np.zeros(64 * dtype.numpy.itemsize, np.uint8)
+    poison(data, dtype)
+    assert np.array_equal(unwritten(data, dtype), np.arange(64))
+    array = data.view(dtype.numpy)
+    array[:8] = rng.integers(0, 2, 8).astype(np.int32).astype(dtype.numpy)
+    array[16:] = rng.integers(0, 2, 48).astype(np.int32).astype(dtype.numpy)
+    assert np.array_equal(unwritten(data, dtype), np.arange(8, 16))
+    array[...] = np.zeros((), dtype.numpy)
+    assert unwritten(data, dtype).size == 0
+
+
+def test_the_child_does_not_outlive_the_call():
+    before = os.getpid()
+    kernel("segfault")
+    with sanitize(isolate=True), pytest.raises(xl.CustomCallError):
+        xl.evaluate(module(), X)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    assert os.getpid() == before
