@@ -221,6 +221,7 @@ def test_a_worker_does_not_wake_up_on_its_callers_processor():
     met = threading.Barrier(2, timeout=30)
     share(two, body, 2)
     worker = workers[0]
+    elsewhere = 0
     try:
         os.sched_setaffinity(0, {here})
         for _ in range(10):
@@ -230,8 +231,9 @@ def test_a_worker_does_not_wake_up_on_its_callers_processor():
             os.sched_setaffinity(worker, allowed)
             places.clear()
             share(two, body, 2)
-            assert places != [here]
+            elsewhere += places != [here]
             assert os.sched_getaffinity(worker) == allowed
+        assert elsewhere >= 5  # without steering none; a busy machine may move it back before it looks
     finally:
         os.sched_setaffinity(0, allowed)
 
