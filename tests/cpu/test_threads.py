@@ -26,6 +26,9 @@ PARALLEL_FOR = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, cty
 
 Body = Callable[[int, int], object]
 
+# another test may have brought JAX into the process
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 
 def share(on: Pool, body: Body, count: int, grain: int = 1, buffers: int = 0) -> None:
     task = TASK(lambda _, begin, end: body(begin, end) and None)
