@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 ALIGNMENT = 64
 """Bytes that every buffer is aligned to, as XLA:CPU aligns them."""
 
 
-def allocate(shape: Shape) -> Any:
-    """Zeroed buffers of `shape`, nested as its tuples are; each array is laid out as its layout says.
+def zeroed(nbytes: int) -> np.ndarray:
+    """Bytes of the host's memory, aligned."""
+    raw = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + nbytes]
+
+
+def allocate(shape: Shape, take: Callable[[int], np.ndarray] = zeroed) -> Any:
+    """Buffers of `shape`, nested as its tuples are, in bytes that `take` gives; each array lies as its layout says.
 
     The arrays are indexed logically. Tokens are None.
     """
     if shape.is_tuple:
-        return tuple(allocate(e) for e in shape.elements)
+        return tuple(allocate(e, take) for e in shape.elements)
     if not shape.is_array:
         return None
     order = memory_order(shape)
-    flat = _aligned([shape.dims[d] for d in order], shape.dtype.numpy)
+    dims = [shape.dims[d] for d in order]
+    dtype = shape.dtype.numpy
+    flat = take(int(np.prod(dims, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(dims)
     return flat.transpose(np.argsort(order)) if order else flat
-
-
-def _aligned(dims: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    size = int(np.prod(dims, dtype=np.int64)) * dtype.itemsize
-    raw = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(dims)
 
 
 def memory_order(shape: Shape) -> list[int]:
@@ -40,17 +43,17 @@ def memory_order(shape: Shape) -> list[int]:
     return list(range(shape.rank)) if shape.layout is None else list(reversed(shape.layout.minor_to_major))
 
 
-def place(value: Any, shape: Shape) -> Any:
-    """`value` in buffers of `shape`: itself where it already lies so, else a copy."""
+def place(value: Any, shape: Shape, take: Callable[[int], np.ndarray] = zeroed) -> Any:
+    """`value` in buffers of `shape`: itself where it already lies so, else a copy in bytes that `take` gives."""
     if shape.is_tuple:
-        return tuple(place(v, s) for v, s in zip(value, shape.elements, strict=True))
+        return tuple(place(v, s, take) for v, s in zip(value, shape.elements, strict=True))
     if not shape.is_array:
         return None
     array = np.asarray(value)
     dense = array.transpose(memory_order(shape)) if array.ndim else array
     if dense.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0 and array.shape == shape.dims:
         return array
-    buffer = allocate(shape if array.shape == shape.dims else _resized(shape, array.shape))
+    buffer = allocate(shape if array.shape == shape.dims else _resized(shape, array.shape), take)
     buffer[...] = array
     return buffer
 
@@ -104,6 +107,24 @@ def with_part(value: Any, index: Sequence[int], buffer: Any) -> Any:
         return buffer
     k = index[0]
     return (*value[:k], with_part(value[k], index[1:], buffer), *value[k + 1 :])
+
+
+def operand_shapes(instruction: Instruction) -> Sequence[Shape]:
+    """The shapes of a custom call's operands, with the layouts that it asks for."""
+    return instruction["operand_layout_constraints"] or [o.shape for o in instruction.operands]
+
+
+def share_aliases(instruction: Instruction, out: Any, inputs: list[Any]) -> list[Any]:
+    """Makes each output that the call wants to be an operand that operand too; returns those outputs.
+
+    It starts as a copy of the operand, for the caller may still need that.
+    """
+    shared = []
+    for alias in instruction["output_to_operand_aliasing"]:
+        shared.append(part(out, alias.output_index))
+        fill(shared[-1], part(inputs[alias.operand], alias.operand_index))
+        inputs[alias.operand] = with_part(inputs[alias.operand], alias.operand_index, shared[-1])
+    return shared
 
 
 def fill(target: Any, source: Any) -> None:

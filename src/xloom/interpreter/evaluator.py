@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xloom.errors import EvaluationError, UnsupportedError, XloomError
 from xloom.hlo.module import Computation, Instruction, Module
-from xloom.interpreter.registry import RULES, Value
+from xloom.interpreter.registry import RULES, Rule, Value
 
 if TYPE_CHECKING:
     from xloom.calls.host import HostRun
@@ -32,8 +32,10 @@ class Evaluator:
         partition_count: int = 1,
         rendezvous: Rendezvous | None = None,
         seed: int = 0,
+        rules: Mapping[str, Rule] = RULES,
     ):
         self.module = module
+        self.rules = rules
         self.replica = replica
         self.partition = partition
         self.replica_count = replica_count
@@ -70,7 +72,7 @@ class Evaluator:
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """The value of one instruction for given operand values."""
-        rule = RULES.get(instruction.opcode)
+        rule = self.rules.get(instruction.opcode)
         if rule is None:
             raise UnsupportedError(f"the interpreter has no rule for {instruction.opcode}", where=instruction.name)
         try:

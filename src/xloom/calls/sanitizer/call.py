@@ -42,12 +42,8 @@ def sanitized(
     inputs = [call.place(v, s, f"operand {k}") for k, (v, s) in enumerate(operands)]
     # Python functions are promised zeros
     out = call.allocate(instruction.shape, "the result", poisoned=registration.function is None)
-    for alias in instruction["output_to_operand_aliasing"]:
-        shared = buffers.part(out, alias.output_index)
-        buffers.fill(shared, buffers.part(inputs[alias.operand], alias.operand_index))
-        inputs[alias.operand] = buffers.with_part(inputs[alias.operand], alias.operand_index, shared)
-        for leaf in _arrays(shared):
-            call.is_operand_too(leaf)
+    for leaf in _arrays(tuple(buffers.share_aliases(instruction, out, inputs))):
+        call.is_operand_too(leaf)
     call.protect()
 
     def attempt(limit: float | None) -> None:
