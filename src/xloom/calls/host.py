@@ -11,13 +11,12 @@ import numpy as np
 from xloom.calls import buffers, original, status_returning
 from xloom.calls.failure import failure
 from xloom.calls.python_source import bound
-from xloom.calls.registry import ABIS, Registration, lookup, place
+from xloom.calls.registry import ABIS, Registration, place, target_of
 from xloom.calls.sanitizer import active
 from xloom.calls.sanitizer.call import sanitized
 from xloom.calls.typed_ffi import CallSite, Execution
 from xloom.errors import CustomCallError, UnsupportedError
 from xloom.hlo.module import Instruction
-from xloom.hlo.shape import Shape
 
 _NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
     "API_VERSION_ORIGINAL": original.call,
@@ -40,7 +39,7 @@ class HostRun:
         """Calls a typed handler, which is instantiated the first time."""
         known = self._sites.get(instruction)
         if known is None:
-            site = CallSite(registration, instruction, _operand_shapes(instruction))
+            site = CallSite(registration, instruction, buffers.operand_shapes(instruction))
             known = self._sites[instruction] = site, site.frame(self)
         site, frame = known
         site.call(
@@ -54,21 +53,14 @@ def invoke(instruction: Instruction, operands: Sequence[Any], run: HostRun, devi
     Raises CustomCallError when the target is not registered, its ABI is not the call's, or the call reports a
     failure; the message carries target, instruction and source line, and a Python exception is its cause.
     """
-    target = instruction["custom_call_target"]
-    where = place(instruction)
-    registration = lookup(target, "Host", where)
+    registration = target_of(instruction)
     settings = active()
     if settings is not None:
-        given = list(zip(operands, _operand_shapes(instruction), strict=True))
+        given = list(zip(operands, buffers.operand_shapes(instruction), strict=True))
         return _value(sanitized(settings, instruction, given, registration, device, partial(_perform, run)))
-    inputs = [buffers.place(v, s) for v, s in zip(operands, _operand_shapes(instruction), strict=True)]
+    inputs = [buffers.place(v, s) for v, s in zip(operands, buffers.operand_shapes(instruction), strict=True)]
     out = buffers.allocate(instruction.shape)
-    for alias in instruction["output_to_operand_aliasing"]:
-        # The output starts as the operand, and the callee sees one buffer as both, as in XLA. It is a copy, for the
-        # caller may still need the operand.
-        shared = buffers.part(out, alias.output_index)
-        buffers.fill(shared, buffers.part(inputs[alias.operand], alias.operand_index))
-        inputs[alias.operand] = buffers.with_part(inputs[alias.operand], alias.operand_index, shared)
+    buffers.share_aliases(instruction, out, inputs)
     _perform(run, registration, instruction, out, inputs)
     return _value(out)
 
@@ -86,10 +78,6 @@ def _perform(
         message = _NATIVE[version](registration.address, out, inputs, opaque)
         if message is not None:
             raise failure(instruction, message)
-
-
-def _operand_shapes(instruction: Instruction) -> Sequence[Shape]:
-    return instruction["operand_layout_constraints"] or [o.shape for o in instruction.operands]
 
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:

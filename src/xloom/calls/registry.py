@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xloom.errors import CustomCallError, near
-from xloom.hlo.module import Module
+from xloom.hlo.module import Instruction, Module
 
 ABIS = {
     "original": "API_VERSION_ORIGINAL",
@@ -83,15 +83,28 @@ def _found(name: str, platform: str) -> Registration | None:
 def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
     """The registration. Raises CustomCallError that lists near names and other platforms."""
     found = _found(name, platform)
-    if found is not None:
-        return found
+    if found is None:
+        message = f"no custom call {name!r} is registered for platform {platform!r}"
+        raise CustomCallError(message, where=where, hint=_near(name, platform))
+    return found
+
+
+def target_of(call: Instruction, platform: str = "Host") -> Registration:
+    """What a custom-call instruction calls. Raises CustomCallError as `lookup` does."""
+    name, where = call["custom_call_target"], place(call)
+    if call["api_version"] == ABIS["typed-ffi"] and _found(name, platform) is None:
+        message = f"No FFI handler registered for {name} on a platform {platform}"
+        raise CustomCallError(message, where=where, hint=_near(name, platform))
+    return lookup(name, platform, where)
+
+
+def _near(name: str, platform: str) -> str:
+    """What to do about a name that is not registered."""
     others = sorted(p for n, p in _registered if n == name)
     hint = near(name, {n for n, p in _registered if p == platform})
     if others:
-        hint = f"it is registered for {', '.join(others)}"
-    elif not hint:
-        hint = "register it with xloom.custom_call, xloom.calls.load_library or --load"
-    raise CustomCallError(f"no custom call {name!r} is registered for platform {platform!r}", where=where, hint=hint)
+        return f"it is registered for {', '.join(others)}"
+    return hint or "register it with xloom.custom_call, xloom.calls.load_library or --load"
 
 
 def unregistered(module: Module, platform: str = "Host", known: frozenset[str] = frozenset()) -> list[CustomCallError]:
@@ -100,7 +113,7 @@ def unregistered(module: Module, platform: str = "Host", known: frozenset[str] =
     for instruction in module.instructions:
         if instruction.opcode == "custom-call" and instruction["custom_call_target"] not in known:
             try:
-                lookup(instruction["custom_call_target"], platform, place(instruction))
+                target_of(instruction, platform)
             except CustomCallError as error:
                 errors.append(error)
     return errors

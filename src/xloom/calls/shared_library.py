@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
-from xloom.calls.external_status import SYMBOL_PREFIX, open_with_status_symbols
 from xloom.calls.pointers import EXECUTE, add_native, address_of, check_stages
-from xloom.calls.registry import Registration, add
+from xloom.calls.registry import Registration, add, registered
+from xloom.calls.xla_symbols import SYMBOLS, open_with_xla_symbols
 from xloom.errors import CustomCallError
 
 
@@ -20,12 +20,20 @@ class _Row(ctypes.Structure):
     ]
 
 
+_at_load: dict[str, list[Registration]] = {}
+"""What libraries have registered themselves, by place: they do it when they are loaded, so only once."""
+
+
 def load_library(path: str | Path) -> list[Registration]:
-    """Registers what a library offers by XLA_REGISTER_CUSTOM_CALL_TARGET of our header.
+    """Registers what a library offers by XLA_REGISTER_CUSTOM_CALL_TARGET of our header, or XLA_FFI_REGISTER_HANDLER.
 
     Raises CustomCallError when the library cannot be loaded, or offers nothing.
     """
+    before = registered()
     library = _open(path)
+    made = _at_load.setdefault(library._name, [r for r in registered() if r not in before])
+    if made:
+        return [add(r) for r in made]
     try:
         table = library.xloom_custom_call_table
     except AttributeError:
@@ -88,9 +96,9 @@ def _open(path: str | Path) -> ctypes.CDLL:
         try:
             return ctypes.CDLL(place)
         except OSError as error:
-            if SYMBOL_PREFIX not in str(error):
+            if not any(symbol in str(error) for symbol in SYMBOLS):
                 raise
-            return open_with_status_symbols(place)
+            return open_with_xla_symbols(place)
     except OSError as error:
         raise CustomCallError(
             f"cannot load {path}: {error}",

@@ -33,7 +33,7 @@ DEVICE = "CPU"
 def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
     """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
     where = registry.place(instruction)
-    registration = registry.lookup(instruction["custom_call_target"], "Host", where)
+    registration = registry.target_of(instruction)
     opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     shapes = call_shapes(instruction)
     if active() is not None:

@@ -25,11 +25,13 @@ _HANDLER = ir.FunctionType(POINTER, [POINTER])
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
 def _settle(run: Run, frame: int, error: int | None) -> int:
     """What becomes of a call that returned an error, or a future: 1 when it failed."""
-    message = outcome(frame, error)
-    if message is None:
-        return 0
-    run.message = message
-    return 1
+    try:
+        message = outcome(frame, error)
+    except BaseException as interruption:  # native code is between here and who can handle it
+        run.error = interruption
+        return 1
+    run.message = message or ""
+    return int(message is not None)
 
 
 def call_typed(entry: EntryBuilder, instruction: Instruction, registration: Registration) -> None:

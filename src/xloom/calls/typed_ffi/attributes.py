@@ -70,7 +70,7 @@ def _value(cursor: Cursor, name: str) -> Attribute:
             f"Unsupported attribute type for attribute: {name}", hint="numbers, strings, arrays and dictionaries are"
         )
     dtype = _dtype(cursor) if cursor.eat(":") else DTYPES["pred" if number[0] in ("true", "false") else "s64"]
-    return _numbers([number[0]], dtype).reshape(())
+    return _numbers(cursor, [number[0]], dtype).reshape(())
 
 
 def _text(cursor: Cursor) -> bytes:
@@ -102,7 +102,7 @@ def _array(cursor: Cursor) -> np.ndarray:
         while cursor.eat(","):
             words.append(cursor.require(_NUMBER, "a number")[0])
     cursor.expect(">", "at the end of an array")
-    return _numbers(words, dtype)
+    return _numbers(cursor, words, dtype)
 
 
 # dense<[[1, 2]]> : tensor<1x2xi32>; one number stands for all, and a string has the bytes of all or of one
@@ -120,7 +120,7 @@ def _dense(cursor: Cursor) -> np.ndarray:
         size *= int(dim[1])
     dtype = _dtype(cursor)
     cursor.expect(">", "at the end of a type")
-    found = np.frombuffer(raw, dtype.numpy) if raw is not None else _numbers(words, dtype)
+    found = np.frombuffer(raw, dtype.numpy) if raw is not None else _numbers(cursor, words, dtype)
     if found.size not in (1, size):
         cursor.error(f"expected {size} elements, found {found.size}")
     return np.resize(found, size)
@@ -135,9 +135,9 @@ def _elements(cursor: Cursor) -> list[str]:
     return [cursor.require(_NUMBER, "a number")[0]]
 
 
-def _numbers(words: list[str], dtype: DType) -> np.ndarray:
+def _numbers(cursor: Cursor, words: list[str], dtype: DType) -> np.ndarray:
     if dtype.is_complex:
-        return _numbers(words, dtype.real).view(dtype.numpy)
+        return _numbers(cursor, words, dtype.real).view(dtype.numpy)
     if dtype.is_float:
         unsigned = np.dtype(f"u{dtype.bytes}")
         parts = [
@@ -145,8 +145,11 @@ def _numbers(words: list[str], dtype: DType) -> np.ndarray:
             for w in words
         ]
         return np.array(parts, dtype.numpy)
-    values = [w == "true" if w in ("true", "false") else int(w, 0) for w in words]
-    return np.array(values, dtype.numpy)
+    try:
+        values = [w == "true" if w in ("true", "false") else int(w, 0) for w in words]
+        return np.array(values, dtype.numpy)
+    except (ValueError, OverflowError):
+        cursor.error(f"expected numbers of type {dtype}")
 
 
 # -- memory

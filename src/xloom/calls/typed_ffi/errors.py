@@ -7,6 +7,7 @@ import threading
 
 from xloom.calls.typed_ffi.c_api import Code
 
+_NAMES = {int(code): code.name for code in Code}
 _messages: dict[int, tuple[int, ctypes.Array[ctypes.c_char]]] = {}
 _lock = threading.Lock()
 
@@ -38,5 +39,4 @@ def take(error: int) -> str:
     """The text of an error object, `INVALID_ARGUMENT: ...`, which is freed."""
     with _lock:
         code, text = _messages.pop(error)
-    name = Code(code).name if code in Code else f"error {code}"
-    return f"{name}: {text.value.decode('utf-8', 'replace')}"
+    return f"{_NAMES.get(code, f'error {code}')}: {text.value.decode('utf-8', 'replace')}"
