@@ -42,3 +42,12 @@ def test_orders(k, largest):
 def test_nothing():
     check("f32", (3, 4), 0, True)
     check("f32", (0, 4), 2, True)
+
+
+def test_one_candidate_a_row():
+    text = (
+        "HloModule m\nENTRY e { x = s32[16,1] parameter(0) ROOT t = (s32[16,1], s32[16,1]) topk(x), k=1, largest=true }"
+    )
+    x = np.arange(16, dtype=np.int32)[:, None]
+    values, places = run_kernel(text, x)
+    assert np.array_equal(values, x) and not places.any()

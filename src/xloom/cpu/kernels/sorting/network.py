@@ -54,6 +54,8 @@ def _each_element(
 
 def _stages(size: int) -> Iterator[tuple[int, int, int]]:
     """(d, p, r): exchange i and i + d where i & p is r."""
+    if size < 2:
+        return
     top = 1 << (size - 1).bit_length() - 1
     p = top
     while p:
