@@ -11,6 +11,8 @@ from xloom.cpu.emit.types import I64, POINTER
 
 VECTOR_ONLY = ("llvm.loop.unroll.disable",)
 """For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
+PLAIN = ("llvm.loop.disable_nonforced",)
+"""For loops that run seldom: left as they are, they cost little to compile."""
 _FEW = range(16, 128)
 
 

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, hints_for, loop
+from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, hints_for, loop
 from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.kernel import TASK, Phase
 from xloom.cpu.leaves import Source
@@ -118,8 +118,8 @@ class Lowering:
 
             first, second = bounds(rows, across.size), bounds(columns, inner.size)
             with (
-                loop(b, *first, SIDE, name="rows") as row,
-                loop(b, *second, SIDE, name="columns") as column,
+                loop(b, *first, SIDE, name="rows", hints=PLAIN) as row,
+                loop(b, *second, SIDE, name="columns", hints=PLAIN) as column,
                 elements.scope(),
             ):
                 self._tile(elements, stage, tiles, (across, row), (inner, column))
@@ -137,12 +137,13 @@ class Lowering:
 
         def emit(height: ir.Value | None, width: ir.Value | None) -> None:
             elements.vars.update((across, along))
+            hints = VECTOR_ONLY if height is None else PLAIN
             with elements.scope():
                 for tile in tiles:
                     tile.fill(height, width)
             with (
-                loop(b, 0, SIDE if height is None else height, name="row") as row,
-                loop(b, 0, SIDE if width is None else width, name="column", hints=VECTOR_ONLY) as column,
+                loop(b, 0, SIDE if height is None else height, name="row", hints=hints) as row,
+                loop(b, 0, SIDE if width is None else width, name="column", hints=hints) as column,
                 elements.scope(),
             ):
                 elements.vars[across[0]] = b.add(across[1], row, flags=["nsw"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.emit.bits import bits_type, move
-from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.loop import PLAIN, allocate, loop
 from xloom.cpu.emit.types import I32, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
@@ -61,7 +61,10 @@ class Tile:
                 address = b.gep(self.memory, [I64(k * SIDE)], inbounds=True, source_etype=bits_type(dtype))
                 b.store(line, address, align=dtype.bytes)
             return
-        with loop(b, 0, columns, name="c") as column, loop(b, 0, rows, name="r") as row:
+        with (
+            loop(b, 0, columns, name="c", hints=PLAIN) as column,
+            loop(b, 0, rows, name="r", hints=PLAIN) as row,
+        ):
             place = b.add(base, b.add(b.mul(column, I64(self._stride)), row))
             move(b, source, place, self.memory, b.add(b.mul(row, I64(SIDE)), column), dtype)
 
