@@ -96,6 +96,7 @@ _LAZY = {
     "literal": ("xloom.hlo.literal", "literal"),
     "parse": ("xloom.hlo.parser", "parse"),
     "run_passes": ("xloom.passes", "run_passes"),
+    "sim": ("xloom.sim", None),
     "verify": ("xloom.hlo.verify", "verify"),
 }
 

@@ -120,7 +120,7 @@ def scatter(instruction: Instruction, operands: Sequence[Value], evaluator: Eval
         for s in starts
     ]
     direct = _plain_root(instruction)
-    if direct is not None and count == 1:
+    if direct is not None and count == 1 and evaluator.follows_standard(instruction["to_apply"].root.opcode):
         _scatter_fast(direct, targets[0], starts, rows[0], fits, kept, window)
         return targets[0]
     for k in np.flatnonzero(fits):

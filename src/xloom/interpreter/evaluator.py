@@ -89,6 +89,10 @@ class Evaluator:
                 hint="run the verifier: the module may not be valid HLO",
             ) from error
 
+    def follows_standard(self, opcode: str) -> bool:
+        """True when an operator has the rule that all have: shortcuts through NumPy may stand for it."""
+        return self.rules.get(opcode) is RULES.get(opcode)
+
     def elementwise(self, computation: Computation) -> Callable[..., Value]:
         """`computation`, all of whose parameters are scalars, as a function of arrays of one common shape.
 

@@ -44,7 +44,7 @@ def reduce(instruction: Instruction, operands: Sequence[Value], evaluator: Evalu
     count_reduced = math.prod(inputs[0].shape[k] for k in dims)
     slabs = [x.transpose(order).reshape(count_reduced, *kept_dims) for x in inputs]
     body = instruction["to_apply"]
-    if count == 1:
+    if count == 1 and evaluator.follows_standard(body.root.opcode):
         fast = _fast(plain_operator(body), slabs[0], inits[0])
         if fast is not None:
             return fast

@@ -10,7 +10,15 @@
    An array is a pointer to its elements; a tuple is a pointer to an array of such pointers, nested as the tuple is.
    XLA:CPU flattens tuples instead: its `in` has every leaf of every operand, its `out` every leaf of the result. The two
    agree on operands that are arrays and results that are arrays or tuples of them; keep to those, and the same
-   function serves both. */
+   function serves both.
+
+   On accelerators (any platform but "Host") the versions are
+
+     original                   void f(void* stream, void** buffers, const char* opaque, size_t opaque_len);
+     status-returning (both)    void f(void* stream, void** buffers, const char* opaque, size_t opaque_len,
+                                       XlaCustomCallStatus* status);
+
+   and `buffers` has the device address of every array of the operands, then of the result: leaves in pre-order. */
 #ifndef XLOOM_CUSTOM_CALL_H_
 #define XLOOM_CUSTOM_CALL_H_
 

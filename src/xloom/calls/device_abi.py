@@ -1,0 +1,54 @@
+"""The ABI of accelerators: `void f(void* stream, void** buffers, const char* opaque, size_t opaque_len[, status])`.
+
+`buffers` has the device address of every array of the operands, then of the result: the leaves of their tuples in
+pre-order, null for tokens. The function enqueues its work on `stream`. It is the same whatever the device is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from xloom.calls.registry import ABIS, Registration, place
+from xloom.calls.status import Status
+from xloom.errors import CustomCallError, UnsupportedError
+from xloom.hlo.module import Instruction
+
+_ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
+_Function = ctypes.CFUNCTYPE(None, *_ARGUMENTS)
+_StatusFunction = ctypes.CFUNCTYPE(None, *_ARGUMENTS, ctypes.c_void_p)
+_WITHOUT_STATUS = "API_VERSION_ORIGINAL"
+_WITH_STATUS = ("API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED")
+
+
+def call(
+    registration: Registration, instruction: Instruction, stream: int, addresses: Sequence[int], opaque: bytes
+) -> str | None:
+    """Calls with these buffers; returns the failure message, or None."""
+    version = checked_version(registration, instruction)
+    buffers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+    given = (stream, ctypes.addressof(buffers), opaque, len(opaque))
+    if version == _WITHOUT_STATUS:
+        _Function(registration.address)(*given)
+        return None
+    status = Status()
+    _StatusFunction(registration.address)(*given, status.address)
+    return status.message
+
+
+def checked_version(registration: Registration, instruction: Instruction) -> str:
+    """The call's `api_version`. Raises when the native function has another, or devices are not called that way."""
+    version, where = instruction["api_version"], place(instruction)
+    if registration.abi is not None and ABIS[registration.abi] != version:
+        raise CustomCallError(
+            f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
+            where=where,
+            hint=f"write api_version={ABIS[registration.abi]}",
+        )
+    if version not in (_WITHOUT_STATUS, *_WITH_STATUS):
+        raise UnsupportedError(
+            f"custom call {registration.name!r} on {registration.platform} says {version}",
+            where=where,
+            hint=f"supported there: {', '.join((_WITHOUT_STATUS, *_WITH_STATUS))}",
+        )
+    return version

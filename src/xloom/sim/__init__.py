@@ -1,0 +1,8 @@
+"""A simulated accelerator, to run programs and custom calls as a device with memory of its own would."""
+
+from xloom.sim.device_values import DeviceArray
+from xloom.sim.memory import DeviceMemory, DeviceMemoryError
+from xloom.sim.simulator import Simulator
+from xloom.sim.stream import Event, Stream
+
+__all__ = ["DeviceArray", "DeviceMemory", "DeviceMemoryError", "Event", "Simulator", "Stream"]

@@ -1,0 +1,143 @@
+"""A simulated accelerator: memory of its own, copies to and from it, streams, and the operators it has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, ClassVar
+
+import numpy as np
+
+from xloom.calls.registry import is_registered, unregistered
+from xloom.errors import ShapeError, UnsupportedError, near
+from xloom.hlo.module import Instruction, Module
+from xloom.interpreter.custom_call import BUILT_IN
+from xloom.interpreter.registry import Rule, Value
+from xloom.interpreter.values import from_argument
+from xloom.passes import run_passes
+from xloom.passes.carrier import carries_hlo
+from xloom.passes.expand import Expand
+from xloom.sim.device_values import copied, for_host, nbytes, on_device
+from xloom.sim.execution import DeviceEvaluator
+from xloom.sim.memory import DeviceMemory
+from xloom.sim.stream import Stream
+
+_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "custom-call"})
+
+
+class Simulator:
+    """A device that runs HLO by the interpreter's rules.
+
+    A backend is a subclass, and says by class attributes what its device is: the `platform` that custom calls are
+    registered for, the `opcodes` that it takes besides parameters, constants, tuples and custom calls (None: all), the
+    `rules` by which its numbers differ from the interpreter's, its memory, and how long work takes.
+    """
+
+    platform: ClassVar[str] = "sim"
+    opcodes: ClassVar[frozenset[str] | None] = None
+    rules: ClassVar[Mapping[str, Rule]] = {}
+    memory_bytes: int = 1 << 30
+    latency: float = 0.0
+    """Seconds that a transfer or an operator takes at least."""
+
+    def __init__(self, *, memory_bytes: int | None = None, latency: float | None = None):
+        if latency is not None:
+            self.latency = latency
+        self.memory = DeviceMemory(self.memory_bytes if memory_bytes is None else memory_bytes)
+        self.stream = Stream(self.platform)
+        """The one that is meant where none is named."""
+
+    # -- what a backend may change besides
+    def takes(self, instruction: Instruction) -> bool:
+        """True when the device has this instruction. `opcodes` decides; a backend may look at shapes and types."""
+        return self.opcodes is None or instruction.opcode in self.opcodes
+
+    def prepare(self, module: Module) -> Module:
+        """A copy of `module` in the form that the device takes.
+
+        Custom calls that carry HLO, and for whose target the device has no code, are replaced by what they carry.
+        """
+        module = module.clone()
+        while targets := {
+            i["custom_call_target"]
+            for i in module.instructions
+            if carries_hlo(i) and not is_registered(i["custom_call_target"], self.platform)
+        }:
+            for target in sorted(targets):
+                run_passes(module, [Expand(target)], verify=False)
+        return module
+
+    def seconds(self, work: str, nbytes: int) -> float:
+        """How long `work` takes: an opcode, `to_device` or `to_host`, that reads and writes so many bytes."""
+        return self.latency
+
+    # -- what it does
+    def check(self, module: Module) -> None:
+        """Raises UnsupportedError for the first instruction that the device has not, CustomCallError for a call."""
+        for error in unregistered(module, self.platform, frozenset(BUILT_IN)):
+            raise error
+        for instruction in module.instructions:
+            if instruction.opcode not in _GLUE and not self.takes(instruction):
+                taken = self.opcodes or frozenset()
+                raise UnsupportedError(
+                    f"the device {self.platform} has no {instruction.opcode} that gives {instruction.shape}",
+                    where=f"{instruction.name} {instruction.metadata.location}".strip(),
+                    hint=near(instruction.opcode, taken) or f"it has: {', '.join(sorted(taken))}",
+                )
+
+    def run(self, module: Module, *arguments: Any, seed: int = 0) -> Value:
+        """The program's result on the host: arguments are copied to the device, the result is copied back."""
+        program = self.prepare(module)
+        self.check(program)
+        parameters = program.entry.parameters
+        if len(arguments) != len(parameters):
+            raise ShapeError(f"{module.name} takes {len(parameters)} arguments, found {len(arguments)}")
+        values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
+        stream = Stream(self.platform)
+        given = [self.to_device(value, stream) for value in values]
+        return self.to_host(self.execute(program, given, stream, seed=seed), stream).result()
+
+    def execute(
+        self, program: Module, arguments: list[Future[Value]], stream: Stream | None = None, *, seed: int = 0
+    ) -> Future[Value]:
+        """Enqueues a program that `prepare` gave and `check` accepted; arguments and result are on the device."""
+        stream = stream or self.stream
+        evaluator = DeviceEvaluator(self, program, stream, seed)
+
+        def work() -> Value:
+            given = [on_device(argument.result()) for argument in arguments]
+            return for_host(evaluator.call(program.entry, given))
+
+        return stream.enqueue(work)
+
+    def to_device(self, value: Value, stream: Stream | None = None) -> Future[Value]:
+        """Enqueues a copy of an array, or of tuples of them, to the device."""
+
+        def work() -> Value:
+            self.spend("to_device", nbytes(value))
+            return for_host(copied(value, self.memory.allocate))
+
+        return (stream or self.stream).enqueue(work)
+
+    def to_host(self, value: Future[Value], stream: Stream | None = None) -> Future[Value]:
+        """Enqueues a copy of what is on the device to the host."""
+
+        def work() -> Value:
+            seen = on_device(value.result())
+            self.spend("to_host", nbytes(seen))
+            return _to_heap(seen)
+
+        return (stream or self.stream).enqueue(work)
+
+    def spend(self, work: str, nbytes: int) -> None:
+        """Takes the time that `work` takes."""
+        seconds = self.seconds(work, nbytes)
+        if seconds > 0:
+            time.sleep(seconds)
+
+
+def _to_heap(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(_to_heap(v) for v in value)
+    return value.copy() if isinstance(value, np.ndarray) else value
