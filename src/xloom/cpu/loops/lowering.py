@@ -277,9 +277,15 @@ class Lowering:
             # sums of sums: the error grows with the length of a run and their number, not with all of it
             part = {id(f): [Accumulator(b, i.dtype, f.plain, most) for i in f.inits] for f in folds}
             *outer, last = loops
-            with elements.loops(outer), loop(b, 0, last.size, RUN, name="run") as begin, elements.scope():
+            with (
+                elements.loops(outer),
+                loop(b, 0, last.size, RUN, name="run", hints=VECTOR_ONLY) as begin,
+                elements.scope(),
+            ):
                 start(part, lambda fold: [types.constant(0, i.dtype) for i in fold.inits])
-                with loop(b, begin, least(b, b.add(begin, I64(RUN)), I64(last.size)), name=last.name) as at:
+                with loop(
+                    b, begin, least(b, b.add(begin, I64(RUN)), I64(last.size)), name=last.name, hints=VECTOR_ONLY
+                ) as at:
                     elements.vars[last] = at
                     with elements.scope():
                         steps(part, [])
