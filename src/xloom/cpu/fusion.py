@@ -72,8 +72,11 @@ class Fusion:
             tree = {instruction}.union(*(trees[p] for p in parts))
             while len(tree) > NODE_LIMIT:
                 largest = max(parts, key=lambda p: len(trees[p]))
-                cuts.add(largest)
                 parts = [p for p in parts if p is not largest]
+                while largest.opcode in FORWARDING:  # what is stored is the value that it forwards
+                    trees[largest] = {largest}
+                    largest = largest._operands[0]
+                cuts.add(largest)
                 tree = {instruction}.union(*(trees[p] for p in parts))
             trees[instruction] = tree
         self._trees = trees

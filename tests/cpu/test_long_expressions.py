@@ -1,0 +1,14 @@
+"""Expressions that are longer than one loop nest may be."""
+
+import numpy as np
+
+import xloom as xl
+from xloom.cpu.fusion import NODE_LIMIT
+
+
+def test_the_cut_is_not_at_a_reshape():
+    steps = "\n".join(f"t{k + 1} = f32[12] tanh(t{k})" for k in range(NODE_LIMIT - 2))
+    m = xl.parse(f"""ENTRY e {{ x = f32[12] parameter(0) t0 = f32[12] add(x, x) {steps}
+      r = f32[4,3] reshape(t{NODE_LIMIT - 2}) ROOT n = f32[4,3] negate(r) }}""")
+    given = np.linspace(-1, 1, 12, dtype=np.float32)
+    assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-5)
