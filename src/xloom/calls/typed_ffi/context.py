@@ -35,7 +35,9 @@ class Owner(Protocol):
     def execution(self) -> Execution: ...  # noqa: D102
 
 
-class _StateSlot(ctypes.Structure):
+class StateSlot(ctypes.Structure):
+    """A state, if its type is not 0."""
+
     _fields_ = [("type_id", ctypes.c_int64), ("address", ctypes.c_void_p)]
 
 
@@ -45,7 +47,7 @@ class Context(ctypes.Structure):
     `prepared` is not 0 once the stages before the execution are done.
     """
 
-    _fields_ = [("owner", ctypes.c_void_p), ("prepared", ctypes.c_int64), ("states", _StateSlot * len(Stage))]
+    _fields_ = [("owner", ctypes.c_void_p), ("prepared", ctypes.c_int64), ("states", StateSlot * len(Stage))]
 
 
 def at(address: int) -> Context:
