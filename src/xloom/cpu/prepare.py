@@ -11,8 +11,8 @@ from xloom.passes import run_passes
 from xloom.passes.inline import inline
 
 PIPELINE = (
-    "async-simplification,collective-simplification,batch-norm-expansion,call-inlining,tuple-simplification,"
-    "algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,cse,dce"
+    "async-simplification,collective-simplification,batch-norm-expansion,linear-algebra-widening,call-inlining,"
+    "tuple-simplification,algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,cse,dce"
 )
 
 INLINED = ("call", "fusion")

@@ -14,6 +14,7 @@ from xloom.passes.expand import Expand
 from xloom.passes.fusion_inlining import FusionInlining
 from xloom.passes.hooks import Compare
 from xloom.passes.layout_simplification import LayoutSimplification
+from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
 from xloom.passes.outline import Outline, Outlined, outline_pattern
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
@@ -36,6 +37,7 @@ __all__ = [
     "Expand",
     "FusionInlining",
     "LayoutSimplification",
+    "LinearAlgebraWidening",
     "Outline",
     "Outlined",
     "Pass",

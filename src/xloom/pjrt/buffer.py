@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xloom.hlo.shape import Shape
-from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 
 if TYPE_CHECKING:
@@ -30,16 +30,15 @@ _references = threading.Lock()
 
 
 class Buffer:
-    """An array in a memory space; `array` is there once `ready` is."""
+    """An array in a memory space."""
 
-    __slots__ = ("__weakref__", "_external", "array", "is_deleted", "memory_space", "ready", "shape")
+    __slots__ = ("__weakref__", "_external", "is_deleted", "memory_space", "ready", "shape")
 
-    def __init__(self, shape: Shape, memory_space: MemorySpace, ready: Future, array: np.ndarray | None = None):
+    def __init__(self, shape: Shape, memory_space: MemorySpace, ready: Future):
         self.shape = shape
         self.memory_space = memory_space
         self.ready = ready
-        """Becomes ready, or fails, with the array."""
-        self.array = array
+        """When the array is there, which is its value, or why it will not be."""
         self.is_deleted = False
         self._external = 0
 
@@ -58,26 +57,14 @@ class Buffer:
         """Bytes in memory."""
         return self.shape.nbytes
 
-    def ready_future(self) -> Future:
-        """When the array is there, or why it will not be."""
-        return Future.failed(deleted()) if self.is_deleted else self.ready
-
     def block_until_ready(self) -> Buffer:
         """Waits for the array. Raises what went wrong."""
-        self.ready_future().result()
+        self.ready.result()
         return self
 
-    def value(self) -> np.ndarray:
-        """The array itself, once it is there. Raises what went wrong."""
-        self.block_until_ready()
-        array = self.array
-        if array is None:
-            raise deleted()
-        return array
-
     def to_host(self) -> np.ndarray:
-        """A view of the array that cannot be written to."""
-        view = self.value().view()
+        """A view of the array, once it is there, that cannot be written to. Raises what went wrong."""
+        view = self.ready.result().view()
         view.setflags(write=False)
         return view
 
@@ -85,15 +72,15 @@ class Buffer:
         return np.array(self.to_host(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.value().__dlpack__(**options)
+        return self.ready.result().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return (1, 0)  # kDLCPU
 
     def delete(self) -> None:
         """Gives up the array; work that is under way keeps it."""
         self.is_deleted = True
-        self.array = None
+        self.ready = Future.failed(deleted())
 
     def acquire_external_reference(self) -> None:
         """From now on the memory is also used outside."""
@@ -112,17 +99,15 @@ class Buffer:
         if self.is_deleted:
             raise deleted()
         future = Future()
-        copy = Buffer(self.shape, memory_space, future)
 
         def transfer(source: Future) -> None:
-            if source.error is not None:
+            if source.error is None:
+                future.set(source.value.copy())
+            else:
                 future.fail(source.error)
-                return
-            copy.array = source.value.copy()
-            future.set(copy.array)
 
         self.ready.on_ready(transfer)
-        return copy
+        return Buffer(self.shape, memory_space, future)
 
     def __repr__(self) -> str:
         state = "deleted" if self.is_deleted else "ready" if self.ready.is_ready else "pending"
@@ -131,4 +116,4 @@ class Buffer:
 
 def deleted() -> PjrtError:
     """The error for who uses a buffer that was deleted or donated."""
-    return PjrtError(Code.INVALID_ARGUMENT, "Buffer has been deleted or donated.")
+    return invalid("Buffer has been deleted or donated.")

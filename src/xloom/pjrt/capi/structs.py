@@ -10,26 +10,26 @@ ERROR_CODES = """
     OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED
     RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS
     UNAUTHENTICATED
-""".split()
+"""
 
 BUFFER_TYPES = """
     INVALID PRED S8 S16 S32 S64 U8 U16 U32 U64 F16 F32 F64 BF16 C64 C128 F8E5M2 F8E4M3FN F8E4M3B11FNUZ
     F8E5M2FNUZ F8E4M3FNUZ S4 U4 TOKEN S2 U2 F8E4M3 F8E3M4 F8E8M0FNU F4E2M1FN S1 U1 F6E2M3FN F6E3M2FN
-""".split()
+"""
 
 HOST_BUFFER_SEMANTICS = """
     ImmutableOnlyDuringCall ImmutableUntilTransferCompletes ImmutableZeroCopy MutableZeroCopy
-""".split()
+"""
 
 NAMED_VALUE_TYPES = """
     String Int64 Int64List Float Bool
-""".split()
+"""
 
 EXTENSION_TYPES = """
     Gpu_Custom_Call Profiler Custom_Partitioner Stream Layouts FFI MemoryDescriptions Triton RawBuffer
     PhaseCompile Example Unknown CrossHostTransfers ExecutableMetadata Callback HostAllocator TpuTopology
     TpuExecutable Megascale Shardings AbiVersion Collectives MultiSlice HostMemoryAllocator XlaTransform
-""".split()
+"""
 
 STRUCTS = {
     "PJRT_Extension_Base": """

@@ -1,0 +1,101 @@
+"""Python callbacks in programs: `pure_callback`, `io_callback`, `debug.print` and what else calls back."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xloom.calls import custom_call
+from xloom.calls.typed_ffi.attributes import parse_attributes
+from xloom.hlo.module import Module
+from xloom.pjrt.executable import keepers
+
+_TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+
+
+class _Callback:
+    """A callback of a program, which keeps it alive."""
+
+    def __init__(self, function: Callable[..., Sequence[Any]]):
+        self.function = function
+        self.number = next(_numbers)
+        _callbacks[self.number] = self
+
+
+_numbers = itertools.count()
+_callbacks: weakref.WeakValueDictionary[int, _Callback] = weakref.WeakValueDictionary()
+
+
+class _Numbering:
+    """Stands for JAX's list of a program's callbacks, whose length numbers the next one; ours number the process's."""
+
+    def __init__(self, keepalives: list[Any]):
+        self._keepalives = keepalives
+        self._last = -1
+
+    def append(self, function: Callable[..., Sequence[Any]]) -> None:
+        """Gives a callback its number."""
+        callback = _Callback(function)
+        self._keepalives.append(callback)
+        self._last = callback.number
+
+    def __len__(self) -> int:
+        return self._last + 1
+
+
+class _AsCpu:
+    """A backend that passes for the CPU's while JAX decides how to lower a callback."""
+
+    platform = "cpu"
+
+    def __init__(self, backend: Any):
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+def lower_callbacks(platform: str) -> None:
+    """Makes JAX lower callbacks on the platform as on the CPU."""
+    from jax._src import callback
+
+    emit = callback.emit_python_callback
+
+    def emit_python_callback(context: Any, *arguments: Any, **options: Any) -> Any:
+        module_context = context.module_context
+        if tuple(module_context.platforms) == (platform,):
+            module_context = module_context.replace(
+                platforms=("cpu",),
+                backend=_AsCpu(module_context.get_backend()),
+                host_callbacks=_Numbering(module_context.keepalives),
+            )
+            context = context.replace(module_context=module_context)
+        return emit(context, *arguments, **options)
+
+    callback.emit_python_callback = emit_python_callback
+    for target in _TARGETS:
+        custom_call(target)(_call)
+    keepers.append(_callbacks_of)
+
+
+def _callbacks_of(module: Module) -> list[_Callback]:
+    """The callbacks of a program: JAX forgets a program while it still runs."""
+    calls = [i for i in module.instructions if i.opcode == "custom-call" and i["custom_call_target"] in _TARGETS]
+    return [_callbacks[_number(call.backend_config)] for call in calls]
+
+
+def _number(attributes: str) -> int:
+    return int(np.asarray(parse_attributes(attributes)["index"]))
+
+
+def _call(out: Any, *inputs: Any, opaque: bytes) -> None:
+    """Calls the callback that the call's attribute `index` says."""
+    results = _callbacks[_number(opaque.decode())].function(*inputs)
+    places = out if isinstance(out, tuple) else (out,)
+    for place, value in zip(places, results, strict=True):
+        if place is not None:
+            place[...] = value

@@ -1,0 +1,48 @@
+"""xloom as JAX's platform `xloom`: `JAX_PLATFORMS=xloom,cpu`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import ChainMap
+from typing import Any
+
+PLATFORM = "xloom"
+
+_registered = False
+
+
+def initialize() -> None:
+    """Registers the platform, when `JAX_PLATFORMS` or `jax_platforms` names it. JAX calls this for every plugin."""
+    global _registered
+    import jax
+    from jax._src import xla_bridge
+
+    platforms = getattr(jax.config, "jax_platforms") or ""  # noqa: B009 - made at run time
+    if _registered or PLATFORM not in platforms.split(","):
+        return
+    _registered = True
+    from xloom.pjrt.capi import api_address
+
+    xla_bridge._nonexperimental_plugins.add(PLATFORM)
+    xla_bridge.register_plugin(PLATFORM, c_api=_capsule(api_address(), b"pjrt_c_api"), priority=500)
+    _inherit_lowerings()
+
+
+def _inherit_lowerings() -> None:
+    """Gives the platform the CPU's lowering rules, those of the future too, and donation."""
+    from jax._src.interpreters import mlir
+    from jaxlib import xla_client
+
+    from xloom.jax.callbacks import lower_callbacks
+    from xloom.jax.ffi_targets import register_target
+
+    rules: Any = mlir._platform_specific_lowerings
+    rules[PLATFORM] = ChainMap(rules[PLATFORM], rules["cpu"])
+    mlir._platforms_with_donation.append(PLATFORM)
+    lower_callbacks(PLATFORM)
+    xla_client.register_custom_call_handler(PLATFORM, register_target)
+
+
+def _capsule(address: int, name: bytes) -> Any:
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return new(("PyCapsule_New", ctypes.pythonapi))(address, name, None)

@@ -1,0 +1,34 @@
+"""Factorisations and solutions of narrow floats, computed in f32 and rounded once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xloom.hlo.dtype import f32
+from xloom.hlo.module import Instruction, Module
+from xloom.passes.base import Pass, register
+from xloom.passes.replacement import replace_each
+from xloom.passes.rewrite import Rewriter, RuleTable
+
+rule = RuleTable()
+
+
+@register
+@dataclass(frozen=True)
+class LinearAlgebraWidening(Pass):
+    """Computes cholesky and triangular-solve of floats narrower than f32 in f32: roundings at each step add up."""
+
+    name = "linear-algebra-widening"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        return replace_each(module, rule)
+
+
+# op(x) == convert(op(convert(x)))
+@rule("cholesky", "triangular-solve")
+def _widened(i: Instruction, rw: Rewriter) -> Instruction | None:
+    if not i.shape.dtype.is_float or i.shape.dtype.bits >= 32:
+        return None
+    operands = [rw.make("convert", o.shape.with_dtype(f32), [o]) for o in i.operands]
+    return rw.make("convert", i.shape, [rw.make(i.opcode, i.shape.with_dtype(f32), operands, **i.attrs)])

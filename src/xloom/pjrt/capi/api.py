@@ -1,0 +1,69 @@
+"""PJRT_Api: the table that a plugin is."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+from functools import cache
+from typing import Any
+
+from xloom.cpu import jit
+from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
+    buffers,
+    clients,
+    devices,
+    error_slots,
+    errors,
+    events,
+    executables,
+    execution,
+    guard,
+    memories,
+    topologies,
+)
+from xloom.pjrt.capi.extensions import chain, entries
+from xloom.pjrt.capi.handles import objects
+from xloom.pjrt.capi.memory import new
+from xloom.pjrt.capi.slots import declare
+from xloom.pjrt.capi.structs import MAJOR, MINOR, STRUCTS
+
+
+def _slots() -> list[str]:
+    fields = [field.split(":")[0] for field in STRUCTS["PJRT_Api"].split()]
+    return [field for field in fields if field.startswith("PJRT_")]
+
+
+@cache
+def api() -> Any:
+    """The table, with a function in every entry."""
+    table = new("PJRT_Api")
+    table.pjrt_api_version = new("PJRT_Api_Version", major_version=MAJOR, minor_version=MINOR)
+    declare([*_slots(), *entries()])
+    for name in _slots():
+        setattr(table, name, guard.address(name))
+    errors.fill_table()
+    memories.fill_table()
+    extensions = chain()
+    table.extension_start = ctypes.addressof(extensions[0])
+    for kept in (table, extensions, guard.library(), jit._jit()):
+        # they may be used after Python's end, when nobody knows in which order things go
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    atexit.register(_retire, table, extensions, guard.address(guard.NOTHING))
+    return table
+
+
+def api_address() -> int:
+    """The address of the PJRT_Api."""
+    return ctypes.addressof(api())
+
+
+def _retire(table: Any, extensions: list[Any], nothing: int) -> None:
+    """Ends all work, and makes every entry do nothing: jaxlib still calls them while Python goes away."""
+    for view in [value for value in objects.values() if isinstance(value, clients.ClientView)]:
+        view.client.close()
+    for name in _slots():
+        setattr(table, name, nothing)
+    for other in (memories.table, errors.table, *extensions):
+        for name, kind in other._fields_:
+            if kind is ctypes.c_void_p and name != "extension_start":
+                setattr(other, name, nothing)

@@ -1,0 +1,293 @@
+"""PJRT_Buffer_* and the ways to make one."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from xloom.hlo.shape import Shape, array_shape
+from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted
+from xloom.pjrt.capi.element_types import DTYPE, NUMBER
+from xloom.pjrt.capi.handles import drop, lasting, objects, put
+from xloom.pjrt.capi.host_memory import host_array
+from xloom.pjrt.capi.memories import memory_handle, memory_of
+from xloom.pjrt.capi.memory import Row, int64s_at, struct, text_at
+from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.future import Future
+from xloom.pjrt.memory_space import MemorySpace
+
+_ON_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_STRIDES = 1  # PJRT_Buffer_MemoryLayout_Type
+
+
+class BufferView:
+    """A buffer and what C programs see of it."""
+
+    __slots__ = ("_dims", "_layout", "buffer", "device", "memory")
+
+    def __init__(self, buffer: Buffer):
+        self.buffer = buffer
+        self.memory = memory_handle(buffer.memory_space)
+        self.device = lasting(buffer.device)
+        self._dims: Row | None = None
+        self._layout: Row | None = None
+
+    @property
+    def dims(self) -> Row:
+        """The dimensions."""
+        if self._dims is None:
+            self._dims = Row.int64(self.buffer.shape.dims)
+        return self._dims
+
+    @property
+    def minor_to_major(self) -> Row:
+        """The layout."""
+        if self._layout is None:
+            self._layout = Row.int64(range(self.buffer.shape.rank - 1, -1, -1))
+        return self._layout
+
+
+def buffer_handle(buffer: Buffer) -> int:
+    """A handle of a buffer."""
+    return put(BufferView(buffer))
+
+
+def _space(args: Any) -> MemorySpace:
+    return memory_of(args.memory) if args.memory else objects[args.device].default_memory
+
+
+def _shape(args: Any) -> Shape:
+    return array_shape(DTYPE[args.shape_element_type], int64s_at(args.shape_dims, args.shape_num_dims))
+
+
+@slot("PJRT_Client_BufferFromHostBuffer")
+def from_host_buffer(args: Any) -> None:
+    """A copy of the host's array, or where it may be that array itself."""
+    shape = array_shape(DTYPE[args.type], int64s_at(args.dims, args.num_dims))
+    strides = int64s_at(args.byte_strides, args.num_byte_strides)
+    done = Future()
+    array = host_array(args.data or 0, shape, strides, done.set)
+    client = objects[args.client].client
+    buffer = client.buffer_from_host(array, _space(args), HostBufferSemantics(args.host_buffer_semantics))
+    args.buffer = buffer_handle(buffer)
+    args.done_with_host_buffer = put(done)
+
+
+@slot("PJRT_Client_CreateViewOfDeviceBuffer")
+def view_of_device_buffer(args: Any) -> None:
+    """Somebody else's memory as a buffer."""
+    shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
+    pointer, user_arg = args.device_buffer_ptr, args.on_delete_callback_arg
+    function = _ON_DELETE(args.on_delete_callback or 0)
+
+    def done() -> None:
+        if function:
+            function(pointer, user_arg)
+
+    array = host_array(pointer or 0, shape, (), done)
+    args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
+
+
+@slot("PJRT_Client_CreateUninitializedBuffer")
+def uninitialized(args: Any) -> None:
+    """With whatever is in memory."""
+    shape = _shape(args)
+    array = np.empty(shape.dims, shape.dtype.numpy)
+    args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
+
+
+@slot("PJRT_Client_CreateErrorBuffer")
+def error_buffer(args: Any) -> None:
+    """One whose array never comes."""
+    error = PjrtError(Code(args.error_code), text_at(args.error_message, args.error_message_size))
+    args.buffer = buffer_handle(Buffer(_shape(args), memory_of(args.memory), Future.failed(error)))
+
+
+@slot("PJRT_Buffer_Destroy")
+def destroy(args: Any) -> None:
+    """Frees it."""
+    drop(args.buffer)
+
+
+@slot("PJRT_Buffer_ElementType")
+def element_type(args: Any) -> None:
+    """Its elements' type."""
+    args.type = NUMBER[objects[args.buffer].buffer.shape.dtype]
+
+
+@slot("PJRT_Buffer_Dimensions")
+def dimensions(args: Any) -> None:
+    """Its dimensions."""
+    row = objects[args.buffer].dims
+    args.dims, args.num_dims = row.address, row.size
+
+
+@slot("PJRT_Buffer_UnpaddedDimensions")
+def unpadded_dimensions(args: Any) -> None:
+    """The same: nothing is padded."""
+    row = objects[args.buffer].dims
+    args.unpadded_dims, args.num_dims = row.address, row.size
+
+
+@slot("PJRT_Buffer_DynamicDimensionIndices")
+def dynamic_dimension_indices(args: Any) -> None:
+    """None."""
+    args.dynamic_dim_indices, args.num_dynamic_dims = objects[args.buffer].dims.address, 0
+
+
+@slot("PJRT_Buffer_GetMemoryLayout")
+def get_memory_layout(args: Any) -> None:
+    """Row-major."""
+    layout = objects[args.buffer].minor_to_major
+    args.layout.type = 0
+    args.layout.tiled.minor_to_major, args.layout.tiled.minor_to_major_size = layout.address, layout.size
+    args.layout.tiled.num_tiles = 0
+
+
+@slot("PJRT_Buffer_OnDeviceSizeInBytes")
+def on_device_size(args: Any) -> None:
+    """Bytes in memory."""
+    args.on_device_size_in_bytes = objects[args.buffer].buffer.nbytes
+
+
+@slot("PJRT_Buffer_Device")
+def device(args: Any) -> None:
+    """Whose memory it is in."""
+    args.device = objects[args.buffer].device
+
+
+@slot("PJRT_Buffer_Memory")
+def memory(args: Any) -> None:
+    """Which memory it is in."""
+    args.memory = objects[args.buffer].memory
+
+
+@slot("PJRT_Buffer_Delete")
+def delete(args: Any) -> None:
+    """Gives up the array."""
+    objects[args.buffer].buffer.delete()
+
+
+@slot("PJRT_Buffer_IsDeleted")
+def is_deleted(args: Any) -> None:
+    """Whether somebody did, or gave it to a program."""
+    args.is_deleted = objects[args.buffer].buffer.is_deleted
+
+
+@slot("PJRT_Buffer_IsOnCpu")
+def is_on_cpu(args: Any) -> None:
+    """The host can read it where it is."""
+    args.is_on_cpu = True
+
+
+@slot("PJRT_Buffer_ReadyEvent")
+def ready_event(args: Any) -> None:
+    """When the array is there."""
+    args.event = put(objects[args.buffer].buffer.ready)
+
+
+@slot("PJRT_Buffer_CopyToDevice")
+def copy_to_device(args: Any) -> None:
+    """To another device."""
+    args.dst_buffer = buffer_handle(objects[args.buffer].buffer.copy_to(objects[args.dst_device].default_memory))
+
+
+@slot("PJRT_Buffer_CopyToMemory")
+def copy_to_memory(args: Any) -> None:
+    """To another memory."""
+    args.dst_buffer = buffer_handle(objects[args.buffer].buffer.copy_to(memory_of(args.dst_memory)))
+
+
+@slot("PJRT_Buffer_ToHostBuffer")
+def to_host_buffer(args: Any) -> None:
+    """A copy for the host, in the layout that it wants; without a place for it, how large it is."""
+    buffer = objects[args.src].buffer
+    if not args.dst:
+        args.dst_size = buffer.nbytes
+        return
+    if args.dst_size < buffer.nbytes:
+        raise invalid(f"the array has {buffer.nbytes} bytes, and there is room for {args.dst_size}")
+    order = _order(args.host_layout, buffer.shape)
+    args.event = put(_copied(buffer, args.dst, lambda array: array.transpose(order)))
+
+
+@slot("PJRT_Buffer_CopyRawToHost")
+def copy_raw_to_host(args: Any) -> None:
+    """A copy of some of its bytes."""
+    first, last = args.offset, args.offset + args.transfer_size
+    buffer = objects[args.buffer].buffer
+    if first < 0 or last > buffer.nbytes:
+        raise invalid(f"the array has {buffer.nbytes} bytes, not {first} to {last}")
+    args.event = put(_copied(buffer, args.dst, lambda array: array.reshape(-1).view(np.uint8)[first:last]))
+
+
+def _order(address: int | None, shape: Shape) -> tuple[int, ...]:
+    """The dimensions from the largest stride to the smallest."""
+    natural = tuple(range(shape.rank))
+    if not address:
+        return natural
+    layout = struct("PJRT_Buffer_MemoryLayout").from_address(address)
+    if layout.type == _STRIDES:
+        strides = int64s_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)
+        return tuple(sorted(natural, key=lambda d: -strides[d]))
+    return int64s_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)[::-1]
+
+
+def _copied(buffer: Buffer, place: int, view: Any) -> Future:
+    """Copies what `view` takes of the array to an address, once it is there."""
+    if buffer.is_deleted:
+        raise deleted()
+    done = Future()
+
+    def copy(source: Future) -> None:
+        if source.error is not None:
+            done.fail(source.error)
+            return
+        data = np.ascontiguousarray(view(source.value))
+        ctypes.memmove(place, data.__array_interface__["data"][0], data.nbytes)
+        done.set()
+
+    buffer.ready.on_ready(copy)
+    return done
+
+
+def _address(args: Any) -> int:
+    return objects[args.buffer].buffer.ready.result().__array_interface__["data"][0]
+
+
+@slot("PJRT_Buffer_UnsafePointer")
+def unsafe_pointer(args: Any) -> None:
+    """Where the array is; waits for it."""
+    args.buffer_pointer = _address(args)
+
+
+@slot("PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
+def opaque_pointer(args: Any) -> None:
+    """The same."""
+    args.device_memory_ptr = _address(args)
+
+
+@slot("PJRT_Buffer_IncreaseExternalReferenceCount")
+def increase_references(args: Any) -> None:
+    """Its memory is used outside."""
+    objects[args.buffer].buffer.acquire_external_reference()
+
+
+@slot("PJRT_Buffer_DecreaseExternalReferenceCount")
+def decrease_references(args: Any) -> None:
+    """It is not any more."""
+    objects[args.buffer].buffer.release_external_reference()
+
+
+@slot("PJRT_Buffer_Bitcast")
+def bitcast(args: Any) -> None:
+    """The same bytes as another array."""
+    buffer = objects[args.buffer].buffer
+    shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
+    if shape.nbytes != buffer.nbytes:
+        raise invalid(f"{buffer.shape} has {buffer.nbytes} bytes, and {shape} has {shape.nbytes}")
+    array = buffer.ready.result().reshape(-1).view(np.uint8).view(shape.dtype.numpy).reshape(shape.dims)
+    args.out_buffer = buffer_handle(Buffer(shape, buffer.memory_space, Future.ready(array)))

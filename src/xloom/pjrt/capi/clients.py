@@ -1,0 +1,174 @@
+"""PJRT_Plugin_* and PJRT_Client_*."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from xloom.pjrt.capi.device_count import device_count
+from xloom.pjrt.capi.executables import loaded_handle
+from xloom.pjrt.capi.handles import drop, lasting, objects, put
+from xloom.pjrt.capi.memories import memory_handle
+from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, named_values_at
+from xloom.pjrt.capi.programs import module_of
+from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.capi.topologies import Topology
+from xloom.pjrt.client import Client
+from xloom.pjrt.error import invalid
+from xloom.pjrt.options import CompileOptions
+
+_attributes: list[NamedValues] = []
+
+
+@slot("PJRT_Plugin_Initialize")
+def initialize(args: Any) -> None:
+    """Nothing to do."""
+
+
+@slot("PJRT_Plugin_Attributes")
+def attributes(args: Any) -> None:
+    """The versions of StableHLO that programs may be in."""
+    if not _attributes:
+        from jaxlib.mlir.dialects import stablehlo
+
+        def version(text: str) -> tuple[int, ...]:
+            return tuple(map(int, text.split(".")))
+
+        _attributes.append(
+            NamedValues(
+                [
+                    ("xla_version", 2),
+                    ("stablehlo_current_version", version(stablehlo.get_current_version())),
+                    ("stablehlo_minimum_version", version(stablehlo.get_minimum_version())),
+                ]
+            )
+        )
+    args.attributes, args.num_attributes = _attributes[0].address, _attributes[0].size
+
+
+class ClientView:
+    """A client and what C programs see of it."""
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.platform_name = Text(client.platform_name)
+        self.platform_version = Text(client.platform_version)
+        self.devices = Row.pointers(lasting(device) for device in client.devices)
+        self.memories = Row.pointers(memory_handle(m) for m in client.memory_spaces)
+        self.topology = Topology(client.compiler, [device.description for device in client.devices])
+
+
+@slot("PJRT_Client_Create")
+def create(args: Any) -> None:
+    """A client of the CPU."""
+    options = named_values_at(args.create_options, args.num_options)
+    args.client = put(ClientView(Client.cpu(device_count(options))))
+
+
+@slot("PJRT_Client_Destroy")
+def destroy(args: Any) -> None:
+    """Waits for its work."""
+    view = drop(args.client)
+    if view is not None:
+        view.client.close()
+
+
+@slot("PJRT_Client_PlatformName")
+def platform_name(args: Any) -> None:
+    """What the backend calls itself."""
+    text = objects[args.client].platform_name
+    args.platform_name, args.platform_name_size = text.address, text.size
+
+
+@slot("PJRT_Client_PlatformVersion")
+def platform_version(args: Any) -> None:
+    """The backend's version."""
+    text = objects[args.client].platform_version
+    args.platform_version, args.platform_version_size = text.address, text.size
+
+
+@slot("PJRT_Client_ProcessIndex")
+def process_index(args: Any) -> None:
+    """Which process it is."""
+    args.process_index = objects[args.client].client.process_index
+
+
+@slot("PJRT_Client_TopologyDescription")
+def topology(args: Any) -> None:
+    """Its devices as a topology."""
+    args.topology = lasting(objects[args.client].topology)
+
+
+@slot("PJRT_Client_Devices")
+def devices(args: Any) -> None:
+    """All devices."""
+    row = objects[args.client].devices
+    args.devices, args.num_devices = row.address, row.size
+
+
+@slot("PJRT_Client_AddressableDevices")
+def addressable_devices(args: Any) -> None:
+    """All devices: they are in this process."""
+    row = objects[args.client].devices
+    args.addressable_devices, args.num_addressable_devices = row.address, row.size
+
+
+@slot("PJRT_Client_LookupDevice")
+def lookup_device(args: Any) -> None:
+    """By id."""
+    args.device = lasting(objects[args.client].client.lookup_device(args.id))
+
+
+@slot("PJRT_Client_LookupAddressableDevice")
+def lookup_addressable_device(args: Any) -> None:
+    """By hardware id."""
+    args.addressable_device = lasting(objects[args.client].client.lookup_device(args.local_hardware_id))
+
+
+@slot("PJRT_Client_AddressableMemories")
+def addressable_memories(args: Any) -> None:
+    """All memories."""
+    row = objects[args.client].memories
+    args.addressable_memories, args.num_addressable_memories = row.address, row.size
+
+
+@slot("PJRT_Client_DefaultDeviceAssignment")
+def default_device_assignment(args: Any) -> None:
+    """The first devices, partitions of a replica next to each other."""
+    count = args.num_replicas * args.num_partitions
+    client = objects[args.client].client
+    if count > len(client.devices) or count > args.default_assignment_size:
+        raise invalid(
+            f"{args.num_replicas} replicas of {args.num_partitions} partitions need {count} devices, "
+            f"and there are {len(client.devices)}"
+        )
+    (ctypes.c_int * count).from_address(args.default_assignment)[:] = range(count)
+
+
+@slot("PJRT_Client_UpdateGlobalProcessInfo")
+def update_global_process_info(args: Any) -> None:
+    """There is one process."""
+
+
+@slot("PJRT_Client_DmaMap")
+def dma_map(args: Any) -> None:
+    """Nothing to do: devices use the host's memory."""
+
+
+@slot("PJRT_Client_DmaUnmap")
+def dma_unmap(args: Any) -> None:
+    """Nothing to do."""
+
+
+@slot("PJRT_Client_Compile")
+def compile_program(args: Any) -> None:
+    """A program on the client's devices."""
+    options = CompileOptions.from_proto(bytes_at(args.compile_options, args.compile_options_size))
+    module = module_of(args.program, options)
+    args.executable = loaded_handle(objects[args.client].client.compile(module, options))
+
+
+@slot("PJRT_Client_Load")
+def load(args: Any) -> None:
+    """A compiled program on the client's devices."""
+    args.loaded_executable = loaded_handle(objects[args.client].client.load(objects[args.executable].executable))

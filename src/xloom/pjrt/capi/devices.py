@@ -1,0 +1,113 @@
+"""PJRT_Device_* and PJRT_DeviceDescription_*."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from xloom.pjrt.capi import guard
+from xloom.pjrt.capi.handles import lasting, objects
+from xloom.pjrt.capi.memories import memory_handle
+from xloom.pjrt.capi.memory import NamedValues, Row, Text
+from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.device import Device, DeviceDescription
+
+
+class _DescriptionView:
+    def __init__(self, description: DeviceDescription):
+        self.kind = Text(description.kind)
+        self.to_string = Text(f"XloomDevice(id={description.id})")
+        self.debug_string = Text(str(description))
+        self.attributes = NamedValues(description.attributes.items())
+
+
+_views: dict[int, _DescriptionView] = {}
+
+
+def _view(handle: int) -> _DescriptionView:
+    if handle not in _views:
+        _views[handle] = _DescriptionView(objects[handle])
+    return _views[handle]
+
+
+@slot("PJRT_DeviceDescription_Id")
+def description_id(args: Any) -> None:
+    """Its number."""
+    args.id = objects[args.device_description].id
+
+
+@slot("PJRT_DeviceDescription_ProcessIndex")
+def description_process_index(args: Any) -> None:
+    """Whose it is."""
+    args.process_index = objects[args.device_description].process_index
+
+
+@slot("PJRT_DeviceDescription_Attributes")
+def description_attributes(args: Any) -> None:
+    """What else is known."""
+    values = _view(args.device_description).attributes
+    args.attributes, args.num_attributes = values.address, values.size
+
+
+@slot("PJRT_DeviceDescription_Kind")
+def description_kind(args: Any) -> None:
+    """What sort of device."""
+    text = _view(args.device_description).kind
+    args.device_kind, args.device_kind_size = text.address, text.size
+
+
+@slot("PJRT_DeviceDescription_DebugString")
+def description_debug_string(args: Any) -> None:
+    """For logs."""
+    text = _view(args.device_description).debug_string
+    args.debug_string, args.debug_string_size = text.address, text.size
+
+
+@slot("PJRT_DeviceDescription_ToString")
+def description_to_string(args: Any) -> None:
+    """For users."""
+    text = _view(args.device_description).to_string
+    args.to_string, args.to_string_size = text.address, text.size
+
+
+@slot("PJRT_Device_GetDescription")
+def get_description(args: Any) -> None:
+    """What is known of it."""
+    args.device_description = lasting(objects[args.device].description)
+
+
+@slot("PJRT_Device_IsAddressable")
+def is_addressable(args: Any) -> None:
+    """Whether it takes work from here."""
+    args.is_addressable = objects[args.device].is_addressable
+
+
+@slot("PJRT_Device_LocalHardwareId")
+def local_hardware_id(args: Any) -> None:
+    """Its number in this process."""
+    args.local_hardware_id = objects[args.device].local_hardware_id
+
+
+@cache
+def _memories(device: Device) -> Row:
+    return Row.pointers(memory_handle(m) for m in device.memory_spaces)
+
+
+@slot("PJRT_Device_AddressableMemories")
+def addressable_memories(args: Any) -> None:
+    """Its memories."""
+    row = _memories(objects[args.device])
+    args.memories, args.num_memories = row.address, row.size
+
+
+@slot("PJRT_Device_DefaultMemory")
+def default_memory(args: Any) -> None:
+    """Where its data is."""
+    args.memory = memory_handle(objects[args.device].default_memory)
+
+
+@slot("PJRT_Device_GetAttributes")
+def get_attributes(args: Any) -> None:
+    """None; the function must be there, for an error is fatal."""
+    args.attributes, args.num_attributes, args.device_attributes = None, 0, None
+    args.attributes_deleter = guard.address(guard.NOTHING)

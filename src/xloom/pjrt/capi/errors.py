@@ -1,0 +1,73 @@
+"""PJRT_Error: not opaque, its first word points to functions."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from xloom.pjrt.capi import guard
+from xloom.pjrt.capi.memory import Text, new, struct
+from xloom.pjrt.error import Code, code_of
+
+_alive: dict[int, tuple[Any, Text, Code]] = {}
+
+_DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_MESSAGE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t))
+_GET_CODE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_FOR_EACH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def new_error(error: BaseException) -> int:
+    """The address of a PJRT_Error, which the caller destroys."""
+    return _new(code_of(error), str(error) or type(error).__name__)
+
+
+def unimplemented(name: str) -> int:
+    """What functions return that nobody has written."""
+    return _new(Code.UNIMPLEMENTED, f"{name} is not implemented by xloom")
+
+
+def _new(code: Code, message: str) -> int:
+    cell = struct("PJRT_Error")(ctypes.addressof(table))
+    address = ctypes.addressof(cell)
+    _alive[address] = (cell, Text(message), code)
+    return address
+
+
+def destroy(address: int | None) -> None:
+    """Forgets an error; NULL is allowed."""
+    _alive.pop(address or 0, None)
+
+
+def message(address: int) -> Text:
+    """Its text, which lives as long as it."""
+    return _alive[address][1]
+
+
+def code(address: int) -> Code:
+    """Its status code."""
+    return _alive[address][2]
+
+
+def _message(address: int, text: Any, size: Any) -> None:
+    text[0], size[0] = message(address).address, message(address).size
+
+
+_functions = {
+    "destroy": _DESTROY(destroy),
+    "message": _MESSAGE(_message),
+    "get_code": _GET_CODE(code),
+    "for_each_payload": _FOR_EACH(lambda *_: None),
+}
+for _name, _function in _functions.items():
+    guard.register(f"error_{_name}", _function)
+table = new(
+    "PJRT_Error_FunctionTable",
+    instance_size=ctypes.sizeof(struct("PJRT_Error")),
+)
+
+
+def fill_table() -> None:
+    """Puts the functions into the table that every error points to."""
+    for name in _functions:
+        setattr(table, name, guard.address(f"error_{name}"))

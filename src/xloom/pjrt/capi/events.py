@@ -1,0 +1,68 @@
+"""PJRT_Event_*: futures."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from xloom.pjrt.capi import errors
+from xloom.pjrt.capi.handles import drop, objects, put
+from xloom.pjrt.capi.memory import text_at
+from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.error import Code, PjrtError
+from xloom.pjrt.future import Future
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@slot("PJRT_Event_Create")
+def create(args: Any) -> None:
+    """One that the caller sets."""
+    args.event = put(Future())
+
+
+@slot("PJRT_Event_Set")
+def set_event(args: Any) -> None:
+    """Done, or failed."""
+    future = objects[args.event]
+    if args.error_code:
+        future.fail(PjrtError(Code(args.error_code), text_at(args.error_message, args.error_message_size)))
+    else:
+        future.set()
+
+
+@slot("PJRT_Event_Destroy")
+def destroy(args: Any) -> None:
+    """Forgets the handle; the work goes on."""
+    drop(args.event)
+
+
+@slot("PJRT_Event_IsReady")
+def is_ready(args: Any) -> None:
+    """Done or failed."""
+    args.is_ready = objects[args.event].is_ready
+
+
+@slot("PJRT_Event_Error")
+def error(args: Any) -> None:
+    """Raises what went wrong."""
+    future = objects[args.event]
+    if future.error is not None:
+        raise future.error
+
+
+@slot("PJRT_Event_Await")
+def wait(args: Any) -> None:
+    """Blocks. Raises what went wrong."""
+    objects[args.event].result()
+
+
+@slot("PJRT_Event_OnReady")
+def on_ready(args: Any) -> None:
+    """Calls back, with an error that the callback destroys."""
+    callback, user_arg = _CALLBACK(args.callback), args.user_arg
+
+    def call(future: Future) -> None:
+        callback(None if future.error is None else errors.new_error(future.error), user_arg)
+
+    objects[args.event].on_ready(call)

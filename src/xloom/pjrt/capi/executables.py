@@ -1,0 +1,305 @@
+"""PJRT_Executable_* and PJRT_LoadedExecutable_*, apart from running them."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache, cached_property
+from typing import Any
+
+from xloom.pjrt.capi.element_types import NUMBER
+from xloom.pjrt.capi.handles import drop, lasting, objects, put
+from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, struct
+from xloom.pjrt.capi.owned import hand_over
+from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.cost import analysis
+from xloom.pjrt.executable import Executable, LoadedExecutable
+from xloom.pjrt.memory_space import KINDS
+from xloom.pjrt.options import CompileOptions, assignment_proto
+from xloom.pjrt.wire import embedded, fields, scalar
+
+_FORMAT = Text("hlo_with_config")
+_HOST_PROGRAM_SHAPE = 4  # of HloModuleProto
+_DEFAULT_KIND = Text(KINDS[0])
+
+
+class ExecutableView:
+    """An executable and what C programs see of it."""
+
+    def __init__(self, executable: Executable):
+        self.executable = executable
+        self.options = executable.options
+        self.num_outputs = len(executable.outputs)
+
+    @cached_property
+    def name(self) -> Text:
+        """The module's name."""
+        return Text(self.executable.name)
+
+    @cached_property
+    def fingerprint(self) -> Text:
+        """The same for programs that do the same."""
+        return Text(self.executable.fingerprint)
+
+    @cached_property
+    def program(self) -> bytes:
+        """The HLO module, serialised: a HloModuleProtoWithConfig."""
+        module = self.executable.module.to_proto()
+        program_shape = fields(module)[_HOST_PROGRAM_SHAPE][0]
+        assert isinstance(program_shape, bytes)
+        counts = scalar(4, self.options.num_replicas) + scalar(5, self.options.num_partitions)
+        return embedded(1, module) + embedded(2, embedded(1, program_shape) + counts)
+
+    @cached_property
+    def cost(self) -> NamedValues:
+        """By XLA's names."""
+        return NamedValues(analysis(self.executable.module, self.executable.program.memory).items())
+
+    @cached_property
+    def output_types(self) -> Row:
+        """PJRT_Buffer_Type of each result."""
+        return Row(ctypes.c_int, [NUMBER[shape.dtype] for shape in self.executable.outputs])
+
+    @cached_property
+    def output_dims(self) -> Row:
+        """The dimensions of all results, one after another."""
+        return Row.int64(d for shape in self.executable.outputs for d in shape.dims)
+
+    @cached_property
+    def output_ranks(self) -> Row:
+        """How many of them each has."""
+        return Row(ctypes.c_size_t, [shape.rank for shape in self.executable.outputs])
+
+    @cached_property
+    def output_layouts(self) -> Row:
+        """Of the results, as the layouts extension knows them."""
+        return Row.pointers(lasting_layout(shape.rank) for shape in self.executable.outputs)
+
+    @cached_property
+    def parameter_layouts(self) -> Row:
+        """The same of the parameters."""
+        return Row.pointers(lasting_layout(shape.rank) for shape in self.executable.parameters)
+
+    @cached_property
+    def output_kinds(self) -> tuple[Row, Row]:
+        """The kinds of memory of the results, and the lengths of their names."""
+        return _kinds(self.num_outputs)
+
+    @cached_property
+    def parameter_kinds(self) -> tuple[Row, Row]:
+        """The same of the parameters."""
+        return _kinds(len(self.executable.parameters))
+
+
+@cache
+def lasting_layout(rank: int) -> int:
+    """The handle of a layout that nobody destroys."""
+    return put(rank)
+
+
+def _kinds(count: int) -> tuple[Row, Row]:
+    return Row.pointers([_DEFAULT_KIND.address] * count), Row(ctypes.c_size_t, [_DEFAULT_KIND.size] * count)
+
+
+class LoadedView:
+    """A loaded executable and what C programs see of it."""
+
+    def __init__(self, loaded: LoadedExecutable):
+        self.loaded = loaded
+        self.view = ExecutableView(loaded.executable)
+        self.devices = Row.pointers(lasting(device) for device in loaded.devices)
+        ids = [
+            number
+            for replica in range(loaded.executable.options.num_replicas)
+            for partition in range(loaded.executable.options.num_partitions)
+            for number in (replica, partition)
+        ]
+        self.logical_ids = Row(ctypes.c_int, ids)
+
+
+def executable_handle(executable: Executable) -> int:
+    """A handle of an executable."""
+    return put(ExecutableView(executable))
+
+
+def loaded_handle(loaded: LoadedExecutable) -> int:
+    """A handle of a loaded executable."""
+    return put(LoadedView(loaded))
+
+
+@slot("PJRT_Executable_Destroy")
+def destroy(args: Any) -> None:
+    """Frees it."""
+    drop(args.executable)
+
+
+@slot("PJRT_Executable_Name")
+def name(args: Any) -> None:
+    """The module's name."""
+    text = objects[args.executable].name
+    args.executable_name, args.executable_name_size = text.address, text.size
+
+
+@slot("PJRT_Executable_NumReplicas")
+def num_replicas(args: Any) -> None:
+    """How many replicas."""
+    args.num_replicas = objects[args.executable].options.num_replicas
+
+
+@slot("PJRT_Executable_NumPartitions")
+def num_partitions(args: Any) -> None:
+    """How many partitions."""
+    args.num_partitions = objects[args.executable].options.num_partitions
+
+
+@slot("PJRT_Executable_NumOutputs")
+def num_outputs(args: Any) -> None:
+    """How many results a device has."""
+    args.num_outputs = objects[args.executable].num_outputs
+
+
+@slot("PJRT_Executable_SizeOfGeneratedCodeInBytes")
+def size_of_generated_code(args: Any) -> None:
+    """Not known."""
+    args.size_in_bytes = -1
+
+
+@slot("PJRT_Executable_Fingerprint")
+def fingerprint(args: Any) -> None:
+    """The same for programs that do the same."""
+    text = objects[args.executable].fingerprint
+    args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
+
+
+@slot("PJRT_LoadedExecutable_Fingerprint")
+def loaded_fingerprint(args: Any) -> None:
+    """The same."""
+    text = objects[args.executable].view.fingerprint
+    args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
+
+
+@slot("PJRT_Executable_GetCostAnalysis")
+def get_cost_analysis(args: Any) -> None:
+    """By XLA's names."""
+    values = objects[args.executable].cost
+    args.properties, args.num_properties = values.address, values.size
+
+
+@slot("PJRT_Executable_GetCompiledMemoryStats")
+def get_compiled_memory_stats(args: Any) -> None:
+    """What a run needs."""
+    memory = objects[args.executable].executable.program.memory
+    for name, kind in args._fields_:
+        if kind is ctypes.c_int64:
+            setattr(args, name, 0)
+    args.argument_size_in_bytes = memory.argument_bytes
+    args.output_size_in_bytes = memory.result_bytes
+    args.temp_size_in_bytes = memory.temporary_bytes
+    args.peak_memory_in_bytes = args.total_size_in_bytes = args.total_allocation_bytes = memory.peak_bytes
+    args.generated_code_size_in_bytes = memory.constant_bytes
+
+
+@slot("PJRT_Executable_OutputElementTypes")
+def output_element_types(args: Any) -> None:
+    """Of each result."""
+    row = objects[args.executable].output_types
+    args.output_types, args.num_output_types = row.address, row.size
+
+
+@slot("PJRT_Executable_OutputDimensions")
+def output_dimensions(args: Any) -> None:
+    """Of each result."""
+    view = objects[args.executable]
+    args.num_outputs, args.dims, args.dim_sizes = view.num_outputs, view.output_dims.address, view.output_ranks.address
+
+
+@slot("PJRT_Executable_OutputMemoryKinds")
+def output_memory_kinds(args: Any) -> None:
+    """Where each result will be."""
+    view = objects[args.executable]
+    kinds, sizes = view.output_kinds
+    args.num_outputs, args.memory_kinds, args.memory_kind_sizes = kinds.size, kinds.address, sizes.address
+
+
+@slot("PJRT_Executable_ParameterMemoryKinds")
+def parameter_memory_kinds(args: Any) -> None:
+    """Where each argument must be."""
+    kinds, sizes = objects[args.executable].parameter_kinds
+    args.num_parameters, args.memory_kinds, args.memory_kind_sizes = kinds.size, kinds.address, sizes.address
+
+
+@slot("PJRT_Executable_OptimizedProgram")
+def optimized_program(args: Any) -> None:
+    """The HLO module; first its size, then itself."""
+    data = objects[args.executable].program
+    program = struct("PJRT_Program").from_address(args.program)
+    program.format, program.format_size = _FORMAT.address, _FORMAT.size
+    if program.code is not None:
+        ctypes.memmove(program.code, data, len(data))
+    program.code_size = len(data)
+
+
+@slot("PJRT_Executable_Serialize")
+def serialize(args: Any) -> None:
+    """As bytes."""
+    hand_over(args, "serialized_executable", objects[args.executable].executable.serialize())
+
+
+@slot("PJRT_Executable_GetCompileOptions")
+def get_compile_options(args: Any) -> None:
+    """The options that it was compiled with."""
+    hand_over(args, "serialized_compile_options", objects[args.executable].options.serialized)
+
+
+@slot("PJRT_Executable_DeserializeAndLoad")
+def deserialize_and_load(args: Any) -> None:
+    """From bytes, with their options or others."""
+    data = bytes_at(args.serialized_executable, args.serialized_executable_size)
+    other = bytes_at(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size)
+    options = CompileOptions.from_proto(other) if other else None
+    args.loaded_executable = loaded_handle(objects[args.client].client.deserialize(data, options))
+
+
+@slot("PJRT_LoadedExecutable_Destroy")
+def loaded_destroy(args: Any) -> None:
+    """Frees it."""
+    drop(args.executable)
+
+
+@slot("PJRT_LoadedExecutable_GetExecutable")
+def get_executable(args: Any) -> None:
+    """The executable that it is made of."""
+    args.executable = put(objects[args.loaded_executable].view)
+
+
+@slot("PJRT_LoadedExecutable_GetDeviceAssignment")
+def get_device_assignment(args: Any) -> None:
+    """A DeviceAssignmentProto."""
+    loaded = objects[args.executable].loaded
+    hand_over(args, "serialized_device_assignment", assignment_proto(loaded.device_assignment))
+
+
+@slot("PJRT_LoadedExecutable_AddressableDevices")
+def addressable_devices(args: Any) -> None:
+    """The devices that it runs on."""
+    row = objects[args.executable].devices
+    args.addressable_devices, args.num_addressable_devices = row.address, row.size
+
+
+@slot("PJRT_LoadedExecutable_AddressableDeviceLogicalIds")
+def addressable_device_logical_ids(args: Any) -> None:
+    """Their replica and partition numbers."""
+    view = objects[args.executable]
+    args.addressable_device_logical_ids = view.logical_ids.address
+    args.num_addressable_device_logical_ids = view.devices.size
+
+
+@slot("PJRT_LoadedExecutable_Delete")
+def delete(args: Any) -> None:
+    """Gives up the program."""
+    objects[args.executable].loaded.delete()
+
+
+@slot("PJRT_LoadedExecutable_IsDeleted")
+def is_deleted(args: Any) -> None:
+    """Whether somebody did."""
+    args.is_deleted = objects[args.executable].loaded.is_deleted

@@ -1,0 +1,55 @@
+"""PJRT_LoadedExecutable_Execute and PJRT_ExecuteContext_*."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from xloom.pjrt.capi.buffers import buffer_handle
+from xloom.pjrt.capi.handles import drop, objects, put
+from xloom.pjrt.capi.memory import int64s_at, struct
+from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.error import Code, PjrtError
+from xloom.pjrt.future import Future
+
+_options = struct("PJRT_ExecuteOptions").from_address
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+
+
+@slot("PJRT_LoadedExecutable_Execute")
+def execute(args: Any) -> None:
+    """Runs a program on its devices."""
+    loaded = objects[args.executable].loaded
+    options = _options(args.options)
+    if options.num_send_ops or options.num_recv_ops:
+        raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom")
+    count, devices = args.num_args, args.num_devices
+    kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
+    rows = (ctypes.c_size_t * devices).from_address(args.argument_lists)
+    arguments = [
+        [objects[h].buffer for h in (ctypes.c_size_t * count).from_address(row)] if count else [] for row in rows
+    ]
+    if args.execute_device:
+        results = [loaded.execute_portable(arguments[0], objects[args.execute_device], not_donated=kept)]
+    else:
+        results = loaded.execute_sharded(arguments, not_donated=kept)
+    outputs = (ctypes.c_size_t * devices).from_address(args.output_lists)
+    for place, row in zip(outputs, results, strict=True):
+        if row:
+            (ctypes.c_size_t * len(row)).from_address(place)[:] = [buffer_handle(buffer) for buffer in row]
+    if args.device_complete_events:
+        events = (ctypes.c_size_t * devices).from_address(args.device_complete_events)
+        # a program's results become ready together
+        events[:] = [put(row[0].ready if row else Future.ready()) for row in results]
+
+
+@slot("PJRT_ExecuteContext_Create")
+def create_context(args: Any) -> None:
+    """What may come along with an execution."""
+    args.context = put({})
+
+
+@slot("PJRT_ExecuteContext_Destroy")
+def destroy_context(args: Any) -> None:
+    """Frees it."""
+    drop(args.context)

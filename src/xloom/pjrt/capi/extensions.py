@@ -1,0 +1,42 @@
+"""The chain of extensions."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from xloom.pjrt.capi import ffi, guard, layouts, memory_descriptions
+from xloom.pjrt.capi.memory import struct
+from xloom.pjrt.capi.structs import EXTENSION_TYPES
+
+_ALL = {
+    "Layouts": layouts.ENTRIES,
+    "MemoryDescriptions": memory_descriptions.ENTRIES,
+    "FFI": ffi.ENTRIES,
+}
+
+_NUMBERS = {name: number for number, name in enumerate(EXTENSION_TYPES.split())}
+
+
+def entries() -> list[str]:
+    """The names of all functions of all extensions."""
+    return [name for names in _ALL.values() for name in names]
+
+
+def chain() -> list[Any]:
+    """The extensions as structures, the first of which is the chain's start."""
+    found: list[Any] = []
+    for name, functions in _ALL.items():
+        kind = type(
+            f"PJRT_{name}_Extension",
+            (ctypes.Structure,),
+            {"_fields_": [("base", struct("PJRT_Extension_Base")), *((entry, ctypes.c_void_p) for entry in functions)]},
+        )
+        made = kind()
+        made.base.struct_size, made.base.type = ctypes.sizeof(kind), _NUMBERS[name]
+        for entry in functions:
+            setattr(made, entry, guard.address(entry))
+        if found:
+            found[-1].base.next = ctypes.addressof(made)
+        found.append(made)
+    return found

@@ -1,0 +1,77 @@
+"""Python functions as C calls them at any moment, even while an exception is on its way through the caller.
+
+jaxlib destroys objects while it raises: Python code that runs then would find the exception pending, fail at once, and
+lose it. So native code puts it aside before Python runs, and back afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from xloom.cpu import jit
+
+_PREFIX, _BODY = "xloom_pjrt_", "xloom_python_"
+NOTHING = "nothing"
+"""The name of a function that returns NULL, without Python."""
+
+_functions: dict[str, Any] = {}
+
+
+def register(name: str, function: Any) -> None:
+    """Takes a ctypes callback of up to four pointers or integers."""
+    assert name not in _functions, name
+    _functions[name] = function
+
+
+@cache
+def address(name: str) -> int:
+    """The native function that calls a registered one."""
+    return library().address(f"{_PREFIX}{name}")
+
+
+@cache
+def library() -> jit.Library:
+    """The native functions for all that is registered by now."""
+    bodies = {
+        f"{_BODY}{name}": ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _functions.items()
+    }
+    names = [f"{_PREFIX}{name}" for name in (NOTHING, *_functions)]
+    code = jit.object_code(_ir(list(_functions)), jit.Content.CALLS)
+    return jit.Library([code], names, bodies)
+
+
+_DECLARATIONS = f"""
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_Restore(ptr, ptr, ptr)
+define ptr @{_PREFIX}{NOTHING}() {{
+  ret ptr null
+}}
+"""
+
+# calls with more arguments than the callee has are harmless in C's calling conventions
+_GUARD = """
+declare ptr @{body}(ptr, ptr, ptr, ptr)
+define ptr @{name}(ptr %a, ptr %b, ptr %c, ptr %d) {{
+  %kind = alloca ptr
+  %value = alloca ptr
+  %trace = alloca ptr
+  %state = call i32 @PyGILState_Ensure()
+  call void @PyErr_Fetch(ptr %kind, ptr %value, ptr %trace)
+  %result = call ptr @{body}(ptr %a, ptr %b, ptr %c, ptr %d)
+  %k = load ptr, ptr %kind
+  %v = load ptr, ptr %value
+  %t = load ptr, ptr %trace
+  call void @PyErr_Restore(ptr %k, ptr %v, ptr %t)
+  call void @PyGILState_Release(i32 %state)
+  ret ptr %result
+}}
+"""
+
+
+def _ir(names: list[str]) -> str:
+    guards = [_GUARD.format(name=f"{_PREFIX}{name}", body=f"{_BODY}{name}") for name in names]
+    return "".join([jit._NO_TARGET, _DECLARATIONS, *guards])

@@ -1,0 +1,33 @@
+"""Python objects behind C pointers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+_numbers = itertools.count(16, 16)  # pointers that are aligned, but point nowhere
+objects: dict[int, Any] = {}
+"""What each handle stands for; it lives until the handle is dropped."""
+
+
+def put(value: Any) -> int:
+    """A new handle."""
+    handle = next(_numbers)
+    objects[handle] = value
+    return handle
+
+
+def drop(handle: int | None) -> Any:
+    """Forgets a handle; NULL is allowed."""
+    return objects.pop(handle, None) if handle else None
+
+
+_lasting: dict[int, tuple[int, Any]] = {}
+
+
+def lasting(value: Any) -> int:
+    """The one handle of an object that lives as long as its client."""
+    known = _lasting.get(id(value))
+    if known is None:
+        known = _lasting[id(value)] = (put(value), value)
+    return known[0]

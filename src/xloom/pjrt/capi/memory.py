@@ -1,0 +1,128 @@
+"""C structures by ctypes, and memory that outlives the call that returns it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from xloom.pjrt.capi.structs import STRUCTS
+
+_TYPES: dict[str, Any] = {
+    "P": ctypes.c_void_p,
+    "Z": ctypes.c_size_t,
+    "q": ctypes.c_int64,
+    "Q": ctypes.c_uint64,
+    "i": ctypes.c_int32,
+    "?": ctypes.c_bool,
+    "f": ctypes.c_float,
+}
+
+
+@cache
+def struct(name: str) -> Any:
+    """The ctypes structure of a row of the table."""
+    fields = [field.split(":") for field in STRUCTS[name].split()]
+    return type(
+        name, (ctypes.Structure,), {"_fields_": [(field, _TYPES.get(kind) or struct(kind)) for field, kind in fields]}
+    )
+
+
+def new(name: str, **values: Any) -> Any:
+    """A structure that knows its size."""
+    kind = struct(name)
+    return kind(struct_size=ctypes.sizeof(kind), **values)
+
+
+class Text:
+    """A string in C memory."""
+
+    def __init__(self, text: str | bytes):
+        data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+        self.size = len(data)
+        self._buffer = ctypes.create_string_buffer(data, len(data) + 1)
+        self.address = ctypes.addressof(self._buffer)
+
+
+class Row:
+    """Numbers or addresses next to each other in C memory."""
+
+    def __init__(self, kind: Any, values: Iterable[int]):
+        found = list(values)
+        self.size = len(found)
+        self._array = (kind * max(1, len(found)))(*found)
+        self.address = ctypes.addressof(self._array)
+
+    @staticmethod
+    def pointers(values: Iterable[int]) -> Row:
+        """Of addresses."""
+        return Row(ctypes.c_void_p, values)
+
+    @staticmethod
+    def int64(values: Iterable[int]) -> Row:
+        """Of 64-bit numbers."""
+        return Row(ctypes.c_int64, values)
+
+
+class NamedValues:
+    """An array of PJRT_NamedValue."""
+
+    _STRING, _INT64, _INT64_LIST, _FLOAT, _BOOL = range(5)
+
+    def __init__(self, values: Iterable[tuple[str, str | bool | int | float | Sequence[int]]]):
+        rows = list(values)
+        kind = struct("PJRT_NamedValue")
+        self.size = len(rows)
+        self._array = (kind * max(1, len(rows)))()
+        self._kept: list[Any] = []
+        for row, (name, value) in zip(self._array, rows, strict=False):
+            key = Text(name)
+            row.struct_size, row.name, row.name_size, row.value_size = ctypes.sizeof(kind), key.address, key.size, 1
+            self._kept.append(key)
+            if isinstance(value, bool):
+                row.type, row.value = self._BOOL, int(value)
+            elif isinstance(value, int):
+                row.type, row.value = self._INT64, value
+            elif isinstance(value, float):
+                row.type = self._FLOAT
+                row.value = int.from_bytes(bytes(ctypes.c_float(value)), "little")
+            else:
+                held = Text(value) if isinstance(value, str) else Row.int64(value)
+                row.type = self._STRING if isinstance(value, str) else self._INT64_LIST
+                row.value, row.value_size = held.address, held.size
+                self._kept.append(held)
+        self.address = ctypes.addressof(self._array)
+
+
+def text_at(address: int | None, size: int) -> str:
+    """The string there."""
+    return bytes_at(address, size).decode("utf-8", "replace")
+
+
+def bytes_at(address: int | None, size: int) -> bytes:
+    """The bytes there."""
+    return ctypes.string_at(address, size) if address else b""
+
+
+def int64s_at(address: int | None, count: int) -> tuple[int, ...]:
+    """The 64-bit numbers there."""
+    return tuple((ctypes.c_int64 * count).from_address(address)) if address and count else ()
+
+
+def named_values_at(address: int | None, count: int) -> dict[str, Any]:
+    """The values there by name."""
+    found = {}
+    for row in (struct("PJRT_NamedValue") * count).from_address(address) if address and count else ():
+        name = text_at(row.name, row.name_size)
+        if row.type == NamedValues._STRING:
+            found[name] = text_at(row.value, row.value_size)
+        elif row.type == NamedValues._INT64_LIST:
+            found[name] = int64s_at(row.value, row.value_size)
+        elif row.type == NamedValues._FLOAT:
+            found[name] = ctypes.c_float.from_buffer_copy(row.value.to_bytes(8, "little", signed=True)).value
+        elif row.type == NamedValues._BOOL:
+            found[name] = bool(row.value & 255)
+        else:
+            found[name] = row.value
+    return found

@@ -1,0 +1,26 @@
+"""Bytes that the caller gets together with the function that frees them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from xloom.pjrt.capi import guard
+from xloom.pjrt.capi.handles import drop, put
+from xloom.pjrt.capi.memory import Text
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _delete(handle: int) -> None:
+    drop(handle)
+
+
+guard.register("delete_owned", _delete)
+
+
+def hand_over(args: Any, name: str, data: bytes) -> None:
+    """Fills `serialized_bytes`, `<name>`, and `<name>_deleter` of an argument structure."""
+    text = Text(data)
+    args.serialized_bytes, args.serialized_bytes_size = text.address, text.size
+    setattr(args, name, put(text))
+    setattr(args, f"{name}_deleter", guard.address("delete_owned"))

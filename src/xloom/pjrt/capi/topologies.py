@@ -1,0 +1,121 @@
+"""PJRT_TopologyDescription_*: devices that need not be present, and compiling for them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from xloom.pjrt.capi.device_count import device_count
+from xloom.pjrt.capi.executables import executable_handle
+from xloom.pjrt.capi.handles import drop, lasting, objects, put
+from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, named_values_at
+from xloom.pjrt.capi.owned import hand_over
+from xloom.pjrt.capi.programs import module_of
+from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.compiler import Compiler, CpuCompiler
+from xloom.pjrt.device import DeviceDescription
+from xloom.pjrt.executable import Executable
+from xloom.pjrt.memory_space import KINDS
+from xloom.pjrt.options import CompileOptions
+
+
+class Topology:
+    """Devices of a platform."""
+
+    def __init__(self, compiler: Compiler, descriptions: Sequence[DeviceDescription]):
+        self.compiler = compiler
+        self.descriptions = list(descriptions)
+        self.platform_name = Text(compiler.platform_name)
+        self.platform_version = Text(compiler.platform_version)
+        self.handles = Row.pointers(lasting(d) for d in self.descriptions)
+        self.attributes = NamedValues([])
+        self.kind_ids = Row(ctypes.c_int, range(len(KINDS)))
+
+    def serialize(self) -> bytes:
+        """What `deserialize` makes it from, and keys of caches depend on."""
+        return json.dumps(
+            [self.compiler.platform_name, self.compiler.platform_version, len(self.descriptions)]
+        ).encode()
+
+
+def _of_cpu(count: int) -> Topology:
+    compiler = CpuCompiler()
+    return Topology(compiler, [DeviceDescription(k, compiler.device_kind) for k in range(count)])
+
+
+@slot("PJRT_TopologyDescription_Create")
+def create(args: Any) -> None:
+    """As many devices as the options say."""
+    args.topology = put(_of_cpu(device_count(named_values_at(args.create_options, args.num_options))))
+
+
+@slot("PJRT_TopologyDescription_Destroy")
+def destroy(args: Any) -> None:
+    """Frees it."""
+    drop(args.topology)
+
+
+@slot("PJRT_TopologyDescription_PlatformName")
+def platform_name(args: Any) -> None:
+    """What the backend calls itself."""
+    text = objects[args.topology].platform_name
+    args.platform_name, args.platform_name_size = text.address, text.size
+
+
+@slot("PJRT_TopologyDescription_PlatformVersion")
+def platform_version(args: Any) -> None:
+    """The backend's version."""
+    text = objects[args.topology].platform_version
+    args.platform_version, args.platform_version_size = text.address, text.size
+
+
+@slot("PJRT_TopologyDescription_GetDeviceDescriptions")
+def get_device_descriptions(args: Any) -> None:
+    """Its devices."""
+    row = objects[args.topology].handles
+    args.descriptions, args.num_descriptions = row.address, row.size
+
+
+@slot("PJRT_TopologyDescription_Attributes")
+def attributes(args: Any) -> None:
+    """None."""
+    values = objects[args.topology].attributes
+    args.attributes, args.num_attributes = values.address, values.size
+
+
+@slot("PJRT_TopologyDescription_Serialize")
+def serialize(args: Any) -> None:
+    """As bytes."""
+    hand_over(args, "serialized_topology", objects[args.topology].serialize())
+
+
+@slot("PJRT_TopologyDescription_Deserialize")
+def deserialize(args: Any) -> None:
+    """From bytes."""
+    _, _, count = json.loads(bytes_at(args.serialized_topology, args.serialized_topology_size))
+    args.topology = put(_of_cpu(count))
+
+
+@slot("PJRT_TopologyDescription_Fingerprint")
+def fingerprint(args: Any) -> None:
+    """The same for the same topologies."""
+    args.fingerprint = zlib.crc32(objects[args.topology].serialize())
+
+
+@slot("PJRT_TopologyDescription_GetMemorySpaceKindIds")
+def get_memory_space_kind_ids(args: Any) -> None:
+    """The numbers of the kinds of memory."""
+    row = objects[args.topology].kind_ids
+    args.memory_space_kind_ids, args.num_memory_space_kind_ids = row.address, row.size
+
+
+@slot("PJRT_Compile")
+def compile_program(args: Any) -> None:
+    """A program that is not on devices yet."""
+    options = CompileOptions.from_proto(bytes_at(args.compile_options, args.compile_options_size))
+    module = module_of(args.program, options)
+    program = objects[args.topology].compiler.compile(module)
+    args.executable = executable_handle(Executable(module, options, program))

@@ -1,0 +1,113 @@
+"""A platform as a program sees it: its devices, and how to put data and programs on them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from xloom.hlo.dtype import from_numpy
+from xloom.hlo.module import Module
+from xloom.hlo.shape import array_shape
+from xloom.pjrt.buffer import Buffer, HostBufferSemantics
+from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
+from xloom.pjrt.device import Device, DeviceDescription
+from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.executable import Executable, LoadedExecutable
+from xloom.pjrt.future import Future
+from xloom.pjrt.memory_space import MemorySpace
+from xloom.pjrt.options import CompileOptions
+
+
+class Client:
+    """Devices of one platform in this process."""
+
+    def __init__(self, compiler: Compiler, devices: int = 1):
+        if devices < 1:
+            raise invalid(f"a client has at least one device, not {devices}")
+        self.compiler = compiler
+        self.devices = [Device(self, DeviceDescription(k, compiler.device_kind)) for k in range(devices)]
+        self.launching = threading.Lock()
+        """Held while a program is given to several devices."""
+
+    @staticmethod
+    def cpu(devices: int = 1) -> Client:
+        """Native code on the host."""
+        return Client(CpuCompiler(), devices)
+
+    @staticmethod
+    def interpreter(devices: int = 1) -> Client:
+        """Programs evaluated with NumPy."""
+        return Client(InterpreterCompiler(), devices)
+
+    @property
+    def platform_name(self) -> str:
+        """What the backend calls itself."""
+        return self.compiler.platform_name
+
+    @property
+    def platform_version(self) -> str:
+        """The backend's version."""
+        return self.compiler.platform_version
+
+    @property
+    def process_index(self) -> int:
+        """Which of several processes it is: there is one."""
+        return 0
+
+    @property
+    def memory_spaces(self) -> list[MemorySpace]:
+        """Those of all devices."""
+        return [memory for device in self.devices for memory in device.memory_spaces]
+
+    def lookup_device(self, number: int) -> Device:
+        """The device with that id."""
+        if not 0 <= number < len(self.devices):
+            raise PjrtError(
+                Code.INVALID_ARGUMENT, f"No device with id {number}: there are {len(self.devices)}, from 0 on"
+            )
+        return self.devices[number]
+
+    def buffer_from_host(
+        self,
+        array: Any,
+        memory: Device | MemorySpace | None = None,
+        semantics: HostBufferSemantics = HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL,
+    ) -> Buffer:
+        """A buffer with the contents of an array; zero-copy semantics allow that it is the array itself."""
+        space = self.devices[0].default_memory if memory is None else memory
+        if isinstance(space, Device):
+            space = space.default_memory
+        array = np.asarray(array)
+        fits = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+        if semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits:
+            array = np.array(array, array.dtype.newbyteorder("="), order="C")
+        return Buffer(array_shape(from_numpy(array.dtype), array.shape), space, Future.ready(array))
+
+    def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:
+        """The module on the devices that `options` name; by default as many as the module is for."""
+        if options is None:
+            options = CompileOptions(module.config.replica_count, module.config.num_partitions)
+        count = options.num_replicas * options.num_partitions
+        if count > len(self.devices):
+            raise invalid(f"the program is for {count} devices, and there are {len(self.devices)}")
+        config = module.config
+        if (config.replica_count, config.num_partitions) != (options.num_replicas, options.num_partitions):
+            module = module.clone()
+            module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
+        return self.load(Executable(module, options, self.compiler.compile(module)))
+
+    def load(self, executable: Executable) -> LoadedExecutable:
+        """The executable on this client's devices."""
+        return LoadedExecutable(self, executable)
+
+    def deserialize(self, data: bytes, options: CompileOptions | None = None) -> LoadedExecutable:
+        """What `Executable.serialize` has packed; `options` go before those packed with it."""
+        module, packed = Executable.parts(data)
+        return self.compile(module, options or CompileOptions.from_proto(packed))
+
+    def close(self) -> None:
+        """Waits for all work of all devices."""
+        for device in self.devices:
+            device.queue.close()

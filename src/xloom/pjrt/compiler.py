@@ -1,0 +1,116 @@
+"""What turns a module into something that runs: what a backend has to bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+import xloom
+from xloom.cpu.compile import compile as compile_for_cpu
+from xloom.cpu.dynamic import DynamicExecutable
+from xloom.cpu.executable import Executable, Memory
+from xloom.cpu.leaves import leaf_shapes
+from xloom.errors import LoweringError
+from xloom.hlo.module import Module
+from xloom.interpreter.devices import Rendezvous
+from xloom.interpreter.evaluator import Evaluator
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One run of a program on several devices, as one of them sees it."""
+
+    replica: int = 0
+    partition: int = 0
+    replicas: int = 1
+    partitions: int = 1
+    rendezvous: Rendezvous | None = None
+
+
+class Program(Protocol):
+    """A compiled module."""
+
+    memory: Memory
+
+    def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
+        """The value of the module's entry, for one device."""
+        ...
+
+
+class Compiler:
+    """Compiles modules for a platform: subclass it to make a backend."""
+
+    platform_name = ""
+    platform_version = ""
+    device_kind = ""
+
+    def compile(self, module: Module) -> Program:
+        """A program that runs `module`, which stays as it is."""
+        raise NotImplementedError
+
+
+class InterpreterCompiler(Compiler):
+    """Programs that the interpreter evaluates."""
+
+    platform_name = "interpreter"
+    platform_version = f"xloom {xloom.__version__}"
+    device_kind = "interpreter"
+
+    def compile(self, module: Module) -> Program:
+        """Nothing to do before it runs."""
+        return Interpreted(module)
+
+
+class Interpreted:
+    """A module as it stands."""
+
+    def __init__(self, module: Module):
+        self._module = module
+        leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
+        results = leaf_shapes(module.entry.root.shape)
+        self.memory = Memory(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
+
+    def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
+        """Evaluates the module."""
+        evaluator = Evaluator(
+            self._module,
+            replica=launch.replica,
+            partition=launch.partition,
+            replica_count=launch.replicas,
+            partition_count=launch.partitions,
+            rendezvous=launch.rendezvous,
+        )
+        return evaluator.call(self._module.entry, list(arguments))
+
+
+class CpuCompiler(Compiler):
+    """Native code; what meets other devices is interpreted."""
+
+    platform_name = "xloom"
+    platform_version = f"xloom {xloom.__version__}"
+    device_kind = "cpu"
+
+    def compile(self, module: Module) -> Program:
+        """Native code, or the interpreter where the module talks to other devices."""
+        config = module.config
+        if config.replica_count * config.num_partitions == 1:
+            return Native(compile_for_cpu(module))
+        try:
+            return Native(compile_for_cpu(module))
+        except LoweringError:
+            return Interpreted(module)
+
+
+class Native:
+    """Native code."""
+
+    def __init__(self, executable: Executable | DynamicExecutable):
+        self._executable = executable
+        self.memory = executable.memory
+
+    def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
+        """Runs it."""
+        return self._executable(*arguments)

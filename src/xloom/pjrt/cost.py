@@ -1,0 +1,43 @@
+"""What a program costs, roughly."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xloom.cpu.executable import Memory
+from xloom.hlo.module import Instruction, Module
+
+CHEAP_BYTES = 1 << 18
+CHEAP_FLOPS = 1 << 20
+_UNBOUNDED = frozenset({"while", "custom-call", "infeed", "outfeed", "send", "recv", "sort", "fft", "cholesky"})
+"""What takes longer than its operands tell, or waits for somebody."""
+
+
+def flops(instruction: Instruction) -> int:
+    """Arithmetic operations of an instruction alone."""
+    shape = instruction.shape
+    size = shape.size if shape.is_array else 0
+    if instruction.opcode == "dot":
+        left = instruction.operands[0].shape
+        return 2 * size * prod(left.dims[d] for d in instruction["lhs_contracting_dims"])
+    if instruction.opcode == "convolution":
+        kernel = instruction.operands[1].shape
+        return 2 * size * kernel.size
+    if instruction.opcode in ("reduce", "reduce-window", "select-and-scatter", "scatter"):
+        return instruction.operands[0].shape.size
+    return size
+
+
+def analysis(module: Module, memory: Memory) -> dict[str, float]:
+    """By XLA's names: `flops`, `bytes accessed`."""
+    return {
+        "flops": float(sum(flops(i) for i in module.entry.instructions if i.opcode not in ("parameter", "constant"))),
+        "bytes accessed": float(memory.argument_bytes + memory.result_bytes),
+    }
+
+
+def is_cheap(module: Module, memory: Memory) -> bool:
+    """True for programs that take about as long as it takes another thread to begin with them."""
+    if memory.peak_bytes > CHEAP_BYTES or any(i.opcode in _UNBOUNDED for i in module.instructions):
+        return False
+    return sum(flops(i) for i in module.instructions) <= CHEAP_FLOPS

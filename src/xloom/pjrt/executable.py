@@ -1,0 +1,196 @@
+"""Compiled programs: as such, and on devices."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xloom.hlo.module import Module
+from xloom.hlo.proto import decode
+from xloom.interpreter.devices import Rendezvous
+from xloom.pjrt.buffer import Buffer
+from xloom.pjrt.compiler import Launch, Program
+from xloom.pjrt.cost import is_cheap
+from xloom.pjrt.device import Device
+from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.future import Future
+from xloom.pjrt.options import CompileOptions
+
+if TYPE_CHECKING:
+    from xloom.pjrt.client import Client
+
+_MAGIC = b"xloom-pjrt-1\n"
+
+
+keepers: list[Callable[[Module], Any]] = []
+"""What executables keep: each function gives what must live as long as one of its module."""
+
+
+class Executable:
+    """A compiled module, which need not be on a device."""
+
+    def __init__(self, module: Module, options: CompileOptions, program: Program):
+        self.module = module
+        self.options = options
+        self.program = program
+        self.parameters = [p.shape for p in module.entry.parameters]
+        root = module.entry.root.shape
+        self.outputs = list(root.elements) if root.is_tuple else [root]
+        self.is_cheap = is_cheap(module, program.memory)
+        self._kept = [keep(module) for keep in keepers]
+
+    @property
+    def name(self) -> str:
+        """The module's name."""
+        return self.module.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for programs that do the same."""
+        text = self.module.to_text(print_metadata=False) + repr(self.options)
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @property
+    def donated(self) -> list[int]:
+        """The parameters whose memory the results may take."""
+        config = self.module.config
+        return sorted({a.parameter for a in config.input_output_alias} | {p for p, _ in config.buffer_donors})
+
+    def serialize(self) -> bytes:
+        """Bytes from which `Client.deserialize` makes it again, with its options."""
+        parts = [self.module.to_proto(), self.options.serialized]
+        header = json.dumps([len(p) for p in parts]).encode()
+        return b"".join([_MAGIC, struct.pack("<I", len(header)), header, *parts])
+
+    @staticmethod
+    def parts(data: bytes) -> tuple[Module, bytes]:
+        """The module and the options that `serialize` has packed."""
+        if not data.startswith(_MAGIC):
+            raise invalid("not an executable that this version of xloom has serialised")
+        at = len(_MAGIC) + 4
+        (size,) = struct.unpack_from("<I", data, len(_MAGIC))
+        first, second = json.loads(data[at : at + size])
+        at += size
+        return decode(data[at : at + first]), data[at + first : at + first + second]
+
+
+class LoadedExecutable:
+    """A compiled module on the devices that it runs on."""
+
+    def __init__(self, client: Client, executable: Executable):
+        self.client = client
+        self.executable = executable
+        self.device_assignment = executable.options.devices()
+        self.devices = [client.lookup_device(d) for row in self.device_assignment for d in row]
+        self.is_deleted = False
+        self._donated = executable.donated
+        self._arity = len(executable.parameters)
+
+    def delete(self) -> None:
+        """Gives up the program; runs that are under way end as usual."""
+        self.is_deleted = True
+
+    def execute(self, arguments: Sequence[Buffer], *, not_donated: Sequence[int] = ()) -> list[Buffer]:
+        """Runs it on its one device. The results may not be ready yet."""
+        return self.execute_sharded([arguments], not_donated=not_donated)[0]
+
+    def execute_portable(
+        self, arguments: Sequence[Buffer], device: Device, *, not_donated: Sequence[int] = ()
+    ) -> list[Buffer]:
+        """Runs a program for one device on another one."""
+        self._check([arguments], 1)
+        return self._launch(arguments, device, Launch(), not_donated)
+
+    def execute_sharded(
+        self, arguments: Sequence[Sequence[Buffer]], *, not_donated: Sequence[int] = ()
+    ) -> list[list[Buffer]]:
+        """Runs it on all its devices; one list of arguments and results a device."""
+        self._check(arguments, len(self.devices))
+        if len(self.devices) == 1:
+            return [self._launch(arguments[0], self.devices[0], Launch(), not_donated)]
+        options = self.executable.options
+        rendezvous = Rendezvous()
+        with self.client.launching:  # all devices see launches in the same order, or they wait for each other forever
+            return [
+                self._launch(
+                    arguments[k],
+                    device,
+                    Launch(
+                        *divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, rendezvous
+                    ),
+                    not_donated,
+                )
+                for k, device in enumerate(self.devices)
+            ]
+
+    def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
+        if self.is_deleted:
+            raise PjrtError(Code.FAILED_PRECONDITION, "LoadedExecutable::Execute called on deleted executable")
+        if len(arguments) != count:
+            raise invalid(f"Execute: {len(arguments)} argument lists for {count} devices")
+        for replica, row in enumerate(arguments):
+            if len(row) != self._arity:
+                raise invalid(f"Execution supplied {len(row)} buffers but compiled program expected {self._arity}")
+            for k, buffer in enumerate(row):
+                if buffer.is_deleted:
+                    raise invalid(
+                        f"Invalid buffer passed to Execute() as argument {k} to replica {replica}: "
+                        "INVALID_ARGUMENT: Buffer has been deleted or donated."
+                    )
+
+    def _launch(
+        self, arguments: Sequence[Buffer], device: Device, launch: Launch, not_donated: Sequence[int]
+    ) -> list[Buffer]:
+        executable = self.executable
+        inputs = [buffer.ready for buffer in arguments]
+        for k in self._donated:
+            if k not in not_donated:
+                _check_donated_once(arguments, k)
+                arguments[k].delete()
+        memory_space = device.default_memory
+        if executable.is_cheap and launch.rendezvous is None and all([future.is_ready for future in inputs]):
+            # a hand-over to the device's thread would take longer than the program
+            try:
+                found = self._run(inputs, launch)
+            except BaseException as error:
+                failed = Future.failed(error)
+                return [Buffer(shape, memory_space, failed) for shape in executable.outputs]
+            return [
+                Buffer(shape, memory_space, Future.ready(array))
+                for shape, array in zip(executable.outputs, found, strict=True)
+            ]
+        outputs = [Future() for _ in executable.outputs]
+
+        def work() -> None:
+            try:
+                found = self._run(inputs, launch)
+            except BaseException as error:
+                if launch.rendezvous is not None:
+                    launch.rendezvous.fail(str(error))
+                for future in outputs:
+                    future.fail(error)
+                return
+            for future, array in zip(outputs, found, strict=True):
+                future.set(array)
+
+        device.queue.submit(work)
+        return [Buffer(shape, memory_space, future) for shape, future in zip(executable.outputs, outputs, strict=True)]
+
+    def _run(self, inputs: Sequence[Future], launch: Launch) -> Sequence[np.ndarray]:
+        value = self.executable.program.run([future.result() for future in inputs], launch)
+        return value if isinstance(value, tuple) else (value,)
+
+
+def _check_donated_once(arguments: Sequence[Buffer], donated: int) -> None:
+    for k, buffer in enumerate(arguments):
+        if buffer is arguments[donated] and k != donated:
+            raise invalid(
+                "Attempt to use a buffer that was previously donated in the same call to Execute() (flattened argument "
+                f"{max(k, donated)}, replica 0, partition 0, first use: {min(k, donated)}). Toy example for this bug: "
+                "`f(donate(a), a)`."
+            )

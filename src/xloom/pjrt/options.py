@@ -1,0 +1,55 @@
+"""How a program is compiled: how many devices, and which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xloom.pjrt.error import invalid
+from xloom.pjrt.wire import embedded, fields, message, number, numbers, scalar, varint
+
+# fields of CompileOptionsProto, ExecutableBuildOptionsProto and DeviceAssignmentProto
+_BUILD_OPTIONS = 3
+_DEVICE_ORDINAL, _REPLICAS, _PARTITIONS, _DEVICE_ASSIGNMENT = 1, 4, 5, 9
+_COMPUTATION_DEVICES, _REPLICA_DEVICE_IDS = 3, 1
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Replicas, partitions, and the devices that they run on: `device_assignment[replica][partition]`."""
+
+    num_replicas: int = 1
+    num_partitions: int = 1
+    device_assignment: tuple[tuple[int, ...], ...] = ()
+    serialized: bytes = b""
+    """The CompileOptionsProto that it was read from."""
+
+    @staticmethod
+    def from_proto(data: bytes) -> CompileOptions:
+        """From a serialised CompileOptionsProto."""
+        build = message(fields(data), _BUILD_OPTIONS)
+        replicas, partitions = number(build, _REPLICAS) or 1, number(build, _PARTITIONS) or 1
+        columns = [
+            [device for value in fields(column)[_REPLICA_DEVICE_IDS] for device in numbers(value)]
+            for column in message(build, _DEVICE_ASSIGNMENT)[_COMPUTATION_DEVICES]
+            if isinstance(column, bytes)
+        ]
+        if columns and (len(columns) != partitions or any(len(c) != replicas for c in columns)):
+            raise invalid(f"the device assignment is not one of {replicas} replicas and {partitions} partitions")
+        rows = tuple(zip(*columns, strict=True))
+        if not rows and number(build, _DEVICE_ORDINAL) >= 0 and replicas * partitions == 1:
+            rows = ((number(build, _DEVICE_ORDINAL),),)
+        return CompileOptions(replicas, partitions, rows, data)
+
+    def devices(self) -> tuple[tuple[int, ...], ...]:
+        """The device assignment; by default the first devices, partitions of a replica next to each other."""
+        if self.device_assignment:
+            return self.device_assignment
+        n = self.num_partitions
+        return tuple(tuple(range(r * n, r * n + n)) for r in range(self.num_replicas))
+
+
+def assignment_proto(devices: tuple[tuple[int, ...], ...]) -> bytes:
+    """The serialised DeviceAssignmentProto of `device_assignment[replica][partition]`."""
+    columns = [embedded(_REPLICA_DEVICE_IDS, b"".join(map(varint, column))) for column in zip(*devices, strict=True)]
+    sizes = scalar(1, len(devices)) + scalar(2, len(devices[0]))
+    return sizes + b"".join(embedded(_COMPUTATION_DEVICES, column) for column in columns)

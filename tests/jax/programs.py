@@ -1,0 +1,190 @@
+"""JAX programs on the platform `xloom`, run in a process of their own by test_platform.py: `programs.py NAME`."""
+
+import sys
+import threading
+
+import jax
+import jax.experimental
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def same(found, wanted):
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=2e-6, atol=1e-6)
+
+
+def platform():
+    assert jax.devices()[0].platform == "xloom"
+    assert [m.kind for m in jax.devices()[0].addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+    assert (jnp.arange(3) + 1).devices() == {jax.devices()[0]}
+
+
+def power():
+    same(jax.jit(lambda x: jnp.power(x, jnp.int32(2)))(3.0), 9.0)
+
+
+def transformations():
+    same(jax.grad(lambda x: jnp.sin(x) ** 2)(1.0), np.sin(2.0))
+    same(jax.vmap(lambda x: x @ x)(jnp.arange(6.0).reshape(3, 2)), [1, 13, 41])
+    same(jax.jacfwd(lambda x: x**3)(2.0), 12.0)
+
+
+def control_flow():
+    carry, sums = lax.scan(lambda c, x: (c + x, c), 0.0, jnp.arange(5.0))
+    same(carry, 10.0)
+    same(sums, [0, 0, 1, 3, 6])
+    same(lax.while_loop(lambda x: x < 100, lambda x: x * 2, jnp.int32(1)), 128)
+    same(jax.jit(lambda x: lax.cond(x > 0, lambda y: y + 1, lambda y: y - 1, x))(3), 4)
+
+
+def random():
+    for implementation in ("threefry2x32", "rbg", "unsafe_rbg"):
+        key = jax.random.key(0, impl=implementation)
+        numbers = jax.random.normal(key, (4000,))
+        assert abs(numbers.mean()) < 0.1
+        assert abs(numbers.std() - 1) < 0.1
+        same(numbers, jax.random.normal(key, (4000,)))
+
+
+def linalg():
+    matrix = jnp.array([[4.0, 1.0], [1.0, 3.0]])
+    lower = jnp.linalg.cholesky(matrix)
+    same(lower @ lower.T, matrix)
+    same(jnp.linalg.solve(matrix, jnp.ones(2)), np.linalg.solve(matrix, np.ones(2)))
+    same(jnp.linalg.eigh(matrix).eigenvalues, np.linalg.eigvalsh(matrix))
+    same(jnp.linalg.svd(matrix, compute_uv=False), np.linalg.svd(matrix, compute_uv=False))
+    q, r = jnp.linalg.qr(matrix)
+    same(q @ r, matrix)
+
+
+def types():
+    for dtype in (jnp.bfloat16, jnp.float16, jnp.int4, jnp.uint8, jnp.bool_, jnp.complex64, jnp.float8_e4m3fn):
+        array = jnp.ones((2, 3), dtype)
+        assert (array + array).dtype == dtype
+        assert np.array_equal(np.asarray(array), np.ones((2, 3), dtype))
+    assert (jnp.zeros((0, 3)) + 1).shape == (0, 3)
+
+
+def host_arrays():
+    source = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    for array in (source, source.T, source[::-1], source[:, ::2], source[0, 0]):
+        same(jax.device_put(array) * 1, array)
+    copy = jnp.array(source)
+    source[:] = 0
+    same(copy[0], [0, 1, 2, 3])
+    same(np.asarray(copy).sum(), 66.0)
+
+
+def memories():
+    host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
+    array = jax.device_put(jnp.arange(3.0), host)
+    assert array.sharding.memory_kind == "pinned_host"
+    same(jax.device_put(array, jax.devices()[0]) + 1, [1, 2, 3])
+
+
+def donation():
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    array = jnp.ones(3)
+    same(step(array), [2, 2, 2])
+    assert array.is_deleted()
+    raises(ValueError, "Invalid buffer passed to Execute() as argument 0 to replica 0", lambda: step(array))
+    raises(RuntimeError, "Array has been deleted with shape=float32[3]", lambda: array + 1)
+    both, other = jax.jit(lambda x, y: x + y, donate_argnums=0), jnp.ones(3)
+    raises(jax.errors.JaxRuntimeError, "previously donated in the same call", lambda: both(other, other))
+
+
+def raises(kind, text, work):
+    try:
+        work()
+    except kind as error:
+        assert text in str(error), error
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def callbacks():
+    seen = []
+    shape = jax.ShapeDtypeStruct((3,), np.float32)
+    same(jax.jit(lambda x: jax.pure_callback(np.sin, shape, x) * 2)(jnp.ones(3)), 2 * np.sin(np.ones(3)))
+
+    @jax.jit
+    def ordered(x):
+        for k in range(3):
+            jax.experimental.io_callback(lambda v, k=k: seen.append((k, float(v))), None, x + k, ordered=True)
+        return x
+
+    ordered(1.0)
+    jax.effects_barrier()
+    assert seen == [(0, 1.0), (1, 2.0), (2, 3.0)]
+    nested = jax.jit(lambda x: jax.pure_callback(lambda v: np.asarray(jnp.sin(v)), shape, x))
+    same(nested(jnp.ones(3)), np.sin(np.ones(3)))
+
+
+def debug_print():
+    @jax.jit
+    def function(x):
+        jax.debug.print("x = {x}", x=x)
+        return x
+
+    function(2.0)
+    jax.effects_barrier()
+
+
+def failures():
+    def fail(_):
+        raise ZeroDivisionError("no such number")
+
+    broken = jax.jit(lambda x: jax.pure_callback(fail, jax.ShapeDtypeStruct((), np.float32), x) + 1)
+    for _ in range(3):
+        raises(jax.errors.JaxRuntimeError, "no such number", lambda: broken(1.0).block_until_ready())
+        raises(jax.errors.JaxRuntimeError, "no such number", lambda: np.asarray(broken(1.0)))
+    same(jnp.ones(3) + 1, [2, 2, 2])
+
+
+def compiled():
+    program = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
+    assert program.cost_analysis()["flops"] == 128
+    assert program.memory_analysis().argument_size_in_bytes == 64
+    assert "dot" in program.as_text()
+    (layout,), _ = program.input_formats
+    assert layout.layout.major_to_minor == (0, 1)
+    same(program(jnp.ones((4, 4))), np.full((4, 4), 4.0))
+
+
+def serialized():
+    from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+    program = jax.jit(lambda x: x * 3).lower(jnp.ones(4)).compile()
+    same(deserialize_and_load(*serialize(program))(jnp.ones(4)), [3, 3, 3, 3])
+
+
+def threads():
+    step, errors = jax.jit(lambda x, y: x * y + 1), []
+
+    def work(k):
+        x = jnp.full(8, float(k))
+        try:
+            for n in range(300):
+                same(step(x, float(n)), np.full(8, k * n + 1.0))
+        except BaseException as error:
+            errors.append(error)
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not errors, errors
+
+
+def large():
+    matrix = jnp.ones((700, 700))
+    chain = jax.jit(lambda x: x @ x / 700)
+    for _ in range(5):
+        matrix = chain(matrix)  # enqueued before the one before it is done
+    same(matrix, np.ones((700, 700)))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
