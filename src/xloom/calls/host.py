@@ -35,13 +35,17 @@ class HostRun:
         self.execution = Execution()
         self._sites: dict[Instruction, tuple[CallSite, Any]] = {}
 
+    def adopt(self, site: CallSite) -> None:
+        """Makes a call that was instantiated earlier one of this run, if it is not already."""
+        if site.instruction not in self._sites:
+            self._sites[site.instruction] = site, site.frame(self)
+
     def typed_call(self, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]) -> None:
         """Calls a typed handler, which is instantiated the first time."""
-        known = self._sites.get(instruction)
-        if known is None:
-            site = CallSite(registration, instruction, buffers.operand_shapes(instruction))
-            known = self._sites[instruction] = site, site.frame(self)
-        site, frame = known
+        if instruction not in self._sites:
+            self.adopt(CallSite(registration, instruction, buffers.operand_shapes(instruction)))
+        site, frame = self._sites[instruction]
+        site.handlers = (*site.handlers[:-1], registration.address)
         site.call(
             frame, [0 if a is None else a.ctypes.data for a in (*buffers.flat(tuple(inputs)), *buffers.flat(out))]
         )

@@ -13,6 +13,7 @@ from xloom.calls.buffers import fill
 from xloom.calls.python_source import bound
 from xloom.calls.sanitizer import active
 from xloom.calls.status import message_text
+from xloom.calls.typed_ffi import CallSite
 from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import CallMemory, aligned_pointer, call_memory, call_shapes
 from xloom.cpu.emit.loop import allocate
@@ -53,15 +54,18 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
 
 
 def _call_guarded(entry: EntryBuilder, instruction: Instruction, registration: registry.Registration) -> None:
-    """A call by way of Python, which makes it in guarded memory."""
-    if registration.function is None:
-        host.checked_version(registration, instruction)  # now, not at the first run
-    state = host.HostRun()
+    """A call by way of Python, which makes it in guarded memory. What is wrong with it is found now all the same."""
+    shapes = call_shapes(instruction)
+    typed = registration.function is None and host.checked_version(registration, instruction) == host.TYPED
+    site = CallSite(registration, instruction, shapes) if typed else None
 
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
-        fill(out, host.invoke(instruction, inputs, state, DEVICE))
+        run.guarded = run.guarded or host.HostRun()
+        if site is not None:
+            run.guarded.adopt(site)
+        fill(out, host.invoke(instruction, inputs, run.guarded, DEVICE))
 
-    call_python(entry, instruction, call_shapes(instruction), body)
+    call_python(entry, instruction, shapes, body)
 
 
 def failure(instruction: Instruction, run: Run) -> BaseException:

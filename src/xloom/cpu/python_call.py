@@ -21,6 +21,7 @@ from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 if TYPE_CHECKING:
+    from xloom.calls.host import HostRun
     from xloom.cpu.entry import EntryBuilder
 
 
@@ -39,6 +40,8 @@ class Run:
     """Of the native call that failed."""
     error: BaseException | None = None
     """What the Python code that failed raised."""
+    guarded: HostRun | None = None
+    """What calls in guarded memory keep."""
     _execution: Execution | None = None
 
     @property
