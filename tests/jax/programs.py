@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from typing import Any
 
 import jax
 import jax.experimental
@@ -80,7 +81,7 @@ def memories():
     host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
     array = jax.device_put(jnp.arange(3.0), host)
     assert array.sharding.memory_kind == "pinned_host"
-    same(jax.device_put(array, jax.devices()[0]) + 1, [1, 2, 3])
+    same(jax.device_put(array, host.with_memory_kind("device")) + 1, [1, 2, 3])
 
 
 def donation():
@@ -143,7 +144,7 @@ def failures():
 
 
 def compiled():
-    program = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
+    program: Any = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
     assert program.cost_analysis()["flops"] == 128
     assert program.memory_analysis().argument_size_in_bytes == 64
     assert "dot" in program.as_text()

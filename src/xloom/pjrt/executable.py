@@ -52,7 +52,7 @@ class Executable:
     @property
     def fingerprint(self) -> str:
         """The same for programs that do the same."""
-        text = self.module.to_text(print_metadata=False) + repr(self.options)
+        text = self.module.to_text(print_metadata=False) + repr(self.options.devices())
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
     @property
@@ -63,7 +63,7 @@ class Executable:
 
     def serialize(self) -> bytes:
         """Bytes from which `Client.deserialize` makes it again, with its options."""
-        parts = [self.module.to_proto(), self.options.serialized]
+        parts = [self.module.to_proto(), self.options.to_proto()]
         header = json.dumps([len(p) for p in parts]).encode()
         return b"".join([_MAGIC, struct.pack("<I", len(header)), header, *parts])
 

@@ -40,6 +40,14 @@ class CompileOptions:
             rows = ((number(build, _DEVICE_ORDINAL),),)
         return CompileOptions(replicas, partitions, rows, data)
 
+    def to_proto(self) -> bytes:
+        """As a serialised CompileOptionsProto."""
+        if self.serialized:
+            return self.serialized
+        counts = scalar(_REPLICAS, self.num_replicas) + scalar(_PARTITIONS, self.num_partitions)
+        assignment = embedded(_DEVICE_ASSIGNMENT, assignment_proto(self.devices()))
+        return embedded(_BUILD_OPTIONS, counts + assignment)
+
     def devices(self) -> tuple[tuple[int, ...], ...]:
         """The device assignment; by default the first devices, partitions of a replica next to each other."""
         if self.device_assignment:

@@ -247,7 +247,7 @@ def serialize(args: Any) -> None:
 @slot("PJRT_Executable_GetCompileOptions")
 def get_compile_options(args: Any) -> None:
     """The options that it was compiled with."""
-    hand_over(args, "serialized_compile_options", objects[args.executable].options.serialized)
+    hand_over(args, "serialized_compile_options", objects[args.executable].options.to_proto())
 
 
 @slot("PJRT_Executable_DeserializeAndLoad")
