@@ -144,6 +144,22 @@ def test_wrong_abi_is_refused_when_it_is_compiled(library, version, error):
         xl.compile(xl.parse(text))
 
 
+def test_a_sink_does_nothing_but_its_operand_is_computed():
+    calls = []
+
+    @xl.custom_call("t")
+    def t(out, x):
+        calls.append(1)
+
+    compare(
+        """ENTRY e { x = f32[4] parameter(0) y = f32[4] custom-call(x), custom_call_target="t"
+      s = () custom-call(y), custom_call_target="dce_sink", custom_call_has_side_effect=true,
+        api_version=API_VERSION_TYPED_FFI ROOT z = f32[4] add(x, x) }""",
+        X,
+    )
+    assert len(calls) == 2
+
+
 # -- effects
 def test_effects_run_once_in_the_programs_order():
     seen = []

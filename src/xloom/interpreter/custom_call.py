@@ -58,8 +58,15 @@ def _pad_to_static(instruction: Instruction, operands: Sequence[Value], evaluato
     return (wide, *(np.asarray(n, np.int32) for n in x.shape))
 
 
+def _sink(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+    """Nothing: the call only makes its operand be computed."""
+    return ()
+
+
+SINK = "dce_sink"
 BUILT_IN: dict[str, BuiltIn] = {
     **{name: _identity for name in IDENTITIES},
+    SINK: _sink,
     "TopK": _top_k,
     "SliceToDynamic": _slice_to_dynamic,
     "PadToStatic": _pad_to_static,
