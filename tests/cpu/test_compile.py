@@ -15,7 +15,7 @@ from xloom.interpreter.samples import random_arguments
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").rglob("*.hlo"))
 DYNAMIC = ("dynamic-reshape", "get-dimension-size", "set-dimension-size")
-# a start whose done is not in the program
+# a start whose done is not in the program is not valid
 REFUSED = (
     *("all-gather-start", "all-reduce-start", "collective-permute-start", "async-start", "async-update", "copy-start"),
 )
@@ -50,7 +50,7 @@ def test_every_opcode(opcode):
     before = PROLOGUE if opcode in DYNAMIC else PROLOGUE.replace("<=", "")
     module = xl.parse(f"{SUM}ENTRY e {{{before}  {BEFORE.get(opcode, '')}\n  ROOT result = {LINES[opcode]}\n}}\n")
     if opcode in REFUSED:
-        with pytest.raises(xl.LoweringError, match="no native code"):
+        with pytest.raises(xl.VerifyError, match="one user, which ends it"):
             xl.compile(module)
         return
     arguments = random_arguments(module)
@@ -215,3 +215,10 @@ def test_arguments_that_native_code_cannot_take_as_they_are():
     shifted = np.frombuffer(b"\0" + wide.tobytes(), np.uint8)[1:17].view(np.float32)
     for argument in (wide[::2], shifted, wide[4:]):
         assert np.array_equal(executable(argument), -argument)
+
+
+def test_invalid_modules_are_refused():
+    module = xl.parse("HloModule m\nENTRY e { x = f32[4] parameter(0) ROOT n = f32[4] negate(x) }")
+    module.entry.root.shape = xl.f32[4000]
+    with pytest.raises(xl.VerifyError):
+        xl.compile(module)

@@ -22,6 +22,7 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.threads import pool
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
+from xloom.hlo.verify import verify
 from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.thread_count import thread_count
@@ -80,6 +81,7 @@ def _kept(key: str) -> Image | None:
 
 def _made(module: Module, key: str | None) -> Image:
     """A program compiled now."""
+    verify(module)  # native code of an invalid module could touch memory that is not its own
     with _no_collection():
         _, assignment, program = lowered(prepared(module))
     modules = [(program.main, program.main_content), *((u.text, u.content) for u in program.units.values())]
