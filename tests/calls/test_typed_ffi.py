@@ -12,6 +12,7 @@ import pytest
 
 import xloom as xl
 from xloom.calls import c_compiler, ffi_user_data, register_c, register_ffi_type, register_pointer, registry
+from xloom.calls.typed_ffi import c_api
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.thread_count import thread_count
 
@@ -344,6 +345,58 @@ def test_two_threads_in_one_program(library):
             assert np.array_equal(y, 2 * (X + k))
 
 
+# -- layouts
+STRUCTS = {
+    "Error_Create_Args": c_api.ErrorCreate,
+    "Error_GetMessage_Args": c_api.ErrorGetMessage,
+    "Error_Destroy_Args": c_api.ErrorDestroy,
+    "Buffer": c_api.Buffer,
+    "Args": c_api.Buffers,
+    "Rets": c_api.Buffers,
+    "Attrs": c_api.Attributes,
+    "ByteSpan": c_api.ByteSpan,
+    "Scalar": c_api.Scalar,
+    "Array": c_api.Array,
+    "TypeInfo": c_api.TypeInfo,
+    "CallFrame": c_api.CallFrame,
+    "Handler_Register_Args": c_api.HandlerRegister,
+    "Type_Register_Args": c_api.TypeRegister,
+    "ExecutionContext_Get_Args": c_api.ContextGet,
+    "State_Set_Args": c_api.StateAccess,
+    "State_Get_Args": c_api.StateAccess,
+    "Stream_Get_Args": c_api.StreamGet,
+    "DeviceMemory_Allocate_Args": c_api.MemoryAllocate,
+    "DeviceMemory_Free_Args": c_api.MemoryFree,
+    "ThreadPool_Schedule_Args": c_api.ThreadPoolSchedule,
+    "ThreadPool_NumThreads_Args": c_api.ThreadPoolNumThreads,
+    "Future_Create_Args": c_api.FutureCreate,
+    "Future_SetAvailable_Args": c_api.FutureSetAvailable,
+    "Future_SetError_Args": c_api.FutureSetError,
+    "RunId_Get_Args": c_api.RunIdGet,
+    "DeviceOrdinal_Get_Args": c_api.DeviceOrdinalGet,
+    "Metadata": c_api.Metadata,
+    "Metadata_Extension": c_api.MetadataExtension,
+    "Api": c_api.Api,
+}
+
+
+def test_layouts_are_the_headers(include, tmp_path, monkeypatch):
+    monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
+    sizes = [f"sizeof(struct XLA_FFI_{name})" for name in STRUCTS]
+    slots = [f"offsetof(struct XLA_FFI_Api, XLA_FFI_{name})" for name in c_api.FUNCTIONS]
+    other = ["XLA_FFI_CallFrame_STRUCT_SIZE", "XLA_FFI_API_MAJOR", "XLA_FFI_API_MINOR"]
+    numbers = [*sizes, *slots, *other]
+    source = f"#include <xla/ffi/api/c_api.h>\nconst long numbers[] = {{{', '.join(numbers)}}};"
+    found = ctypes.CDLL(str(c_compiler.compile_source(source, include_dirs=include)))
+    expected = [
+        *map(ctypes.sizeof, STRUCTS.values()),
+        *(getattr(c_api.Api, name).offset for name in c_api.FUNCTIONS),
+        *(c_api.CALL_FRAME_SIZE, c_api.MAJOR, c_api.MINOR),
+    ]
+    values = (ctypes.c_long * len(numbers)).in_dll(found, "numbers")
+    assert dict(zip(numbers, values, strict=True)) == dict(zip(numbers, expected, strict=True))
+
+
 # -- libraries and capsules
 def test_a_library_registers_its_handlers_and_types_itself(run, include, tmp_path, monkeypatch):
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
@@ -376,3 +429,20 @@ def test_capsules_of_jax(run, library):
     ffi = pytest.importorskip("jax.ffi")
     register_pointer("t", ffi.pycapsule(library.axpy))
     assert np.array_equal(run(call(["f32[4]", "f32[4]"], "f32[4]", "{a = 1.0 : f32}"), X, X), 2 * X)
+
+
+def test_programs_of_jax_and_the_same_handler_in_jaxlib(run, library):
+    jax = pytest.importorskip("jax")
+    name = "xloom.test.axpy"
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.axpy), platform="cpu")
+    register_pointer(name, library.axpy, abi="typed-ffi")
+
+    def f(x, y):
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        call = jax.ffi.ffi_call(name, shape, vmap_method="sequential", input_output_aliases={1: 0})
+        return call(x, 2 * y, a=np.float32(3)) + y
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    program = jax.jit(jax.vmap(f))
+    found = run(xl.from_stablehlo(program.lower(x, x).as_text()), x, x)
+    assert np.array_equal(found, np.asarray(program(x, x))) and np.array_equal(found, 6 * x)
