@@ -47,7 +47,8 @@ X = np.arange(4, dtype=np.float32)
 
 
 @pytest.fixture(autouse=True)
-def forget():
+def forget(monkeypatch):
+    monkeypatch.delenv("XLOOM_SANITIZE", raising=False)
     before = dict(registry._registered)
     yield
     registry._registered.clear()
@@ -214,6 +215,8 @@ def test_scratch_that_nobody_reads_may_stay_unwritten(run):
       ROOT r = f32[4] get-tuple-element(c), index=0 }"""
     with sanitize():
         assert np.array_equal(run(xl.parse(text), X), X)
+        unused = text.replace("ROOT r", "s = f32[9] get-tuple-element(c), index=1 ROOT r")
+        assert np.array_equal(run(xl.parse(unused), X), X)
     both = text.replace("ROOT r", "r").replace("index=0 }", "index=0 ROOT s = (f32[4], f32[9]) copy(c) }")
     with sanitize(), pytest.raises(xl.CustomCallError, match=re.escape("element [0] and 8 more of the result {1}")):
         run(xl.parse(both), X)
@@ -277,7 +280,6 @@ def test_faults_inside_callbacks_of_native_kernels_are_left_to_python():
 
 # -- settings
 def test_settings_come_from_the_environment(monkeypatch):
-    monkeypatch.delenv("XLOOM_SANITIZE", raising=False)
     assert active() is None
     monkeypatch.setenv("XLOOM_SANITIZE", "0")
     assert active() is None
@@ -294,7 +296,6 @@ def test_settings_come_from_the_environment(monkeypatch):
 
 
 def test_without_it_nothing_is_guarded(monkeypatch):
-    monkeypatch.delenv("XLOOM_SANITIZE", raising=False)
     monkeypatch.setattr("xloom.calls.host.sanitized", None)
     kernel("right")
     assert np.array_equal(xl.evaluate(module(), X), X)

@@ -88,11 +88,11 @@ def _attempt(
 def _used(instruction: Instruction, out: Any) -> Iterator[np.ndarray]:
     """The outputs that the program uses, so not those that are scratch memory."""
     users = instruction.users
-    whole = not users or any(u.opcode != "get-tuple-element" for u in users) or not isinstance(out, tuple)
-    if whole or (instruction.parent is not None and instruction.parent.root is instruction):
+    root = instruction.parent.root if instruction.parent is not None else None
+    if root is instruction or any(u.opcode != "get-tuple-element" for u in users):
         yield from _arrays(out)
         return
-    for index in {u["index"] for u in users}:
+    for index in {u["index"] for u in users if u.users or u is root}:
         yield from _arrays(out[index])
 
 
