@@ -61,8 +61,10 @@ class Side:
             self.stop()
             self._verdicts = self._start()
         self.file.unlink(missing_ok=True)
-        self._queue.append(Task(self.name, source, str(self.file)))
-        verdict = next(self._verdicts)
+        name = f"{self.name} {self._ran}"
+        self._queue.append(Task(self.name, source, str(self.file), name))
+        # a child that dies after its answer leaves a verdict behind that is of the program before
+        verdict = next(v for v in self._verdicts if v["name"] == name)
         message = verdict["message"]
         if verdict["status"] == "pass":
             return Outcome("ran", "", pickle.loads(self.file.read_bytes()))

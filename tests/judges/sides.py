@@ -37,16 +37,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Task:
-    """A program to run on a side, and the file for its results."""
+    """A program to run on a side, the file for its results, and a name that no other task of the side has."""
 
     side: str
     source: Source
     file: str
+    name: str
 
 
 def cases(task: Task) -> Iterator[Case]:
     """The one case of a task."""
-    yield f"{task.side} {task.source.number}", lambda: _run(task)
+    yield task.name, lambda: _run(task)
 
 
 def _run(task: Task) -> str:
