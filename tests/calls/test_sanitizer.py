@@ -3,9 +3,12 @@
 import ctypes
 import os
 import re
+import signal
+import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -175,6 +178,39 @@ def test_writes_of_python_outside_its_arrays(run):
 
     with sanitize(), pytest.raises(xl.CustomCallError, match="wrote to the element past the end of the result"):
         run(module(), X)
+
+
+def test_faults_of_several_threads_at_once(run):
+    kernel("far_overrun")
+    inputs = [X + k for k in range(16)]
+    with sanitize(), ThreadPoolExecutor(4) as threads:
+        futures = [threads.submit(run, module(), x) for x in inputs]
+        for future in futures:
+            with pytest.raises(xl.CustomCallError, match="99997 elements past the end"):
+                future.result()
+        kernel("right")
+        for x, y in zip(inputs, threads.map(lambda x: run(module(), x), inputs), strict=True):
+            assert np.array_equal(x, y)
+
+
+def test_a_crash_that_nobody_can_catch_shows_its_stack():
+    code = """
+import ctypes, numpy as np, xloom as xl
+@xl.custom_call("t")
+def crash(out, x):
+    ctypes.string_at(8)
+x = np.zeros(4, np.float32)
+xl.evaluate(xl.parse('ENTRY e { x = f32[4] parameter(0) ROOT c = f32[4] custom-call(x), custom_call_target="t" }'), x)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "XLOOM_SANITIZE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr and "in crash" in done.stderr
 
 
 # -- what is not a fault

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -38,6 +40,7 @@ def sanitized(
     `operands` come with the shapes they are laid out as. Raises CustomCallError that says what the call did wrong.
     """
     what, where = f"custom call {registration.name!r}", place(instruction)
+    _show_stacks_of_crashes()
     call = GuardedCall()
     inputs = [call.place(v, s, f"operand {k}") for k, (v, s) in enumerate(operands)]
     # Python functions are promised zeros
@@ -83,6 +86,12 @@ def _attempt(
         name, address = trap.fault.signal.name, trap.fault.address
         did = f"raised {name}" if address is None else f"{call.describe(address)} ({name})"
         raise CustomCallError(f"{what} {did}", where=where)
+
+
+def _show_stacks_of_crashes() -> None:
+    """For faults that nobody can catch."""
+    if not faulthandler.is_enabled() and sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)
 
 
 def _used(instruction: Instruction, out: Any) -> Iterator[np.ndarray]:

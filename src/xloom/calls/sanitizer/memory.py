@@ -17,7 +17,7 @@ import numpy as np
 
 from xloom.calls.buffers import ALIGNMENT
 
-_PATTERN = np.array([0x7FA5], "<u2").view(np.uint8)
+_PATTERN = 0x7FA5
 """A NaN of bf16, f16 and f32, so that what is computed from a red zone is noticed too."""
 _NO_ACCESS = 0
 _LEAST_GUARD = 1 << 20
@@ -38,7 +38,7 @@ class Region:
         self._offset = guard + (body - ALIGNMENT - nbytes) // ALIGNMENT * ALIGNMENT
         self._body = slice(guard, guard + body)
         self.data = self._memory[self._offset : self._offset + nbytes]
-        self._memory[self._body] = np.resize(_PATTERN, body)
+        self._memory[self._body] = self._pattern = np.full(body // 2, _PATTERN, "<u2").view(np.uint8)
         self._protect(slice(0, guard), _NO_ACCESS)
         self._protect(slice(guard + body, body + 2 * guard), _NO_ACCESS)
 
@@ -56,13 +56,13 @@ class Region:
 
         Bytes are counted from the data's begin.
         """
-        before = self._memory[self._body.start : self._offset]
-        after = self._memory[self._offset + self.nbytes : self._body.stop]
-        skew = self.nbytes % len(_PATTERN)
-        wrong_before = np.flatnonzero(before != np.resize(_PATTERN, before.size))
-        wrong_after = np.flatnonzero(after != np.resize(np.roll(_PATTERN, -skew), after.size))
-        places = [int(wrong_before[-1]) - before.size] if wrong_before.size else []
-        return places + ([self.nbytes + int(wrong_after[0])] if wrong_after.size else [])
+        begin = self._offset - self._body.start
+        end = begin + self.nbytes
+        body = self._memory[self._body]
+        before = np.flatnonzero(body[:begin] != self._pattern[:begin])
+        after = np.flatnonzero(body[end:] != self._pattern[end:])
+        places = [int(before[-1]) - begin] if before.size else []
+        return places + ([self.nbytes + int(after[0])] if after.size else [])
 
     def offset_of(self, address: int) -> int | None:
         """`address` as bytes from the data's begin; None when it is neither in the data nor in what guards it."""
