@@ -216,7 +216,8 @@ def _sharding(i: Instruction) -> None:
     sharding = i.sharding
     leaves = [leaf for _, leaf in i.shape.leaves()]
     parts = sharding.elements if sharding.kind == "tuple" else (sharding,) * len(leaves)
-    _require(sharding.kind != "tuple" or len(parts) == len(leaves), f"{len(parts)} shardings for {len(leaves)} leaves")
+    count = len(leaves) or 1  # an empty tuple has one sharding
+    _require(sharding.kind != "tuple" or len(parts) == count, f"{len(parts)} shardings for {count} leaves")
     for part, leaf in zip(parts, leaves, strict=False):
         if part.kind == "tiled" and leaf.is_array:
             rank = len(part.tile_dims) - len(part.last_tile_dims) - part.replicate_last

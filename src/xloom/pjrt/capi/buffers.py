@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted
-from xloom.pjrt.capi.element_types import DTYPE, NUMBER
-from xloom.pjrt.capi.handles import drop, lasting, objects, put
+from xloom.pjrt.capi.cells import buffer_handle, drop_buffer
+from xloom.pjrt.capi.element_types import DTYPE
+from xloom.pjrt.capi.events import event_handle
+from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.host_memory import host_array
-from xloom.pjrt.capi.memories import memory_handle, memory_of
+from xloom.pjrt.capi.memories import memory_of
 from xloom.pjrt.capi.memory import Row, int64s_at, struct, text_at
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import Code, PjrtError, invalid
@@ -21,38 +24,6 @@ from xloom.pjrt.memory_space import MemorySpace
 
 _ON_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _STRIDES = 1  # PJRT_Buffer_MemoryLayout_Type
-
-
-class BufferView:
-    """A buffer and what C programs see of it."""
-
-    __slots__ = ("_dims", "_layout", "buffer", "device", "memory")
-
-    def __init__(self, buffer: Buffer):
-        self.buffer = buffer
-        self.memory = memory_handle(buffer.memory_space)
-        self.device = lasting(buffer.device)
-        self._dims: Row | None = None
-        self._layout: Row | None = None
-
-    @property
-    def dims(self) -> Row:
-        """The dimensions."""
-        if self._dims is None:
-            self._dims = Row.int64(self.buffer.shape.dims)
-        return self._dims
-
-    @property
-    def minor_to_major(self) -> Row:
-        """The layout."""
-        if self._layout is None:
-            self._layout = Row.int64(range(self.buffer.shape.rank - 1, -1, -1))
-        return self._layout
-
-
-def buffer_handle(buffer: Buffer) -> int:
-    """A handle of a buffer."""
-    return put(BufferView(buffer))
 
 
 def _space(args: Any) -> MemorySpace:
@@ -73,7 +44,7 @@ def from_host_buffer(args: Any) -> None:
     client = objects[args.client].client
     buffer = client.buffer_from_host(array, _space(args), HostBufferSemantics(args.host_buffer_semantics))
     args.buffer = buffer_handle(buffer)
-    args.done_with_host_buffer = put(done)
+    args.done_with_host_buffer = event_handle(done)
 
 
 @slot("PJRT_Client_CreateViewOfDeviceBuffer")
@@ -109,119 +80,75 @@ def error_buffer(args: Any) -> None:
 @slot("PJRT_Buffer_Destroy")
 def destroy(args: Any) -> None:
     """Frees it."""
-    drop(args.buffer)
+    drop_buffer(args.buffer)
 
 
-@slot("PJRT_Buffer_ElementType")
-def element_type(args: Any) -> None:
-    """Its elements' type."""
-    args.type = NUMBER[objects[args.buffer].buffer.shape.dtype]
-
-
-@slot("PJRT_Buffer_Dimensions")
-def dimensions(args: Any) -> None:
-    """Its dimensions."""
-    row = objects[args.buffer].dims
-    args.dims, args.num_dims = row.address, row.size
-
-
-@slot("PJRT_Buffer_UnpaddedDimensions")
-def unpadded_dimensions(args: Any) -> None:
-    """The same: nothing is padded."""
-    row = objects[args.buffer].dims
-    args.unpadded_dims, args.num_dims = row.address, row.size
-
-
-@slot("PJRT_Buffer_DynamicDimensionIndices")
-def dynamic_dimension_indices(args: Any) -> None:
-    """None."""
-    args.dynamic_dim_indices, args.num_dynamic_dims = objects[args.buffer].dims.address, 0
+@cache
+def minor_to_major(rank: int) -> Row:
+    """The row-major layout."""
+    return Row.int64(range(rank - 1, -1, -1))
 
 
 @slot("PJRT_Buffer_GetMemoryLayout")
 def get_memory_layout(args: Any) -> None:
     """Row-major."""
-    layout = objects[args.buffer].minor_to_major
+    layout = minor_to_major(objects[args.buffer].shape.rank)
     args.layout.type = 0
     args.layout.tiled.minor_to_major, args.layout.tiled.minor_to_major_size = layout.address, layout.size
     args.layout.tiled.num_tiles = 0
 
 
-@slot("PJRT_Buffer_OnDeviceSizeInBytes")
-def on_device_size(args: Any) -> None:
-    """Bytes in memory."""
-    args.on_device_size_in_bytes = objects[args.buffer].buffer.nbytes
-
-
-@slot("PJRT_Buffer_Device")
-def device(args: Any) -> None:
-    """Whose memory it is in."""
-    args.device = objects[args.buffer].device
-
-
-@slot("PJRT_Buffer_Memory")
-def memory(args: Any) -> None:
-    """Which memory it is in."""
-    args.memory = objects[args.buffer].memory
-
-
 @slot("PJRT_Buffer_Delete")
 def delete(args: Any) -> None:
     """Gives up the array."""
-    objects[args.buffer].buffer.delete()
+    objects[args.buffer].delete()
 
 
 @slot("PJRT_Buffer_IsDeleted")
 def is_deleted(args: Any) -> None:
     """Whether somebody did, or gave it to a program."""
-    args.is_deleted = objects[args.buffer].buffer.is_deleted
-
-
-@slot("PJRT_Buffer_IsOnCpu")
-def is_on_cpu(args: Any) -> None:
-    """The host can read it where it is."""
-    args.is_on_cpu = True
+    args.is_deleted = objects[args.buffer].is_deleted
 
 
 @slot("PJRT_Buffer_ReadyEvent")
 def ready_event(args: Any) -> None:
     """When the array is there."""
-    args.event = put(objects[args.buffer].buffer.ready)
+    args.event = event_handle(objects[args.buffer].ready)
 
 
 @slot("PJRT_Buffer_CopyToDevice")
 def copy_to_device(args: Any) -> None:
     """To another device."""
-    args.dst_buffer = buffer_handle(objects[args.buffer].buffer.copy_to(objects[args.dst_device].default_memory))
+    args.dst_buffer = buffer_handle(objects[args.buffer].copy_to(objects[args.dst_device].default_memory))
 
 
 @slot("PJRT_Buffer_CopyToMemory")
 def copy_to_memory(args: Any) -> None:
     """To another memory."""
-    args.dst_buffer = buffer_handle(objects[args.buffer].buffer.copy_to(memory_of(args.dst_memory)))
+    args.dst_buffer = buffer_handle(objects[args.buffer].copy_to(memory_of(args.dst_memory)))
 
 
 @slot("PJRT_Buffer_ToHostBuffer")
 def to_host_buffer(args: Any) -> None:
     """A copy for the host, in the layout that it wants; without a place for it, how large it is."""
-    buffer = objects[args.src].buffer
+    buffer = objects[args.src]
     if not args.dst:
         args.dst_size = buffer.nbytes
         return
     if args.dst_size < buffer.nbytes:
         raise invalid(f"the array has {buffer.nbytes} bytes, and there is room for {args.dst_size}")
     order = _order(args.host_layout, buffer.shape)
-    args.event = put(_copied(buffer, args.dst, lambda array: array.transpose(order)))
+    args.event = event_handle(_copied(buffer, args.dst, lambda array: array.transpose(order)))
 
 
 @slot("PJRT_Buffer_CopyRawToHost")
 def copy_raw_to_host(args: Any) -> None:
     """A copy of some of its bytes."""
     first, last = args.offset, args.offset + args.transfer_size
-    buffer = objects[args.buffer].buffer
+    buffer = objects[args.buffer]
     if first < 0 or last > buffer.nbytes:
         raise invalid(f"the array has {buffer.nbytes} bytes, not {first} to {last}")
-    args.event = put(_copied(buffer, args.dst, lambda array: array.reshape(-1).view(np.uint8)[first:last]))
+    args.event = event_handle(_copied(buffer, args.dst, lambda array: array.reshape(-1).view(np.uint8)[first:last]))
 
 
 def _order(address: int | None, shape: Shape) -> tuple[int, ...]:
@@ -255,7 +182,7 @@ def _copied(buffer: Buffer, place: int, view: Any) -> Future:
 
 
 def _address(args: Any) -> int:
-    return objects[args.buffer].buffer.ready.result().__array_interface__["data"][0]
+    return objects[args.buffer].ready.result().__array_interface__["data"][0]
 
 
 @slot("PJRT_Buffer_UnsafePointer")
@@ -273,19 +200,19 @@ def opaque_pointer(args: Any) -> None:
 @slot("PJRT_Buffer_IncreaseExternalReferenceCount")
 def increase_references(args: Any) -> None:
     """Its memory is used outside."""
-    objects[args.buffer].buffer.acquire_external_reference()
+    objects[args.buffer].acquire_external_reference()
 
 
 @slot("PJRT_Buffer_DecreaseExternalReferenceCount")
 def decrease_references(args: Any) -> None:
     """It is not any more."""
-    objects[args.buffer].buffer.release_external_reference()
+    objects[args.buffer].release_external_reference()
 
 
 @slot("PJRT_Buffer_Bitcast")
 def bitcast(args: Any) -> None:
     """The same bytes as another array."""
-    buffer = objects[args.buffer].buffer
+    buffer = objects[args.buffer]
     shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
     if shape.nbytes != buffer.nbytes:
         raise invalid(f"{buffer.shape} has {buffer.nbytes} bytes, and {shape} has {shape.nbytes}")

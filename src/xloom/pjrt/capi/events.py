@@ -6,6 +6,7 @@ import ctypes
 from typing import Any
 
 from xloom.pjrt.capi import errors
+from xloom.pjrt.capi.getters import READY
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import text_at
 from xloom.pjrt.capi.slots import slot
@@ -13,6 +14,11 @@ from xloom.pjrt.error import Code, PjrtError
 from xloom.pjrt.future import Future
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def event_handle(future: Future) -> int:
+    """A handle of a future."""
+    return READY if future.is_ready and future.error is None else put(future)
 
 
 @slot("PJRT_Event_Create")

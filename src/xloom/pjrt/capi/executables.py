@@ -7,7 +7,8 @@ from functools import cache, cached_property
 from typing import Any
 
 from xloom.pjrt.capi.element_types import NUMBER
-from xloom.pjrt.capi.handles import drop, lasting, objects, put
+from xloom.pjrt.capi.getters import EXECUTABLE
+from xloom.pjrt.capi.handles import drop, lasting, objects, put, put_at
 from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, struct
 from xloom.pjrt.capi.owned import hand_over
 from xloom.pjrt.capi.slots import slot
@@ -29,11 +30,12 @@ class ExecutableView:
         self.executable = executable
         self.options = executable.options
         self.num_outputs = len(executable.outputs)
+        self._name = Text(executable.name)
+        options = executable.options
+        counts = (options.num_replicas, options.num_partitions, self.num_outputs)
+        self._record = (ctypes.c_uint64 * len(EXECUTABLE))(*counts, self._name.address, self._name.size)
 
-    @cached_property
-    def name(self) -> Text:
-        """The module's name."""
-        return Text(self.executable.name)
+        self.address = ctypes.addressof(self._record)
 
     @cached_property
     def fingerprint(self) -> Text:
@@ -105,7 +107,7 @@ class LoadedView:
 
     def __init__(self, loaded: LoadedExecutable):
         self.loaded = loaded
-        self.view = ExecutableView(loaded.executable)
+        self.fingerprint = Text(loaded.executable.fingerprint)
         self.devices = Row.pointers(lasting(device) for device in loaded.devices)
         ids = [
             number
@@ -118,7 +120,8 @@ class LoadedView:
 
 def executable_handle(executable: Executable) -> int:
     """A handle of an executable."""
-    return put(ExecutableView(executable))
+    view = ExecutableView(executable)
+    return put_at(view.address, view)
 
 
 def loaded_handle(loaded: LoadedExecutable) -> int:
@@ -130,31 +133,6 @@ def loaded_handle(loaded: LoadedExecutable) -> int:
 def destroy(args: Any) -> None:
     """Frees it."""
     drop(args.executable)
-
-
-@slot("PJRT_Executable_Name")
-def name(args: Any) -> None:
-    """The module's name."""
-    text = objects[args.executable].name
-    args.executable_name, args.executable_name_size = text.address, text.size
-
-
-@slot("PJRT_Executable_NumReplicas")
-def num_replicas(args: Any) -> None:
-    """How many replicas."""
-    args.num_replicas = objects[args.executable].options.num_replicas
-
-
-@slot("PJRT_Executable_NumPartitions")
-def num_partitions(args: Any) -> None:
-    """How many partitions."""
-    args.num_partitions = objects[args.executable].options.num_partitions
-
-
-@slot("PJRT_Executable_NumOutputs")
-def num_outputs(args: Any) -> None:
-    """How many results a device has."""
-    args.num_outputs = objects[args.executable].num_outputs
 
 
 @slot("PJRT_Executable_SizeOfGeneratedCodeInBytes")
@@ -173,7 +151,7 @@ def fingerprint(args: Any) -> None:
 @slot("PJRT_LoadedExecutable_Fingerprint")
 def loaded_fingerprint(args: Any) -> None:
     """The same."""
-    text = objects[args.executable].view.fingerprint
+    text = objects[args.executable].fingerprint
     args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
 
 
@@ -268,7 +246,7 @@ def loaded_destroy(args: Any) -> None:
 @slot("PJRT_LoadedExecutable_GetExecutable")
 def get_executable(args: Any) -> None:
     """The executable that it is made of."""
-    args.executable = put(objects[args.loaded_executable].view)
+    args.executable = executable_handle(objects[args.loaded_executable].loaded.executable)
 
 
 @slot("PJRT_LoadedExecutable_GetDeviceAssignment")

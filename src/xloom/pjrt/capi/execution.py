@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi.buffers import buffer_handle
+from xloom.pjrt.capi.cells import buffer_handle
+from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import int64s_at, struct
 from xloom.pjrt.capi.slots import slot
@@ -26,9 +27,7 @@ def execute(args: Any) -> None:
     count, devices = args.num_args, args.num_devices
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
     rows = (ctypes.c_size_t * devices).from_address(args.argument_lists)
-    arguments = [
-        [objects[h].buffer for h in (ctypes.c_size_t * count).from_address(row)] if count else [] for row in rows
-    ]
+    arguments = [[objects[h] for h in (ctypes.c_size_t * count).from_address(row)] if count else [] for row in rows]
     if args.execute_device:
         results = [loaded.execute_portable(arguments[0], objects[args.execute_device], not_donated=kept)]
     else:
@@ -40,7 +39,7 @@ def execute(args: Any) -> None:
     if args.device_complete_events:
         events = (ctypes.c_size_t * devices).from_address(args.device_complete_events)
         # a program's results become ready together
-        events[:] = [put(row[0].ready if row else Future.ready()) for row in results]
+        events[:] = [event_handle(row[0].ready if row else Future.ready()) for row in results]
 
 
 @slot("PJRT_ExecuteContext_Create")

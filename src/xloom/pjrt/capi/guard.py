@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from xloom.cpu import jit
+from xloom.pjrt.capi.getters import native_ir, native_names
 
 _PREFIX, _BODY = "xloom_pjrt_", "xloom_python_"
 NOTHING = "nothing"
@@ -37,7 +38,7 @@ def library() -> jit.Library:
     bodies = {
         f"{_BODY}{name}": ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _functions.items()
     }
-    names = [f"{_PREFIX}{name}" for name in (NOTHING, *_functions)]
+    names = [f"{_PREFIX}{name}" for name in (NOTHING, *_functions, *native_names())]
     code = jit.object_code(_ir(list(_functions)), jit.Content.CALLS)
     return jit.Library([code], names, bodies)
 
@@ -74,4 +75,4 @@ define ptr @{name}(ptr %a, ptr %b, ptr %c, ptr %d) {{
 
 def _ir(names: list[str]) -> str:
     guards = [_GUARD.format(name=f"{_PREFIX}{name}", body=f"{_BODY}{name}") for name in names]
-    return "".join([jit._NO_TARGET, _DECLARATIONS, *guards])
+    return "".join([jit._NO_TARGET, _DECLARATIONS, *guards, native_ir(_PREFIX)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-_numbers = itertools.count(16, 16)  # pointers that are aligned, but point nowhere
+_numbers = itertools.count(32, 16)  # pointers that are aligned, but point nowhere
 objects: dict[int, Any] = {}
 """What each handle stands for; it lives until the handle is dropped."""
 
@@ -15,6 +15,12 @@ def put(value: Any) -> int:
     handle = next(_numbers)
     objects[handle] = value
     return handle
+
+
+def put_at(address: int, value: Any) -> int:
+    """The address of a record as the handle of what it is about."""
+    objects[address] = value
+    return address
 
 
 def drop(handle: int | None) -> Any:

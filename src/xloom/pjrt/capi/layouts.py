@@ -47,7 +47,7 @@ def topology_default_layout(args: Any) -> None:
 @slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")
 def buffer_layout(args: Any) -> None:
     """Of a buffer."""
-    args.layout = put(objects[args.buffer].buffer.shape.rank)
+    args.layout = put(objects[args.buffer].shape.rank)
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")

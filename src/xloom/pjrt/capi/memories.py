@@ -6,29 +6,28 @@ import ctypes
 from typing import Any
 
 from xloom.pjrt.capi import guard
+from xloom.pjrt.capi.getters import MEMORY, USER_DATA
 from xloom.pjrt.capi.handles import lasting, objects
 from xloom.pjrt.capi.memory import Row, Text, new, struct
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.memory_space import MemorySpace
 
-_GET = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _SET = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
-
-_user_data: dict[tuple[int, int], tuple[int, int]] = {}
-
-
-def _get_user_data(memory: int, key: int) -> int | None:
-    found = _user_data.get((memory, key))
-    return found[0] if found else None
+_FIRST_KEY = MEMORY.index("key0")
 
 
+@_SET
 def _set_user_data(memory: int, key: int, data: int, destructor: int) -> None:
-    _user_data[memory, key] = (data, destructor)
+    """Keeps data that lives as long as the memory: native code looks it up."""
+    record = objects[memory].record
+    for k in range(_FIRST_KEY, len(MEMORY), 2):
+        if record[k] in (0, key):
+            record[k + 1], record[k] = data or 0, key
+            return
+    raise AssertionError(f"a memory has room for {USER_DATA} keys")
 
 
-_functions = {"get_user_data": _GET(_get_user_data), "set_user_data": _SET(_set_user_data)}
-for _name, _function in _functions.items():
-    guard.register(f"memory_{_name}", _function)
+guard.register("memory_set_user_data", _set_user_data)
 table = new(
     "PJRT_Memory_FunctionTable",
     instance_struct_size=ctypes.sizeof(struct("PJRT_Memory")),
@@ -37,15 +36,16 @@ table = new(
 
 def fill_table() -> None:
     """Puts the functions into the table that every memory points to."""
-    for name in _functions:
+    for name in ("get_user_data", "set_user_data"):
         setattr(table, name, guard.address(f"memory_{name}"))
 
 
 class _View:
     def __init__(self, memory: MemorySpace):
         self.memory = memory
-        self.cell = struct("PJRT_Memory")(ctypes.addressof(table))
         self.kind = Text(memory.kind)
+        words = (ctypes.addressof(table), memory.id, memory.kind_id, self.kind.address, self.kind.size)
+        self.record = (ctypes.c_uint64 * len(MEMORY))(*words)
         self.text = Text(str(memory))
         self.devices = Row.pointers(lasting(device) for device in memory.devices)
 
@@ -58,7 +58,7 @@ def memory_handle(memory: MemorySpace) -> int:
     handle = _handles.get(id(memory))
     if handle is None:
         view = _View(memory)
-        handle = _handles[id(memory)] = ctypes.addressof(view.cell)
+        handle = _handles[id(memory)] = ctypes.addressof(view.record)
         objects[handle] = view
     return handle
 
@@ -66,25 +66,6 @@ def memory_handle(memory: MemorySpace) -> int:
 def memory_of(handle: int) -> MemorySpace:
     """The memory space behind a handle."""
     return objects[handle].memory
-
-
-@slot("PJRT_Memory_Id")
-def memory_id(args: Any) -> None:
-    """Its number."""
-    args.id = objects[args.memory].memory.id
-
-
-@slot("PJRT_Memory_Kind")
-def kind(args: Any) -> None:
-    """Its kind's name."""
-    text = objects[args.memory].kind
-    args.kind, args.kind_size = text.address, text.size
-
-
-@slot("PJRT_Memory_Kind_Id")
-def kind_id(args: Any) -> None:
-    """Its kind's number."""
-    args.kind_id = objects[args.memory].memory.kind_id
 
 
 @slot("PJRT_Memory_DebugString")

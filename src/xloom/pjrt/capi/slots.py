@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from xloom.pjrt.capi import errors, guard
+from xloom.pjrt.capi.getters import EVENT_NAMES, NAMES, PENDING
 from xloom.pjrt.capi.memory import struct
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -27,9 +28,14 @@ def slot(name: str) -> Callable[[Body], Body]:
 
 
 def declare(names: Iterable[str]) -> None:
-    """Makes C functions for entries: what is registered, or one that says that nothing is."""
+    """Makes C functions for entries: what is registered, or one that says that nothing is.
+
+    Those that only read are native code already."""
     for name in names:
-        guard.register(name, FUNCTION(_entry(name)))
+        if name in EVENT_NAMES:
+            guard.register(f"{name}{PENDING}", FUNCTION(_entry(name)))
+        elif name not in NAMES:
+            guard.register(name, FUNCTION(_entry(name)))
 
 
 def _entry(name: str) -> Callable[[int], int | None]:
