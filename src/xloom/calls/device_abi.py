@@ -9,9 +9,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from xloom.calls.registry import ABIS, Registration, place
+from xloom.calls.registry import Registration, called_as, place
 from xloom.calls.status import Status
-from xloom.errors import CustomCallError, UnsupportedError
+from xloom.errors import UnsupportedError
 from xloom.hlo.module import Instruction
 
 _ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
@@ -38,17 +38,11 @@ def call(
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:
     """The call's `api_version`. Raises when the native function has another, or devices are not called that way."""
-    version, where = instruction["api_version"], place(instruction)
-    if registration.abi is not None and ABIS[registration.abi] != version:
-        raise CustomCallError(
-            f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
-            where=where,
-            hint=f"write api_version={ABIS[registration.abi]}",
-        )
+    version = called_as(registration, instruction)
     if version not in (_WITHOUT_STATUS, *_WITH_STATUS):
         raise UnsupportedError(
             f"custom call {registration.name!r} on {registration.platform} says {version}",
-            where=where,
+            where=place(instruction),
             hint=f"supported there: {', '.join((_WITHOUT_STATUS, *_WITH_STATUS))}",
         )
     return version

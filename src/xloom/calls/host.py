@@ -11,11 +11,11 @@ import numpy as np
 from xloom.calls import buffers, original, status_returning
 from xloom.calls.failure import failure
 from xloom.calls.python_source import bound
-from xloom.calls.registry import ABIS, Registration, place, target_of
+from xloom.calls.registry import ABIS, Registration, called_as, place, target_of
 from xloom.calls.sanitizer import active
 from xloom.calls.sanitizer.call import sanitized
 from xloom.calls.typed_ffi import CallSite, Execution
-from xloom.errors import CustomCallError, UnsupportedError
+from xloom.errors import UnsupportedError
 from xloom.hlo.module import Instruction
 
 _NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
@@ -86,17 +86,11 @@ def _perform(
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:
     """The call's `api_version`. Raises when the native function has another, or nobody can call it that way."""
-    version, where = instruction["api_version"], place(instruction)
-    if registration.abi is not None and ABIS[registration.abi] != version:
-        raise CustomCallError(
-            f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
-            where=where,
-            hint=f"write api_version={ABIS[registration.abi]}",
-        )
+    version = called_as(registration, instruction)
     if version not in (*_NATIVE, TYPED):
         raise UnsupportedError(
             f"custom call {registration.name!r} says {version}, which the interpreter cannot call yet",
-            where=where,
+            where=place(instruction),
             hint=f"supported: {', '.join((*_NATIVE, TYPED))}",
         )
     return version

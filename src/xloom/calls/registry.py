@@ -119,6 +119,18 @@ def unregistered(module: Module, platform: str = "Host", known: frozenset[str] =
     return errors
 
 
+def called_as(registration: Registration, instruction: Any) -> str:
+    """The `api_version` that a call says. Raises CustomCallError when its code is known to have another."""
+    version = instruction["api_version"]
+    if registration.abi is not None and ABIS[registration.abi] != version:
+        raise CustomCallError(
+            f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
+            where=place(instruction),
+            hint=f"write api_version={ABIS[registration.abi]}",
+        )
+    return version
+
+
 def place(instruction: Any) -> str:
     """The instruction's name and source line, for messages."""
     location = instruction.metadata.location

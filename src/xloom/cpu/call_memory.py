@@ -76,11 +76,6 @@ def call_memory(
             _read_back(entry, home, slot, shape)
 
 
-def call_shapes(instruction: Instruction) -> Sequence[Shape]:
-    """The operands' shapes, with the layouts that a custom call asks for."""
-    return instruction["operand_layout_constraints"] or [o.shape for o in instruction._operands]
-
-
 def aligned_pointer(entry: EntryBuilder, slot: Slot, take: Callable[[int], Slot]) -> ir.Value:
     """The address of an array; of a copy, where it is an argument and the caller's array is not aligned."""
     if slot.kind != "argument" or not slot.nbytes:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from xloom.calls import host, registry
-from xloom.calls.buffers import fill
+from xloom.calls.buffers import fill, operand_shapes
 from xloom.calls.python_source import bound
 from xloom.calls.sanitizer import active
 from xloom.calls.status import message_text
 from xloom.calls.typed_ffi import CallSite
 from xloom.cpu.buffers import Slot
-from xloom.cpu.call_memory import CallMemory, aligned_pointer, call_memory, call_shapes
+from xloom.cpu.call_memory import CallMemory, aligned_pointer, call_memory
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
 from xloom.cpu.plan import Block
@@ -39,7 +39,7 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
     where = registry.place(instruction)
     registration = registry.target_of(instruction)
     opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
-    shapes = call_shapes(instruction)
+    shapes = operand_shapes(instruction)
     if active() is not None:
         _call_guarded(entry, instruction, registration)
         return
@@ -58,7 +58,7 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
 
 def _call_guarded(entry: EntryBuilder, instruction: Instruction, registration: registry.Registration) -> None:
     """A call by way of Python, which makes it in guarded memory. What is wrong with it is found now all the same."""
-    shapes = call_shapes(instruction)
+    shapes = operand_shapes(instruction)
     typed = registration.function is None and host.checked_version(registration, instruction) == host.TYPED
     site = CallSite(registration, instruction, shapes) if typed else None
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from xloom.calls.buffers import operand_shapes
 from xloom.calls.registry import Registration
 from xloom.calls.typed_ffi import CallSite, arrays_and_tokens, outcome
 from xloom.calls.typed_ffi.c_api import Stage
-from xloom.cpu.call_memory import aligned_pointer, call_memory, call_shapes
+from xloom.cpu.call_memory import aligned_pointer, call_memory
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.python_call import Run
@@ -38,7 +39,7 @@ def _settle(run: Run, frame: int, error: int | None) -> int:
 def call_typed(entry: EntryBuilder, instruction: Instruction, registration: Registration) -> None:
     """Emits a call of a typed handler, which is instantiated now."""
     use_native_state_get()
-    shapes = call_shapes(instruction)
+    shapes = operand_shapes(instruction)
     site = CallSite(registration, instruction, shapes)
     template = site.template
     with call_memory(entry, instruction, shapes, for_python=False) as memory, entry.scratch_memory() as take:
