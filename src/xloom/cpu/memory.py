@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
 
 ALIGNMENT = 64
-KEPT_BYTES = 1 << 20
-"""Arrays smaller than this are NumPy's own: malloc gives such memory again at once."""
+KEPT_BYTES = 1 << 15
+"""Arrays smaller than this are NumPy's own: malloc gives such memory again at once, and with its pages."""
+LOOKS = 8
+"""How many blocks are looked at, the longest unused first, before there is a new one."""
 
 
 class Block:
@@ -40,18 +42,21 @@ class Pool:
     """Blocks by size. One is free when only the pool refers to it and to its memory."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, list[Block]] = defaultdict(list)
+        self._blocks: dict[int, deque[Block]] = defaultdict(deque)
         self._lock = threading.Lock()
 
     def take(self, nbytes: int) -> Block:
         """A block that nobody else uses as long as the caller refers to it, or to an array that is a view of it."""
         with self._lock:
-            for block in self._blocks[nbytes]:
-                # the list and `block`; the block, its aligned view: and each time the question itself
+            blocks = self._blocks[nbytes]
+            for _ in range(min(LOOKS, len(blocks))):
+                block = blocks[0]
+                blocks.rotate(-1)
+                # the queue and `block`; the block, its aligned view: and each time the question itself
                 if sys.getrefcount(block) == 3 and sys.getrefcount(block.raw) == 3:
                     return block
             block = Block(nbytes)
-            self._blocks[nbytes].append(block)
+            blocks.append(block)
             return block
 
     def array(self, dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
