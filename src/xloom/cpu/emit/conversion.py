@@ -161,19 +161,18 @@ def _resized(b: ir.IRBuilder, value: ir.Value, source: DType, kind: ir.IntType) 
 def _saturated(b: ir.IRBuilder, value: ir.Value, target: DType) -> ir.Value:
     signed = target.kind is Kind.SIGNED
     kind = register_type(target)
+    if target.bits < 32:
+        # both limits are exact in a float: what is within them fits an i32, which processors convert to
+        low = ir.Constant(value.type, -(1 << (target.bits - 1)) if signed else 0)
+        high = ir.Constant(value.type, (1 << (target.bits - (1 if signed else 0))) - 1)
+        number = b.select(b.fcmp_unordered("uno", value, value), ir.Constant(value.type, 0.0), value)
+        inside = b.select(b.fcmp_ordered("<", number, low), low, number)
+        inside = b.select(b.fcmp_ordered(">", inside, high), high, inside)
+        return b.trunc(b.fptosi(inside, I32), kind)
     name = f"llvm.fpto{'s' if signed else 'u'}i.sat.i{kind.width}.{'f64' if value.type == DOUBLE else 'f32'}"
     function = b.module.globals.get(name)
     if function is None:
         function = ir.Function(b.module, ir.FunctionType(kind, [value.type]), name)
-    if target.bits < 8:
-        low = -(1 << (target.bits - 1)) if signed else 0
-        high = (1 << (target.bits - (1 if signed else 0))) - 1
-        nan = b.fcmp_unordered("uno", value, value)
-        inside = b.select(b.fcmp_ordered("<", value, ir.Constant(value.type, low)), ir.Constant(value.type, low), value)
-        inside = b.select(
-            b.fcmp_ordered(">", inside, ir.Constant(value.type, high)), ir.Constant(value.type, high), inside
-        )
-        value = b.select(nan, ir.Constant(value.type, 0.0), inside)
     return b.call(function, [value])
 
 
