@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from typing import Any
 
 import jax
@@ -130,6 +131,23 @@ def debug_print():
 
     function(2.0)
     jax.effects_barrier()
+
+
+def effects_alone():
+    seen = []
+
+    def remember(value):
+        time.sleep(0.2)
+        seen.append(float(value))
+
+    @jax.jit
+    def slow(x):
+        jax.experimental.io_callback(remember, None, x)
+
+    slow(1.0)
+    jax.effects_barrier()  # waits for a run that has no results
+    assert seen == [1.0]
+    slow(2.0)  # still under way when Python ends
 
 
 def failures():

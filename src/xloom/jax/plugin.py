@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 from collections import ChainMap
 from typing import Any
@@ -24,8 +25,25 @@ def initialize() -> None:
     from xloom.pjrt.capi import api_address
 
     xla_bridge._nonexperimental_plugins.add(PLATFORM)
-    xla_bridge.register_plugin(PLATFORM, c_api=_capsule(api_address(), b"pjrt_c_api"), priority=500)
+    xla_bridge.register_plugin(
+        PLATFORM, c_api=_capsule(api_address(), b"pjrt_c_api"), priority=500, make_topology=_no_topology
+    )
+    _retire_after_jax()
     _inherit_lowerings()
+
+
+def _no_topology(*_: Any, **__: Any) -> Any:
+    # jaxlib holds Python's lock while it compiles for a topology, in another thread: Python code there never starts
+    raise NotImplementedError("xloom compiles for the devices that are present, not for topologies")
+
+
+def _retire_after_jax() -> None:
+    """Makes JAX clean up first when Python ends: what is registered last is called first."""
+    from jax._src import api, dispatch
+
+    for function in (dispatch.wait_for_tokens, api.clean_up):
+        atexit.unregister(function)
+        atexit.register(function)
 
 
 def _inherit_lowerings() -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -79,6 +79,17 @@ class Executable:
         return decode(data[at : at + first]), data[at + first : at + first + second]
 
 
+_DONE = Future.ready()
+
+
+class Results(NamedTuple):
+    """What a run gives on one device."""
+
+    buffers: list[Buffer]
+    done: Future
+    """When the run ends, which may have no results."""
+
+
 class LoadedExecutable:
     """A compiled module on the devices that it runs on."""
 
@@ -103,30 +114,34 @@ class LoadedExecutable:
         self, arguments: Sequence[Buffer], device: Device, *, not_donated: Sequence[int] = ()
     ) -> list[Buffer]:
         """Runs a program for one device on another one."""
-        self._check([arguments], 1)
-        return self._launch(arguments, device, Launch(), not_donated)
+        return self.launch([arguments], not_donated=not_donated, device=device)[0].buffers
 
     def execute_sharded(
         self, arguments: Sequence[Sequence[Buffer]], *, not_donated: Sequence[int] = ()
     ) -> list[list[Buffer]]:
         """Runs it on all its devices; one list of arguments and results a device."""
-        self._check(arguments, len(self.devices))
-        if len(self.devices) == 1:
-            return [self._launch(arguments[0], self.devices[0], Launch(), not_donated)]
+        return [results.buffers for results in self.launch(arguments, not_donated=not_donated)]
+
+    def launch(
+        self,
+        arguments: Sequence[Sequence[Buffer]],
+        *,
+        not_donated: Sequence[int] = (),
+        device: Device | None = None,
+    ) -> list[Results]:
+        """Runs it on all its devices, or on one that is none of them; what comes of it, a device."""
+        devices = self.devices if device is None else [device]
+        self._check(arguments, len(devices))
+        if len(devices) == 1:
+            return [self._launch(arguments[0], devices[0], Launch(), not_donated)]
         options = self.executable.options
         rendezvous = Rendezvous()
+        launches = [
+            Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, rendezvous)
+            for k in range(len(devices))
+        ]
         with self.client.launching:  # all devices see launches in the same order, or they wait for each other forever
-            return [
-                self._launch(
-                    arguments[k],
-                    device,
-                    Launch(
-                        *divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, rendezvous
-                    ),
-                    not_donated,
-                )
-                for k, device in enumerate(self.devices)
-            ]
+            return [self._launch(*each, not_donated) for each in zip(arguments, devices, launches, strict=True)]
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:
@@ -145,7 +160,7 @@ class LoadedExecutable:
 
     def _launch(
         self, arguments: Sequence[Buffer], device: Device, launch: Launch, not_donated: Sequence[int]
-    ) -> list[Buffer]:
+    ) -> Results:
         executable = self.executable
         inputs = [buffer.ready for buffer in arguments]
         for k in self._donated:
@@ -159,12 +174,12 @@ class LoadedExecutable:
                 found = self._run(inputs, launch)
             except BaseException as error:
                 failed = Future.failed(error)
-                return [Buffer(shape, memory_space, failed) for shape in executable.outputs]
-            return [
-                Buffer(shape, memory_space, Future.ready(array))
-                for shape, array in zip(executable.outputs, found, strict=True)
-            ]
-        outputs = [Future() for _ in executable.outputs]
+                return Results([Buffer(shape, memory_space, failed) for shape in executable.outputs], failed)
+            shapes = executable.outputs
+            return Results(
+                [Buffer(s, memory_space, Future.ready(a)) for s, a in zip(shapes, found, strict=True)], _DONE
+            )
+        outputs, done = [Future() for _ in executable.outputs], Future()
 
         def work() -> None:
             try:
@@ -172,14 +187,16 @@ class LoadedExecutable:
             except BaseException as error:
                 if launch.rendezvous is not None:
                     launch.rendezvous.fail(str(error))
-                for future in outputs:
+                for future in (*outputs, done):
                     future.fail(error)
                 return
             for future, array in zip(outputs, found, strict=True):
                 future.set(array)
+            done.set()
 
         device.queue.submit(work)
-        return [Buffer(shape, memory_space, future) for shape, future in zip(executable.outputs, outputs, strict=True)]
+        shapes = executable.outputs
+        return Results([Buffer(s, memory_space, f) for s, f in zip(shapes, outputs, strict=True)], done)
 
     def _run(self, inputs: Sequence[Future], launch: Launch) -> Sequence[np.ndarray]:
         value = self.executable.program.run([future.result() for future in inputs], launch)

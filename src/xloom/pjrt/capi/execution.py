@@ -11,7 +11,6 @@ from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import int64s_at, struct
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import Code, PjrtError
-from xloom.pjrt.future import Future
 
 _options = struct("PJRT_ExecuteOptions").from_address
 _WORD = ctypes.sizeof(ctypes.c_void_p)
@@ -28,18 +27,15 @@ def execute(args: Any) -> None:
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
     rows = (ctypes.c_size_t * devices).from_address(args.argument_lists)
     arguments = [[objects[h] for h in (ctypes.c_size_t * count).from_address(row)] if count else [] for row in rows]
-    if args.execute_device:
-        results = [loaded.execute_portable(arguments[0], objects[args.execute_device], not_donated=kept)]
-    else:
-        results = loaded.execute_sharded(arguments, not_donated=kept)
+    device = objects[args.execute_device] if args.execute_device else None
+    results = loaded.launch(arguments, not_donated=kept, device=device)
     outputs = (ctypes.c_size_t * devices).from_address(args.output_lists)
-    for place, row in zip(outputs, results, strict=True):
+    for place, (row, _) in zip(outputs, results, strict=True):
         if row:
             (ctypes.c_size_t * len(row)).from_address(place)[:] = [buffer_handle(buffer) for buffer in row]
     if args.device_complete_events:
         events = (ctypes.c_size_t * devices).from_address(args.device_complete_events)
-        # a program's results become ready together
-        events[:] = [event_handle(row[0].ready if row else Future.ready()) for row in results]
+        events[:] = [event_handle(done) for _, done in results]
 
 
 @slot("PJRT_ExecuteContext_Create")
