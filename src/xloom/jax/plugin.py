@@ -34,7 +34,7 @@ def initialize() -> None:
 
 def _no_topology(*_: Any, **__: Any) -> Any:
     # jaxlib holds Python's lock while it compiles for a topology, in another thread: Python code there never starts
-    raise NotImplementedError("xloom compiles for the devices that are present, not for topologies")
+    raise NotImplementedError("topology not implemented: xloom compiles for the devices that are present")
 
 
 def _retire_after_jax() -> None:

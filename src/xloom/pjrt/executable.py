@@ -63,6 +63,8 @@ class Executable:
 
     def serialize(self) -> bytes:
         """Bytes from which `Client.deserialize` makes it again, with its options."""
+        if any(self._kept):
+            raise PjrtError(Code.UNIMPLEMENTED, f"{self.name} calls Python functions, which no other process has")
         parts = [self.module.to_proto(), self.options.to_proto()]
         header = json.dumps([len(p) for p in parts]).encode()
         return b"".join([_MAGIC, struct.pack("<I", len(header)), header, *parts])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.pjrt.error import invalid
-from xloom.pjrt.wire import embedded, fields, message, number, numbers, scalar, varint
+from xloom.pjrt.wire import Fields, embedded, fields, message, number, numbers, scalar, varint
 
 # fields of CompileOptionsProto, ExecutableBuildOptionsProto and DeviceAssignmentProto
-_BUILD_OPTIONS = 3
+_BUILD_OPTIONS, _ENV_OPTION_OVERRIDES = 3, 7
 _DEVICE_ORDINAL, _REPLICAS, _PARTITIONS, _DEVICE_ASSIGNMENT = 1, 4, 5, 9
 _COMPUTATION_DEVICES, _REPLICA_DEVICE_IDS = 3, 1
 
@@ -26,7 +26,9 @@ class CompileOptions:
     @staticmethod
     def from_proto(data: bytes) -> CompileOptions:
         """From a serialised CompileOptionsProto."""
-        build = message(fields(data), _BUILD_OPTIONS)
+        found = fields(data)
+        _check_names(found)
+        build = message(found, _BUILD_OPTIONS)
         replicas, partitions = number(build, _REPLICAS) or 1, number(build, _PARTITIONS) or 1
         columns = [
             [device for value in fields(column)[_REPLICA_DEVICE_IDS] for device in numbers(value)]
@@ -54,6 +56,15 @@ class CompileOptions:
             return self.device_assignment
         n = self.num_partitions
         return tuple(tuple(range(r * n, r * n + n)) for r in range(self.num_replicas))
+
+
+def _check_names(found: Fields) -> None:
+    """XLA's options are allowed, and none has an effect; others are mistakes."""
+    for entry in found[_ENV_OPTION_OVERRIDES]:
+        assert isinstance(entry, bytes)
+        (name,) = fields(entry)[1]
+        if isinstance(name, bytes) and not name.startswith(b"xla_"):
+            raise invalid(f"No such compile option: {name.decode()!r}")
 
 
 def assignment_proto(devices: tuple[tuple[int, ...], ...]) -> bytes:
