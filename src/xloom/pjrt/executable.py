@@ -82,6 +82,7 @@ class Executable:
 
 
 _DONE = Future.ready()
+_ALONE = Launch()
 
 
 class Results(NamedTuple):
@@ -135,7 +136,7 @@ class LoadedExecutable:
         devices = self.devices if device is None else [device]
         self._check(arguments, len(devices))
         if len(devices) == 1:
-            return [self._launch(arguments[0], devices[0], Launch(), not_donated)]
+            return [self._launch(arguments[0], devices[0], _ALONE, not_donated)]
         options = self.executable.options
         rendezvous = Rendezvous()
         launches = [

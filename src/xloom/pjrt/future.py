@@ -18,7 +18,7 @@ class Future:
         self.is_ready = False
         self.value: Any = None
         self.error: BaseException | None = None
-        self._callbacks: list[Callable[[Future], None]] = []
+        self._callbacks: list[Callable[[Future], None]] | None = None
 
     @staticmethod
     def ready(value: Any = None) -> Future:
@@ -46,8 +46,8 @@ class Future:
         with _changes:
             assert not self.is_ready, "a future is set once"
             self.value, self.error, self.is_ready = value, error, True
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:  # without the lock: they may ask other futures
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():  # without the lock: they may ask other futures
             callback(self)
 
     def on_ready(self, callback: Callable[[Future], None]) -> None:
@@ -55,7 +55,7 @@ class Future:
         if not self.is_ready:
             with _changes:
                 if not self.is_ready:
-                    self._callbacks.append(callback)
+                    self._callbacks = [*(self._callbacks or ()), callback]
                     return
         callback(self)
 

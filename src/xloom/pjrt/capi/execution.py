@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 from xloom.pjrt.capi.cells import buffer_handle
@@ -13,7 +14,11 @@ from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import Code, PjrtError
 
 _options = struct("PJRT_ExecuteOptions").from_address
-_WORD = ctypes.sizeof(ctypes.c_void_p)
+
+
+@cache
+def _words(count: int) -> type[ctypes.Array[ctypes.c_size_t]]:
+    return ctypes.c_size_t * count
 
 
 @slot("PJRT_LoadedExecutable_Execute")
@@ -21,20 +26,20 @@ def execute(args: Any) -> None:
     """Runs a program on its devices."""
     loaded = objects[args.executable].loaded
     options = _options(args.options)
+    count, devices = args.num_args, args.num_devices
     if options.num_send_ops or options.num_recv_ops:
         raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom")
-    count, devices = args.num_args, args.num_devices
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
-    rows = (ctypes.c_size_t * devices).from_address(args.argument_lists)
-    arguments = [[objects[h] for h in (ctypes.c_size_t * count).from_address(row)] if count else [] for row in rows]
+    rows = _words(devices).from_address(args.argument_lists)
+    arguments = [[objects[h] for h in _words(count).from_address(row)] if count else [] for row in rows]
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
-    outputs = (ctypes.c_size_t * devices).from_address(args.output_lists)
+    outputs = _words(devices).from_address(args.output_lists)
     for place, (row, _) in zip(outputs, results, strict=True):
         if row:
-            (ctypes.c_size_t * len(row)).from_address(place)[:] = [buffer_handle(buffer) for buffer in row]
+            _words(len(row)).from_address(place)[:] = [buffer_handle(buffer) for buffer in row]
     if args.device_complete_events:
-        events = (ctypes.c_size_t * devices).from_address(args.device_complete_events)
+        events = _words(devices).from_address(args.device_complete_events)
         events[:] = [event_handle(done) for _, done in results]
 
 
