@@ -10,6 +10,7 @@ from typing import Any
 from xloom.cpu import jit
 from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
     buffers,
+    cells,
     clients,
     devices,
     error_slots,
@@ -45,10 +46,10 @@ def api() -> Any:
     memories.fill_table()
     extensions = chain()
     table.extension_start = ctypes.addressof(extensions[0])
-    for kept in (table, extensions, guard.library(), jit._jit()):
+    for kept in (table, extensions, guard.library(), jit._jit(), objects, cells.blocks, cells.records):
         # they may be used after Python's end, when nobody knows in which order things go
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-    atexit.register(_retire, table, extensions, guard.address(guard.NOTHING))
+    atexit.register(_retire)
     return table
 
 
@@ -57,13 +58,8 @@ def api_address() -> int:
     return ctypes.addressof(api())
 
 
-def _retire(table: Any, extensions: list[Any], nothing: int) -> None:
-    """Ends all work, and makes every entry do nothing: jaxlib still calls them while Python goes away."""
+def _retire() -> None:
+    """Ends all work: jaxlib still calls while Python goes away."""
     for view in [value for value in objects.values() if isinstance(value, clients.ClientView)]:
         view.client.close()
-    for name in _slots():
-        setattr(table, name, nothing)
-    for other in (memories.table, errors.table, *extensions):
-        for name, kind in other._fields_:
-            if kind is ctypes.c_void_p and name != "extension_start":
-                setattr(other, name, nothing)
+    guard.retire()

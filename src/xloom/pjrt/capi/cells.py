@@ -33,8 +33,8 @@ class _Record:
         self.address = ctypes.addressof(self._words)
 
 
-_records: dict[tuple[Shape, int], _Record] = {}
-_blocks: list[ctypes.Array[ctypes.c_char]] = []
+records: dict[tuple[Shape, int], _Record] = {}
+blocks: list[ctypes.Array[ctypes.c_char]] = []
 _free: list[int] = []
 _store = ctypes.c_uint64.from_address
 
@@ -42,9 +42,9 @@ _store = ctypes.c_uint64.from_address
 def record_address(shape: Shape, memory_space: MemorySpace) -> int:
     """The record of buffers of that shape in that memory."""
     key = (shape, memory_handle(memory_space))
-    record = _records.get(key)
+    record = records.get(key)
     if record is None:
-        record = _records.setdefault(key, _Record(shape, memory_space))
+        record = records.setdefault(key, _Record(shape, memory_space))
     return record.address
 
 
@@ -67,7 +67,7 @@ def drop_buffer(handle: int | None) -> None:
 
 def _more() -> int:
     block = ctypes.create_string_buffer(_CELLS * _STEP + _STEP)
-    _blocks.append(block)
+    blocks.append(block)
     first = -(-ctypes.addressof(block) // _STEP) * _STEP
     _free.extend(range(first + _STEP, first + _CELLS * _STEP, _STEP))
     return first

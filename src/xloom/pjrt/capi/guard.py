@@ -7,6 +7,7 @@ lose it. So native code puts it aside before Python runs, and back afterwards.
 from __future__ import annotations
 
 import ctypes
+import time
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,9 @@ from xloom.pjrt.capi.getters import native_ir, native_names
 _PREFIX, _BODY = "xloom_pjrt_", "xloom_python_"
 NOTHING = "nothing"
 """The name of a function that returns NULL, without Python."""
+
+_RUNNING, _RETIRED = "running", "retired"
+_PATIENCE = 2.0
 
 _functions: dict[str, Any] = {}
 
@@ -38,9 +42,21 @@ def library() -> jit.Library:
     bodies = {
         f"{_BODY}{name}": ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _functions.items()
     }
-    names = [f"{_PREFIX}{name}" for name in (NOTHING, *_functions, *native_names())]
+    names = [f"{_PREFIX}{name}" for name in (NOTHING, _RUNNING, _RETIRED, *_functions, *native_names())]
     code = jit.object_code(_ir(list(_functions)), jit.Content.CALLS)
     return jit.Library([code], names, bodies)
+
+
+def retire() -> None:
+    """From now on no function calls Python, but returns NULL at once; waits for those that do.
+
+    jaxlib's own threads call while Python ends, and a thread that then asks for Python's lock would be killed, and the
+    process with it.
+    """
+    ctypes.c_int64.from_address(address(_RETIRED)).value = 1
+    running, end = ctypes.c_int64.from_address(address(_RUNNING)), time.monotonic() + _PATIENCE
+    while running.value and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 _DECLARATIONS = f"""
@@ -48,6 +64,8 @@ declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Fetch(ptr, ptr, ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
+@{_PREFIX}{_RUNNING} = global i64 0
+@{_PREFIX}{_RETIRED} = global i64 0
 define ptr @{_PREFIX}{NOTHING}() {{
   ret ptr null
 }}
@@ -57,6 +75,14 @@ define ptr @{_PREFIX}{NOTHING}() {{
 _GUARD = """
 declare ptr @{body}(ptr, ptr, ptr, ptr)
 define ptr @{name}(ptr %a, ptr %b, ptr %c, ptr %d) {{
+  %before = atomicrmw add ptr @{running}, i64 1 seq_cst
+  %flag = load atomic i64, ptr @{retired} seq_cst, align 8
+  %is_retired = icmp ne i64 %flag, 0
+  br i1 %is_retired, label %nothing, label %python
+nothing:
+  %less = atomicrmw sub ptr @{running}, i64 1 seq_cst
+  ret ptr null
+python:
   %kind = alloca ptr
   %value = alloca ptr
   %trace = alloca ptr
@@ -68,11 +94,13 @@ define ptr @{name}(ptr %a, ptr %b, ptr %c, ptr %d) {{
   %t = load ptr, ptr %trace
   call void @PyErr_Restore(ptr %k, ptr %v, ptr %t)
   call void @PyGILState_Release(i32 %state)
+  %after = atomicrmw sub ptr @{running}, i64 1 seq_cst
   ret ptr %result
 }}
 """
 
 
 def _ir(names: list[str]) -> str:
-    guards = [_GUARD.format(name=f"{_PREFIX}{name}", body=f"{_BODY}{name}") for name in names]
+    symbols = {"running": f"{_PREFIX}{_RUNNING}", "retired": f"{_PREFIX}{_RETIRED}"}
+    guards = [_GUARD.format(name=f"{_PREFIX}{name}", body=f"{_BODY}{name}", **symbols) for name in names]
     return "".join([jit._NO_TARGET, _DECLARATIONS, *guards, native_ir(_PREFIX)])
