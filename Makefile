@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz judge-differential clean
+.PHONY: help setup judges demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz judge-differential clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -15,8 +15,16 @@ setup: $(STAMP) ## Make .venv with everything that the tests and the demo need
 $(STAMP): pyproject.toml
 	@echo "setting up $(VENV) with $(PYTHON)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax,torch]'
 	@touch $(STAMP)
+
+JUDGES := $(VENV)/.judges
+
+judges: $(JUDGES) ## What the outside judges need beside: absl-py, expecttest, flax, equinox, optax, transformers
+
+$(JUDGES): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax,torch,judges]'
+	@touch $(JUDGES)
 
 demo: setup ## Custom calls in C and Python; a call that carries its HLO, expanded; a call that fails
 	@echo "== a custom call, in C and in Python"
