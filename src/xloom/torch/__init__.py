@@ -1,0 +1,1 @@
+"""PyTorch on xloom: needs the extra `xloom[torch]`."""

@@ -1,0 +1,144 @@
+"""The table from ATen's operators to the functions that build their HLO.
+
+@lowers("aten.add.Tensor", "aten.add.Scalar")
+def add(g, x, y, alpha): ...
+
+A lowering's parameters are those of the operator's schema, by name, with `self` written x and `other` written y; the
+schema fills in defaults. Tensors come as instructions, numbers as Python's or as a Scalar, lists as lists. It returns
+an instruction, or a list of them. In-place, out= and _copy forms are lowered as the functional operator is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from xloom.errors import LoweringError
+from xloom.hlo.attributes import Metadata
+from xloom.torch.lowering.graph import Graph
+
+Lowering = Callable[..., Any]
+
+LOWERINGS: dict[str, Lowering] = {}
+"""By name, such as `aten.add.Tensor`."""
+
+IGNORED = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "stable_out"}
+"""Schema arguments that a lowering need not take: they say where a tensor lies, not what it holds."""
+
+_SPELLED = {"self": "x", "other": "y"}
+
+
+def lowers(*names: str) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of operators."""
+
+    def register(function: Lowering) -> Lowering:
+        for name in names:
+            assert name not in LOWERINGS, f"{name} has two lowerings"
+            LOWERINGS[name] = function
+        return function
+
+    return register
+
+
+def lowering_name(op: OpOverload) -> str | None:
+    """The row of the table that is for `op`, or None."""
+    return _row(op)
+
+
+def has_lowering(op: OpOverload) -> bool:
+    """True when the table has `op`, or the functional operator that it is a form of."""
+    return _row(op) is not None
+
+
+def lower(g: Graph, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Builds `op`. Raises LoweringError when it has no lowering."""
+    name = _row(op)
+    if name is None:
+        raise LoweringError(
+            f"{op} has no lowering to HLO",
+            hint="set XLOOM_TORCH_FALLBACK=1 to run it on the CPU, or register one with xloom.torch.lowering.lowers",
+        )
+    before = g.metadata
+    if before is None:
+        g.metadata = Metadata(op_type=name)
+    try:
+        return _binder(op, LOWERINGS[name])(g, args, kwargs)
+    finally:
+        g.metadata = before
+
+
+def overload(name: str) -> OpOverload:
+    """The operator of a name such as `aten.add.Tensor`."""
+    namespace, packet, kind = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), kind)
+
+
+@lru_cache(maxsize=None)
+def _row(op: OpOverload) -> str | None:
+    name = str(op)
+    if name in LOWERINGS:
+        return name
+    functional = functional_form(op)
+    return functional if functional in LOWERINGS else None
+
+
+def functional_form(op: OpOverload) -> str | None:
+    """The name of the operator that gives the values which `op` writes or copies; None when it is functional."""
+    namespace, packet, kind = str(op).split(".")
+    inputs = [a for a in op._schema.arguments if not a.is_out]
+    wanted = [(a.name, str(a.type)) for a in inputs]
+    candidates = [packet.removesuffix("_")] if packet.endswith("_") and not packet.endswith("__") else []
+    if len(inputs) < len(op._schema.arguments):
+        candidates.append(packet)
+    if packet.endswith("_copy"):
+        candidates.append(packet.removesuffix("_copy"))
+    for candidate in candidates:
+        found = getattr(getattr(torch.ops, namespace), candidate, None)
+        for overload_name in [] if found is None else found.overloads():
+            schema = getattr(found, overload_name)._schema
+            theirs = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
+            if len(theirs) == len(schema.arguments) and theirs[: len(wanted)] == wanted[: len(theirs)]:
+                name = f"{namespace}.{candidate}.{overload_name}"
+                if name in LOWERINGS:
+                    return name
+    return None
+
+
+@lru_cache(maxsize=None)
+def _binder(op: OpOverload, function: Lowering) -> Callable[[Graph, Sequence[Any], Mapping[str, Any]], Any]:
+    """Calls `function` with the schema's arguments by name."""
+    taken = inspect.signature(function).parameters
+    rows: list[tuple[str, int | None, Any, str | None]] = []  # schema name, position, default, parameter
+    position = 0
+    for argument in op._schema.arguments:
+        if argument.is_out:
+            continue
+        at = None if argument.kwarg_only else position
+        position += 0 if argument.kwarg_only else 1
+        spelled = _SPELLED.get(argument.name, argument.name)
+        if spelled not in taken:
+            if argument.name not in IGNORED:
+                raise TypeError(f"the lowering of {op} does not take {argument.name}")
+            continue
+        rows.append((argument.name, at, argument.default_value if argument.has_default_value() else None, spelled))
+
+    def bound(g: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        values = {}
+        for name, at, default, spelled in rows:
+            values[spelled] = args[at] if at is not None and at < len(args) else kwargs.get(name, default)
+        return function(g, **values)
+
+    return bound
+
+
+@lru_cache(maxsize=1)
+def decompositions() -> dict[OpOverload, Callable[..., Any]]:
+    """torch's own decompositions, of operators that the table lacks."""
+    from torch._decomp import core_aten_decompositions
+
+    return {op: rule for op, rule in core_aten_decompositions().items() if not has_lowering(op)}
