@@ -1,5 +1,6 @@
 """The command line on native code: run, opt --emit, info."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -78,6 +79,12 @@ def test_both_ways_give_the_same(xloom, tmp_path):
     for on in ("cpu", "interpreter"):
         assert xloom("run", DOUBLE, "--on", on, "-i", tmp_path / "x.npy", "-o", tmp_path / on)[0] == 0
         assert np.array_equal(np.load(tmp_path / on / "out0.npy"), 2 * x)
+
+
+def test_profile(xloom, tmp_path):
+    assert xloom("run", DOUBLE, "--profile", tmp_path / "trace.json")[0] == 0
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {"compile", "execute", "kernel"} == {event["cat"] for event in events if "cat" in event}
 
 
 def test_what_is_not_native_is_refused(xloom, no_sort):

@@ -18,6 +18,7 @@ from xloom.cli.program import load_code, load_option, program_argument, read_pro
 from xloom.errors import LoweringError, ShapeError, XloomError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
+from xloom.trace import trace
 
 Program = Callable[..., Any]
 
@@ -60,6 +61,11 @@ Program = Callable[..., Any]
 @click.option("--tolerance", type=float, default=1e-5, show_default=True, help="Relative tolerance of --compare.")
 @click.option("--time", "runs", type=click.IntRange(1), help="Run so often again, and say the median time.")
 @click.option(
+    "--profile",
+    type=click.Path(dir_okay=False),
+    help="Write when it compiled and when each kernel ran, for ui.perfetto.dev or chrome://tracing.",
+)
+@click.option(
     "--output", "-o", type=click.Path(file_okay=False), help="Folder for the results: out0.npy, out1.npy, ..."
 )
 @click.option("--sanitize", is_flag=True, help="Run custom calls in guarded memory, and report what they do wrong.")
@@ -75,6 +81,7 @@ def run(
     compare: str | None,
     tolerance: float,
     runs: int | None,
+    profile: str | None,
     output: str | None,
     sanitize: bool,
     isolate: bool,
@@ -91,6 +98,7 @@ def run(
       xloom run model.hlo --load kernels.c -o results/
       xloom run model.hlo --compare interpreter    is the compiler right?
       xloom run model.hlo --time 100               how fast is it?
+      xloom run model.hlo --profile trace.json     and where does the time go?
       xloom run model.hlo --on interpreter         slow, exact about edge cases
       xloom run model.hlo --load k.c --sanitize    does the kernel keep to its buffers?
     """
@@ -108,7 +116,8 @@ def run(
     for error in unregistered(module, known=frozenset(BUILT_IN)):
         raise error
     arguments = _arguments(module, inputs, seed)
-    with sanitizer.sanitize(isolate=isolate) if sanitize or isolate else nullcontext():
+    guarded = sanitizer.sanitize(isolate=isolate) if sanitize or isolate else nullcontext()
+    with trace(profile) if profile else nullcontext(), guarded:
         program = _interpreted(module, seed) if on == "interpreter" else _compiled(module, seed, allow_interpreter)
         value = program(*arguments)
     if runs:

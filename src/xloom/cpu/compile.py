@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
+from xloom import trace
 from xloom.calls.sanitizer import active
 from xloom.cpu import cache, jit
 from xloom.cpu.buffers import Assignment
@@ -20,6 +22,7 @@ from xloom.cpu.memory import aligned
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
 from xloom.cpu.threads import pool
+from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.verify import verify
@@ -40,6 +43,11 @@ def compile(module: Module) -> Executable | DynamicExecutable:
         padded = module.clone()
         run_passes(padded, "call-inlining,tuple-simplification,dce,dynamic-padding", verify=False)
         return DynamicExecutable(module, compile(padded))
+    if trace.active() is not None:
+        times = StepTimes()
+        with trace.span(module.name, "compile"):
+            image = _made(module, None, partial(TimedEntryBuilder, times=times))
+        return TimedExecutable(module, image, times)
     kind = Executable if active() is None else GuardedExecutable
     key = _key(module)
     if key is None:
@@ -47,11 +55,13 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     return kind(module, linked.get(key) or _kept(key) or _made(module, key))
 
 
-def lowered(module: Module) -> tuple[Block, Assignment, Program]:
+def lowered(
+    module: Module, builder: Callable[[Block, Assignment], EntryBuilder] = EntryBuilder
+) -> tuple[Block, Assignment, Program]:
     """A prepared module's schedule, memory and LLVM IR."""
     block = block_of(module.entry)
     assignment = Assignment(block)
-    return block, assignment, EntryBuilder(block, assignment).program
+    return block, assignment, builder(block, assignment).program
 
 
 def _key(module: Module) -> str | None:
@@ -79,13 +89,19 @@ def _kept(key: str) -> Image | None:
     return image
 
 
-def _made(module: Module, key: str | None) -> Image:
+def _made(
+    module: Module, key: str | None, builder: Callable[[Block, Assignment], EntryBuilder] = EntryBuilder
+) -> Image:
     """A program compiled now."""
     verify(module)  # native code of an invalid module could touch memory that is not its own
     with _no_collection():
-        _, assignment, program = lowered(prepared(module))
+        with trace.span("passes", "compile"):
+            ready = prepared(module)
+        with trace.span("LLVM IR", "compile"):
+            _, assignment, program = lowered(ready, builder)
     modules = [(program.main, program.main_content), *((u.text, u.content) for u in program.units.values())]
-    objects = jit.object_codes(modules, thread_count())
+    with trace.span("machine code", "compile", modules=len(modules)):
+        objects = jit.object_codes(modules, thread_count())
     constants = [aligned(a) for c in assignment.constants for a in _arrays(c.literal)]
     library = _library(objects, program.imports)
     memory = Memory.of(assignment, program)

@@ -11,6 +11,7 @@ import numpy as np
 from xloom.hlo.shape import Shape
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
+from xloom.trace import span
 
 if TYPE_CHECKING:
     from xloom.pjrt.device import Device
@@ -69,7 +70,8 @@ class Buffer:
         return view
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.to_host(), dtype, copy=copy)
+        with span("device to host", "transfer", bytes=self.nbytes):
+            return np.array(self.to_host(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.ready.result().__dlpack__(**options)
@@ -102,7 +104,9 @@ class Buffer:
 
         def transfer(source: Future) -> None:
             if source.error is None:
-                future.set(source.value.copy())
+                with span("device to device", "transfer", bytes=self.nbytes):
+                    array = source.value.copy()
+                future.set(array)
             else:
                 future.fail(source.error)
 

@@ -18,6 +18,7 @@ from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
+from xloom.trace import span
 
 
 class Client:
@@ -82,7 +83,8 @@ class Client:
         array = np.asarray(array)
         fits = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
         if semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits:
-            array = np.array(array, array.dtype.newbyteorder("="), order="C")
+            with span("host to device", "transfer", bytes=array.nbytes):
+                array = np.array(array, array.dtype.newbyteorder("="), order="C")
         return Buffer(array_shape(from_numpy(array.dtype), array.shape), space, Future.ready(array))
 
     def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:

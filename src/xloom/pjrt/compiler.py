@@ -17,6 +17,7 @@ from xloom.errors import LoweringError
 from xloom.hlo.module import Module
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
+from xloom.trace import span
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class Interpreted:
             partition_count=launch.partitions,
             rendezvous=launch.rendezvous,
         )
-        return evaluator.call(self._module.entry, list(arguments))
+        with span(self._module.name, "execute"):
+            return evaluator.call(self._module.entry, list(arguments))
 
 
 class CpuCompiler(Compiler):

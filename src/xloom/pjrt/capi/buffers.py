@@ -21,6 +21,7 @@ from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import Code, PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
+from xloom.trace import span
 
 _ON_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _STRIDES = 1  # PJRT_Buffer_MemoryLayout_Type
@@ -173,8 +174,9 @@ def _copied(buffer: Buffer, place: int, view: Any) -> Future:
         if source.error is not None:
             done.fail(source.error)
             return
-        data = np.ascontiguousarray(view(source.value))
-        ctypes.memmove(place, data.__array_interface__["data"][0], data.nbytes)
+        with span("device to host", "transfer", bytes=buffer.nbytes):
+            data = np.ascontiguousarray(view(source.value))
+            ctypes.memmove(place, data.__array_interface__["data"][0], data.nbytes)
         done.set()
 
     buffer.ready.on_ready(copy)

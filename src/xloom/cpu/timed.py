@@ -1,0 +1,117 @@
+"""Programs that note when each of their kernels begins and ends, for a trace."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.cpu.buffers import Assignment
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.types import I32, I64, POINTER
+from xloom.cpu.entry import EntryBuilder
+from xloom.cpu.executable import Executable, Run
+from xloom.cpu.fusion import Group
+from xloom.cpu.grouping import Step
+from xloom.cpu.image import Image
+from xloom.cpu.leaves import leaf_shapes
+from xloom.cpu.plan import Block
+from xloom.hlo.module import Instruction, Module
+from xloom.trace import active, span
+
+_CAPACITY = 1 << 16
+"""Steps that a run notes; those after it are only counted."""
+_MONOTONIC = 1
+_clock_gettime = ctypes.CDLL(None).clock_gettime
+
+
+class StepTimes:
+    """Memory that native code writes to: how many steps ran, then (step, start, end) of each, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._words = np.zeros(1 + 3 * _CAPACITY, np.int64)
+        self.address = self._words.ctypes.data
+
+    def take(self) -> list[tuple[Step, int, int]]:
+        """What ran since the last time."""
+        count = min(int(self._words[0]), _CAPACITY)
+        rows = self._words[1 : 1 + 3 * count].reshape(count, 3).tolist()
+        self._words[0] = 0
+        return [(self.steps[step], start, end) for step, start, end in rows]
+
+
+class TimedEntryBuilder(EntryBuilder):
+    """Its entry function reads the clock around each step."""
+
+    def __init__(self, block: Block, assignment: Assignment, times: StepTimes):
+        self._times = times
+        self._clock: ir.Function | None = None
+        super().__init__(block, assignment)
+        self.program.kept.append(times)
+
+    def step(self, block: Block, step: Step, number: int) -> None:
+        """As `EntryBuilder`, timed."""
+        start = self._now()
+        super().step(block, step, number)
+        self._note(step, start, self._now())
+
+    def _now(self) -> ir.Value:
+        b = self.b
+        if self._clock is None:
+            address = ctypes.cast(_clock_gettime, ctypes.c_void_p).value or 0
+            self._clock = self.imported(address, ir.FunctionType(I32, [I32, POINTER]), _clock_gettime)
+        place = allocate(b, I64, 2)
+        b.call(self._clock, [I32(_MONOTONIC), place])
+        seconds = b.load(place, typ=I64)
+        nanoseconds = b.load(b.gep(place, [I64(1)], source_etype=I64), typ=I64)
+        return b.add(b.mul(seconds, I64(1_000_000_000)), nanoseconds)
+
+    def _note(self, step: Step, start: ir.Value, end: ir.Value) -> None:
+        b, times = self.b, self._times
+        words = I64(times.address).inttoptr(POINTER)
+        row = b.atomic_rmw("add", words, I64(1), "monotonic")
+        with b.if_then(b.icmp_unsigned("<", row, I64(_CAPACITY))):
+            first = b.add(b.mul(row, I64(3)), I64(1))
+            for k, value in enumerate((I64(len(times.steps)), start, end)):
+                b.store(value, b.gep(words, [b.add(first, I64(k))], source_etype=I64))
+        times.steps.append(step)
+
+
+class TimedExecutable(Executable):
+    """Tells the trace that is being taken of its kernels."""
+
+    def __init__(self, module: Module, image: Image, times: StepTimes):
+        super().__init__(module, image)
+        self._times = times
+
+    def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
+        """As `Executable`."""
+        with span(self.module.name, "execute"):
+            return super().__call__(*arguments, infeed=infeed)
+
+    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
+        trace = active()
+        for step, start, end in self._times.take():
+            if trace is not None:
+                trace.add(_name(step), "kernel", start, end, **_details(step))
+        return super()._finished(number, run, outputs)
+
+
+def _name(step: Step) -> str:
+    return ", ".join(root.name for root in _roots(step))
+
+
+def _details(step: Step) -> dict[str, Any]:
+    roots = _roots(step)
+    found: dict[str, Any] = {"opcode": "fusion" if isinstance(step, Group) else step.opcode}
+    found["result_bytes"] = sum(leaf.nbytes for root in roots for leaf in leaf_shapes(root.shape))
+    sources = [root.metadata.op_name for root in roots if root.metadata.op_name]
+    return {**found, "op_name": sources[0]} if sources else found
+
+
+def _roots(step: Step) -> tuple[Instruction, ...]:
+    return tuple(step.roots) if isinstance(step, Group) else (step,)

@@ -1,0 +1,88 @@
+"""What ran when: compiles, transfers, executions and kernels, as Chrome's and Perfetto's trace viewers show it."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager as Context
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+
+class Trace:
+    """Spans of time, by thread."""
+
+    def __init__(self) -> None:
+        self._events: list[dict[str, Any]] = []
+        self._threads: dict[int, str] = {}
+
+    def add(self, name: str, category: str, start: int, end: int, **details: Any) -> None:
+        """A span of the calling thread, in nanoseconds of `time.monotonic_ns`."""
+        thread = threading.get_native_id()
+        self._threads.setdefault(thread, threading.current_thread().name)
+        event = {"name": name, "cat": category, "ph": "X", "ts": start / 1e3, "dur": (end - start) / 1e3}
+        self._events.append({**event, "pid": os.getpid(), "tid": thread, "args": details})
+
+    def spans(self, category: str = "") -> list[dict[str, Any]]:
+        """What was added, as Chrome's trace events (times in microseconds), of one category or all."""
+        return [event for event in self._events if category in ("", event["cat"])]
+
+    def to_json(self) -> str:
+        """As a file that chrome://tracing and ui.perfetto.dev open."""
+        process = os.getpid()
+        names: list[dict[str, Any]] = [
+            {"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+            for thread, name in self._threads.items()
+        ]
+        return json.dumps({"traceEvents": [*names, *self._events], "displayTimeUnit": "ns"})
+
+
+_active: Trace | None = None
+
+
+def active() -> Trace | None:
+    """The trace that is being taken."""
+    return _active
+
+
+@contextmanager
+def trace(path: str | os.PathLike[str] | None = None) -> Iterator[Trace]:
+    """Takes a trace of what this process does meanwhile, and writes it to `path` if that is given.
+
+    Programs compiled meanwhile also tell of their kernels, which makes them a little slower. With `XLOOM_TRACE=path` in
+    the environment the whole process is traced.
+    """
+    global _active
+    before, _active = _active, Trace()
+    taken = _active
+    try:
+        yield taken
+    finally:
+        _active = before
+        if path is not None:
+            Path(path).write_text(taken.to_json())
+
+
+def span(name: str, category: str, **details: Any) -> Context[None]:
+    """The time until the end of the `with`, if a trace is being taken."""
+    return nullcontext() if _active is None else _span(_active, name, category, details)
+
+
+@contextmanager
+def _span(taken: Trace, name: str, category: str, details: dict[str, Any]) -> Iterator[None]:
+    start = time.monotonic_ns()
+    try:
+        yield
+    finally:
+        taken.add(name, category, start, time.monotonic_ns(), **details)
+
+
+if "XLOOM_TRACE" in os.environ:
+    _whole = trace(os.environ["XLOOM_TRACE"])
+    _whole.__enter__()
+    atexit.register(_whole.__exit__, None, None, None)

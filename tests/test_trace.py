@@ -1,0 +1,74 @@
+"""Traces: what ran when."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+import xloom as xl
+from xloom.pjrt import Client
+from xloom.trace import active, trace
+
+LOOP = """
+HloModule loop
+body {
+  p = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[8,8] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="matmul"}
+  ROOT t = (s32[], f32[8,8]) tuple(j, y)
+}
+condition {
+  p = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = f32[8,8] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[8,8]) tuple(zero, x)
+  w = (s32[], f32[8,8]) while(t), condition=condition, body=body
+  ROOT y = f32[8,8] get-tuple-element(w), index=1
+}
+"""
+
+
+def test_kernels_lie_in_their_loop_and_their_run(tmp_path):
+    x = np.eye(8, dtype=np.float32)
+    with trace(tmp_path / "trace.json") as taken:
+        program = xl.compile(xl.parse(LOOP))
+        assert np.array_equal(program(x), x)
+    assert active() is None
+    (loop,) = [s for s in taken.spans("kernel") if s["args"]["opcode"] == "while"]
+    products = [s for s in taken.spans("kernel") if s["args"]["opcode"] == "dot"]
+    (run,) = taken.spans("execute")
+    assert len(products) == 3
+    assert all(s["args"] == {"opcode": "dot", "result_bytes": 256, "op_name": "matmul"} for s in products)
+    assert all(loop["ts"] <= s["ts"] and s["ts"] + s["dur"] <= loop["ts"] + loop["dur"] for s in products)
+    assert run["ts"] <= loop["ts"] and loop["ts"] + loop["dur"] <= run["ts"] + run["dur"]
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {e["cat"] for e in events if e["ph"] == "X"} == {"compile", "execute", "kernel"}
+    program(x)  # later runs leave the file and the trace alone
+    assert len(taken.spans("execute")) == 1
+
+
+def test_transfers():
+    client = Client.interpreter()
+    with trace() as taken:
+        program = client.compile(xl.parse(LOOP))
+        (result,) = program.execute([client.buffer_from_host(np.eye(8, dtype=np.float32))])
+        np.array(result)
+    assert [s["name"] for s in taken.spans("transfer")] == ["host to device", "device to host"]
+    assert len(taken.spans("execute")) == 1
+
+
+def test_a_process_that_is_traced(tmp_path):
+    path = tmp_path / "trace.json"
+    program = f"import numpy as np, xloom as xl; xl.compile(xl.parse({LOOP!r}))(np.eye(8, dtype=np.float32))"
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "XLOOM_TRACE": str(path)})
+    assert any(event.get("cat") == "kernel" for event in json.loads(path.read_text())["traceEvents"])
