@@ -13,7 +13,8 @@ from xloom.interpreter.registry import Value
 
 _ULPS = {  # how many units in the last place an operator may be off
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "sqrt", "convert"), 1),
-    **dict.fromkeys(("dot", "convolution", "reduce", "reduce-window", "select-and-scatter", "scatter", "map"), 1),
+    **dict.fromkeys(("dot", "ragged-dot", "scaled-dot", "convolution", "map"), 1),
+    **dict.fromkeys(("reduce", "reduce-window", "select-and-scatter", "scatter"), 1),
     **dict.fromkeys(("fft", "cholesky", "triangular-solve"), 2),
     **dict.fromkeys(("batch-norm-training", "batch-norm-inference", "batch-norm-grad"), 2),
     **dict.fromkeys(("logistic", "rsqrt", "cbrt", "exponential", "log", "abs", "sine", "cosine"), 2),
@@ -21,13 +22,21 @@ _ULPS = {  # how many units in the last place an operator may be off
     **dict.fromkeys(("acos", "acosh", "asin", "asinh", "atanh", "power", "atan2"), 4),
 }
 _SUMS = frozenset(
-    ("dot", "convolution", "reduce", "fft", "cholesky", "triangular-solve", "scatter")
+    ("dot", "ragged-dot", "scaled-dot", "convolution", "reduce", "fft", "cholesky", "triangular-solve", "scatter")
     + ("batch-norm-training", "batch-norm-inference", "batch-norm-grad")
 )  # their operands are moved too, so that cancellation inside them shows
 _OVERFLOWS = _SUMS | {"reduce-window", "select-and-scatter"}
-_SPREADS = _SUMS - {"dot", "convolution", "reduce", "scatter"}  # where an infinity is spread over others
+_SPREADS = _SUMS - {
+    "dot",
+    "ragged-dot",
+    "scaled-dot",
+    "convolution",
+    "reduce",
+    "scatter",
+}  # where an infinity is spread over others
 _ZERO_SIGN_IS_OPEN = frozenset(
     ("maximum", "minimum", "clamp", "reduce", "reduce-window", "dot", "convolution", "fft", "scatter", "map")
+    + ("ragged-dot", "scaled-dot", "all-reduce", "reduce-scatter")
     + ("batch-norm-training", "batch-norm-inference", "batch-norm-grad", "cholesky", "triangular-solve")
     + ("select-and-scatter", "reduce-precision", "remainder", "sort", "topk")
 )
@@ -120,7 +129,8 @@ class Perturbed(Evaluator):
 def _flushes(instruction: Instruction) -> bool:
     if instruction.opcode in _KEEPS_DENORMALS:
         return False
-    return "to_apply" not in instruction.attrs or _rounds(instruction)
+    combines = "to_apply" in instruction.attrs and instruction.opcode not in ("all-reduce", "reduce-scatter")
+    return not combines or _rounds(instruction)
 
 
 def _rounds(instruction: Instruction) -> bool:

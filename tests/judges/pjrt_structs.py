@@ -36,7 +36,7 @@ PREFIX = r"PJRT_\w*?_(k|Code_|Type_)(?=\w)"
 HEAD = '''"""The structures of PJRT's C API {major}.{minor}: made from XLA's headers by tests/judges/pjrt_structs.py.
 
 One line a structure: `name:type` a field. Types are `P` a pointer, `Z` size_t, `q` and `Q` 64-bit integers, `i` int or
-an enumeration, `?` bool, `f` float, and the names of embedded structures.
+an enumeration, `?` bool, `f` float, and the names of embedded structures. A result of the call ends in `>`.
 """
 
 MAJOR, MINOR = {major}, {minor}
@@ -44,6 +44,8 @@ MAJOR, MINOR = {major}, {minor}
 
 
 def without_comments(text: str) -> str:
+    """The declarations; those that a comment calls a result are marked by an `>` before the semicolon."""
+    text = re.sub(r";([ \t]*// out\b)", r">;\1", text)
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
 
 
@@ -64,9 +66,9 @@ def structures(text: str, enums: set[str]) -> dict[str, str]:
                 fields.append(f"{function[1]}:P")
                 continue
             kind, field = declaration.rsplit(" ", 1)
-            if field in NEWER:
-                continue
-            fields.append(f"{field}:{_code(kind, enums)}")
+            field, result = field.rstrip(">"), ">" * field.endswith(">")
+            if field not in NEWER:
+                fields.append(f"{field}:{_code(kind, enums)}{result}")
         found[name] = " ".join(fields)
     return found
 

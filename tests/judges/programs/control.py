@@ -7,16 +7,17 @@ from xloom.hlo.dtype import pred, s32
 from xloom.hlo.module import Computation, Instruction
 from xloom.hlo.shape import Shape, tuple_shape
 
-_DEEPEST = 2
+DEEPEST = 2
 
 
-def _grow(scene: Scene) -> None:
-    from tests.judges.programs.generator import grow  # which imports the families
+def grow(scene: Scene) -> None:
+    """Adds a few instructions."""
+    from tests.judges.programs import generator  # which imports the families
 
-    grow(scene, scene.chance.choice((1, 1, 2, 3, 5)))
+    generator.grow(scene, scene.chance.choice((1, 1, 2, 3, 5)))
 
 
-def _enter(outer: Scene, name: str, shapes: list[Shape], as_tuple: bool, bits: Bits) -> Scene:
+def enter(outer: Scene, name: str, shapes: list[Shape], as_tuple: bool, bits: Bits) -> Scene:
     """The scene of a computation that takes arrays of `shapes`, or one tuple of them."""
     inner = outer.nested(name)
     if as_tuple:
@@ -27,7 +28,7 @@ def _enter(outer: Scene, name: str, shapes: list[Shape], as_tuple: bool, bits: B
     return inner
 
 
-def _leave(scene: Scene, shapes: list[Shape], as_tuple: bool) -> Computation:
+def leave(scene: Scene, shapes: list[Shape], as_tuple: bool) -> Computation:
     """Ends the computation with values of `shapes`."""
     results = [scene.like(shape).instruction for shape in shapes]
     return scene.builder.finish(scene.builder.tuple_(*results) if as_tuple else results[0])
@@ -44,13 +45,13 @@ def _tuple(scene: Scene, values: list[Value]) -> Instruction:
 @family(1)
 def call(scene: Scene) -> None:
     """Of a computation of arrays."""
-    if scene.depth >= _DEEPEST:
+    if scene.depth >= DEEPEST:
         return
     operands = _operands(scene, 3)
-    inner = _enter(scene, "callee", [o.shape for o in operands], False, max(o.bits for o in operands))
-    _grow(inner)
+    inner = enter(scene, "callee", [o.shape for o in operands], False, max(o.bits for o in operands))
+    grow(inner)
     results = inner.chance.sample(inner.values, min(len(inner.values), 2))
-    callee = _leave(inner, [r.shape for r in results], len(results) > 1)
+    callee = leave(inner, [r.shape for r in results], len(results) > 1)
     instruction = scene.builder.call(*(o.instruction for o in operands), to_apply=callee)
     scene.unpack(instruction, Bits.ROUNDED)
 
@@ -71,7 +72,7 @@ def map_(scene: Scene) -> None:
 @family(1.5)
 def conditional(scene: Scene) -> None:
     """By a pred, or by an index in or out of range."""
-    if scene.depth >= _DEEPEST:
+    if scene.depth >= DEEPEST:
         return
     by_pred = scene.flip(0.5)
     count = 2 if by_pred else scene.chance.randint(1, 4)
@@ -80,11 +81,11 @@ def conditional(scene: Scene) -> None:
     branches, operands = [], []
     for k in range(count):
         values = _operands(scene, 2)
-        inner = _enter(scene, f"branch_{k}", [v.shape for v in values], len(values) > 1, Bits.ROUNDED)
-        _grow(inner)
+        inner = enter(scene, f"branch_{k}", [v.shape for v in values], len(values) > 1, Bits.ROUNDED)
+        grow(inner)
         if k == 0:
             shapes = [v.shape for v in inner.chance.sample(inner.values, min(len(inner.values), 2))]
-        branches.append(_leave(inner, shapes, len(shapes) > 1))
+        branches.append(leave(inner, shapes, len(shapes) > 1))
         operands.append(_tuple(scene, values) if len(values) > 1 else values[0].instruction)
     if by_pred and scene.flip(0.5):
         attributes = {"true_computation": branches[0], "false_computation": branches[1]}
@@ -96,7 +97,7 @@ def conditional(scene: Scene) -> None:
 @family(1.5)
 def while_(scene: Scene) -> None:
     """A counted loop over a tuple; now and then it ends early because of a value."""
-    if scene.depth >= _DEEPEST:
+    if scene.depth >= DEEPEST:
         return
     state = _operands(scene, 3)
     counter = scene.constant(0, s32)
@@ -112,7 +113,7 @@ def while_(scene: Scene) -> None:
     count, *_ = body.unpack(body.builder.parameter(tuple_shape(shapes)), Bits.ROUNDED)
     one = body.constant(1, s32)
     following = body.emit("add", count, one)
-    _grow(body)
+    grow(body)
     results = [following, *(body.like(shape) for shape in shapes[1:])]
     instruction = scene.builder.while_(
         _tuple(scene, [counter, *state]),

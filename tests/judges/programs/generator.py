@@ -13,8 +13,9 @@ from xloom.hlo.builder import Builder
 from xloom.hlo.module import Instruction, Module
 
 for _name in (
-    *("control", "conversion", "convolution", "dot", "dynamic", "elementwise", "gather", "layout", "linear_algebra"),
-    *("random_bits", "reduce", "scatter", "sort", "windows"),
+    *("collective", "control", "conversion", "convolution", "custom_call", "dot", "dynamic", "dynamic_size"),
+    *("elementwise", "gather", "grouped_dot", "layout", "linear_algebra", "random_bits", "reduce", "scan", "scatter"),
+    *("sort", "windows"),
 ):  # each registers its families
     import_module(f"tests.judges.programs.{_name}")
 
