@@ -44,14 +44,6 @@ void t_nested(void* out, const void** in) {
 """
 
 
-@pytest.fixture(autouse=True)
-def forget():
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
-
-
 def compiled(m, *arguments):
     return xl.compile(m)(*arguments)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.calls import register_c, register_pointer, registry
+from xloom.calls import register_c, register_pointer
 from xloom.calls.sanitizer import NonFiniteWarning, Settings, active, sanitize
 from xloom.calls.sanitizer.memory import Region
 from xloom.calls.sanitizer.poison import poison, unwritten
@@ -50,12 +50,8 @@ X = np.arange(4, dtype=np.float32)
 
 
 @pytest.fixture(autouse=True)
-def forget(monkeypatch):
+def unset(monkeypatch):
     monkeypatch.delenv("XLOOM_SANITIZE", raising=False)
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 def compiled(module, *arguments):

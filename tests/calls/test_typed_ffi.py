@@ -2,7 +2,8 @@
 
 import ctypes
 import os
-import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,39 +17,8 @@ from xloom.calls.typed_ffi import c_api
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.thread_count import thread_count
 
-SOURCE = Path(__file__).parent / "typed_handlers.cc"
 X = np.arange(4, dtype=np.float32)
 BUILT, READY, BEGUN, GIVEN = range(4)
-
-
-@pytest.fixture(scope="module")
-def include():
-    jaxlib = pytest.importorskip("jaxlib")
-    if not any(shutil.which(name) for name in ("c++", "g++", "clang++", os.environ.get("CXX", ""))):
-        pytest.skip("needs a C++ compiler")
-    return [Path(jaxlib.__file__).parent / "include"]
-
-
-@pytest.fixture(scope="module")
-def library(include, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLOOM_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        path = c_compiler.compile_source(SOURCE, language="c++", include_dirs=include)
-    found = ctypes.CDLL(str(path))
-    for name in ("type_id", "type_info", "new_given"):
-        getattr(found, name).restype = ctypes.c_void_p
-    found.new_given.argtypes = [ctypes.c_int64]
-    for k, name in enumerate(("Built", "Ready", "Begun", "Given")):
-        register_ffi_type(f"test.{name}", {"type_id": found.type_id(k), "type_info": found.type_info(k)})
-    return found
-
-
-@pytest.fixture(autouse=True)
-def forget():
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 def compiled(m, *arguments):
@@ -429,6 +399,24 @@ def test_capsules_of_jax(run, library):
     ffi = pytest.importorskip("jax.ffi")
     register_pointer("t", ffi.pycapsule(library.axpy))
     assert np.array_equal(run(call(["f32[4]", "f32[4]"], "f32[4]", "{a = 1.0 : f32}"), X, X), 2 * X)
+
+
+def test_handlers_with_states_run_on_jaxs_platform(library):
+    pytest.importorskip("jax")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "error::RuntimeWarning",
+            str(Path(__file__).with_name("jax_stateful.py")),
+            library._name,
+        ],
+        env={**os.environ, "JAX_PLATFORMS": "xloom,cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_programs_of_jax_and_the_same_handler_in_jaxlib(run, library):

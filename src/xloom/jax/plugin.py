@@ -49,16 +49,15 @@ def _retire_after_jax() -> None:
 def _inherit_lowerings() -> None:
     """Gives the platform the CPU's lowering rules, those of the future too, and donation."""
     from jax._src.interpreters import mlir
-    from jaxlib import xla_client
 
     from xloom.jax.callbacks import lower_callbacks
-    from xloom.jax.ffi_targets import register_target
+    from xloom.jax.ffi_targets import take_registrations
 
     rules: Any = mlir._platform_specific_lowerings
     rules[PLATFORM] = ChainMap(rules[PLATFORM], rules["cpu"])
     mlir._platforms_with_donation.append(PLATFORM)
     lower_callbacks(PLATFORM)
-    xla_client.register_custom_call_handler(PLATFORM, register_target)
+    take_registrations(PLATFORM)
 
 
 def _capsule(address: int, name: bytes) -> Any:
