@@ -25,6 +25,7 @@ CODES = {
     "bool": "?",
     "float": "f",
 }
+UNMARKED = {"PJRT_Executable_OutputMemoryKinds_Args": {"num_outputs"}}  # results that no comment tells of
 ENUMS = {
     "PJRT_Error_Code": "ERROR_CODES",
     "PJRT_Buffer_Type": "BUFFER_TYPES",
@@ -66,9 +67,10 @@ def structures(text: str, enums: set[str]) -> dict[str, str]:
                 fields.append(f"{function[1]}:P")
                 continue
             kind, field = declaration.rsplit(" ", 1)
-            field, result = field.rstrip(">"), ">" * field.endswith(">")
+            field, is_result = field.rstrip(">"), field.endswith(">")
+            is_result |= field in UNMARKED.get(name, ())
             if field not in NEWER:
-                fields.append(f"{field}:{_code(kind, enums)}{result}")
+                fields.append(f"{field}:{_code(kind, enums)}{'>' * is_result}")
         found[name] = " ".join(fields)
     return found
 

@@ -6,6 +6,7 @@ executable = client.compile(module)
 np.asarray(result)
 """
 
+from xloom.pjrt import log
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.client import Client
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
@@ -15,6 +16,10 @@ from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
+
+if log.is_enabled():
+    kinds = [Client, Device, MemorySpace, Buffer, Executable, LoadedExecutable, CpuCompiler, InterpreterCompiler]
+    log.method_log.install(kinds)
 
 __all__ = [
     "Buffer",

@@ -12,7 +12,7 @@ _changes = threading.Lock()  # of all futures: it is held for a few instructions
 class Future:
     """Set once, by whoever does the work; anybody may wait for it or be called then."""
 
-    __slots__ = ("_callbacks", "error", "is_ready", "value")
+    __slots__ = ("__weakref__", "_callbacks", "error", "is_ready", "value")
 
     def __init__(self) -> None:
         self.is_ready = False

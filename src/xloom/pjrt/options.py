@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xloom.pjrt.error import invalid
 from xloom.pjrt.wire import Fields, embedded, fields, message, number, numbers, scalar, varint
@@ -20,7 +20,7 @@ class CompileOptions:
     num_replicas: int = 1
     num_partitions: int = 1
     device_assignment: tuple[tuple[int, ...], ...] = ()
-    serialized: bytes = b""
+    serialized: bytes = field(default=b"", repr=False)
     """The CompileOptionsProto that it was read from."""
 
     @staticmethod

@@ -10,6 +10,7 @@ from typing import Any
 from xloom.cpu import jit
 from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
     buffers,
+    call_log,
     cells,
     clients,
     devices,
@@ -40,8 +41,9 @@ def api() -> Any:
     table = new("PJRT_Api")
     table.pjrt_api_version = new("PJRT_Api_Version", major_version=MAJOR, minor_version=MINOR)
     declare([*_slots(), *entries()])
+    call_log.declare(_slots())
     for name in _slots():
-        setattr(table, name, guard.address(name))
+        setattr(table, name, call_log.address(name))
     errors.fill_table()
     memories.fill_table()
     extensions = chain()

@@ -23,7 +23,7 @@ _TYPES: dict[str, Any] = {
 @cache
 def struct(name: str) -> Any:
     """The ctypes structure of a row of the table."""
-    fields = [field.split(":") for field in STRUCTS[name].split()]
+    fields = [field.rstrip(">").split(":") for field in STRUCTS[name].split()]
     return type(
         name, (ctypes.Structure,), {"_fields_": [(field, _TYPES.get(kind) or struct(kind)) for field, kind in fields]}
     )
