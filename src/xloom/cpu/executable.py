@@ -17,7 +17,7 @@ from xloom.cpu.entry import MAIN, Program
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import Block, Pool
 from xloom.cpu.python_call import Run
-from xloom.errors import ShapeError
+from xloom.errors import ShapeError, UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import TOKEN
@@ -110,6 +110,16 @@ class Executable:
             if number != MISFIT:
                 return self._finished(number, run, outputs)
         return self._run(self._inputs(arguments), queue)
+
+    def call_at(self, arguments: Any, results: Any) -> None:
+        """Runs it on memory that the caller answers for: tables of the addresses of row-major arrays, one a leaf.
+
+        Raises UnsupportedError when the program calls code outside, which needs the arrays themselves.
+        """
+        if self._calls:
+            raise UnsupportedError(f"{self.module.name} calls code that is not its own")
+        arena = self._pool.take(self._arena_bytes)
+        self._main(arguments, results, self._constant_table, arena.address, None)
 
     def _run(self, inputs: list[np.ndarray], infeed: deque[Any]) -> Any:
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])

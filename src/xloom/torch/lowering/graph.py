@@ -14,7 +14,7 @@ from xloom.hlo.builder import ComputationBuilder
 from xloom.hlo.dtype import DType
 from xloom.hlo.literal import Literal, literal
 from xloom.hlo.module import Computation, Instruction
-from xloom.hlo.shape import array_shape
+from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.torch.lowering.promotion import compute_type, result_type
 from xloom.torch.lowering.scalar import Scalar
 
@@ -175,8 +175,6 @@ class Graph:
                 raise UnsupportedError("this program has no random state")
             self.state = self._random_state()
         shape = array_shape(dtype, dims)
-        from xloom.hlo.shape import tuple_shape
-
         both = self.rng_bit_generator(
             self.state, shape=tuple_shape([self.state.shape, shape]), algorithm="rng_three_fry"
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -78,7 +78,7 @@ def overload(name: str) -> OpOverload:
     return getattr(getattr(getattr(torch.ops, namespace), packet), kind)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _row(op: OpOverload) -> str | None:
     name = str(op)
     if name in LOWERINGS:
@@ -89,7 +89,7 @@ def _row(op: OpOverload) -> str | None:
 
 def functional_form(op: OpOverload) -> str | None:
     """The name of the operator that gives the values which `op` writes or copies; None when it is functional."""
-    namespace, packet, kind = str(op).split(".")
+    namespace, packet, _ = str(op).split(".")
     inputs = [a for a in op._schema.arguments if not a.is_out]
     wanted = [(a.name, str(a.type)) for a in inputs]
     candidates = [packet.removesuffix("_")] if packet.endswith("_") and not packet.endswith("__") else []
@@ -109,7 +109,7 @@ def functional_form(op: OpOverload) -> str | None:
     return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _binder(op: OpOverload, function: Lowering) -> Callable[[Graph, Sequence[Any], Mapping[str, Any]], Any]:
     """Calls `function` with the schema's arguments by name."""
     taken = inspect.signature(function).parameters
@@ -141,4 +141,8 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """torch's own decompositions, of operators that the table lacks."""
     from torch._decomp import core_aten_decompositions
 
-    return {op: rule for op, rule in core_aten_decompositions().items() if not has_lowering(op)}
+    return {
+        op: rule
+        for op, rule in core_aten_decompositions().items()
+        if isinstance(op, OpOverload) and not has_lowering(op)
+    }

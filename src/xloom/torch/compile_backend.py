@@ -1,0 +1,80 @@
+"""torch.compile(model, backend="xloom"): AOTAutograd's graphs, forward and backward, as native programs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import aot_function, make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from xloom.torch.fx_graph import translate
+from xloom.torch.lowering import decompositions
+from xloom.torch.program import Program
+
+SHAPES = 32
+"""How many shapes of a dynamic graph have programs at a time; the least recently used one goes."""
+
+
+def compile_graph(graph: GraphModule, arguments: Sequence[Any]) -> Callable[..., Any]:
+    """A function that runs a graph of ATen operators; AOTAutograd calls it with a list, which it empties."""
+    if any(_is_symbolic(a) for a in arguments):
+        return make_boxed_func(_Dynamic(graph))
+    program = Program(translate(graph, arguments))
+
+    def run(boxed: list[Any]) -> list[Any]:
+        results = program(boxed)
+        boxed.clear()
+        return results
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _is_symbolic(argument: Any) -> bool:
+    if isinstance(argument, torch.Tensor):
+        return any(not isinstance(d, int) for d in argument.shape)
+    return isinstance(argument, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+class _Dynamic:
+    """A graph with symbolic sizes: a program for each combination of them that comes."""
+
+    def __init__(self, graph: GraphModule):
+        self.graph = graph
+        self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        key = tuple([tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments])
+        program = self.programs.get(key)
+        if program is None:
+            program = self.programs[key] = Program(translate(self.graph, arguments))
+            if len(self.programs) > SHAPES:
+                self.programs.popitem(last=False)
+        self.programs.move_to_end(key)
+        return program(arguments)
+
+
+def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of tensors, through AOTAutograd alone: one graph for forward, one for backward, or an error."""
+    return aot_function(
+        function,
+        fw_compiler=compile_graph,
+        bw_compiler=compile_graph,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions(),
+    )
+
+
+def backend(graph: GraphModule, arguments: list[Any]) -> Callable[..., Any]:
+    """What torch.compile calls for `backend="xloom"`."""
+    return aot_autograd(
+        fw_compiler=compile_graph,
+        bw_compiler=compile_graph,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions(),
+    )(graph, arguments)

@@ -1,0 +1,188 @@
+"""FX graphs of ATen operators, as HLO modules."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from xloom.errors import LoweringError, XloomError
+from xloom.hlo import dtype as dt
+from xloom.hlo.attributes import Metadata
+from xloom.hlo.builder import Builder
+from xloom.hlo.module import Instruction, Module
+from xloom.hlo.shape import array_shape
+from xloom.torch.dtypes import hlo_dtype
+from xloom.torch.lowering import Graph, lower
+
+INLINED = 1024
+"""Tensors of a graph with more elements than this are arguments of its program rather than constants in it."""
+
+
+@dataclass
+class Translated:
+    """A graph's module, and how its arguments and results lie to the graph's."""
+
+    module: Module
+    arguments: list[int] = field(default_factory=list)
+    """The graph's arguments that are parameters, in order."""
+    held: list[torch.Tensor] = field(default_factory=list)
+    """Tensors of the graph that follow as parameters."""
+    needs_key: bool = False
+    """Whether the last parameter is the random number generator's state."""
+    results: list[int | None | _Given] = field(default_factory=list)
+    """Where each of the graph's results is: a leaf of the program's result, or given beforehand."""
+    is_tuple: bool = True
+    """Whether the graph returns several values."""
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A result that needs no program: an argument as it came in, or a Python value."""
+
+    argument: int | None
+    value: Any = None
+
+
+def translate(graph: GraphModule, arguments: Sequence[Any], name: str = "graph") -> Translated:
+    """The program of a graph for arguments of these shapes: tensors, and integers that are constants of it.
+
+    Raises LoweringError for operators that the table lacks.
+    """
+    return _Translator(graph, arguments, name).run()
+
+
+class _Translator:
+    def __init__(self, graph: GraphModule, arguments: Sequence[Any], name: str):
+        self.graph = graph
+        self.builder = Builder(name, source_lines=False)
+        self.arguments = list(arguments)
+        self.values: dict[Node, Any] = {}
+        self.parameter_of: dict[Instruction, int] = {}
+        self.translated = Translated(self.builder._module)
+        self.key: Instruction | None = None
+        self.g = Graph(self.builder, self._random_key)
+
+    def run(self) -> Translated:
+        placeholders = [n for n in self.graph.graph.nodes if n.op == "placeholder"]
+        for number, (node, argument) in enumerate(zip(placeholders, self.arguments, strict=True)):
+            self.values[node] = self._parameter(number, node, argument)
+        tensors = {n: _attribute(self.graph, n) for n in self.graph.graph.nodes if n.op == "get_attr"}
+        for node, tensor in tensors.items():
+            self.values[node] = self._constant(node, tensor)
+        if any(_is_random(n) for n in self.graph.graph.nodes):
+            self.key = self.builder.parameter(dt.u64[2], "key")
+            self.translated.needs_key = True
+        for node in self.graph.graph.nodes:
+            if node.op == "call_function":
+                self.values[node] = self._call(node)
+            elif node.op == "output":
+                return self._finish(node.args[0])
+            elif node.op not in ("placeholder", "get_attr"):
+                raise LoweringError(f"{node.op} {node.target} is not part of a graph of ATen operators")
+        raise LoweringError("the graph has no output")
+
+    def _parameter(self, number: int, node: Node, argument: Any) -> Any:
+        if not isinstance(argument, torch.Tensor):
+            return argument
+        shape = array_shape(hlo_dtype(argument.dtype), [int(d) for d in argument.shape])
+        parameter = self.builder.parameter(shape, str(node.name))
+        self.parameter_of[parameter] = number
+        self.translated.arguments.append(number)
+        return parameter
+
+    def _constant(self, node: Node, tensor: Any) -> Any:
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
+        tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        dtype = hlo_dtype(tensor.dtype)
+        if tensor.numel() <= INLINED:
+            array = tensor.reshape(-1).view(torch.uint8).numpy().view(dtype.numpy).reshape(tuple(tensor.shape))
+            return self.g.literal(array)
+        self.translated.held.append(tensor)
+        return self.builder.parameter(array_shape(dtype, tuple(tensor.shape)), str(node.name))
+
+    def _random_key(self) -> Instruction:
+        if self.key is None:
+            raise LoweringError("an operator draws random numbers that torch does not mark as one that does")
+        return self.key
+
+    def _call(self, node: Node) -> Any:
+        args, kwargs = self._value(node.args), self._value(node.kwargs)
+        target = node.target
+        if isinstance(target, torch._ops.OpOverload):
+            self.g.metadata = _metadata(node)
+            try:
+                return lower(self.g, target, args, kwargs)
+            except XloomError as error:
+                error.where = error.where or _described(node)
+                raise
+            finally:
+                self.g.metadata = None
+        if target is operator.getitem or not _has_instruction((args, kwargs)):
+            return target(*args, **kwargs)  # type: ignore[operator]
+        raise LoweringError(f"{target} is no ATen operator", where=_described(node))
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return self.values[value]
+        if isinstance(value, (list, tuple)):
+            return [self._value(v) for v in value]
+        if isinstance(value, dict):
+            return {k: self._value(v) for k, v in value.items()}
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return value.node.guard_int("", 0) if isinstance(value, torch.SymInt) else value.node.hint
+        return value
+
+    def _finish(self, results: Any) -> Translated:
+        self.translated.is_tuple = isinstance(results, (list, tuple))
+        values = [self._value(r) for r in (results if self.translated.is_tuple else [results])]
+        outputs: list[Instruction] = []
+        for value in values:
+            if not isinstance(value, Instruction):
+                self.translated.results.append(_Given(None, value))
+            elif value in self.parameter_of:
+                self.translated.results.append(_Given(self.parameter_of[value]))
+            else:
+                self.translated.results.append(len(outputs))
+                outputs.append(value)
+        self.builder.build(self.builder.tuple(*outputs))
+        return self.translated
+
+
+def _attribute(module: Any, node: Node) -> Any:
+    for part in str(node.target).split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _has_instruction(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_instruction, value))
+    if isinstance(value, dict):
+        return any(map(_has_instruction, value.values()))
+    return isinstance(value, Instruction)
+
+
+def _is_random(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _metadata(node: Node) -> Metadata:
+    """The operator, and the line of the user's program that called it."""
+    for line in reversed((node.stack_trace or "").splitlines()):
+        words = line.strip().split('"')
+        if len(words) == 3 and words[0] == "File ":
+            number = words[2].removeprefix(", line ").split(",")[0]
+            return Metadata(op_type=str(node.target), source_file=words[1], source_line=int(number))
+    return Metadata(op_type=str(node.target))
+
+
+def _described(node: Node) -> str:
+    metadata = _metadata(node)
+    place = f", {metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
+    return f"{node.name} = {node.target}{place}"

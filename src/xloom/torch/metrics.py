@@ -1,0 +1,59 @@
+"""What the device has done: counters, and the operators that ran elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+
+@dataclass
+class Metrics:
+    """Counts since the start or the last `clear`."""
+
+    operators: int = 0
+    """Operators that were recorded."""
+    signatures: int = 0
+    """Distinct (operator, shapes, dtypes, attributes), each of which was lowered once to learn its result."""
+    programs: int = 0
+    """Programs that were compiled."""
+    runs: int = 0
+    """Programs that were started."""
+    compile_seconds: float = 0.0
+    bytes_to_device: int = 0
+    bytes_to_host: int = 0
+    waits: int = 0
+    """How often a value was needed on the host."""
+    on_host: Counter[str] = field(default_factory=Counter)
+    """Operators whose result's shape depends on values: they are computed on the host."""
+    decomposed: Counter[str] = field(default_factory=Counter)
+    """Operators made of others by torch's own decompositions."""
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    """Operators without a lowering that ran on the CPU, which XLOOM_TORCH_FALLBACK=1 allows."""
+
+
+METRICS = Metrics()
+
+
+def metrics() -> Metrics:
+    """The counters, which go on counting."""
+    return METRICS
+
+
+def clear() -> None:
+    """Sets all counters to nothing."""
+    fresh = Metrics()
+    for each in fields(Metrics):
+        setattr(METRICS, each.name, getattr(fresh, each.name))
+
+
+def metrics_report() -> str:
+    """The counters as text."""
+    lines = []
+    for each in fields(Metrics):
+        value = getattr(METRICS, each.name)
+        if not isinstance(value, Counter):
+            lines.append(f"{each.name}: {value:.3f}" if isinstance(value, float) else f"{each.name}: {value}")
+            continue
+        lines.append(f"{each.name}: {sum(value.values())}")
+        lines.extend(f"  {name}: {count}" for name, count in value.most_common())
+    return "\n".join(lines)

@@ -1,0 +1,64 @@
+"""A translated graph, compiled: torch's CPU tensors in, tensors out, nothing copied."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from xloom.cpu.compile import compile as compile_for_cpu
+from xloom.cpu.leaves import leaf_shapes
+from xloom.cpu.memory import KEPT_BYTES, Pool
+from xloom.torch.dtypes import torch_dtype
+from xloom.torch.fx_graph import Translated
+
+
+class Program:
+    """Called with the graph's arguments, gives the list of its results."""
+
+    def __init__(self, translated: Translated):
+        self.translated = translated
+        self._executable = compile_for_cpu(translated.module)
+        self._pool = Pool()
+        shapes = leaf_shapes(translated.module.entry.root.shape)
+        self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
+        self._held = [t.data_ptr() for t in translated.held]
+        self._arguments = translated.arguments
+        self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
+        count = len(self._arguments) + len(self._held) + translated.needs_key
+        self._pack_arguments = struct.Struct(f"{max(1, count)}Q").pack
+        self._pack_results = struct.Struct(f"{max(1, len(shapes))}Q").pack
+        self._pad_arguments = [0] * (count == 0)
+        self._pad_results = [0] * (not shapes)
+        self._given = [(k, r) for k, r in enumerate(translated.results) if not isinstance(r, int)]
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        """Runs it. The arguments are tensors of the shapes that it was translated for."""
+        tensors = [arguments[k] for k in self._arguments]
+        if self._complex:
+            tensors = [t.resolve_conj() for t in tensors]
+        tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+        pointers = [t.data_ptr() for t in tensors]
+        pointers += self._held
+        if self.translated.needs_key:
+            key = torch.empty(2, dtype=torch.int64).random_()
+            pointers.append(key.data_ptr())
+        results = [make() for make in self._makers]
+        made = [t.data_ptr() for t in results]
+        self._executable.call_at(
+            self._pack_arguments(*pointers, *self._pad_arguments), self._pack_results(*made, *self._pad_results)
+        )
+        for at, given in self._given:
+            results.insert(at, given.value if given.argument is None else arguments[given.argument])
+        return results
+
+
+def _maker(pool: Pool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -> Callable[[], torch.Tensor]:
+    """What makes a result: from the pool where fresh pages would cost more than the kernel."""
+    if nbytes < KEPT_BYTES:
+        return lambda: torch.empty(dims, dtype=dtype)
+    bytes_type = np.dtype(np.uint8)
+    return lambda: torch.from_numpy(pool.aligned_array((nbytes,), bytes_type, nbytes)).view(dtype).view(dims)

@@ -1,0 +1,145 @@
+"""An operator with the types of its tensors and its attributes: what it gives, learnt by lowering it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xloom.errors import XloomError
+from xloom.hlo import dtype as dt
+from xloom.hlo.builder import Builder
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import array_shape
+from xloom.torch.array_type import ArrayType, type_of_shape
+from xloom.torch.lowering import Graph, Scalar
+from xloom.torch.metrics import METRICS
+
+Emit = Callable[[Graph, Sequence[Any], Mapping[str, Any]], Any]
+"""Builds an operator from instructions and Python values."""
+
+RANDOM_STATE = array_shape(dt.u64, (2,))
+
+
+class Input:
+    """Stands in arguments for the n-th tensor."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+class Hoisted:
+    """Stands in arguments for the n-th number that is given when the program runs."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+class Signature:
+    """`outputs` are the types of its results; `places` says which result stands where in what it returns.
+
+    With `random`, the generator's state is one more input and one more output, the last ones.
+    """
+
+    __slots__ = ("args", "emit", "inputs", "kwargs", "name", "outputs", "places", "random", "scalars")
+
+    def __init__(
+        self,
+        name: str,
+        emit: Emit,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        inputs: tuple[ArrayType, ...],
+        scalars: int,
+    ):
+        self.name = name
+        self.emit = emit
+        self.args = args
+        self.kwargs = kwargs
+        self.inputs = inputs
+        self.scalars = scalars
+        self._infer()
+
+    def _infer(self) -> None:
+        METRICS.signatures += 1
+        b = Builder(self.name, source_lines=False)
+        inputs = [b.parameter(each.shape) for each in self.inputs]
+        scalars = [b.parameter(array_shape(dt.f64, ())) for _ in range(self.scalars)]
+        results, state = self.build(b, inputs, scalars, lambda: b.parameter(RANDOM_STATE))
+        self.random = state is not None
+        self.places = None if isinstance(results, Instruction) else _places(results)
+        found = [r for r in ([results] if self.places is None else results) if r is not None]
+        if state is not None:
+            found.append(state)
+        self.outputs = tuple(type_of_shape(each.shape) for each in found)
+
+    def build(
+        self,
+        builder: Any,
+        inputs: Sequence[Instruction],
+        scalars: Sequence[Instruction],
+        random_state: Callable[[], Instruction],
+        metadata: Any = None,
+    ) -> tuple[Any, Instruction | None]:
+        """Its instructions: what it returns, and the generator's state after it if it uses that."""
+        graph = Graph(builder, random_state)
+        graph.metadata = metadata
+        args = [_filled(each, inputs, scalars) for each in self.args]
+        kwargs = {name: _filled(each, inputs, scalars) for name, each in self.kwargs.items()}
+        try:
+            return self.emit(graph, args, kwargs), graph.state
+        except XloomError:
+            raise
+        except (AssertionError, AttributeError, TypeError, KeyError) as error:
+            if self.scalars:
+                raise NeedsConstants(self.name) from error
+            raise
+
+    def returned(self, values: Sequence[Any]) -> Any:
+        """Results in the places where the operator returns them."""
+        if self.places is None:
+            return values[0]
+        return [None if place is None else values[place] for place in self.places]
+
+    def __str__(self) -> str:
+        given = [str(_described(each, self.inputs)) for each in self.args]
+        given += [f"{name}={_described(each, self.inputs)}" for name, each in self.kwargs.items()]
+        return f"{self.name}({', '.join(given)})"
+
+
+class NeedsConstants(Exception):
+    """The lowering has to know the numbers: they cannot be run-time arguments."""
+
+
+def _places(results: Sequence[Any]) -> list[int | None]:
+    places: list[int | None] = []
+    count = 0
+    for result in results:
+        places.append(None if result is None else count)
+        count += result is not None
+    return places
+
+
+def _filled(value: Any, inputs: Sequence[Any], scalars: Sequence[Instruction]) -> Any:
+    kind = type(value)
+    if kind is Input:
+        return inputs[value.index]
+    if kind is Hoisted:
+        return Scalar(scalars[value.index], float)
+    if kind is list or kind is tuple:
+        return [_filled(each, inputs, scalars) for each in value]
+    return value
+
+
+def _described(value: Any, inputs: Sequence[ArrayType]) -> Any:
+    kind = type(value)
+    if kind is Input:
+        return inputs[value.index]
+    if kind is Hoisted:
+        return "float"
+    if kind is list or kind is tuple:
+        return f"[{', '.join(str(_described(each, inputs)) for each in value)}]"
+    return value

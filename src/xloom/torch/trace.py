@@ -1,0 +1,121 @@
+"""What the device has recorded and not yet run, as a path in the tree of all that it ever recorded.
+
+Each operator is a step from a node of the tree to another. A path that was gone before is followed at the price of one
+look-up a step, which makes the node reached the exact key of the program to run; where a path leaves all known ones is
+where, and why, there is something to compile.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xloom.pjrt.buffer import Buffer
+from xloom.torch.array_type import ArrayType
+from xloom.torch.metrics import METRICS
+from xloom.torch.source import Source, caller
+
+if TYPE_CHECKING:
+    from xloom.torch.program import Program
+    from xloom.torch.signature import Signature
+
+
+class Value:
+    """An array that never changes: in a buffer, or a result of the trace.
+
+    Within the trace of `epoch`, `index` says which: n for the n-th result, ~n for the n-th argument.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "epoch", "index", "type")
+
+    def __init__(self, type: ArrayType, buffer: Buffer | None = None, epoch: int = -1, index: int = 0):
+        self.type = type
+        self.buffer = buffer
+        self.epoch = epoch
+        self.index = index
+
+
+class Node:
+    """A place in the tree: the steps that lead here from the root, and the programs that were compiled for them."""
+
+    __slots__ = ("depth", "next", "parent", "programs", "refs", "signature", "source")
+
+    def __init__(
+        self, parent: Node | None, signature: Signature | None, refs: tuple[int, ...], source: Source | None, depth: int
+    ):
+        self.parent = parent
+        self.signature = signature
+        self.refs = refs
+        self.source = source
+        self.depth = depth
+        self.next: dict[tuple, Node] = {}
+        self.programs: dict[tuple[int, ...], Program] = {}
+
+    def path(self) -> list[Node]:
+        """The steps from the root to here."""
+        steps, node = [], self
+        while node.parent is not None:
+            steps.append(node)
+            node = node.parent
+        return steps[::-1]
+
+
+class Trace:
+    """The operators since the last run."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.root = Node(None, None, (), None, 0)
+        self.epoch = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what was recorded; the next operator is the first."""
+        self.epoch += 1
+        self.node = self.root
+        self.results: list[weakref.ref[Value]] = []
+        self.arguments: list[Buffer] = []
+        self.scalars: list[float] = []
+        self.left_known: Node | None = None
+        """Where the path left all that were known."""
+
+    def record(self, signature: Signature, inputs: Sequence[Value], scalars: Sequence[float]) -> list[Value]:
+        """Adds an operator; its results."""
+        METRICS.operators += 1
+        epoch = self.epoch
+        key: list[Any] = [signature]
+        for value in inputs:
+            if value.epoch != epoch:
+                assert value.buffer is not None, "a value of a trace that did not run"
+                value.epoch = epoch
+                value.index = ~len(self.arguments)
+                self.arguments.append(value.buffer)
+            key.append(value.index)
+        step = tuple(key)
+        node = self.node.next.get(step)
+        if node is None:
+            if self.left_known is None:
+                self.left_known = self.node
+            node = self.node.next[step] = Node(self.node, signature, step[1:], caller(), self.node.depth + 1)
+        self.node = node
+        if scalars:
+            self.scalars.extend(scalars)
+        first = len(self.results)
+        made = [Value(each, None, epoch, first + k) for k, each in enumerate(signature.outputs)]
+        self.results.extend([weakref.ref(value) for value in made])
+        return made
+
+    def live(self) -> list[Value]:
+        """The results that somebody still has."""
+        return [value for result in self.results if (value := result()) is not None]
+
+    def packed_scalars(self) -> np.ndarray:
+        """The numbers that are run-time arguments, in the order of their use."""
+        return np.array(self.scalars, np.float64)
+
+
+TRACE = Trace()

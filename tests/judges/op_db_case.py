@@ -1,0 +1,164 @@
+"""One operator of torch's op_db through one of xloom's doors, against the CPU: values and gradients."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+DTYPES = {
+    "f32": torch.float32,
+    "i64": torch.int64,
+    "bool": torch.bool,
+    "c64": torch.complex64,
+    "bf16": torch.bfloat16,
+}
+TOLERANCES = {  # relative, absolute; the sums of torch's own kernels are in another order
+    torch.float32: (2e-4, 2e-5),
+    torch.float64: (1e-6, 1e-7),
+    torch.complex64: (2e-4, 2e-5),
+    torch.complex128: (1e-6, 1e-7),
+    torch.bfloat16: (2e-2, 1e-2),
+    torch.float16: (2e-3, 1e-3),
+}
+
+Function = Callable[..., Any]
+Door = Callable[[Function, list[torch.Tensor]], Function]
+
+
+def operators() -> dict[str, OpInfo]:
+    """op_db by name, variants with theirs."""
+    return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+
+
+class Disagreement(Exception):
+    """Values that differ from the CPU's."""
+
+
+def judged(op: OpInfo, dtype_name: str, door: Door, limit: int) -> dict[str, Any]:
+    """Verdicts on the first samples: {"samples": n, "forward": "pass" or the reason, "gradient": the same or None}."""
+    dtype = DTYPES[dtype_name]
+    differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            samples = list(islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), limit))
+        except Exception as error:
+            return {"samples": 0, "forward": "pass", "gradient": None, "skipped": _reason(error)}
+        verdict: dict[str, Any] = {"samples": 0, "forward": "pass", "gradient": "pass" if differentiable else None}
+        for number, sample in enumerate(samples):
+            try:
+                expected, expected_gradients = _run(op, sample, lambda f, _: f, differentiable)
+            except Exception:  # what the CPU does not do, nobody must
+                continue
+            verdict["samples"] += 1
+            for kind, wanted in (("forward", False), ("gradient", True)):
+                if verdict[kind] != "pass" or (wanted and expected_gradients is None):
+                    continue
+                try:
+                    found, gradients = _run(op, sample, door, wanted)
+                    _compare(found, expected)
+                    if wanted:
+                        _compare(gradients, expected_gradients)
+                except Exception as error:
+                    verdict[kind] = f"sample {number}: {_reason(error)}"
+        gc.collect()
+    return verdict
+
+
+def _run(op: OpInfo, sample: SampleInput, door: Door, with_gradients: bool) -> tuple[list[Any], list[Any] | None]:
+    leaves, tree = tree_flatten((sample.input, sample.args, sample.kwargs))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    process = sample.output_process_fn_grad
+
+    def call(*tensors: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            filled[place] = tensor
+        first, args, kwargs = tree_unflatten(filled, tree)
+        return op.op(first, *args, **kwargs)
+
+    tensors = [leaves[k].detach().clone(memory_format=torch.preserve_format) for k in places]
+    for tensor, place in zip(tensors, places, strict=True):
+        tensor.requires_grad_(with_gradients and leaves[place].requires_grad)
+    torch.manual_seed(1)
+    results = door(call, tensors)(*tensors)
+    flat = [r for r in tree_flatten(results)[0] if isinstance(r, (torch.Tensor, bool, int, float, complex))]
+    if not with_gradients:
+        return flat, None
+    inputs = [t for t in tensors if t.requires_grad]
+    processed = tree_flatten(process(results) if process is not None else results)[0]
+    outputs = [r for r in processed if isinstance(r, torch.Tensor) and r.requires_grad]
+    if not inputs or not outputs:
+        return flat, None
+    cotangents = [_cotangent(r) for r in outputs]
+    return flat, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
+
+
+def _cotangent(result: torch.Tensor) -> torch.Tensor:
+    ramp = torch.arange(result.numel(), dtype=torch.float32) % 7 / 7 + 0.25
+    return ramp.reshape(result.shape).to(result.dtype).to(result.device)
+
+
+def _compare(found: list[Any] | None, expected: list[Any] | None) -> None:
+    if found is None or expected is None or len(found) != len(expected):
+        raise Disagreement(f"{found and len(found)} results, expected {expected and len(expected)}")
+    for ours, theirs in zip(found, expected, strict=True):
+        if not isinstance(ours, torch.Tensor) or not isinstance(theirs, torch.Tensor):
+            if type(ours) is not type(theirs):
+                raise Disagreement(f"{type(ours).__name__}, expected {type(theirs).__name__}")
+            if ours is not None and not isinstance(ours, torch.Tensor) and ours != theirs and ours == ours:
+                raise Disagreement(f"{ours}, expected {theirs}")
+            continue
+        if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+            raise Disagreement(
+                f"{ours.dtype}{list(ours.shape)}, expected {theirs.dtype}{list(theirs.shape)}"
+            )
+        relative, absolute = TOLERANCES.get(theirs.dtype, (0.0, 0.0))
+        try:
+            torch.testing.assert_close(
+                ours.detach().cpu(), theirs.detach(), rtol=relative, atol=absolute, equal_nan=True, check_stride=False
+            )
+        except AssertionError as error:
+            raise Disagreement(" ".join(str(error).split())) from None
+
+
+def _reason(error: BaseException) -> str:
+    inner = error
+    while inner.__cause__ is not None:
+        inner = inner.__cause__
+    return f"{type(inner).__name__}: {' '.join(str(inner).split())[:300]}"
+
+
+# -- doors ---------------------------------------------------------------------------------------------------------
+
+
+def table(function: Function, tensors: list[torch.Tensor]) -> Function:
+    """The lowering table under AOTAutograd, without Dynamo: one graph, or an error."""
+    from xloom.torch.compile_backend import traced
+
+    return traced(function)
+
+
+def compiled(function: Function, tensors: list[torch.Tensor]) -> Function:
+    """torch.compile, which leaves to eager mode what it cannot put into a graph."""
+    torch._dynamo.reset()
+    return torch.compile(function, backend="xloom", dynamic=False)
+
+
+def device(function: Function, tensors: list[torch.Tensor]) -> Function:
+    """The lazy device: the same leaves, moved there."""
+    import xloom.torch  # noqa: F401
+
+    return lambda *own: function(*[t.to("xla") for t in own])
+
+
+DOORS: dict[str, Door] = {"table": table, "compile": compiled, "device": device}
