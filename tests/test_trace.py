@@ -48,7 +48,7 @@ def test_kernels_lie_in_their_loop_and_their_run(tmp_path):
     products = [s for s in taken.spans("kernel") if s["args"]["opcode"] == "dot"]
     (run,) = taken.spans("execute")
     assert len(products) == 3
-    assert all(s["args"] == {"opcode": "dot", "result_bytes": 256, "op_name": "matmul"} for s in products)
+    assert all(s["args"] == {"opcode": "dot", "bytes": 512, "flops": 1024, "op_name": "matmul"} for s in products)
     assert all(loop["ts"] <= s["ts"] and s["ts"] + s["dur"] <= loop["ts"] + loop["dur"] for s in products)
     assert run["ts"] <= loop["ts"] and loop["ts"] + loop["dur"] <= run["ts"] + run["dur"]
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

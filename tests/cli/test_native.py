@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cli.limits import Limits
 from xloom.cli.main import main
 from xloom.cpu import kernel, kernels
 from xloom.cpu.native import missing, way_of
@@ -243,3 +244,12 @@ def test_ops_say_how(monkeypatch, capsys):
 def test_page_has_the_column():
     page = (Path(__file__).parent.parent.parent / "docs" / "ops.md").read_text()
     assert re.search(r"\| `dot` \| 2 \|.*\| kernel \| sum of products", page)
+
+
+# -- bench
+def test_bench_finds_the_kernel_that_takes_the_time(xloom, monkeypatch):
+    monkeypatch.setattr("xloom.cli.bench.measure", lambda: Limits(1e10, 1e11))
+    status, out, err = xloom("bench", SORT, "--repeats", "2", "--profile")
+    assert (status, err) == (0, "")
+    assert "10.0 GB/s and 100 GFLOP/s" in out
+    assert re.search(r"│ s +│ sort +│", out) and re.search(r"│ n +│ negate +│", out)

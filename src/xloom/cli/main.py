@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 import xloom
+from xloom.cli.bench import bench
 from xloom.cli.info import info
 from xloom.cli.ops import ops
 from xloom.cli.opt import opt
@@ -30,11 +31,12 @@ def cli() -> None:
       xloom info model.hlo                      what is in it
       xloom run model.hlo --input x.npy         run it
       xloom opt --passes "expand,dce" model.hlo rewrite it
+      xloom bench model.hlo --profile           where does its time go
       xloom ops reduce-window                   what an opcode means
     """
 
 
-for _command in (run, opt, info, ops):
+for _command in (run, opt, bench, info, ops):
     cli.add_command(_command)
 
 

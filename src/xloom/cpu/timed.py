@@ -19,6 +19,7 @@ from xloom.cpu.grouping import Step
 from xloom.cpu.image import Image
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.plan import Block
+from xloom.hlo.cost import flops
 from xloom.hlo.module import Instruction, Module
 from xloom.trace import active, span
 
@@ -106,9 +107,13 @@ def _name(step: Step) -> str:
 
 
 def _details(step: Step) -> dict[str, Any]:
+    """What it is, and how much it reads, writes and computes."""
     roots = _roots(step)
-    found: dict[str, Any] = {"opcode": "fusion" if isinstance(step, Group) else step.opcode}
-    found["result_bytes"] = sum(leaf.nbytes for root in roots for leaf in leaf_shapes(root.shape))
+    inside = [*step.roots, *step.inlined] if isinstance(step, Group) else [step]
+    found: dict[str, Any] = {"opcode": "fusion" if len(inside) > 1 else roots[0].opcode}
+    arrays = {operand for i in inside for operand in i.operands}.difference(inside).union(roots)
+    found["bytes"] = sum(leaf.nbytes for array in arrays for leaf in leaf_shapes(array.shape))
+    found["flops"] = sum(map(flops, inside))
     sources = [root.metadata.op_name for root in roots if root.metadata.op_name]
     return {**found, "op_name": sources[0]} if sources else found
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from xloom.cpu.executable import Memory
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.cost import flops
+from xloom.hlo.module import Module
 
 CHEAP_BYTES = 1 << 18
 CHEAP_FLOPS = 1 << 20
@@ -13,25 +12,10 @@ _UNBOUNDED = frozenset({"while", "custom-call", "infeed", "outfeed", "send", "re
 """What takes longer than its operands tell, or waits for somebody."""
 
 
-def flops(instruction: Instruction) -> int:
-    """Arithmetic operations of an instruction alone."""
-    shape = instruction.shape
-    size = shape.size if shape.is_array else 0
-    if instruction.opcode == "dot":
-        left = instruction.operands[0].shape
-        return 2 * size * prod(left.dims[d] for d in instruction["lhs_contracting_dims"])
-    if instruction.opcode == "convolution":
-        kernel = instruction.operands[1].shape
-        return 2 * size * kernel.size
-    if instruction.opcode in ("reduce", "reduce-window", "select-and-scatter", "scatter"):
-        return instruction.operands[0].shape.size
-    return size
-
-
 def analysis(module: Module, memory: Memory) -> dict[str, float]:
     """By XLA's names: `flops`, `bytes accessed`."""
     return {
-        "flops": float(sum(flops(i) for i in module.entry.instructions if i.opcode not in ("parameter", "constant"))),
+        "flops": float(sum(flops(i) for i in module.entry.instructions)),
         "bytes accessed": float(memory.argument_bytes + memory.result_bytes),
     }
 
