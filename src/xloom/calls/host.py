@@ -34,11 +34,19 @@ class HostRun:
     def __init__(self) -> None:
         self.execution = Execution()
         self._sites: dict[Instruction, tuple[CallSite, Any]] = {}
+        self._python: dict[Instruction, tuple[Registration, Callable[[Any, Sequence[Any]], None]]] = {}
 
     def adopt(self, site: CallSite) -> None:
         """Makes a call that was instantiated earlier one of this run, if it is not already."""
         if site.instruction not in self._sites:
             self._sites[site.instruction] = site, site.frame(self)
+
+    def python_call(self, registration: Registration, instruction: Instruction) -> Callable[[Any, Sequence[Any]], None]:
+        """A Python function, with the attributes of the call decoded once."""
+        known = self._python.get(instruction)
+        if known is None or known[0] is not registration:
+            known = self._python[instruction] = registration, bound(registration, instruction)
+        return known[1]
 
     def typed_call(self, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]) -> None:
         """Calls a typed handler, which is instantiated the first time."""
@@ -73,12 +81,12 @@ def _perform(
     run: HostRun, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]
 ) -> None:
     """Calls with these buffers."""
-    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     if registration.function is not None:
-        bound(registration, opaque, place(instruction))(out, [buffers.read_only(i) for i in inputs])
+        run.python_call(registration, instruction)(out, [buffers.read_only(i) for i in inputs])
     elif (version := checked_version(registration, instruction)) == TYPED:
         run.typed_call(registration, instruction, out, inputs)
     else:
+        opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
         message = _NATIVE[version](registration.address, out, inputs, opaque)
         if message is not None:
             raise failure(instruction, message)

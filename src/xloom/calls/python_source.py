@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from xloom.calls.registry import Registration, add
+import numpy as np
+
+from xloom.calls.registry import ABIS, Registration, add, place
+from xloom.calls.signature import Signature
+from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.errors import CustomCallError
+from xloom.hlo.module import Instruction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,30 +20,35 @@ def custom_call(name: str, *, platform: str = "Host") -> Callable[[F], F]:
     """Registers the decorated function under `name`.
 
     It is called as `function(out, *inputs)`: `inputs` are read-only NumPy views, `out` is a writable one (zeroed, or
-    the aliased operand); tuples are nested tuples of views. A keyword `opaque`, if it has one, gets the bytes of
-    `backend_config`. An exception that it raises fails the computation, and is kept as the cause.
+    the aliased operand); tuples are nested tuples of views. Annotations that say shapes or dtypes are checked when a
+    program is compiled; see Signature. A keyword-only parameter `opaque` gets the bytes of `backend_config`, one named
+    `attributes` the dictionary of a typed call's attributes. An exception that it raises fails the computation, and is
+    kept as the cause.
 
         @custom_call("do_custom_call")
-        def do_custom_call(out, b, c):
+        def do_custom_call(out: xl.f32[2048], b: xl.f32[128], c: xl.f32[2048]):
             out[:] = np.resize(b, 2048) + c
     """
 
     def register(function: F) -> F:
         code = getattr(function, "__code__", None)
         source = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
-        add(Registration(name, platform, function=function, source=source))
+        add(Registration(name, platform, function=function, signature=Signature.of(function), source=source))
         return function
 
     return register
 
 
-def bound(registration: Registration, opaque: bytes, where: str) -> Callable[[Any, Sequence[Any]], None]:
-    """A Python function as `call(out, inputs)` from one call site. Raises CustomCallError from whatever it raises."""
-    function = registration.function
-    assert function is not None
-    keywords = {"opaque": opaque} if _takes_opaque(function) else {}
+def bound(registration: Registration, call: Instruction) -> Callable[[Any, Sequence[Any]], None]:
+    """A Python function as `function(out, inputs)` from one call site.
 
-    def call(out: Any, inputs: Sequence[Any]) -> None:
+    Raises CustomCallError from whatever it raises, and at once when the call has no attributes to give.
+    """
+    function, where = registration.function, place(call)
+    assert function is not None
+    keywords = _keywords(registration, call, where)
+
+    def bound_call(out: Any, inputs: Sequence[Any]) -> None:
         try:
             returned = function(out, *inputs, **keywords)
         except Exception as error:
@@ -53,12 +62,33 @@ def bound(registration: Registration, opaque: bytes, where: str) -> Callable[[An
                 hint="write the result into the first argument, out[...] = ..., and return None",
             )
 
-    return call
+    return bound_call
 
 
-def _takes_opaque(function: Callable[..., Any]) -> bool:
-    try:
-        parameter = inspect.signature(function).parameters.get("opaque")
-    except (TypeError, ValueError):  # builtins without a signature
-        return False
-    return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY
+def _keywords(registration: Registration, call: Instruction, where: str) -> dict[str, Any]:
+    """What the function gets by name."""
+    known = registration.signature.keywords if registration.signature is not None else frozenset()
+    found: dict[str, Any] = {}
+    if "opaque" in known:
+        found["opaque"] = call.backend_config.encode("utf-8", "surrogateescape")
+    if "attributes" in known:
+        if call["api_version"] != ABIS["typed-ffi"]:
+            raise CustomCallError(
+                f"custom call {registration.name!r} takes attributes, which a call with {call['api_version']} has not",
+                where=where,
+                hint=f"write api_version={ABIS['typed-ffi']}, or take the bytes of backend_config as `opaque`",
+            )
+        found["attributes"] = _decoded(parse_attributes(call.backend_config, where))
+    return found
+
+
+def _decoded(value: Any) -> Any:
+    """An attribute as Python has it: text, a NumPy scalar, an array that cannot be written, or a dictionary."""
+    if isinstance(value, dict):
+        return {name: _decoded(v) for name, v in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if value.ndim == 0:
+        return value[()]
+    value.setflags(write=False)
+    return np.asarray(value)

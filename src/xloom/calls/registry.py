@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from xloom.calls.signature import Signature
 from xloom.errors import CustomCallError, near
 from xloom.hlo.module import Instruction, Module
 
@@ -27,7 +28,8 @@ class Registration:
 
     `abi` is the ABI that a native function is known to have, or None: the call site's `api_version` decides, as in
     XLA. `stages` are the addresses of a typed handler's functions for the stages before the execution: instantiate,
-    prepare, initialize. `source` says where the code came from; `keep` holds what must live as long as it.
+    prepare, initialize. `signature` is a Python function's, if it has one. `source` says where the code came from;
+    `keep` holds what must live as long as it.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Registration:
     address: int = 0
     abi: str | None = None
     stages: tuple[int, ...] = (0, 0, 0)
+    signature: Signature | None = None
     source: str = ""
     keep: tuple = field(default=(), repr=False, compare=False)
 
@@ -90,12 +93,18 @@ def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
 
 
 def target_of(call: Instruction, platform: str = "Host") -> Registration:
-    """What a custom-call instruction calls. Raises CustomCallError as `lookup` does."""
+    """What a custom-call instruction calls.
+
+    Raises CustomCallError as `lookup` does, and when the call's shapes are not those of a Python function's signature.
+    """
     name, where = call["custom_call_target"], place(call)
     if call["api_version"] == ABIS["typed-ffi"] and _found(name, platform) is None:
         message = f"No FFI handler registered for {name} on a platform {platform}"
         raise CustomCallError(message, where=where, hint=_near(name, platform))
-    return lookup(name, platform, where)
+    found = lookup(name, platform, where)
+    if found.signature is not None:
+        found.signature.check(call, where)
+    return found
 
 
 def _near(name: str, platform: str) -> str:
@@ -108,7 +117,7 @@ def _near(name: str, platform: str) -> str:
 
 
 def unregistered(module: Module, platform: str = "Host", known: frozenset[str] = frozenset()) -> list[CustomCallError]:
-    """One error for each custom call of `module` whose target is neither registered nor `known`."""
+    """One error for each custom call of `module` that `target_of` refuses and whose target is not `known`."""
     errors = []
     for instruction in module.instructions:
         if instruction.opcode == "custom-call" and instruction["custom_call_target"] not in known:

@@ -36,21 +36,20 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
     """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
     if instruction["custom_call_target"] == SINK and not registry.is_registered(SINK):
         return
-    where = registry.place(instruction)
     registration = registry.target_of(instruction)
-    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     shapes = operand_shapes(instruction)
     if active() is not None:
         _call_guarded(entry, instruction, registration)
         return
     if registration.function is not None:
-        call = bound(registration, opaque, where)
+        call = bound(registration, instruction)
         call_python(entry, instruction, shapes, lambda run, out, inputs: call(out, inputs))
         return
     version = host.checked_version(registration, instruction)
     if version == host.TYPED:
         call_typed(entry, instruction, registration)
         return
+    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     entry.program.kept.append(registration)
     with call_memory(entry, instruction, shapes, for_python=False) as memory:
         _call_native(entry, instruction, shapes, memory, (registration.address, version, opaque))

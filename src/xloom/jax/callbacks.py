@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,16 +85,13 @@ def lower_callbacks(platform: str) -> None:
 def _callbacks_of(module: Module) -> list[_Callback]:
     """The callbacks of a program: JAX forgets a program while it still runs."""
     calls = [i for i in module.instructions if i.opcode == "custom-call" and i["custom_call_target"] in _TARGETS]
-    return [_callbacks[_number(call.backend_config)] for call in calls]
+    numbers = [np.asarray(parse_attributes(call.backend_config)["index"]) for call in calls]
+    return [_callbacks[int(number)] for number in numbers]
 
 
-def _number(attributes: str) -> int:
-    return int(np.asarray(parse_attributes(attributes)["index"]))
-
-
-def _call(out: Any, *inputs: Any, opaque: bytes) -> None:
+def _call(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
     """Calls the callback that the call's attribute `index` says."""
-    results = _callbacks[_number(opaque.decode())].function(*inputs)
+    results = _callbacks[int(attributes["index"])].function(*inputs)
     places = out if isinstance(out, tuple) else (out,)
     for place, value in zip(places, results, strict=True):
         if place is not None:
