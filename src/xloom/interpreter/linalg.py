@@ -96,46 +96,42 @@ def _scaled(x: np.ndarray, scale: np.ndarray, dims: tuple[int, ...]) -> np.ndarr
 def ragged_dot(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """One dot a group; groups are consecutive ranges of the ragged dimension, of run-time sizes."""
     lhs, rhs, sizes = operands
-    attrs = dict(instruction.attrs)
     result = instruction.shape.dtype
     (ragged,) = instruction["lhs_ragged_dims"]
     lb, lc = instruction["lhs_batch_dims"], instruction["lhs_contracting_dims"]
     rb, rc = instruction["rhs_batch_dims"], instruction["rhs_contracting_dims"]
     groups = instruction["rhs_group_dims"]
-    position = np.arange(lhs.shape[ragged])
+    kept = [k for k in range(rhs.ndim) if k not in groups]
+    attrs = dict(instruction.attrs)
+    attrs["rhs_batch_dims"] = tuple(kept.index(k) for k in rb)
+    attrs["rhs_contracting_dims"] = tuple(kept.index(k) for k in rc)
+    same_dimension = dict(zip((*lb, *lc), (*rb, *rc), strict=True))
+    left = [*lb, *(k for k in range(lhs.ndim) if k not in (*lb, *lc))]
     out = np.zeros(instruction.shape.dims, accumulator(result))
     counts = np.asarray(sizes, np.int64)
-    outer = np.cumsum(counts, axis=-1)
-    for g in range(counts.shape[-1]):
-        end, start = outer[..., g], outer[..., g] - counts[..., g]
-        inside = (position >= start[..., None]) & (position < end[..., None])
-        mask = _spread(inside, lhs.ndim, ragged, lb, counts.ndim - 1, lc)
-        part = np.where(mask, lhs.astype(accumulator(result)), 0)
+    places = _outer_dimensions(lhs.ndim, ragged, lb, lc, counts.ndim - 1)
+    for *outer, g in np.ndindex(counts.shape):
+        ends = np.cumsum(counts[tuple(outer)])
+        part: dict[int, Any] = {k: slice(n, n + 1) for k, n in zip(places, outer, strict=True)}
+        part[ragged] = slice(ends[g] - counts[(*outer, g)], ends[g])
+        of_rhs = {same_dimension[k]: s for k, s in part.items() if k in same_dimension} | dict.fromkeys(groups, g)
+        product = contract(_part(lhs, range(lhs.ndim), part), _part(rhs, range(rhs.ndim), of_rhs), attrs, result)
         if ragged in lc:  # the contraction is ragged: groups are stacked in front
-            out[g] = contract(part, rhs, attrs, result)
-        elif ragged in lb:
-            out += contract(part, rhs, attrs, result)
+            _part(out[g], left, part)[...] = product
         else:
-            (dim,) = groups
-            keep = [k for k in range(rhs.ndim) if k != dim]
-            attrs["rhs_batch_dims"] = tuple(keep.index(k) for k in rb)
-            attrs["rhs_contracting_dims"] = tuple(keep.index(k) for k in rc)
-            out += contract(part, np.take(rhs, g, axis=dim), attrs, result)
+            _part(out, left, part)[...] = product
     return finish(out, result)
 
 
-def _spread(
-    inside: np.ndarray, rank: int, ragged: int, batch: Sequence[int], outer: int, contracting: Sequence[int]
-) -> np.ndarray:
-    """The mask along the ragged dimension, with group sizes that may differ a batch, in the operand's dimensions."""
-    view = [1] * rank
-    view[ragged] = inside.shape[-1]
-    if outer == 0:
-        return inside.reshape(view)
-    places = [k for k in batch if k != ragged]
-    if ragged not in batch and ragged not in contracting:
-        places = [k for k in range(rank) if k != ragged and k not in contracting][:outer]
-    for k, size in zip(places[:outer], inside.shape[:-1], strict=True):
-        view[k] = size
-    order = sorted(range(inside.ndim), key=lambda k: [*places[:outer], ragged][k])
-    return inside.transpose(order).reshape(view)
+def _part(x: np.ndarray, dimensions: Sequence[int], part: Mapping[int, Any]) -> np.ndarray:
+    """A view of what `part` picks along some dimensions; the first of `x` are those of the numbers given."""
+    return x[tuple(part.get(k, slice(None)) for k in dimensions)]
+
+
+def _outer_dimensions(
+    rank: int, ragged: int, batch: Sequence[int], contracting: Sequence[int], count: int
+) -> Sequence[int]:
+    """The dimensions of the left operand along which the sizes of groups differ."""
+    if ragged in batch or ragged in contracting:
+        return [k for k in batch if k != ragged][:count]
+    return [k for k in range(rank) if k != ragged and k not in contracting][:count]

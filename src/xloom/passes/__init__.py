@@ -19,6 +19,7 @@ from xloom.passes.outline import Outline, Outlined, outline_pattern
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
 from xloom.passes.runner import PassRun, run_passes
+from xloom.passes.scan_expansion import ScanExpansion
 from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
 
@@ -43,6 +44,7 @@ __all__ = [
     "Pass",
     "PassRun",
     "Pattern",
+    "ScanExpansion",
     "TupleSimplification",
     "WhileLoopSimplification",
     "add_pattern",
