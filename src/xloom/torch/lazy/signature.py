@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xloom.errors import XloomError
 from xloom.hlo import dtype as dt
 from xloom.hlo.builder import Builder
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import array_shape
-from xloom.torch.array_type import ArrayType, type_of_shape
+from xloom.torch.lazy.array_type import ArrayType, type_of_shape
 from xloom.torch.lowering import Graph, Scalar
 from xloom.torch.metrics import METRICS
 
@@ -68,7 +67,9 @@ class Signature:
         b = Builder(self.name, source_lines=False)
         inputs = [b.parameter(each.shape) for each in self.inputs]
         scalars = [b.parameter(array_shape(dt.f64, ())) for _ in range(self.scalars)]
-        results, state = self.build(b, inputs, scalars, lambda: b.parameter(RANDOM_STATE))
+        graph = Graph(b, lambda: b.parameter(RANDOM_STATE))
+        results = self.build(graph, inputs, scalars)
+        state = graph.state
         self.random = state is not None
         self.places = None if isinstance(results, Instruction) else _places(results)
         found = [r for r in ([results] if self.places is None else results) if r is not None]
@@ -76,33 +77,20 @@ class Signature:
             found.append(state)
         self.outputs = tuple(type_of_shape(each.shape) for each in found)
 
-    def build(
-        self,
-        builder: Any,
-        inputs: Sequence[Instruction],
-        scalars: Sequence[Instruction],
-        random_state: Callable[[], Instruction],
-        metadata: Any = None,
-    ) -> tuple[Any, Instruction | None]:
-        """Its instructions: what it returns, and the generator's state after it if it uses that."""
-        graph = Graph(builder, random_state)
-        graph.metadata = metadata
+    def input_types(self) -> tuple[ArrayType, ...]:
+        """The types of its inputs, the generator's state included."""
+        return (*self.inputs, self.outputs[-1]) if self.random else self.inputs
+
+    def build(self, graph: Graph, inputs: Sequence[Instruction], scalars: Sequence[Instruction]) -> Any:
+        """Adds its instructions; what it returns. Raises NeedsConstants where numbers cannot be arguments."""
         args = [_filled(each, inputs, scalars) for each in self.args]
         kwargs = {name: _filled(each, inputs, scalars) for name, each in self.kwargs.items()}
         try:
-            return self.emit(graph, args, kwargs), graph.state
-        except XloomError:
-            raise
-        except (AssertionError, AttributeError, TypeError, KeyError) as error:
+            return self.emit(graph, args, kwargs)
+        except Exception as error:
             if self.scalars:
                 raise NeedsConstants(self.name) from error
             raise
-
-    def returned(self, values: Sequence[Any]) -> Any:
-        """Results in the places where the operator returns them."""
-        if self.places is None:
-            return values[0]
-        return [None if place is None else values[place] for place in self.places]
 
     def __str__(self) -> str:
         given = [str(_described(each, self.inputs)) for each in self.args]

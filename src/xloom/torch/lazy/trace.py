@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xloom.pjrt.buffer import Buffer
-from xloom.torch.array_type import ArrayType
+from xloom.torch.lazy.array_type import ArrayType
 from xloom.torch.metrics import METRICS
-from xloom.torch.source import Source, caller
+from xloom.torch.lazy.source import Source, caller
 
 if TYPE_CHECKING:
-    from xloom.torch.program import Program
-    from xloom.torch.signature import Signature
+    from xloom.torch.lazy.program import Program
+    from xloom.torch.lazy.signature import Signature
 
 
 class Value:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_OURS = os.path.dirname(__file__) + os.sep
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class Source(NamedTuple):
