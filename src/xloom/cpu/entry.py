@@ -25,8 +25,8 @@ from xloom.cpu.jit import Content
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.leaves import Source, leaf_shapes, owner
-from xloom.cpu.loops.lowering import Lowering, nest_cost
-from xloom.cpu.loops.nest import Nest, sources
+from xloom.cpu.loops.lowering import Lowering
+from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.plan import Block
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 from llvmlite import ir
 
 from xloom.cpu.emit import conversion, types
 from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import allocate, hints_for, loop
-from xloom.cpu.emit.types import I1, I64, Complex, Value
+from xloom.cpu.emit.loop import hints_for, loop
+from xloom.cpu.emit.types import I64, Complex, Value
+from xloom.cpu.loops.accumulators import Merging, State, accumulators
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nodes import (
     Apply,
@@ -29,19 +30,9 @@ from xloom.cpu.loops.nodes import (
     Quotient,
     Source,
 )
-from xloom.hlo.dtype import DType, Kind, f32, s64
+from xloom.hlo.dtype import Kind, s64
 
 Pointers = Callable[[Source], ir.Value]
-
-
-class State(Protocol):
-    """What a fold has accumulated: an accumulator, or one lane of it."""
-
-    def get(self) -> Value:
-        """The value so far."""
-
-    def set(self, value: Value) -> None:
-        """Puts a value."""
 
 
 class Elements:
@@ -70,6 +61,11 @@ class Elements:
             yield
         finally:
             self._scopes.pop()
+
+    def unbind(self, variables: Iterable[Var]) -> None:
+        """Makes variables 0: those of loops that are joined with another, which counts for both."""
+        for var in variables:
+            self.vars.pop(var, None)
 
     def value(self, node: Node) -> Value:
         """The node's value in registers."""
@@ -202,10 +198,9 @@ class Elements:
             if key in scope:
                 return scope[key]
         with self.scope():
-            inits = [self.value(i) for i in fold.inits]
-            state = [Accumulator(self.b, i.dtype, fold.plain) for i in fold.inits]
-            for accumulator, init in zip(state, inits, strict=True):
-                accumulator.set(init)
+            state = accumulators(self.b, fold)
+            for accumulator, init in zip(state, fold.inits, strict=True):
+                accumulator.start(self.value(init))
             with self.loops(fold.vars):
                 self.step(fold, state)
         results = [a.result() for a in state]
@@ -224,10 +219,11 @@ class Elements:
 
     def step(self, fold: Fold, state: Sequence[State]) -> None:
         """One more element into a fold's accumulators."""
-        b = self.b
-        if fold.plain in REASSOCIATED and fold.inits[0].dtype.kind in (Kind.FLOAT, Kind.COMPLEX):
+        representation = state[0].representation
+        if isinstance(representation, Merging):
             (accumulator,), (element,) = state, fold.elements
-            accumulator.set(accumulated(b, fold.plain, accumulator.get(), self.value(element)))
+            value = representation.encoded(self.b, self.value(element))
+            accumulator.set(representation.merged(self.b, accumulator.get(), value))
             return
         with self.scope():
             for argument, accumulator in zip(fold.arguments, state, strict=True):
@@ -237,25 +233,15 @@ class Elements:
             accumulator.set(result)
 
     def combine(self, fold: Fold, state: Sequence[State], values: Sequence[Value]) -> None:
-        """Other accumulators' values into a fold's accumulators."""
+        """What other accumulators have got, into a fold's accumulators."""
+        representation = state[0].representation
+        if isinstance(representation, Merging):
+            (accumulator,), (value,) = state, values
+            accumulator.set(representation.merged(self.b, accumulator.get(), value))
+            return
         with self.scope():
             self._scopes[-1].update({id(e): v for e, v in zip(fold.elements, values, strict=True)})
             self.step(fold, state)
-
-
-REASSOCIATED = frozenset({"add", "multiply"})
-"""Operators whose folds of floats are evaluated in any order; narrow floats in f32."""
-
-
-def accumulated(b: ir.IRBuilder, opcode: str, state: Value, element: Value) -> Value:
-    """A sum or product with one more element, in any order."""
-    if isinstance(state, Complex):
-        if opcode == "add":
-            return Complex(*(b.fadd(s, e, flags=["reassoc", "nsz"]) for s, e in zip(state, element, strict=True)))
-        from xloom.cpu.emit import complex_math
-
-        return complex_math.BINARY["multiply"](b, state, element)
-    return (b.fadd if opcode == "add" else b.fmul)(state, element, flags=["reassoc", "nsz"])
 
 
 def joined_values(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_block: ir.Block) -> Value:
@@ -267,48 +253,3 @@ def joined_values(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_bloc
     phi.add_incoming(x, x_block)
     phi.add_incoming(y, y_block)
     return phi
-
-
-class Accumulator:
-    """A variable in registers; with `lanes`, an array of them on the stack."""
-
-    def __init__(self, b: ir.IRBuilder, dtype: DType, plain: str = "", lanes: int | None = None):
-        self.b = b
-        self.dtype = dtype
-        # sums and products of narrow floats round once
-        self._rounds = plain in REASSOCIATED and dtype.is_float and not types.is_wide(dtype)
-        kind = types.register_type(dtype)
-        kind = types.I8 if lanes is not None and kind == I1 else kind
-        count = 2 if dtype.is_complex else 1
-        self._kind = kind
-        self._slots = [allocate(b, kind, lanes, "acc") for _ in range(count)]
-
-    def _places(self, lane: ir.Value | None) -> list[ir.Value]:
-        if lane is None:
-            return self._slots
-        return [self.b.gep(s, [lane], inbounds=True, source_etype=self._kind) for s in self._slots]
-
-    def get(self, lane: ir.Value | None = None) -> Value:
-        """What has been accumulated."""
-        values = [self.b.load(p, typ=self._kind) for p in self._places(lane)]
-        if self.dtype.is_complex:
-            return Complex(*values)
-        if self._kind != types.register_type(self.dtype):
-            return self.b.trunc(values[0], I1)
-        return values[0]
-
-    def set(self, value: Value, lane: ir.Value | None = None) -> None:
-        """Puts a value."""
-        parts = value if isinstance(value, Complex) else (value,)
-        for place, part in zip(self._places(lane), parts, strict=True):
-            self.b.store(self.b.zext(part, self._kind) if part.type != self._kind else part, place)
-
-    @property
-    def stored(self) -> DType:
-        """The type in which partial values are kept in memory."""
-        return f32 if self._rounds else self.dtype
-
-    def result(self, lane: ir.Value | None = None) -> Value:
-        """The final value, rounded to the type."""
-        value = self.get(lane)
-        return conversion.rounded(self.b, value, self.dtype) if self._rounds else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -167,3 +168,16 @@ def cost_of(nodes: Sequence[Node]) -> int:
         elif isinstance(node, (Load, Guard)):
             total += 1
     return total
+
+
+def stage_cost(stage: Stage) -> int:
+    """About how many additions all of a stage costs."""
+    folds = folds_of(stage)
+    extent = math.prod(v.size for v in stage.vars) * (math.prod(v.size for v in folds[0].vars) if folds else 1)
+    nodes = [e for f in folds for e in f.elements] if folds else [s.node for s in stage.stores]
+    return cost_of(nodes) * extent
+
+
+def nest_cost(nest: Nest) -> int:
+    """About how many additions all of a nest costs."""
+    return math.prod(v.size for v in nest.outer) * sum(map(stage_cost, nest.stages))

@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.emit.bits import bits_type, move
-from xloom.cpu.emit.loop import PLAIN, allocate, loop
+from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, loop
 from xloom.cpu.emit.types import I32, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage
 from xloom.cpu.loops.nodes import Load, walk
+from xloom.cpu.loops.phases import Phases
 
 SIDE = 16
 """Elements along each side of a tile: a cache line of f32."""
+PATCH = 128
+"""Elements along each side of the squares that transposes are done in: so that few pages are touched at a time."""
 
 
 def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
@@ -79,3 +83,72 @@ def _transposed(b: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
         pairs = [(lines[k], lines[k + half]) for k in range(half)]
         lines = [b.shuffle_vector(x, y, mask) for x, y in pairs for mask in (low, high)]
     return lines
+
+
+def emit_tiled(
+    phases: Phases,
+    stage: Stage,
+    loops: list[Var],
+    gone: dict[Var, None],
+    cost: int,
+    across: Var,
+    nodes: list[Load],
+) -> None:
+    """Square tiles of two loops: what is loaded along one of them is transposed in registers."""
+    inner = loops[-1]
+    rows = Var("rows", -(-across.size // PATCH), None, -1)
+    columns = Var("columns", -(-inner.size // PATCH), None, -2)
+    others = [v for v in loops[:-1] if v != across]
+    with phases.phase([*others, rows, columns], cost * PATCH * PATCH) as elements:
+        elements.unbind(gone)
+        b = elements.b
+        tiles = [Tile(elements, node, across, inner) for node in nodes]
+
+        def bounds(patch: Var, size: int) -> tuple[ir.Value, ir.Value]:
+            begin = b.mul(elements.vars[patch], I64(PATCH), flags=["nsw"])
+            return begin, intrinsic(b, "smin", b.add(begin, I64(PATCH)), I64(size))
+
+        first, second = bounds(rows, across.size), bounds(columns, inner.size)
+        with (
+            loop(b, *first, SIDE, name="rows", hints=PLAIN) as row,
+            loop(b, *second, SIDE, name="columns", hints=PLAIN) as column,
+            elements.scope(),
+        ):
+            _emit_tile(phases, elements, stage, tiles, (across, row), (inner, column))
+
+
+def _emit_tile(
+    phases: Phases,
+    elements: Elements,
+    stage: Stage,
+    tiles: list[Tile],
+    across: tuple[Var, ir.Value],
+    along: tuple[Var, ir.Value],
+) -> None:
+    b = elements.b
+    left = [b.sub(I64(var.size), first) for var, first in (across, along)]
+
+    def emit(height: ir.Value | None, width: ir.Value | None) -> None:
+        elements.vars.update((across, along))
+        hints = VECTOR_ONLY if height is None else PLAIN
+        with elements.scope():
+            for tile in tiles:
+                tile.fill(height, width)
+        with (
+            loop(b, 0, SIDE if height is None else height, name="row", hints=hints) as row,
+            loop(b, 0, SIDE if width is None else width, name="column", hints=hints) as column,
+            elements.scope(),
+        ):
+            elements.vars[across[0]] = b.add(across[1], row, flags=["nsw"])
+            elements.vars[along[0]] = b.add(along[1], column, flags=["nsw"])
+            at = b.add(b.mul(row, I64(SIDE), flags=["nsw"]), column, flags=["nsw"])
+            elements.staged = {id(t.node): (t.memory, at) for t in tiles}
+            phases.stores(elements, stage.stores)
+        elements.staged = {}
+
+    whole = b.and_(*(b.icmp_signed(">=", n, I64(SIDE)) for n in left))
+    with b.if_else(whole) as (then, otherwise):
+        with then:
+            emit(None, None)
+        with otherwise:
+            emit(*(intrinsic(b, "smin", n, I64(SIDE)) for n in left))

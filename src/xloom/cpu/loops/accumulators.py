@@ -1,0 +1,179 @@
+"""What a fold has accumulated so far: in which representation, and where."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from llvmlite import ir
+
+from xloom.cpu.emit import complex_math, conversion, types
+from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.types import I1, Complex, Value
+from xloom.cpu.loops.nodes import Fold
+from xloom.hlo.dtype import DType, f32, s32, s64
+
+
+class Representation:
+    """Accumulated values in registers as they are, by the computation that the program gives."""
+
+    def __init__(self, dtype: DType):
+        self.dtype = dtype
+        self.kept = dtype
+        """The type in which partial results are in registers and in memory."""
+
+    def encoded(self, b: ir.IRBuilder, value: Value) -> Value:
+        """What stands for a value of the type."""
+        return value
+
+    def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
+        """The value that is stood for."""
+        return state
+
+
+class Merging(Representation):
+    """Of an operator whose elements may be taken in any order."""
+
+    def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
+        """Both in one, as they are encoded."""
+        raise NotImplementedError
+
+
+class Sum(Merging):
+    """Sums or products of floats; those of narrow floats in f32, so that they round once."""
+
+    def __init__(self, opcode: str, dtype: DType):
+        super().__init__(dtype)
+        self.opcode = opcode
+        self.kept = dtype if types.is_wide(dtype) else f32
+
+    def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
+        """Rounded to the type."""
+        return conversion.rounded(b, state, self.dtype)
+
+    def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
+        """In any order."""
+        flags = ["reassoc", "nsz"]
+        if isinstance(state, Complex):
+            if self.opcode == "add":
+                return Complex(*(b.fadd(s, o, flags=flags) for s, o in zip(state, other, strict=True)))
+            return complex_math.BINARY["multiply"](b, state, other)
+        return (b.fadd if self.opcode == "add" else b.fmul)(state, other, flags=flags)
+
+
+class Extremum(Merging):
+    """Maxima or minima of floats, as the maximum of integers in the same order.
+
+    The order is -inf < ... < -0 < +0 < ... < inf < NaN; for minima, it is that of the negated numbers. What each step
+    waits for is then one operation, where NaN and the zeros would make it five.
+    """
+
+    def __init__(self, opcode: str, dtype: DType):
+        super().__init__(dtype)
+        self.negates = opcode == "minimum"
+        self.kept = s64 if dtype.name == "f64" else s32
+
+    def encoded(self, b: ir.IRBuilder, value: Value) -> Value:
+        """Negative numbers have the bits of their size inverted: the larger that is, the less they are."""
+        if self.negates:
+            value = b.fneg(value)
+        kind = types.register_type(self.kept)
+        key = self._turned(b, b.bitcast(value, kind))
+        return b.select(b.fcmp_ordered("ord", value, value), key, kind((1 << (kind.width - 1)) - 1))
+
+    def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
+        """The number of a key; NaN of keys above infinity's."""
+        value = b.bitcast(self._turned(b, state), types.register_type(self.dtype))
+        return b.fneg(value) if self.negates else value
+
+    def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
+        """The larger key."""
+        return intrinsic(b, "smax", state, other)
+
+    def _turned(self, b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+        """From bits to key, or back."""
+        kind = bits.type
+        sign = b.ashr(bits, kind(kind.width - 1))
+        return b.xor(bits, b.and_(sign, kind((1 << (kind.width - 1)) - 1)))
+
+
+def representation_of(fold: Fold, number: int = 0) -> Representation:
+    """How value `number` of a fold is accumulated."""
+    dtype = fold.inits[number].dtype
+    if fold.plain in ("add", "multiply") and (dtype.is_float or dtype.is_complex):
+        return Sum(fold.plain, dtype)
+    if fold.plain in ("maximum", "minimum") and dtype.is_float:
+        return Extremum(fold.plain, dtype)
+    return Representation(dtype)
+
+
+class State(Protocol):
+    """An accumulator, or one lane of it."""
+
+    representation: Representation
+
+    def get(self) -> Value:
+        """What has been accumulated, encoded."""
+
+    def set(self, value: Value) -> None:
+        """Puts an encoded value."""
+
+
+class Accumulator:
+    """A variable in registers; with `lanes`, an array of them on the stack."""
+
+    def __init__(self, b: ir.IRBuilder, representation: Representation, lanes: int | None = None):
+        self.b = b
+        self.representation = representation
+        kept = representation.kept
+        self._register = types.register_type(kept)
+        self._kind = types.I8 if lanes is not None and self._register == I1 else self._register
+        self._slots = [allocate(b, self._kind, lanes, "acc") for _ in range(2 if kept.is_complex else 1)]
+
+    def _places(self, lane: ir.Value | None) -> list[ir.Value]:
+        if lane is None:
+            return self._slots
+        return [self.b.gep(s, [lane], inbounds=True, source_etype=self._kind) for s in self._slots]
+
+    def get(self, lane: ir.Value | None = None) -> Value:
+        """What has been accumulated, encoded."""
+        values = [self.b.load(p, typ=self._kind) for p in self._places(lane)]
+        if len(values) == 2:
+            return Complex(*values)
+        return values[0] if self._kind == self._register else self.b.trunc(values[0], I1)
+
+    def set(self, value: Value, lane: ir.Value | None = None) -> None:
+        """Puts an encoded value."""
+        parts = value if isinstance(value, Complex) else (value,)
+        for place, part in zip(self._places(lane), parts, strict=True):
+            self.b.store(self.b.zext(part, self._kind) if part.type != self._kind else part, place)
+
+    def start(self, value: Value, lane: ir.Value | None = None) -> None:
+        """Puts a value of the fold's type."""
+        self.set(self.representation.encoded(self.b, value), lane)
+
+    def result(self, lane: ir.Value | None = None) -> Value:
+        """The final value, of the fold's type."""
+        return self.representation.decoded(self.b, self.get(lane))
+
+    def lane(self, lane: ir.Value) -> State:
+        """One of several."""
+        return _Lane(self, lane)
+
+
+class _Lane:
+    def __init__(self, accumulator: Accumulator, lane: ir.Value):
+        self.representation = accumulator.representation
+        self._accumulator = accumulator
+        self._lane = lane
+
+    def get(self) -> Value:
+        return self._accumulator.get(self._lane)
+
+    def set(self, value: Value) -> None:
+        self._accumulator.set(value, self._lane)
+
+
+def accumulators(b: ir.IRBuilder, fold: Fold, lanes: int | None = None) -> list[Accumulator]:
+    """One for each value of a fold."""
+    return [Accumulator(b, representation_of(fold, k), lanes) for k in range(len(fold.inits))]

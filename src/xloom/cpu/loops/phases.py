@@ -1,0 +1,131 @@
+"""The functions of a nest's kernel: each a phase, whose items threads share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from llvmlite import ir
+
+from xloom.cpu.emit import types
+from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.types import I64, POINTER, VOID
+from xloom.cpu.kernel import TASK, Phase
+from xloom.cpu.leaves import Source
+from xloom.cpu.loops.affine import Affine, Var
+from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.nest import Nest, Store
+from xloom.hlo.dtype import DType
+
+TASK_COST = 40_000
+"""Additions that are worth a task of their own."""
+
+
+class Phases:
+    """Makes functions in `module`; `made` are those so far."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        name: str,
+        nest: Nest,
+        numbers: Mapping[Source, int],
+        types_of: Callable[[Source], DType],
+    ):
+        self.module = module
+        self.name = name
+        self.nest = nest
+        self.numbers = numbers
+        self.types_of = types_of
+        self.made: list[Phase] = []
+        self.scratch: list[int] = []
+        """Bytes of memory that phases hand to later ones."""
+        self.pointers: dict[Source, ir.Value] = {}
+        """Of the arrays, in the function that is being made."""
+        self._arguments: Sequence[ir.Value] = ()
+        self._pointer_count = max(numbers.values(), default=-1) + 1
+
+    def add_scratch(self, nbytes: int) -> int:
+        """Reserves memory for all later phases; returns its number."""
+        self.scratch.append(nbytes)
+        return len(self.scratch) - 1
+
+    def scratch_pointer(self, number: int) -> ir.Value:
+        """Of scratch memory, in the function that is being made."""
+        return self._arguments[self._pointer_count + number]
+
+    @contextmanager
+    def phase(self, outer: Sequence[Var], cost: int, *, open_ended: bool = False) -> Iterator[Elements]:
+        """A phase over the items that the loops `outer` make; yields where one item is emitted.
+
+        The work is in a function of its own whose pointers are known to be distinct. With `open_ended`, the loop over
+        the items is left to the caller, from `elements.bounds`.
+        """
+        symbol = f"{self.name}.{len(self.made)}"
+        count = math.prod(v.size for v in outer)
+        total = self._pointer_count + len(self.scratch)
+        body = ir.Function(self.module, ir.FunctionType(VOID, [*[POINTER] * total, I64, I64]), f"{symbol}.body")
+        body.linkage = "internal"
+        body.attributes.add("alwaysinline")
+        body.attributes.add("nounwind")
+        for argument in body.args[:total]:
+            argument.add_attribute("noalias")
+        b = ir.IRBuilder(body.append_basic_block("entry"))
+        start = body.append_basic_block("start")
+        b.position_at_end(start)
+        self.pointers = {source: body.args[n] for source, n in self.numbers.items()}
+        self._arguments = body.args
+        elements = Elements(b, lambda source: self.pointers[source], self._address)
+        begin, end = body.args[total], body.args[total + 1]
+        with ExitStack() as stack:
+            elements.bounds = begin, end
+            if open_ended:
+                pass
+            elif len(outer) == 1:
+                elements.vars[outer[0]] = stack.enter_context(loop(b, begin, end, name=outer[0].name))
+            elif outer:
+                item = stack.enter_context(loop(b, begin, end, name="item"))
+                for var in reversed(outer[1:]):
+                    elements.vars[var] = b.urem(item, I64(var.size))
+                    item = b.udiv(item, I64(var.size))
+                elements.vars[outer[0]] = item
+            yield elements
+        b.ret_void()
+        b.position_at_end(body.entry_basic_block)
+        b.branch(start)
+        self._wrapper(symbol, body, total)
+        grain = max(1, TASK_COST // max(cost, 1))
+        self.made.append(Phase(symbol, max(count, 0) if outer else 1, grain, tuple(v.name for v in outer)))
+
+    def _wrapper(self, symbol: str, body: ir.Function, total: int) -> None:
+        function = ir.Function(self.module, TASK, symbol)
+        function.attributes.add("nounwind")
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        buffers, begin, end = function.args
+        pointers = [
+            b.load(b.gep(buffers, [I64(k)], inbounds=True, source_etype=POINTER), typ=POINTER) for k in range(total)
+        ]
+        b.call(body, [*pointers, begin, end])
+        b.ret_void()
+
+    # -- what they do with arrays
+    def stores(self, elements: Elements, stores: Sequence[Store]) -> None:
+        """Computes and stores one element of each."""
+        values = [elements.value(store.node) for store in stores]
+        for store, value in zip(stores, values, strict=True):
+            self.store(elements, store, value)
+
+    def store(self, elements: Elements, store: Store, value: types.Value) -> None:
+        """Stores an element."""
+        address = self._address(store.target, store.address)
+        types.store(
+            elements.b, self.pointers[store.target], self.types_of(store.target), elements.index(address), value
+        )
+
+    def _address(self, source: Source, address: Affine) -> Affine:
+        return self.inside(address) if source in self.nest.private else address
+
+    def inside(self, address: Affine) -> Affine:
+        """The part of an address that an iteration of the outer loops sees."""
+        return Affine(address.const, tuple(t for t in address.terms if t[0] not in self.nest.outer))

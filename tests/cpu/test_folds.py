@@ -1,0 +1,81 @@
+"""Folds in every form of loop: along rows, along columns, of everything, and as a part of a longer expression."""
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from xloom.hlo import dtype as dtypes
+
+NEGATIVE_NAN = -np.float64("nan")
+
+
+def program(dtype, opcode, dims, reduced, init):
+    kept = [d for k, d in enumerate(dims) if k not in reduced]
+
+    def shape(sizes):
+        return f"{dtype}[{','.join(map(str, sizes))}]"
+
+    return xl.parse(f"""HloModule m
+    fold {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT m = {dtype}[] {opcode}(a, b) }}
+    ENTRY e {{
+      x = {shape(dims)} parameter(0)
+      init = {dtype}[] constant({init})
+      ROOT r = {shape(kept)} reduce(x, init), dimensions={{{",".join(map(str, reduced))}}}, to_apply=fold
+    }}""")
+
+
+def expected(opcode, x, axes):
+    """Of doubles, with -0 below +0, and NaN above all for maxima and below all for minima."""
+    sign = 1 if opcode == "maximum" else -1
+    order = np.stack([np.isnan(x), np.where(np.isnan(x), 0, sign * x), sign * (0.5 - np.signbit(x))])
+    moved = np.moveaxis(order, [a + 1 for a in axes], range(-len(axes), 0))
+    flat = moved.reshape(3, *moved.shape[1 : 1 + x.ndim - len(axes)], -1)
+    rank = np.lexsort(flat[::-1], axis=-1)[..., -1]
+    values = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(flat.shape[1:])
+    return np.take_along_axis(values, rank[..., None], -1)[..., 0]
+
+
+@pytest.mark.parametrize("opcode", ["maximum", "minimum"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+@pytest.mark.parametrize("reduced", [(1,), (0,), (0, 1)])
+@pytest.mark.parametrize("dims", [(40, 9), (300, 70), (70, 700)])
+def test_extrema_of_floats(opcode, dtype, reduced, dims):
+    kind = getattr(dtypes, dtype).numpy
+    random = np.random.default_rng(len(dtype) + sum(dims))
+    x = random.standard_normal(dims)
+    zeros, nans = random.random(dims) < 0.5, random.random(dims) < 4 / (dims[0] + dims[1])
+    x = np.where(zeros, np.copysign(0.0, x), -np.abs(x) if opcode == "maximum" else np.abs(x))
+    x = np.where(random.random(dims) < 0.01, np.inf if opcode == "minimum" else -np.inf, x)
+    for values in (x, np.where(nans, np.copysign(np.nan, x), x), np.full(dims, NEGATIVE_NAN)):
+        values = values.astype(kind)
+        init = "-inf" if opcode == "maximum" else "inf"
+        result = np.asarray(xl.compile(program(dtype, opcode, dims, reduced, init))(values))
+        want = expected(opcode, values.astype(np.float64), reduced)
+        assert result.dtype == kind
+        np.testing.assert_array_equal(result.astype(np.float64), want)
+        number = ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(result.astype(np.float64))[number], np.signbit(want)[number])
+
+
+@pytest.mark.parametrize("opcode", ["maximum", "minimum"])
+def test_extrema_start_from_the_initial_value(opcode):
+    x = np.full((8, 100), -1.0 if opcode == "maximum" else 1.0, np.float32)
+    for init, want in (("nan", np.nan), ("-0.0", -0.0), ("0.0", 0.0)):
+        result = np.asarray(xl.compile(program("f32", opcode, x.shape, (1,), init))(x))
+        np.testing.assert_array_equal(result, np.full(8, want, np.float32))
+        assert np.isnan(want) or (np.signbit(result) == np.signbit(want)).all()
+
+
+def test_a_maximum_inside_an_expression():
+    # of few elements, so that it is computed where it is used
+    module = xl.parse("""HloModule m
+    fold { a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }
+    ENTRY e {
+      x = f32[16,3] parameter(0)
+      init = f32[] constant(-inf)
+      m = f32[16] reduce(x, init), dimensions={1}, to_apply=fold
+      mb = f32[16,3] broadcast(m), dimensions={0}
+      ROOT r = f32[16,3] subtract(x, mb)
+    }""")
+    x = np.random.default_rng(0).standard_normal((16, 3)).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x - x.max(1, keepdims=True))
