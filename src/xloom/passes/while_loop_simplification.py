@@ -153,7 +153,7 @@ class _Loops:
         for changed in (loop, root, *condition.parameters, *body.parameters):
             changed.shape = shape
             changed.attrs.pop("origin", None)  # it is a tree of the old shape
-        for unused in (first, *(p for p in parts if p.opcode == "get-tuple-element")):
+        for unused in dict.fromkeys((first, *(p for p in parts if p.opcode == "get-tuple-element"))):
             if unused.is_dead and unused.opcode in ("tuple", "get-tuple-element"):
                 remove_keeping_order(unused)
         return True
