@@ -1,4 +1,4 @@
-"""The system's C and C++ compiler: source in, shared library out, cached by content."""
+"""The system's C, C++ and CUDA compilers: source in, shared library out, cached by content."""
 
 from __future__ import annotations
 
@@ -9,13 +9,28 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from xloom.cache_folder import cache_dir
 from xloom.errors import CustomCallError, MissingCompilerError
 
-# variable, usual names, and ending of a source file
-_LANGUAGES = {"c": ("CC", ("cc", "gcc", "clang"), ".c"), "c++": ("CXX", ("c++", "g++", "clang++"), ".cc")}
+
+@dataclass(frozen=True)
+class _Language:
+    variable: str
+    names: tuple[str, ...]
+    """The usual ones of its compiler."""
+    suffixes: tuple[str, ...]
+    """Of its files."""
+    options: tuple[str, ...]
+
+
+_LANGUAGES = {
+    "c": _Language("CC", ("cc", "gcc", "clang"), (".c",), ("-fPIC", "-x", "c")),
+    "c++": _Language("CXX", ("c++", "g++", "clang++"), (".cc", ".cpp", ".cxx", ".C"), ("-fPIC", "-x", "c++")),
+    "cuda": _Language("NVCC", ("nvcc",), (".cu",), ("-Xcompiler", "-fPIC", "-x", "cu")),
+}
 
 
 def include_dir() -> str:
@@ -24,11 +39,11 @@ def include_dir() -> str:
 
 
 def compiler(language: str) -> list[str]:
-    """The compiler's command: $CC or $CXX, which may have options, else the first of the usual names there is.
+    """The compiler's command: $CC, $CXX or $NVCC, which may have options, else the first of the usual names there is.
 
     Raises MissingCompilerError when there is none, or not the one that the variable names.
     """
-    variable, names, _ = _LANGUAGES[language]
+    variable, names = _LANGUAGES[language].variable, _LANGUAGES[language].names
     chosen = shlex.split(os.environ.get(variable, ""))
     if chosen:
         if shutil.which(chosen[0]) is None:
@@ -44,15 +59,24 @@ def compiler(language: str) -> list[str]:
     )
 
 
+def language_of(path: Path) -> str:
+    """The language that a file's name says."""
+    for language, known in _LANGUAGES.items():
+        if path.suffix in known.suffixes:
+            return language
+    known = ", ".join(suffix for language in _LANGUAGES.values() for suffix in language.suffixes)
+    raise CustomCallError(f"{path} is of no known language", hint=f"name it {known}, or say which with language=")
+
+
 def compile_source(source: str | Path, *, language: str = "c", include_dirs: Sequence[str | Path] = ()) -> Path:
     """The shared library of `source`: text, or the Path of a file. Headers are looked for in `include_dirs` too.
 
     Raises CustomCallError with the compiler's message when it does not compile.
     """
     folder = _made(cache_dir() / "custom_calls")
-    path = source if isinstance(source, Path) else _saved(source, folder, _LANGUAGES[language][2])
+    path = source if isinstance(source, Path) else _saved(source, folder, _LANGUAGES[language].suffixes[0])
     folders = [option for folder in (*include_dirs, include_dir()) for option in ("-I", str(folder))]
-    command = [*compiler(language), "-O2", "-fPIC", "-x", language, *folders, str(path)]
+    command = [*compiler(language), "-O2", *_LANGUAGES[language].options, *folders, str(path)]
     # the key is of what the preprocessor makes of the source: the headers are in it, so that it changes with them
     expanded = _run([*command, "-E"], path)
     key = hashlib.sha256("\0".join(command).encode() + expanded).hexdigest()[:32]

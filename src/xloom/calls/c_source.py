@@ -1,11 +1,11 @@
-"""Custom calls out of C and C++ source."""
+"""Custom calls out of C, C++ and CUDA source."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from xloom.calls.c_compiler import compile_source
+from xloom.calls.c_compiler import compile_source, language_of
 from xloom.calls.registry import Registration
 from xloom.calls.shared_library import load_library, register_symbol
 
@@ -15,26 +15,25 @@ def register_c(
     source: str | Path,
     symbol: str | Mapping[str, str] | None = None,
     *,
-    platform: str = "Host",
+    platform: str | None = None,
     abi: str | None = None,
     language: str | None = None,
     include_dirs: Sequence[str | Path] = (),
 ) -> Registration:
-    """Compiles C or C++ source and registers function `symbol` (default: `name`) as `name`.
+    """Compiles C, C++ or CUDA source and registers function `symbol` (default: `name`) as `name`.
 
-    `source` is text or the Path of a file; `language` is "c" or "c++", by default what the file's name says, and C for
-    a text. `include_dirs` are folders of headers, for `xla/ffi/api/ffi.h` that which `jax.ffi.include_dir()` gives.
-    Symbols by stage are those of a typed handler; see register_pointer.
+    `source` is text or the Path of a file; `language` is "c", "c++" or "cuda", by default what the file's name says,
+    and C for a text. The platform is Host, for CUDA source CUDA, if nothing else is said. `include_dirs` are folders of
+    headers, for `xla/ffi/api/ffi.h` that which `jax.ffi.include_dir()` gives. Symbols by stage are those of a typed
+    handler; see register_pointer.
     """
-    library = compile_source(source, language=language or _language(source), include_dirs=include_dirs)
+    language = language or (language_of(source) if isinstance(source, Path) else "c")
+    library = compile_source(source, language=language, include_dirs=include_dirs)
+    platform = platform or ("CUDA" if language == "cuda" else "Host")
     return register_symbol(name, library, symbol, platform=platform, abi=abi)
 
 
 def load_source(path: str | Path, *, include_dirs: Sequence[str | Path] = ()) -> list[Registration]:
-    """Compiles a .c, .cc, .cpp or .cxx file and registers what it offers by XLA_REGISTER_CUSTOM_CALL_TARGET."""
+    """Compiles a .c, .cc, .cpp, .cxx or .cu file and registers what it offers by XLA_REGISTER_CUSTOM_CALL_TARGET."""
     path = Path(path)
-    return load_library(compile_source(path, language=_language(path), include_dirs=include_dirs))
-
-
-def _language(source: str | Path) -> str:
-    return "c++" if isinstance(source, Path) and source.suffix != ".c" else "c"
+    return load_library(compile_source(path, language=language_of(path), include_dirs=include_dirs))

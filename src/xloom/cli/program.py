@@ -40,12 +40,12 @@ def load_code(libraries: tuple[str, ...]) -> None:
         suffix = Path(library).suffix
         if suffix == ".py":
             _run_python(library)
-        elif suffix in (".c", ".cc", ".cpp", ".cxx"):
+        elif suffix in (".c", ".cc", ".cpp", ".cxx", ".cu"):
             load_source(library)
         elif suffix in (".so", ".dylib"):
             load_library(library)
         else:
-            raise CustomCallError(f"cannot load {library}", hint="give a .py, .so, .c or .cc file")
+            raise CustomCallError(f"cannot load {library}", hint="give a .py, .so, .c, .cc or .cu file")
 
 
 def _run_python(path: str) -> None:
