@@ -162,3 +162,21 @@ ENTRY e { x = f32[8,4] parameter(0) y = s32[8,4] parameter(1) indices = s32[20,1
   u = f32[20,4] parameter(3) v = s32[20,4] parameter(4)
   ROOT s = (f32[8,4], s32[8,4]) scatter(x, y, indices, u, v), update_window_dims={1}, inserted_window_dims={0},
     scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=r }""")
+
+
+@pytest.mark.parametrize("opcode", ["maximum", "minimum"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_extrema_of_floats(opcode, dtype):
+    region = ADD.replace("add(x", f"{opcode}(x")
+    operand, indices, _, attributes = FORMS["scalars"]
+    text = program(dtype + operand, indices.replace("40", "300"), dtype + "[300]", attributes, region)
+    module = xl.parse(text)
+    kind = module.entry.root.shape.dtype.numpy
+    x = np.array([0.0, -0.0, np.nan, -np.nan, 1.0, -np.inf, np.inf, -0.0]).astype(kind)
+    places = RNG.integers(0, 8, (300, 1)).astype(np.int32)
+    values = RNG.choice([0.0, -0.0, 1.0, -1.0], 300).astype(kind)
+    values[RNG.integers(0, 300, 2)] = np.nan
+    expected, found = np.asarray(xl.evaluate(module, x, places, values)), run_kernel(text, x, places, values)
+    np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[number], np.signbit(expected)[number])

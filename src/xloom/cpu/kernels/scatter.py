@@ -6,6 +6,7 @@ import math
 
 from llvmlite import ir
 
+from xloom.cpu.elements.reduce import plain_operator
 from xloom.cpu.emit.bits import move
 from xloom.cpu.emit.distinct import distinct
 from xloom.cpu.emit.loop import loop
@@ -20,6 +21,8 @@ _SPLIT = 64
 """Elements of a dense piece of a window from which on threads share the piece."""
 _TASK = 80_000
 """Elements combined in about 20 µs."""
+_LOSES = {"maximum": "<", "minimum": ">"}
+"""How an update compares that changes nothing; equal ones may be zeros of either sign."""
 
 
 class _Plan:
@@ -120,7 +123,9 @@ class _Update:
             dtypes[plan.count + 1 :],
         )
         self.body = instruction["to_apply"]
-        self.moves = is_move(self.body, plan.count) and self.dtypes == self.update_dtypes
+        same_types = self.dtypes == self.update_dtypes
+        self.moves = is_move(self.body, plan.count) and same_types
+        self.extremum = plain_operator(self.body) if plan.count == 1 and same_types and dtypes[0].is_float else ""
 
     def __call__(self, index: ir.Value, update: ir.Value, base: ir.Value) -> None:
         b, fits = self.b, None
@@ -154,6 +159,15 @@ class _Update:
             return
         values = [load(b, p, t, target) for p, t in zip(self.targets, self.dtypes, strict=True)]
         values += [load(b, p, t, update) for p, t in zip(self.updates, self.update_dtypes, strict=True)]
+        if self.extremum in _LOSES:
+            # most elements of a bin are no record: a branch that is foreseen costs less than to wait for the maximum
+            with b.if_then(b.not_(b.fcmp_ordered(_LOSES[self.extremum], values[1], values[0]))):
+                self._combine(target, values)
+            return
+        self._combine(target, values)
+
+    def _combine(self, target: ir.Value, values: list[Value]) -> None:
+        b = self.b
         results = apply_promoted(b, self.body, values, [*self.dtypes, *self.update_dtypes], self.dtypes)
         for pointer, dtype, value in zip(self.targets, self.dtypes, results, strict=True):
             store(b, pointer, dtype, target, value)
