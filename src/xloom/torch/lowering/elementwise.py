@@ -2,15 +2,94 @@
 
 from __future__ import annotations
 
-from xloom.torch.lowering.graph import Graph, Value
+from collections.abc import Callable
+from typing import Any
+
+from xloom.hlo import dtype as dt
+from xloom.hlo.module import Instruction
+from xloom.torch.lowering.graph import Graph, Number, Value
+from xloom.torch.lowering.promotion import compute_type, default_float, float_type, result_type
 from xloom.torch.lowering.registry import lowers
+
+_SAME = {"neg": "negate", "bitwise_not": "not_", "positive": "copy"}
+_FLOAT = {
+    "acos": "acos",
+    "acosh": "acosh",
+    "asin": "asin",
+    "asinh": "asinh",
+    "atan": "atan",
+    "atanh": "atanh",
+    "cos": "cosine",
+    "cosh": "cosh",
+    "erf": "erf",
+    "exp": "exponential",
+    "expm1": "exponential_minus_one",
+    "log": "log",
+    "log1p": "log_plus_one",
+    "rsqrt": "rsqrt",
+    "sigmoid": "logistic",
+    "sin": "sine",
+    "sinh": "sinh",
+    "sqrt": "sqrt",
+    "tan": "tan",
+    "tanh": "tanh",
+}
+_ROUNDING = {"ceil": "ceil", "floor": "floor", "round": "round_nearest_even"}
+
+
+def _register() -> None:
+    for names, make in ((_SAME, _same), (_FLOAT, _in_float), (_ROUNDING, _rounding)):
+        for torch_name, method in names.items():
+            lowers(f"aten.{torch_name}.default")(make(method))
+
+
+def _same(method: str) -> Callable[..., Any]:
+    return lambda g, x: getattr(g, method)(x)
+
+
+def _in_float(method: str) -> Callable[..., Any]:
+    if method == "atan":
+        return lambda g, x: g.atan2(y := g.cast(x, float_type(x)), g.full_like(y, 1))
+    return lambda g, x: getattr(g, method)(g.cast(x, float_type(x)))
+
+
+def _rounding(method: str) -> Callable[..., Any]:
+    return lambda g, x: getattr(g, method)(x) if x.shape.dtype.is_float else x
+
+
+_register()
+
+
+def in_wide(g: Graph, dtype: dt.DType, compute: Callable[..., Instruction], *operands: Value) -> Instruction:
+    """`compute` of the operands in the type that torch computes `dtype` in, then rounded to `dtype`."""
+    wide = compute_type(dtype)
+    return g.cast(compute(*g.broadcast_operands(*operands, dtype=wide)), dtype)
 
 
 @lowers("aten.add.Tensor", "aten.add.Scalar")
 def add(g: Graph, x: Value, y: Value, alpha: Value):
     """x + alpha y."""
-    x, y = g.broadcast_operands(x, y)
-    return g.add(x, y if alpha == 1 else g.multiply(y, g.full_like(y, alpha)))
+    return _sum(g, "add", x, y, alpha)
+
+
+@lowers("aten.sub.Tensor", "aten.sub.Scalar")
+def sub(g: Graph, x: Value, y: Value, alpha: Value):
+    """x - alpha y."""
+    return _sum(g, "subtract", x, y, alpha)
+
+
+@lowers("aten.rsub.Tensor", "aten.rsub.Scalar")
+def rsub(g: Graph, x: Value, y: Value, alpha: Value):
+    """y - alpha x."""
+    return _sum(g, "subtract", y, x, alpha)
+
+
+def _sum(g: Graph, opcode: str, x: Value, y: Value, alpha: Value) -> Instruction:
+    dtype = result_type(x, y)
+    combine = getattr(g, opcode)
+    if not isinstance(alpha, Instruction) and isinstance(alpha, (bool, int, float, complex)) and alpha == 1:
+        return combine(*g.broadcast_operands(x, y))
+    return in_wide(g, dtype, lambda a, b: combine(a, g.multiply(b, g.full_like(b, alpha))), x, y)
 
 
 @lowers("aten.mul.Tensor", "aten.mul.Scalar")
@@ -19,7 +98,422 @@ def mul(g: Graph, x: Value, y: Value):
     return g.multiply(*g.broadcast_operands(x, y))
 
 
-@lowers("aten.relu.default")
-def relu(g: Graph, x):
-    """max(x, 0)."""
-    return g.maximum(x, g.full_like(x, 0))
+@lowers("aten.div.Tensor", "aten.div.Scalar")
+def div(g: Graph, x: Value, y: Value):
+    """x / y, never in integers."""
+    return g.divide(*g.broadcast_operands(x, y, dtype=float_type(x, y)))
+
+
+@lowers("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def div_mode(g: Graph, x: Value, y: Value, rounding_mode: str | None):
+    """x / y, rounded towards zero or down."""
+    if rounding_mode is None:
+        return div(g, x, y)
+    return floor_divide(g, x, y) if rounding_mode == "floor" else _truncated(g, x, y)
+
+
+def _truncated(g: Graph, x: Value, y: Value) -> Instruction:
+    dtype = result_type(x, y)
+    if not dtype.is_float:
+        return g.divide(*g.broadcast_operands(x, y))
+    return in_wide(g, dtype, lambda a, b: toward_zero(g, g.divide(a, b)), x, y)
+
+
+def toward_zero(g: Graph, x: Instruction) -> Instruction:
+    """A float without its fraction."""
+    return g.select(g.compare(x, g.full_like(x, 0), direction="LT"), g.ceil(x), g.floor(x))
+
+
+@lowers("aten.floor_divide.default", "aten.floor_divide.Scalar")
+def floor_divide(g: Graph, x: Value, y: Value):
+    """The quotient rounded down; of floats as Python does it, from the remainder."""
+    dtype = result_type(x, y)
+    if dtype.is_float:
+        return in_wide(g, dtype, lambda a, b: _floor_quotient(g, a, b), x, y)
+    a, b = g.broadcast_operands(x, y)
+    quotient = g.divide(a, b)
+    if dtype.kind is not dt.Kind.SIGNED:
+        return quotient
+    return g.select(_signs_differ(g, g.remainder(a, b), b), g.subtract(quotient, g.full_like(quotient, 1)), quotient)
+
+
+def _floor_quotient(g: Graph, a: Instruction, b: Instruction) -> Instruction:
+    zero, one = g.full_like(a, 0), g.full_like(a, 1)
+    rest = g.remainder(a, b)
+    exact = g.divide(g.subtract(a, rest), b)
+    exact = g.select(_signs_differ(g, rest, b), g.subtract(exact, one), exact)
+    down = g.floor(exact)
+    down = g.select(g.compare(g.subtract(exact, down), g.full_like(a, 0.5), direction="GT"), g.add(down, one), down)
+    plain = g.divide(a, b)
+    down = g.select(g.compare(exact, zero, direction="EQ"), with_sign(g, zero, plain), down)
+    return g.select(g.compare(b, zero, direction="EQ"), plain, down)
+
+
+def _signs_differ(g: Graph, rest: Instruction, b: Instruction) -> Instruction:
+    zero = g.full_like(b, 0)
+    differ = g.compare(g.compare(rest, zero, direction="LT"), g.compare(b, zero, direction="LT"), direction="NE")
+    return g.and_(g.compare(rest, zero, direction="NE"), differ)
+
+
+@lowers("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
+def remainder(g: Graph, x: Value, y: Value):
+    """The remainder that has the divisor's sign."""
+
+    def compute(a: Instruction, b: Instruction) -> Instruction:
+        rest = g.remainder(a, b)
+        return g.select(_signs_differ(g, rest, b), g.add(rest, b), rest)
+
+    return in_wide(g, result_type(x, y), compute, x, y)
+
+
+@lowers("aten.fmod.Tensor", "aten.fmod.Scalar")
+def fmod(g: Graph, x: Value, y: Value):
+    """The remainder that has the dividend's sign."""
+    return g.remainder(*g.broadcast_operands(x, y))
+
+
+@lowers("aten.pow.Tensor_Tensor", "aten.pow.Scalar", "aten.pow.Tensor_Scalar")
+def pow_(g: Graph, x: Value, exponent: Value):
+    """x ** exponent."""
+    dtype = result_type(x, exponent)
+    if isinstance(x, Instruction) and isinstance(exponent, (int, float)):
+        short = _short_power(g, g.cast(x, dtype), exponent)
+        if short is not None:
+            return short
+    if dtype is dt.pred:
+        a, b = g.broadcast_operands(x, exponent)
+        return g.or_(a, g.not_(b))
+    if dtype.is_complex:
+        return g.cast(_complex_power(g, *g.broadcast_operands(x, exponent)), dtype)
+    return in_wide(g, dtype, g.power, x, exponent)
+
+
+def _complex_power(g: Graph, a: Instruction, b: Instruction) -> Instruction:
+    # the general formula takes the logarithm of the base
+    zero = g.full_like(b, 0)
+    one = g.full_like(b, 1)
+    return g.select(g.compare(b, zero, direction="EQ"), one, g.power(a, b))
+
+
+def _short_power(g: Graph, x: Instruction, exponent: float) -> Instruction | None:
+    dtype = x.shape.dtype
+    if dtype is dt.pred:
+        return None
+    if exponent == 0:
+        return g.full_like(x, 1)
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return g.multiply(x, x)
+    if exponent == 3:
+        return in_wide(g, dtype, lambda a: g.multiply(g.multiply(a, a), a), x)
+    if dtype.is_float and exponent == 0.5:
+        return g.sqrt(x)
+    if dtype.is_float and exponent == -0.5:
+        return g.rsqrt(x)
+    if (dtype.is_float or dtype.is_complex) and exponent == -1:
+        return g.divide(g.full_like(x, 1), x)
+    return None
+
+
+@lowers("aten.reciprocal.default")
+def reciprocal(g: Graph, x):
+    """1 / x."""
+    x = g.cast(x, float_type(x))
+    return g.divide(g.full_like(x, 1), x)
+
+
+@lowers("aten.trunc.default")
+def trunc(g: Graph, x):
+    """x without its fraction."""
+    return toward_zero(g, x) if x.shape.dtype.is_float else x
+
+
+@lowers("aten.round.decimals")
+def round_decimals(g: Graph, x, decimals: int):
+    """Rounded to so many digits after the point."""
+    if not x.shape.dtype.is_float:
+        return x
+    scale = 10.0 ** abs(decimals)
+
+    def compute(a: Instruction) -> Instruction:
+        by = g.full_like(a, scale)
+        if decimals < 0:
+            return g.multiply(g.round_nearest_even(g.divide(a, by)), by)
+        return g.divide(g.round_nearest_even(g.multiply(a, by)), by)
+
+    return in_wide(g, x.shape.dtype, compute, x)
+
+
+@lowers("aten.exp2.default")
+def exp2(g: Graph, x):
+    """2 ** x."""
+    x = g.cast(x, float_type(x))
+    return g.power(g.full_like(x, 2), x)
+
+
+def _log_of_base(base: float) -> Callable[..., Any]:
+    def rule(g: Graph, x: Instruction) -> Instruction:
+        dtype = float_type(x)
+        return in_wide(g, dtype, lambda a: g.multiply(g.log(a), g.full_like(a, 1 / base)), x)
+
+    return rule
+
+
+lowers("aten.log2.default")(_log_of_base(0.6931471805599453))
+lowers("aten.log10.default")(_log_of_base(2.302585092994046))
+
+
+@lowers("aten.abs.default")
+def abs_(g: Graph, x):
+    """|x|; of complex numbers a real."""
+    dtype = x.shape.dtype
+    return x if dtype is dt.pred or dtype.kind is dt.Kind.UNSIGNED else g.abs(x)
+
+
+@lowers("aten.sign.default", "aten.sgn.default")
+def sign(g: Graph, x):
+    """-1, 0 or 1; of complex numbers the direction."""
+    if not x.shape.dtype.is_float:
+        return x if x.shape.dtype is dt.pred else g.sign(x)
+    found = g.sign(x)
+    return g.select(g.compare(x, x, direction="EQ"), found, g.full_like(x, 0))
+
+
+@lowers("aten.atan2.default")
+def atan2(g: Graph, x: Value, y: Value):
+    """The angle of the point (y, x)."""
+    return g.atan2(*g.broadcast_operands(x, y, dtype=float_type(x, y)))
+
+
+@lowers("aten.hypot.default")
+def hypot(g: Graph, x: Value, y: Value):
+    """sqrt(x² + y²), without overflow."""
+    dtype = result_type(x, y)
+
+    def compute(a: Instruction, b: Instruction) -> Instruction:
+        return g.abs(g.complex(a, b))
+
+    return in_wide(g, dtype, compute, x, y)
+
+
+def with_sign(g: Graph, x: Instruction, y: Instruction) -> Instruction:
+    """|x| with the sign of y, -0 and NaN included."""
+    size = g.abs(x)
+    return g.select(is_negative(g, y), g.negate(size), size)
+
+
+def is_negative(g: Graph, x: Instruction) -> Instruction:
+    """Whether the sign bit is set."""
+    dtype = x.shape.dtype
+    if dtype.is_float:
+        x = g.bitcast_convert(x, shape=_signed(dtype)[x.shape.dims] if x.shape.dims else _signed(dtype)[()])
+    return g.compare(x, g.full_like(x, 0), direction="LT")
+
+
+def _signed(dtype: dt.DType) -> dt.DType:
+    return {16: dt.s16, 32: dt.s32, 64: dt.s64}[dtype.bits]
+
+
+@lowers("aten.copysign.Tensor", "aten.copysign.Scalar")
+def copysign(g: Graph, x: Value, y: Value):
+    """|x| with the sign of y."""
+    return with_sign(g, *g.broadcast_operands(x, y, dtype=float_type(x, y)))
+
+
+@lowers("aten.signbit.default")
+def signbit(g: Graph, x):
+    """Whether the sign bit is set."""
+    if x.shape.dtype is dt.pred:
+        return g.full_like(x, False)
+    return is_negative(g, x)
+
+
+@lowers("aten.nextafter.default")
+def nextafter(g: Graph, x: Value, y: Value):
+    """The next float from x towards y."""
+    x, y = g.broadcast_operands(x, y)
+    dtype = x.shape.dtype
+    bits = x.shape.with_dtype(_signed(dtype))
+    step = g.select(
+        g.compare(g.compare(y, x, direction="GT"), g.compare(x, g.full_like(x, 0), direction="GT"), direction="EQ"),
+        g.full(x.shape.dims, 1, bits.dtype),
+        g.full(x.shape.dims, -1, bits.dtype),
+    )
+    moved = g.bitcast_convert(g.add(g.bitcast_convert(x, shape=bits), step), shape=x.shape)
+    least = g.bitcast_convert(g.full(x.shape.dims, 1, bits.dtype), shape=x.shape)
+    least = g.select(g.compare(y, x, direction="LT"), g.negate(least), least)
+    moved = g.select(g.compare(x, g.full_like(x, 0), direction="EQ"), least, moved)
+    moved = g.select(g.compare(x, y, direction="EQ"), y, moved)
+    nan = g.or_(g.compare(x, x, direction="NE"), g.compare(y, y, direction="NE"))
+    return g.select(nan, g.add(x, y), moved)
+
+
+@lowers("aten.clamp.default", "aten.clamp.Tensor")
+def clamp(g: Graph, x, min: Value | None, max: Value | None):
+    """min(max(x, min), max); either may be absent."""
+    dtype = result_type(x, min, max)
+    if min is not None:
+        x = g.maximum(*g.broadcast_operands(x, min, dtype=dtype))
+    return x if max is None else g.minimum(*g.broadcast_operands(x, max, dtype=dtype))
+
+
+@lowers("aten.clamp_min.default", "aten.clamp_min.Tensor")
+def clamp_min(g: Graph, x, min: Value):
+    """max(x, min)."""
+    return clamp(g, x, min, None)
+
+
+@lowers("aten.clamp_max.default", "aten.clamp_max.Tensor")
+def clamp_max(g: Graph, x, max: Value):
+    """min(x, max)."""
+    return clamp(g, x, None, max)
+
+
+@lowers("aten.maximum.default")
+def maximum(g: Graph, x: Value, y: Value):
+    """The greater; NaN if either is NaN."""
+    return g.maximum(*g.broadcast_operands(x, y))
+
+
+@lowers("aten.minimum.default")
+def minimum(g: Graph, x: Value, y: Value):
+    """The lesser; NaN if either is NaN."""
+    return g.minimum(*g.broadcast_operands(x, y))
+
+
+@lowers("aten.fmax.default")
+def fmax(g: Graph, x: Value, y: Value):
+    """The greater; a NaN only if both are."""
+    return _ignoring_nan(g, "maximum", x, y)
+
+
+@lowers("aten.fmin.default")
+def fmin(g: Graph, x: Value, y: Value):
+    """The lesser; a NaN only if both are."""
+    return _ignoring_nan(g, "minimum", x, y)
+
+
+def _ignoring_nan(g: Graph, opcode: str, x: Value, y: Value) -> Instruction:
+    a, b = g.broadcast_operands(x, y)
+    both = getattr(g, opcode)(a, b)
+    if not a.shape.dtype.is_float:
+        return both
+    both = g.select(g.compare(a, a, direction="NE"), b, both)
+    return g.select(g.compare(b, b, direction="NE"), a, both)
+
+
+@lowers("aten.gcd.default")
+def gcd(g: Graph, x: Value, y: Value):
+    """The greatest common divisor, by Euclid."""
+    x, y = g.broadcast_operands(x, y)
+    return greatest_divisor(g, g.abs(x), g.abs(y))
+
+
+def greatest_divisor(g: Graph, x: Instruction, y: Instruction) -> Instruction:
+    """gcd of numbers that are not negative."""
+    state = g.tuple(x, y)
+    condition = g.subgraph("rests_are_left")
+    pair = condition.parameter(state.shape)
+    rest = condition.get_tuple_element(pair, index=1)
+    left = condition.compare(rest, condition.full_like(rest, 0), direction="NE")
+    left = condition.fold(left, "or", False, range(x.shape.rank))
+    body = g.subgraph("divide_by_rest")
+    pair = body.parameter(state.shape)
+    a, b = body.get_tuple_element(pair, index=0), body.get_tuple_element(pair, index=1)
+    done = body.compare(b, body.full_like(b, 0), direction="EQ")
+    rest = body.remainder(a, body.select(done, body.full_like(b, 1), b))
+    step = body.tuple(body.select(done, a, b), body.select(done, b, rest))
+    loop = g.while_(state, body=body.builder.finish(step), condition=condition.builder.finish(left))
+    return g.get_tuple_element(loop, index=0)
+
+
+@lowers("aten.lcm.default")
+def lcm(g: Graph, x: Value, y: Value):
+    """The least common multiple."""
+    x, y = g.broadcast_operands(x, y)
+    divisor = greatest_divisor(g, g.abs(x), g.abs(y))
+    zero = g.compare(divisor, g.full_like(divisor, 0), direction="EQ")
+    return g.abs(g.multiply(g.divide(x, g.select(zero, g.full_like(divisor, 1), divisor)), y))
+
+
+@lowers("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
+def where(g: Graph, condition: Instruction, x: Value, y: Value):
+    """condition ? x : y."""
+    dtype = result_type(x, y)
+    own = [o.shape.dims for o in (condition, x, y) if isinstance(o, Instruction)]
+    from xloom.torch.lowering.graph import broadcast_dims
+
+    dims = broadcast_dims(*own)
+    a, b = (g.expand(g.cast(o, dtype), dims) for o in (x, y))
+    return g.select(g.expand(g.cast(condition, dt.pred), dims), a, b)
+
+
+@lowers("aten.addcmul.default")
+def addcmul(g: Graph, x, tensor1, tensor2, value: Number):
+    """x + value tensor1 tensor2."""
+    dtype = result_type(x, tensor1, tensor2)
+
+    def compute(a: Instruction, b: Instruction, c: Instruction) -> Instruction:
+        return g.add(a, g.multiply(g.multiply(b, g.full_like(b, value)), c))
+
+    return in_wide(g, dtype, compute, x, tensor1, tensor2)
+
+
+@lowers("aten.addcdiv.default")
+def addcdiv(g: Graph, x, tensor1, tensor2, value: Number):
+    """x + value tensor1 / tensor2."""
+    dtype = result_type(x, tensor1, tensor2)
+
+    def compute(a: Instruction, b: Instruction, c: Instruction) -> Instruction:
+        return g.add(a, g.divide(g.multiply(b, g.full_like(b, value)), c))
+
+    return in_wide(g, dtype, compute, x, tensor1, tensor2)
+
+
+@lowers("aten.lerp.Scalar", "aten.lerp.Tensor")
+def lerp(g: Graph, x, end, weight: Value):
+    """x + weight (end - x), from whichever end is nearer."""
+    dtype = result_type(x, end)
+
+    def compute(a: Instruction, b: Instruction, w: Instruction) -> Instruction:
+        span = g.subtract(b, a)
+        size = g.abs(w)
+        near = g.compare(size, g.full_like(size, 0.5), direction="LT")
+        far = g.subtract(b, g.multiply(span, g.subtract(g.full_like(w, 1), w)))
+        return g.select(near, g.add(a, g.multiply(w, span)), far)
+
+    return in_wide(g, dtype, compute, x, end, weight)
+
+
+@lowers("aten.deg2rad.default")
+def deg2rad(g: Graph, x):
+    """x pi / 180."""
+    x = g.cast(x, float_type(x))
+    return g.multiply(x, g.full_like(x, 0.017453292519943295))
+
+
+@lowers("aten.rad2deg.default")
+def rad2deg(g: Graph, x):
+    """180 x / pi."""
+    x = g.cast(x, float_type(x))
+    return g.multiply(x, g.full_like(x, 57.29577951308232))
+
+
+@lowers("aten.frexp.Tensor")
+def frexp(g: Graph, x):
+    """A significand in [0.5, 1) and a power of two."""
+    dtype = x.shape.dtype
+    wide = g.cast(x, dt.f64)
+    bits = g.bitcast_convert(wide, shape=wide.shape.with_dtype(dt.s64))
+    field = g.and_(g.shift_right_logical(bits, g.full_like(bits, 52)), g.full_like(bits, 0x7FF))
+    rest = g.or_(g.and_(bits, g.full_like(bits, -0x7FF0000000000001)), g.full_like(bits, 0x3FE0000000000000))
+    significand = g.bitcast_convert(rest, shape=wide.shape)
+    plain = g.and_(g.is_finite(wide), g.compare(wide, g.full_like(wide, 0), direction="NE"))
+    exponent = g.select(plain, g.subtract(field, g.full_like(field, 1022)), g.full_like(field, 0))
+    return [g.cast(g.select(plain, significand, wide), dtype), g.cast(exponent, dt.s32)]
+
+
+def as_default_float(g: Graph, x: Instruction) -> Instruction:
+    """x, in the default float type when it is an integer."""
+    return x if x.shape.dtype.is_float or x.shape.dtype.is_complex else g.cast(x, default_float())

@@ -3,7 +3,7 @@
 @lowers("aten.add.Tensor", "aten.add.Scalar")
 def add(g, x, y, alpha): ...
 
-A lowering's parameters are those of the operator's schema, by name, with `self` written x and `other` written y; the
+A lowering's parameters are those of the operator's schema, by name, with `self` written x, `other` y and `from` from_; the
 schema fills in defaults. Tensors come as instructions, numbers as Python's or as a Scalar, lists as lists. It returns
 an instruction, or a list of them. In-place, out= and _copy forms are lowered as the functional operator is.
 """
@@ -30,7 +30,7 @@ LOWERINGS: dict[str, Lowering] = {}
 IGNORED = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "stable_out"}
 """Schema arguments that a lowering need not take: they say where a tensor lies, not what it holds."""
 
-_SPELLED = {"self": "x", "other": "y"}
+_SPELLED = {"self": "x", "other": "y", "from": "from_"}
 
 
 def lowers(*names: str) -> Callable[[Lowering], Lowering]:

@@ -1,11 +1,16 @@
-"""Views: the same elements under another shape."""
+"""Views and what else only moves elements."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from xloom.torch.lowering.graph import Graph
+import numpy as np
+
+from xloom.hlo import dtype as dt
+from xloom.hlo.module import Instruction
+from xloom.torch.lowering.graph import Graph, Number, normalized
+from xloom.torch.lowering.promotion import result_type
 from xloom.torch.lowering.registry import lowers
 
 
@@ -21,8 +26,336 @@ def view(g: Graph, x, size):
     return g.reshape_to(x, resolved(size, x.shape.size))
 
 
+@lowers("aten.reshape.default")
+def reshape(g: Graph, x, shape):
+    """x under other dimensions."""
+    return g.reshape_to(x, resolved(shape, x.shape.size))
+
+
+@lowers("aten._reshape_alias.default")
+def reshape_alias(g: Graph, x, size, stride):
+    """x under other dimensions."""
+    return g.reshape_to(x, size)
+
+
+@lowers("aten.alias.default", "aten.detach.default")
+def alias(g: Graph, x):
+    """x."""
+    return x
+
+
 @lowers("aten.expand.default")
 def expand(g: Graph, x, size, implicit):
     """x repeated; -1 keeps a dimension's size."""
     start = len(size) - x.shape.rank
     return g.expand(x, [x.shape.dims[k - start] if s == -1 else s for k, s in enumerate(size)])
+
+
+@lowers("aten.permute.default")
+def permute(g: Graph, x, dims):
+    """Dimension i of the result is dimension dims[i] of x."""
+    return g.permute(x, [normalized(d, x.shape.rank) for d in dims])
+
+
+@lowers("aten.t.default")
+def t(g: Graph, x):
+    """The transpose of a matrix; a vector stays."""
+    return g.permute(x, list(range(x.shape.rank))[::-1])
+
+
+@lowers("aten.transpose.int")
+def transpose(g: Graph, x, dim0: int, dim1: int):
+    """Two dimensions exchanged."""
+    return swapped(g, x, normalized(dim0, x.shape.rank), normalized(dim1, x.shape.rank))
+
+
+def swapped(g: Graph, x: Instruction, a: int, b: int) -> Instruction:
+    """Two dimensions exchanged."""
+    if x.shape.rank == 0:
+        return x
+    order = list(range(x.shape.rank))
+    order[a], order[b] = b, a
+    return g.permute(x, order)
+
+
+@lowers("aten.unsqueeze.default")
+def unsqueeze(g: Graph, x, dim: int):
+    """A new dimension of size 1."""
+    dims = list(x.shape.dims)
+    dims.insert(normalized(dim, x.shape.rank + 1), 1)
+    return g.reshape_to(x, dims)
+
+
+@lowers("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims")
+def squeeze(g: Graph, x, dim: int | Sequence[int] | None = None):
+    """Without dimensions of size 1."""
+    rank = x.shape.rank
+    chosen = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    gone = {normalized(d, rank) for d in chosen}
+    return g.reshape_to(x, [s for k, s in enumerate(x.shape.dims) if s != 1 or k not in gone])
+
+
+@lowers("aten.select.int")
+def select(g: Graph, x, dim: int, index: int):
+    """One place along a dimension, which goes."""
+    dim = normalized(dim, x.shape.rank)
+    if isinstance(index, Instruction):
+        starts = [index if k == dim else g.scalar(0, dt.s64) for k in range(x.shape.rank)]
+        sizes = [1 if k == dim else s for k, s in enumerate(x.shape.dims)]
+        part = g.dynamic_slice(x, *starts, shape=x.shape.dtype[tuple(sizes)], dynamic_slice_sizes=sizes)
+    else:
+        at = index + x.shape.dims[dim] if index < 0 else index
+        part = g.slice_along(x, dim, at, at + 1)
+    return g.reshape_to(part, [s for k, s in enumerate(x.shape.dims) if k != dim])
+
+
+def slice_range(size: int, start: int | None, end: int | None, step: int) -> tuple[int, int]:
+    """Where x[start:end] begins and ends in a dimension of this size."""
+    first, last, _ = slice(start, end, step).indices(size)
+    return first, max(first, last)
+
+
+@lowers("aten.slice.Tensor")
+def slice_(g: Graph, x, dim: int, start: int | None, end: int | None, step: int):
+    """x[start:end:step] along a dimension."""
+    dim = normalized(dim, x.shape.rank)
+    return g.slice_along(x, dim, *slice_range(x.shape.dims[dim], start, end, step), step)
+
+
+@lowers("aten.slice_scatter.default")
+def slice_scatter(g: Graph, x, src, dim: int, start: int | None, end: int | None, step: int):
+    """x with src in x[start:end:step]."""
+    dim = normalized(dim, x.shape.rank)
+    size = x.shape.dims[dim]
+    first, last = slice_range(size, start, end, step)
+    count = -(-(last - first) // step)
+    if count == 0:
+        return x
+    src = g.expand(g.cast(src, x.shape.dtype), [count if k == dim else s for k, s in enumerate(x.shape.dims)])
+    if count == size:
+        return src
+    if step == 1:
+        starts = [g.scalar(first if k == dim else 0, dt.s64) for k in range(x.shape.rank)]
+        return g.dynamic_update_slice(x, src, *starts, shape=x.shape)
+    spread = [(0, 0)] * x.shape.rank
+    spread[dim] = (first, size - (first + (count - 1) * step + 1), step - 1)
+    place = g.iota_along(x.shape.dims, dim)
+    from_first = g.subtract(place, g.full_like(place, first))
+    on_grid = g.compare(g.remainder(from_first, g.full_like(place, step)), g.full_like(place, 0), direction="EQ")
+    inside = g.and_(
+        g.compare(place, g.full_like(place, first), direction="GE"),
+        g.compare(place, g.full_like(place, last), direction="LT"),
+    )
+    return g.select(g.and_(on_grid, inside), g.pad_with(src, spread, 0), x)
+
+
+@lowers("aten.select_scatter.default")
+def select_scatter(g: Graph, x, src, dim: int, index: int):
+    """x with src at one place along a dimension."""
+    dim = normalized(dim, x.shape.rank)
+    at = index + x.shape.dims[dim] if index < 0 else index
+    return slice_scatter(g, x, unsqueeze(g, src, dim), dim, at, at + 1, 1)
+
+
+@lowers("aten.split.Tensor", "aten.unsafe_split.Tensor")
+def split(g: Graph, x, split_size: int, dim: int):
+    """Parts of one size; the last may be smaller."""
+    dim = normalized(dim, x.shape.rank)
+    size = x.shape.dims[dim]
+    starts = range(0, size, split_size) if split_size else [0]
+    return [g.slice_along(x, dim, k, min(size, k + split_size)) for k in starts] or [x]
+
+
+@lowers("aten.split_with_sizes.default", "aten.unsafe_split_with_sizes.default")
+def split_with_sizes(g: Graph, x, split_sizes: Sequence[int], dim: int):
+    """Parts of these sizes."""
+    dim = normalized(dim, x.shape.rank)
+    ends = np.cumsum(split_sizes).tolist()
+    return [g.slice_along(x, dim, e - s, e) for s, e in zip(split_sizes, ends, strict=True)]
+
+
+@lowers("aten.unbind.int")
+def unbind(g: Graph, x, dim: int):
+    """Every place along a dimension."""
+    return [select(g, x, dim, k) for k in range(x.shape.dims[normalized(dim, x.shape.rank)])]
+
+
+@lowers("aten.cat.default")
+def cat(g: Graph, tensors, dim: int):
+    """Joined along a dimension; empty vectors are passed over."""
+    dtype = result_type(*tensors)
+    parts = [p for p in tensors if p.shape.dims != (0,)] or tensors[:1]
+    return g.concat([g.cast(p, dtype) for p in parts], normalized(dim, parts[0].shape.rank))
+
+
+@lowers("aten.stack.default")
+def stack(g: Graph, tensors, dim: int):
+    """Joined along a new dimension."""
+    return cat(g, [unsqueeze(g, p, dim) for p in tensors], normalized(dim, tensors[0].shape.rank + 1))
+
+
+@lowers("aten.repeat.default")
+def repeat(g: Graph, x, repeats):
+    """x so many times along each dimension."""
+    dims = [1] * (len(repeats) - x.shape.rank) + list(x.shape.dims)
+    between = [s for pair in zip([1] * len(dims), dims, strict=True) for s in pair]
+    repeated = [s for pair in zip(repeats, dims, strict=True) for s in pair]
+    x = g.expand(g.reshape_to(x, between), repeated)
+    return g.reshape_to(x, [r * d for r, d in zip(repeats, dims, strict=True)])
+
+
+@lowers("aten.flip.default")
+def flip(g: Graph, x, dims):
+    """Reversed along dimensions."""
+    chosen = sorted({normalized(d, x.shape.rank) for d in dims} & set(range(x.shape.rank)))
+    return g.reverse(x, dimensions=chosen) if chosen else x
+
+
+@lowers("aten.roll.default")
+def roll(g: Graph, x, shifts, dims):
+    """Rotated along dimensions, or, without them, as one row."""
+    if not dims:
+        flat = g.reshape_to(x, (x.shape.size,))
+        return g.reshape_to(roll(g, flat, shifts, [0]), x.shape.dims) if x.shape.size else x
+    for shift, dim in zip(shifts, dims, strict=True):
+        dim = normalized(dim, x.shape.rank)
+        size = x.shape.dims[dim]
+        if size and shift % size:
+            cut = size - shift % size
+            x = g.concat([g.slice_along(x, dim, cut, size), g.slice_along(x, dim, 0, cut)], dim)
+    return x
+
+
+@lowers("aten.constant_pad_nd.default")
+def constant_pad(g: Graph, x, pad, value: Number):
+    """Padded, the last dimension first; negative edges cut."""
+    padding = [(0, 0)] * x.shape.rank
+    for k in range(len(pad) // 2):
+        padding[x.shape.rank - 1 - k] = (pad[2 * k], pad[2 * k + 1])
+    return g.pad_with(x, padding, value)
+
+
+@lowers("aten.tril.default")
+def tril(g: Graph, x, diagonal: int):
+    """The elements on and below a diagonal; zeros elsewhere."""
+    return _triangle(g, x, diagonal, "GE")
+
+
+@lowers("aten.triu.default")
+def triu(g: Graph, x, diagonal: int):
+    """The elements on and above a diagonal; zeros elsewhere."""
+    return _triangle(g, x, diagonal, "LE")
+
+
+def _triangle(g: Graph, x: Instruction, diagonal: int, direction: str) -> Instruction:
+    rank = x.shape.rank
+    row, column = g.iota_along(x.shape.dims, rank - 2), g.iota_along(x.shape.dims, rank - 1)
+    shifted = g.add(row, g.full_like(row, diagonal))
+    return g.select(g.compare(shifted, column, direction=direction), x, g.full_like(x, 0))
+
+
+@lowers("aten.diagonal.default")
+def diagonal(g: Graph, x, offset: int, dim1: int, dim2: int):
+    """A diagonal of two dimensions, as a last one."""
+    rank = x.shape.rank
+    a, b = normalized(dim1, rank), normalized(dim2, rank)
+    rest = [k for k in range(rank) if k not in (a, b)]
+    x = g.permute(x, [*rest, a, b])
+    rows, columns = x.shape.dims[-2:]
+    row, column = max(0, -offset), max(0, offset)
+    count = max(0, min(rows - row, columns - column))
+    if count == 0:
+        return g.full([*x.shape.dims[:-2], 0], 0, x.shape.dtype)
+    # the diagonal of a square lies every count + 1 elements
+    x = g.slice_along(g.slice_along(x, rank - 2, row, row + count), rank - 1, column, column + count)
+    flat = g.reshape_to(x, [*x.shape.dims[:-2], count * count])
+    return g.slice_along(flat, rank - 2, 0, count * count, count + 1)
+
+
+@lowers("aten.diagonal_scatter.default")
+def diagonal_scatter(g: Graph, x, src, offset: int, dim1: int, dim2: int):
+    """x with src on a diagonal."""
+    rank = x.shape.rank
+    a, b = normalized(dim1, rank), normalized(dim2, rank)
+    rest = [k for k in range(rank) if k not in (a, b)]
+    row, column = max(0, -offset), max(0, offset)
+    rows, columns = x.shape.dims[a], x.shape.dims[b]
+    count = max(0, min(rows - row, columns - column))
+    if count == 0:
+        return x
+    # src in every column of its row, then only where row and column meet
+    wide = g.expand(g.reshape_to(src, [*src.shape.dims, 1]), [*src.shape.dims, columns])
+    padding = [(0, 0)] * (rank - 2) + [(row, rows - row - count), (0, 0)]
+    wide = g.pad_with(wide, padding, 0)
+    order = [*rest, a, b]
+    wide = g.permute(wide, [order.index(k) for k in range(rank)])
+    i, j = g.iota_along(x.shape.dims, a), g.iota_along(x.shape.dims, b)
+    on = g.compare(g.add(i, g.full_like(i, offset)), j, direction="EQ")
+    return g.select(on, g.cast(wide, x.shape.dtype), x)
+
+
+@lowers("aten.diag_embed.default")
+def diag_embed(g: Graph, x, offset: int, dim1: int, dim2: int):
+    """The last dimension as a diagonal of two."""
+    rank = x.shape.rank + 1
+    a, b = normalized(dim1, rank), normalized(dim2, rank)
+    size = x.shape.dims[-1] + abs(offset)
+    rest = iter(x.shape.dims[:-1])
+    dims = [size if k in (a, b) else next(rest) for k in range(rank)]
+    return diagonal_scatter(g, g.full(dims, 0, x.shape.dtype), x, offset, a, b)
+
+
+def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
+    """Where the elements of a strided view lie in its base's row of elements."""
+    places = np.full((1,) * len(size), offset, np.int64)
+    for k, (count, step) in enumerate(zip(size, stride, strict=True)):
+        along = [1] * len(size)
+        along[k] = count
+        places = places + (np.arange(count) * step).reshape(along)
+    return places
+
+
+@lowers("aten.as_strided.default")
+def as_strided(g: Graph, x, size, stride, storage_offset: int | None):
+    """A view of the row of x's elements."""
+    from xloom.torch.lowering.index import take_flat
+
+    if math.prod(size) == x.shape.size and list(stride) == _dense(size) and not storage_offset:
+        return g.reshape_to(x, size)
+    places = strided_places(size, stride, storage_offset or 0)
+    return take_flat(g, x, g.literal(places))
+
+
+@lowers("aten.as_strided_scatter.default")
+def as_strided_scatter(g: Graph, x, src, size, stride, storage_offset: int | None):
+    """x with src in a strided view."""
+    from xloom.torch.lowering.scatter import put_flat
+
+    places = strided_places(size, stride, storage_offset or 0)
+    return put_flat(g, x, g.literal(places), g.expand(g.cast(src, x.shape.dtype), size))
+
+
+def _dense(size: Sequence[int]) -> list[int]:
+    return [math.prod(size[k + 1 :]) for k in range(len(size))]
+
+
+@lowers("aten.unfold.default")
+def unfold(g: Graph, x, dimension: int, size: int, step: int):
+    """Windows along a dimension, their elements as a last one."""
+    dim = normalized(dimension, x.shape.rank)
+    if x.shape.rank == 0:
+        return g.reshape_to(x, (1,))
+    count = (x.shape.dims[dim] - size) // step + 1
+    dims = list(x.shape.dims)
+    dims[dim] = count
+    windows = [
+        g.reshape_to(g.slice_along(x, dim, k, k + (count - 1) * step + 1, step), [*dims, 1]) for k in range(size)
+    ]
+    return g.concat(windows, x.shape.rank) if windows else g.full([*dims, 0], 0, x.shape.dtype)
+
+
+@lowers("aten.channel_shuffle.default", "aten.native_channel_shuffle.default")
+def channel_shuffle(g: Graph, x, groups: int):
+    """Channels dealt out from groups in turn."""
+    n, c, *rest = x.shape.dims
+    return g.reshape_to(swapped(g, g.reshape_to(x, [n, groups, c // groups, *rest]), 1, 2), x.shape.dims)

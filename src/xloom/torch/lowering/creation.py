@@ -1,0 +1,215 @@
+"""Tensors from nothing, or from another's shape; conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from xloom.hlo import dtype as dt
+from xloom.torch.dtypes import hlo_dtype
+from xloom.torch.lowering.graph import Graph, Number, Value
+from xloom.torch.lowering.promotion import default_float, number_dtype
+from xloom.torch.lowering.registry import lowers
+
+Dtype = torch.dtype | None
+
+
+def dtype_or(dtype: Dtype, default: dt.DType) -> dt.DType:
+    """The element type asked for, or `default`."""
+    return default if dtype is None else hlo_dtype(dtype)
+
+
+@lowers("aten.full.default")
+def full(g: Graph, size, fill_value: Number, dtype: Dtype):
+    """One value everywhere."""
+    return g.full(size, fill_value, dtype_or(dtype, number_dtype(fill_value)))
+
+
+@lowers("aten.zeros.default", "aten.empty.memory_format")
+def zeros(g: Graph, size, dtype: Dtype):
+    """Zeros; also where contents do not matter."""
+    return g.full(size, 0, dtype_or(dtype, default_float()))
+
+
+@lowers("aten.empty_strided.default", "aten.new_empty_strided.default", "aten.empty_permuted.default")
+def empty_strided(g: Graph, size, dtype: Dtype, x=None, stride=None, physical_layout=None):
+    """Zeros."""
+    return g.full(size, 0, dtype_or(dtype, default_float() if x is None else x.shape.dtype))
+
+
+@lowers("aten.ones.default")
+def ones(g: Graph, size, dtype: Dtype):
+    """Ones."""
+    return g.full(size, 1, dtype_or(dtype, default_float()))
+
+
+@lowers("aten.zeros_like.default", "aten.empty_like.default")
+def zeros_like(g: Graph, x, dtype: Dtype):
+    """Zeros in the shape of x."""
+    return g.full(x.shape.dims, 0, dtype_or(dtype, x.shape.dtype))
+
+
+@lowers("aten.ones_like.default")
+def ones_like(g: Graph, x, dtype: Dtype):
+    """Ones in the shape of x."""
+    return g.full(x.shape.dims, 1, dtype_or(dtype, x.shape.dtype))
+
+
+@lowers("aten.full_like.default")
+def full_like(g: Graph, x, fill_value: Number, dtype: Dtype):
+    """One value in the shape of x."""
+    return g.full(x.shape.dims, fill_value, dtype_or(dtype, x.shape.dtype))
+
+
+@lowers("aten.new_zeros.default", "aten.new_empty.default")
+def new_zeros(g: Graph, x, size, dtype: Dtype):
+    """Zeros of the dtype of x."""
+    return g.full(size, 0, dtype_or(dtype, x.shape.dtype))
+
+
+@lowers("aten.new_ones.default")
+def new_ones(g: Graph, x, size, dtype: Dtype):
+    """Ones of the dtype of x."""
+    return g.full(size, 1, dtype_or(dtype, x.shape.dtype))
+
+
+@lowers("aten.new_full.default")
+def new_full(g: Graph, x, size, fill_value: Number, dtype: Dtype):
+    """One value, of the dtype of x."""
+    return g.full(size, fill_value, dtype_or(dtype, x.shape.dtype))
+
+
+@lowers("aten.scalar_tensor.default")
+def scalar_tensor(g: Graph, s: Number, dtype: Dtype):
+    """A number as a tensor of rank 0."""
+    return g.full((), s, dtype_or(dtype, default_float()))
+
+
+@lowers("aten.fill.Scalar", "aten.fill.Tensor")
+def fill(g: Graph, x, value: Value):
+    """x with one value everywhere."""
+    return g.full_like(x, value)
+
+
+@lowers("aten.zero.default")
+def zero(g: Graph, x):
+    """Zeros in place of x."""
+    return g.full_like(x, 0)
+
+
+@lowers("aten.arange.start_step", "aten.arange.start", "aten.arange.default")
+def arange(g: Graph, end, dtype: Dtype, start=0, step=1):
+    """start, start + step, ... below end."""
+    numbers = (start, end, step)
+    target = dtype_or(dtype, dt.s64 if all(isinstance(n, int) for n in numbers) else default_float())
+    if all(isinstance(n, int) for n in numbers):
+        size = max(0, -((start - end) // step))
+    else:
+        size = max(0, math.ceil((end - start) / step))
+    if size == 0:
+        return g.full((0,), 0, target)
+    wide = dt.s64 if target.is_integer else dt.f64 if target is dt.f64 else dt.f32
+    counts = g.iota_along((size,), 0, wide)
+    if step != 1:
+        counts = g.multiply(counts, g.full_like(counts, step))
+    return g.cast(counts if start == 0 else g.add(counts, g.full_like(counts, start)), target)
+
+
+@lowers("aten.linspace.default")
+def linspace(g: Graph, start: Number, end: Number, steps: int, dtype: Dtype):
+    """So many points from start to end, both ends exact: the second half counts from the end."""
+    inputs_complex = isinstance(start, complex) or isinstance(end, complex)
+    target = dtype_or(dtype, dt.c64 if inputs_complex else default_float())
+    if target.is_complex or not all(isinstance(n, (int, float)) for n in (start, end)):
+        points = np.linspace(start, end, steps)  # type: ignore[call-overload]
+        return g.literal(points.astype(target.numpy))
+    if target.is_integer:
+        step = (end - start) / (steps - 1) if steps > 1 else 0.0  # type: ignore[operator]
+        k = np.arange(steps)
+        points = np.where(k < steps / 2, start + np.float32(step) * k, end - np.float32(step) * (steps - 1 - k))
+        return g.literal(np.trunc(points).astype(target.numpy))
+    real = np.float64 if target is dt.f64 else np.float32
+    k = np.arange(steps)
+    step = real((real(end) - real(start)) / real(steps - 1)) if steps > 1 else real(0)  # type: ignore[arg-type]
+    low, high = real(start) + step * k.astype(real), real(end) - step * (steps - 1 - k).astype(real)  # type: ignore
+    return g.literal(np.where(k < steps // 2, low, high if steps > 1 else low).astype(target.numpy))
+
+
+@lowers("aten.eye.default", "aten.eye.m")
+def eye(g: Graph, n: int, dtype: Dtype, m: int | None = None):
+    """Ones on the diagonal."""
+    dims = (n, n if m is None else m)
+    same = g.compare(g.iota_along(dims, 0), g.iota_along(dims, 1), direction="EQ")
+    return g.cast(same, dtype_or(dtype, default_float()))
+
+
+@lowers("aten.tril_indices.default")
+def tril_indices(g: Graph, row: int, col: int, offset: int, dtype: Dtype):
+    """Rows and columns of the elements on and below a diagonal."""
+    return g.literal(np.stack(np.tril_indices(row, offset, col)).astype(dtype_or(dtype, dt.s64).numpy))
+
+
+@lowers("aten.triu_indices.default")
+def triu_indices(g: Graph, row: int, col: int, offset: int, dtype: Dtype):
+    """Rows and columns of the elements on and above a diagonal."""
+    return g.literal(np.stack(np.triu_indices(row, offset, col)).astype(dtype_or(dtype, dt.s64).numpy))
+
+
+@lowers("aten._to_copy.default")
+def to_copy(g: Graph, x, dtype: Dtype):
+    """x as another dtype."""
+    return g.cast(x, dtype_or(dtype, x.shape.dtype))
+
+
+@lowers("prims.convert_element_type.default")
+def convert_element_type(g: Graph, a, dtype: torch.dtype):
+    """The same, as torch's decompositions spell it."""
+    return g.cast(a, hlo_dtype(dtype))
+
+
+@lowers("aten.clone.default", "aten.contiguous.default", "aten.lift_fresh_copy.default", "aten.lift_fresh.default")
+def clone(g: Graph, x):
+    """x: values have no memory of their own."""
+    return x
+
+
+@lowers("aten.copy.default")
+def copy(g: Graph, x, src: Value):
+    """src, in the shape and dtype of x."""
+    return g.expand(g.cast(src, x.shape.dtype), x.shape.dims)
+
+
+@lowers("aten.view.dtype")
+def view_dtype(g: Graph, x, dtype: torch.dtype):
+    """The same bytes as another dtype."""
+    return reinterpreted(g, x, hlo_dtype(dtype))
+
+
+def reinterpreted(g: Graph, x, target: dt.DType):
+    """The same bytes; the last dimension grows or shrinks with the element size."""
+    own, dims = x.shape.dtype, list(x.shape.dims)
+    if own.is_complex or target.is_complex:
+        from xloom.torch.lowering.complex_parts import view_as_complex, view_as_real
+
+        if own.is_complex:
+            parts = view_as_real(g, x)
+            flat = g.reshape_to(parts, [*dims[:-1], dims[-1] * 2] if dims else [2])
+            return reinterpreted(g, flat, target)
+        real = reinterpreted(g, x, target.real)
+        sizes: Sequence[int] = real.shape.dims
+        return view_as_complex(g, g.reshape_to(real, [*sizes[:-1], sizes[-1] // 2, 2]))
+    a, b = own.bits, target.bits
+    if own is dt.pred:
+        x, own = g.convert(x, shape=x.shape.with_dtype(dt.u8)), dt.u8
+    if target is dt.pred:
+        return g.cast(reinterpreted(g, x, dt.u8), dt.pred)
+    if a == b:
+        return g.bitcast_convert(x, shape=x.shape.with_dtype(target))
+    if a > b:
+        wide = g.bitcast_convert(x, shape=target[(*dims, a // b)])
+        return g.reshape_to(wide, [*dims[:-1], dims[-1] * (a // b)])
+    grouped = g.reshape_to(x, [*dims[:-1], dims[-1] // (b // a), b // a])
+    return g.bitcast_convert(grouped, shape=target[(*dims[:-1], dims[-1] // (b // a))])
