@@ -11,11 +11,12 @@ from xloom.torch.dtypes import hlo_dtype, torch_dtype
 class ArrayType:
     """A dtype and dimensions; one object for each, so that comparing and hashing cost nothing."""
 
-    __slots__ = ("dims", "dtype", "shape", "strides")
+    __slots__ = ("dims", "dtype", "shape", "size", "strides")
 
     def __init__(self, shape: Shape):
         self.shape = shape
         self.dims = shape.dims
+        self.size = shape.size
         self.dtype = torch_dtype(shape.dtype)
         self.strides = contiguous_strides(shape.dims)
 

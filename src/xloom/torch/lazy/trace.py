@@ -16,8 +16,8 @@ import numpy as np
 
 from xloom.pjrt.buffer import Buffer
 from xloom.torch.lazy.array_type import ArrayType
-from xloom.torch.metrics import METRICS
 from xloom.torch.lazy.source import Source, caller
+from xloom.torch.metrics import METRICS
 
 if TYPE_CHECKING:
     from xloom.torch.lazy.program import Program
@@ -69,8 +69,13 @@ class Trace:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.root = Node(None, None, (), None, 0)
+        self.roots: dict[str, Node] = {}
         self.epoch = 0
+        self.enter("")
+
+    def enter(self, pipeline: str) -> None:
+        """Begins in the tree of programs that a pipeline of passes goes over."""
+        self.root = self.roots.setdefault(pipeline, Node(None, None, (), None, 0))
         self.begin()
 
     def begin(self) -> None:

@@ -1,0 +1,1 @@
+"""The lazy device `xla`: operators are recorded, and run as whole programs."""

@@ -1,0 +1,85 @@
+"""Operators over lists of tensors, as one recorded operator each: what optimisers are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from xloom.hlo.module import Instruction
+from xloom.torch.lazy.record import Recorder
+from xloom.torch.lazy.table import Handler
+from xloom.torch.lazy.tensor import tensor_of
+from xloom.torch.lowering import Graph, has_lowering, lower
+
+_OTHER_NAMES = {
+    ("maximum", "Scalar"): "clamp_min.default",
+    ("maximum", "ScalarList"): "clamp_min.default",
+    ("minimum", "Scalar"): "clamp_max.default",
+    ("minimum", "ScalarList"): "clamp_max.default",
+    ("clamp_max", "Scalar"): "clamp_max.default",
+    ("clamp_max", "ScalarList"): "clamp_max.default",
+    ("clamp_min", "Scalar"): "clamp_min.default",
+    ("clamp_min", "ScalarList"): "clamp_min.default",
+    ("clamp_min", "List"): "clamp_min.Tensor",
+    ("clamp_max", "List"): "clamp_max.Tensor",
+    ("norm", "Scalar"): "linalg_vector_norm.default",
+    ("pow", "Scalar"): "pow.Tensor_Scalar",
+    ("pow", "ScalarList"): "pow.Tensor_Scalar",
+    ("pow", "List"): "pow.Tensor_Tensor",
+    ("pow", "ScalarAndTensor"): "pow.Scalar",
+    ("lerp", "List"): "lerp.Tensor",
+    ("lerp", "ScalarList"): "lerp.Scalar",
+}
+
+
+def handler(op: Any) -> Handler | None:
+    """For `_foreach_*` operators of which the operator for one tensor has a lowering."""
+    name = op._schema.name
+    if not name.startswith("aten::_foreach_"):
+        return None
+    bare = name.removeprefix("aten::_foreach_")
+    in_place = bare.endswith("_")
+    each = _for_one(bare.removesuffix("_"), op._overloadname)
+    if each is None or not has_lowering(each) or any(a.is_out for a in op._schema.arguments):
+        return None
+    lists = [str(a.type).startswith("List[") for a in op._schema.arguments]
+
+    def emit(g: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        out = []
+        for k in range(len(args[0])):
+            one = [a[k] if is_list else a for a, is_list in zip(args, lists, strict=False)]
+            named = {n: v[k] if isinstance(v, list) else v for n, v in kwargs.items()}
+            found = lower(g, each, one, named)
+            out.append(_stored(g, found, one[0]) if in_place else found)
+        return out
+
+    recorder = Recorder(op, emit)
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        values = recorder(args, kwargs)
+        if not in_place:
+            return [tensor_of(value) for value in values]
+        for target, value in zip(args[0], values, strict=True):
+            target._alias.write(value)
+        return None
+
+    return run
+
+
+def _stored(g: Graph, found: Instruction, target: Instruction) -> Instruction:
+    return g.cast(g.expand(found, target.shape.dims), target.shape.dtype)
+
+
+def _for_one(name: str, kind: str) -> Any:
+    spelled = _OTHER_NAMES.get((name, kind))
+    if spelled is None:
+        packet = getattr(torch.ops.aten, name, None)
+        overloads = () if packet is None else packet.overloads()
+        wanted = {"List": "Tensor", "ScalarList": "Scalar"}.get(kind, kind)
+        spelled = next((f"{name}.{o}" for o in (wanted, "default") if o in overloads), None)
+        if spelled is None:
+            return None
+    packet, overload = spelled.split(".")
+    return getattr(getattr(torch.ops.aten, packet), overload)

@@ -1,0 +1,49 @@
+"""Sizes, strides and offsets: torch's own arithmetic of views, on tensors without memory, each case once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from xloom.torch.lazy.array_type import ArrayType, array_type
+
+
+class Geometry(NamedTuple):
+    """Where a tensor's elements lie in its storage."""
+
+    type: ArrayType
+    strides: tuple[int, ...]
+    offset: int
+
+
+def geometry(tensor: torch.Tensor) -> Geometry:
+    """That of a tensor."""
+    type = array_type(tensor.dtype, tuple(tensor.shape))
+    return Geometry(type, tuple(tensor.stride()), tensor.storage_offset())
+
+
+def without_memory(of: Geometry) -> torch.Tensor:
+    """A tensor of that geometry on torch's device `meta`."""
+    last = sum((size - 1) * stride for size, stride in zip(of.type.dims, of.strides, strict=True)) + of.offset
+    storage = torch.empty(max(last + 1, 0), dtype=of.type.dtype, device="meta")
+    return storage.as_strided(of.type.dims, of.strides, of.offset)
+
+
+def of_results(op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The geometry, or a list of them, that a view operator makes of `source`. Raises as torch does."""
+    found = op(without_memory(source), *rest, **kwargs)
+    return geometry(found) if isinstance(found, torch.Tensor) else [geometry(each) for each in found]
+
+
+def set_geometry(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> None:
+    """Changes what torch sees of a tensor."""
+    with torch.utils._mode_utils.no_dispatch():
+        before = torch._C._meta_in_tls_dispatch_include()
+        torch._C._set_meta_in_tls_dispatch_include(True)
+        try:
+            torch.ops.aten.resize_.default(tensor, sizes)
+            torch.ops.aten.as_strided_.default(tensor, sizes, strides, offset)
+        finally:
+            torch._C._set_meta_in_tls_dispatch_include(before)

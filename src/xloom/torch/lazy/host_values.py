@@ -1,0 +1,115 @@
+"""Operators whose result's shape depends on values: the host computes them, or finds what makes the shape known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from xloom.hlo import dtype as dt
+from xloom.torch.lazy.operation import apply
+from xloom.torch.lazy.table import Handler, handles
+from xloom.torch.lazy.tensor import XlaTensor
+from xloom.torch.lazy.transfer import convert, host_tensor
+from xloom.torch.lowering import Graph
+from xloom.torch.metrics import METRICS
+
+_VALUE_DEPENDENT = {
+    "aten.nonzero.default",
+    "aten.masked_select.default",
+    "aten.unique_dim.default",
+    "aten.unique_consecutive.default",
+    "aten.unique_dim_consecutive.default",
+    "aten._unique.default",
+    "aten._unique2.default",
+    "aten.bincount.default",
+    "aten.repeat_interleave.Tensor",
+}
+
+
+def handler(op: Any) -> Handler | None:
+    """For operators of that kind."""
+    if str(op) not in _VALUE_DEPENDENT:
+        return None
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        METRICS.on_host[str(op)] += 1
+        return on_host(op, args, kwargs or {})
+
+    return run
+
+
+def on_host(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Computes `op` on the host, from copies; its results, on the device."""
+    args, kwargs = tree_map_only(XlaTensor, lambda t: host_tensor(t._alias.read()), (args, kwargs))
+    kwargs = {n: torch.device("cpu") if isinstance(v, torch.device) else v for n, v in kwargs.items()}
+    return tree_map_only(torch.Tensor, lambda t: t.to("xla"), op(*args, **kwargs))
+
+
+# -- masks as indices
+
+
+@handles("aten.index.Tensor", "aten._unsafe_index.Tensor")
+def index(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """x[indices]; masks become the indices of their true elements."""
+    from xloom.torch.lazy.dispatch import lowered
+
+    source, indices = args
+    run = _found.setdefault("index", lowered(torch.ops.aten.index.Tensor))
+    return run((source, _without_masks(indices)), None)
+
+
+@handles("aten.index_put_.default", "aten._index_put_impl_.default")
+def index_put(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """x[indices] = values. One value where a mask is true needs no indices."""
+    from xloom.torch.lazy import mutation
+
+    target, indices, values, *rest = [*args]
+    accumulate = rest[0] if rest else (kwargs or {}).get("accumulate", False)
+    masks = [each for each in indices if each is not None]
+    if len(masks) == 1 and indices[0] is not None and _is_mask(masks[0]) and values.numel() == 1 and not accumulate:
+        mask = masks[0] if isinstance(masks[0], XlaTensor) else masks[0].to("xla")
+        value = values if isinstance(values, XlaTensor) else values.to("xla")
+        _same_sizes(mask, target)
+        one = apply(_reshaped, convert(value._alias.read(), target.dtype), ())
+        target._alias.write(apply(_put_where, target._alias.read(), mask._alias.read(), one))
+        return target
+    run = _found.setdefault("index_put", mutation.handler(torch.ops.aten.index_put_.default))
+    return run((target, _without_masks(indices), values, accumulate), None)
+
+
+_found: dict[str, Any] = {}
+
+
+def _is_mask(index: Any) -> bool:
+    return index is not None and index.dtype in (torch.bool, torch.uint8)
+
+
+def _same_sizes(mask: torch.Tensor, target: torch.Tensor) -> None:
+    if tuple(mask.shape) != tuple(target.shape[: mask.dim()]):
+        raise IndexError(f"The shape of the mask {list(mask.shape)} does not match that of {list(target.shape)}")
+
+
+def _without_masks(indices: Sequence[Any]) -> list[Any]:
+    out: list[Any] = []
+    for each in indices:
+        if not _is_mask(each):
+            out.append(each)
+            continue
+        METRICS.on_host["mask as index"] += 1
+        mask = host_tensor(each._alias.read()) if isinstance(each, XlaTensor) else each
+        out.extend([found.to("xla") for found in mask.nonzero(as_tuple=True)])
+    return out
+
+
+def _reshaped(g: Graph, value: Any, dims: tuple[int, ...]) -> Any:
+    return g.reshape_to(value, dims)
+
+
+def _put_where(g: Graph, base: Any, mask: Any, value: Any) -> Any:
+    dims = base.shape.dims
+    rank = mask.shape.rank
+    mask = g.reshape_to(g.cast(mask, dt.pred), (*mask.shape.dims, *[1] * (len(dims) - rank)))
+    return g.select(g.expand(mask, dims), g.expand(value, dims), base)

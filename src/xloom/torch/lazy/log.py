@@ -1,0 +1,63 @@
+"""`XLOOM_LOG=torch`: each operator's way from the Python line through the dispatcher and the bridge to HLO.
+
+Counterpart of the call stack that one prints in a debugger to see how an operator of an XLA device comes to be.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xloom.hlo.builder import Builder
+from xloom.torch.lazy.source import caller
+
+if TYPE_CHECKING:
+    from xloom.torch.lazy.program import Program
+    from xloom.torch.lazy.signature import Signature
+    from xloom.torch.lazy.trace import Trace
+
+on = "torch" in os.environ.get("XLOOM_LOG", "").split(",")
+"""Whether to write; read by who records."""
+
+
+def write(line: str) -> None:
+    """One line on standard error."""
+    print(f"xloom.torch: {line}", file=sys.stderr)
+
+
+def recorded(op: Any, way: str, signature: Signature, refs: Sequence[int]) -> None:
+    """An operator: where it was called, what the dispatcher made of it, who lowers it, and its HLO."""
+    write(f"{caller() or 'autograd'}")
+    write(f"  dispatcher  {op}")
+    write(f"  bridge      {way}: {signature} of {', '.join(_named(ref) for ref in refs) or 'nothing'}")
+    for line in hlo_lines(signature):
+        write(f"  HLO         {line}")
+
+
+def _named(ref: int) -> str:
+    return f"result {ref}" if ref >= 0 else f"argument {~ref}"
+
+
+def hlo_lines(signature: Signature) -> list[str]:
+    """The instructions of one operator, without its parameters."""
+    from xloom.hlo import dtype as dt
+    from xloom.hlo.shape import array_shape
+    from xloom.torch.lowering import Graph
+
+    b = Builder(signature.name, source_lines=False)
+    inputs = [b.parameter(each.shape) for each in signature.input_types()]
+    graph = Graph(b)
+    graph.state = inputs.pop() if signature.random else None
+    signature.build(graph, inputs, [b.parameter(array_shape(dt.f64, ())) for _ in range(signature.scalars)])
+    return [each.to_text() for each in b._computation.instructions if each.opcode != "parameter"]
+
+
+def started(program: Program, trace: Trace) -> None:
+    """A program that was given to the device."""
+    if on:
+        write(
+            f"run         {trace.node.depth} operators, {len(trace.arguments)} arguments, {len(trace.scalars)} numbers, "
+            f"{len(program.outputs)} results"
+        )

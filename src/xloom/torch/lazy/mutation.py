@@ -1,0 +1,96 @@
+"""Operators that write: in place, or into out= tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from xloom.hlo.module import Instruction
+from xloom.torch.dtypes import torch_dtype
+from xloom.torch.lazy.geometry import set_geometry
+from xloom.torch.lazy.record import Recorder, mixed
+from xloom.torch.lazy.storage import Storage
+from xloom.torch.lazy.table import Handler
+from xloom.torch.lazy.tensor import XlaTensor
+from xloom.torch.lazy.trace import Value
+from xloom.torch.lazy.transfer import convert
+from xloom.torch.lowering import Graph, has_lowering, lower
+
+
+def handler(op: Any) -> Handler | None:
+    """The functional operator's result, written where the operator writes."""
+    schema = op._schema
+    if not schema.is_mutable or not has_lowering(op):
+        return None
+    written = [(k, a) for k, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    if all(argument.is_out for _, argument in written):
+        return _out(op, [argument.name for _, argument in written])
+    if len(written) == 1 and written[0][0] == 0 and str(written[0][1].type) == "Tensor":
+        return _in_place(op)
+    return None
+
+
+def _in_place(op: Any) -> Handler:
+    recorder = Recorder(op, lambda g, args, kwargs: _as_self(g, lower(g, op, args, kwargs), args[0]))
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        target = args[0]
+        if target.__class__ is not XlaTensor:
+            raise mixed(op, next(each for each in args if isinstance(each, XlaTensor)) if not target.dim() else target)
+        value = recorder(args, kwargs)
+        target._alias.write(value)
+        return target
+
+    return run
+
+
+def _as_self(g: Graph, result: Any, target: Instruction) -> Instruction:
+    """What is stored: the result in the dtype of the tensor that is written to, which also has to have its shape."""
+    assert isinstance(result, Instruction)
+    if result.shape.dims != target.shape.dims:
+        raise RuntimeError(
+            f"output with shape {list(target.shape.dims)} doesn't match the broadcast shape {list(result.shape.dims)}"
+        )
+    own, wanted = torch_dtype(result.shape.dtype), torch_dtype(target.shape.dtype)
+    if not torch.can_cast(own, wanted):
+        raise RuntimeError(f"result type {_spelled(own)} can't be cast to the desired output type {_spelled(wanted)}")
+    return g.cast(result, target.shape.dtype)
+
+
+def _spelled(dtype: torch.dtype) -> str:
+    names = {torch.float32: "Float", torch.float64: "Double", torch.int64: "Long", torch.int32: "Int"}
+    names |= {torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble", torch.bool: "Bool"}
+    return names.get(dtype) or str(dtype).removeprefix("torch.").capitalize()
+
+
+def _out(op: Any, names: Sequence[str]) -> Handler:
+    recorder = Recorder(op, lambda g, args, kwargs: lower(g, op, args, kwargs))
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        given = dict(kwargs or {})
+        targets = [given.pop(name) for name in names]
+        for target in targets:
+            if not isinstance(target, XlaTensor):
+                raise mixed(op, target)
+        found = recorder(args, given)
+        for target, value in zip(targets, found if isinstance(found, list) else [found], strict=True):
+            store(target, value)
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    return run
+
+
+def store(target: XlaTensor, value: Value) -> None:
+    """Writes to an out= tensor, which takes the value's shape and keeps its own dtype."""
+    if not torch.can_cast(value.type.dtype, target.dtype):
+        raise RuntimeError(
+            f"result type {_spelled(value.type.dtype)} can't be cast to the desired output type {_spelled(target.dtype)}"
+        )
+    value = convert(value, target.dtype)
+    if value.type is not target._alias.type:
+        target._alias = Storage(value.type, value)
+        set_geometry(target, value.type.dims, value.type.strides)
+    else:
+        target._alias.write(value)

@@ -1,0 +1,27 @@
+"""Operators of the device's own: the parts of views and writes that are no operators of torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xloom.torch.lazy.signature import Input, Signature
+from xloom.torch.lazy.trace import TRACE, Value
+
+_signatures: dict[tuple, Signature] = {}
+
+
+def apply(build: Callable[..., Any], *arguments: Any) -> Value:
+    """Records `build(graph, *arguments)`, where values among the arguments are its inputs and the others hashable."""
+    values = [each for each in arguments if each.__class__ is Value]
+    key = (build, *[each.type if each.__class__ is Value else each for each in arguments])
+    signature = _signatures.get(key)
+    if signature is None:
+        count = iter(range(len(values)))
+        template = tuple([Input(next(count)) if each.__class__ is Value else each for each in arguments])
+        types = tuple([value.type for value in values])
+        name = build.__name__.strip("_").replace("_", "-")
+        signature = Signature(name, lambda g, args, kwargs: build(g, *args), template, {}, types, 0)
+        _signatures[key] = signature
+    with TRACE.lock:
+        return TRACE.record(signature, values, ())[0]

@@ -1,0 +1,149 @@
+"""From an operator's arguments to a recorded operator: what is an input, what an argument of the run, what is fixed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from xloom.torch.lazy import log, random_state, runtime
+from xloom.torch.lazy.signature import Emit, Hoisted, Input, NeedsConstants, Signature
+from xloom.torch.lazy.tensor import XlaTensor
+from xloom.torch.lazy.trace import TRACE, Value
+
+_FLOAT, _LIST = object(), object()
+_BOOLEANS = {True: "True", False: "False"}
+
+_TAKES_HOST_INDICES = ("aten.index.", "aten.index_put", "aten._index_put_impl", "aten._unsafe_index")
+
+
+class Recorder:
+    """Records one operator: `emit` builds it, and its signatures are kept by the types and attributes of arguments.
+
+    Floats other than 0 and 1, where the schema takes a number, are arguments of the run: another learning rate is no
+    other program. Lowerings that have to know them say so by failing, and then get them.
+    """
+
+    def __init__(self, op: OpOverload, emit: Emit, name: str = ""):
+        self.op = op
+        self.name = name or str(op)
+        self.emit = emit
+        self.signatures: dict[tuple, Signature] = {}
+        self.host_indices = self.name.startswith(_TAKES_HOST_INDICES)
+        hoisted = [takes_number(argument) for argument in op._schema.arguments]
+        self.hoists = frozenset([k for k, yes in enumerate(hoisted) if yes])
+        self.hoists_by_name = frozenset([a.name for a, yes in zip(op._schema.arguments, hoisted, strict=True) if yes])
+
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        """The values that the operator returns, in its structure."""
+        key: list[Any] = []
+        values: list[Value] = []
+        scalars: list[float] = []
+        hoists = self.hoists
+        for position, each in enumerate(args):
+            kind = each.__class__
+            if kind is XlaTensor:
+                value = each._alias.read()
+                values.append(value)
+                key.append(value.type)
+            elif kind is int or each is None:
+                key.append(each)
+            else:
+                self._read(each, position in hoists, key, values, scalars)
+        if kwargs:
+            for name, each in kwargs.items():
+                key.append(name)
+                self._read(each, name in self.hoists_by_name, key, values, scalars)
+        signature = self.signatures.get(tuple(key))
+        if signature is None:
+            try:
+                signature = self._new(args, kwargs or {}, values, scalars)
+            except NeedsConstants:
+                self.hoists = self.hoists_by_name = frozenset()
+                return self(args, kwargs)
+            self.signatures[tuple(key)] = signature
+        with TRACE.lock:
+            if signature.random:
+                values.append(random_state.take())
+            made = TRACE.record(signature, values, scalars)
+            if signature.random:
+                random_state.put(made[-1])
+        if log.on:
+            log.recorded(self.op, self.name, signature, TRACE.node.refs)
+        places = signature.places
+        return made[0] if places is None else [None if place is None else made[place] for place in places]
+
+    def _read(self, each: Any, hoist: bool, key: list[Any], values: list[Value], scalars: list[float]) -> None:
+        kind = each.__class__
+        if kind is float:
+            if hoist and each != 0.0 and each != 1.0 and math.isfinite(each):
+                scalars.append(each)
+                key.append(_FLOAT)
+            else:
+                key.append(each.hex())
+        elif kind is bool:
+            key.append(_BOOLEANS[each])  # a number in a key would be equal to 1
+        elif kind is list or kind is tuple:
+            key.append(_LIST)
+            for inner in each:
+                inner_kind = inner.__class__
+                if inner_kind is int:
+                    key.append(inner)
+                elif inner_kind is XlaTensor:
+                    value = inner._alias.read()
+                    values.append(value)
+                    key.append(value.type)
+                else:
+                    self._read(inner, hoist, key, values, scalars)
+            key.append(_LIST)
+        elif isinstance(each, torch.Tensor):
+            value = self._value(each)
+            values.append(value)
+            key.append(value.type)
+        elif kind is complex:
+            key.append(repr(each))
+        else:
+            key.append(each)
+
+    def _value(self, tensor: torch.Tensor) -> Value:
+        if isinstance(tensor, XlaTensor):
+            return tensor._alias.read()
+        if tensor.device.type == "cpu" and (tensor.dim() == 0 or self.host_indices):
+            return runtime.to_device(tensor)
+        raise mixed(self.op, tensor)
+
+    def _new(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Value], scalars: Sequence[float]
+    ) -> Signature:
+        counts = [0, 0]
+        template = tuple([self._template(each, k in self.hoists, counts) for k, each in enumerate(args)])
+        named = {n: self._template(each, n in self.hoists_by_name, counts) for n, each in kwargs.items()}
+        types = tuple([value.type for value in values])
+        return Signature(self.name, self.emit, template, named, types, len(scalars))
+
+    def _template(self, each: Any, hoist: bool, counts: list[int]) -> Any:
+        if isinstance(each, torch.Tensor):
+            counts[0] += 1
+            return Input(counts[0] - 1)
+        if each.__class__ is float and hoist and each != 0.0 and each != 1.0 and math.isfinite(each):
+            counts[1] += 1
+            return Hoisted(counts[1] - 1)
+        if each.__class__ is list or each.__class__ is tuple:
+            return [self._template(inner, hoist, counts) for inner in each]
+        return each
+
+
+def takes_number(argument: Any) -> bool:
+    """True for an argument of a schema that may be a Python number in arithmetic."""
+    return "number" in str(argument.type) or str(argument.type) == "Tensor"
+
+
+def mixed(op: Any, tensor: torch.Tensor) -> RuntimeError:
+    """The error for a tensor that is not on the device."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, xla:0 and {tensor.device}! "
+        f"({op} got a tensor of shape {list(tensor.shape)} on {tensor.device}; move it with .to('xla'))"
+    )

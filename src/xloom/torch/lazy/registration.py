@@ -1,0 +1,86 @@
+"""Makes `xla` a device of torch's: its name, its module, its memory, and what autograd asks of a device."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import torch
+from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
+
+from xloom.torch.lazy import autocast, device_module, tensor, transfer
+from xloom.torch.lazy.execution import flush
+
+_python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that is set
+_escaped: list[BaseException] = []
+
+
+class _Guard(torch._C._acc.DeviceGuard):
+    """Says which device type it guards: that is all that autograd asks.
+
+    The engine also asks while an error of a backward step unwinds, where no Python can be called unless the error is
+    taken out of the interpreter first; without that the process would end. `_run_backward` raises it again.
+    """
+
+    def type_(self) -> Any:
+        try:
+            _python_error_is_set()
+        except BaseException as error:
+            _escaped.append(error)
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+class _Hook(torch._C._acc.PrivateUse1Hooks):
+    """The device is there."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def has_primary_context(self, dev_id: int) -> bool:
+        return True
+
+    def is_built(self) -> bool:
+        return True
+
+
+def _with_escaped_errors(engine_run_backward: Any) -> Any:
+    def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+        _escaped.clear()
+        try:
+            return engine_run_backward(*args, **kwargs)
+        except BaseException:
+            if _escaped:
+                raise _escaped.pop(0) from None
+            raise
+
+    return _engine_run_backward
+
+
+_libraries: list[torch.library.Library] = []  # registrations last as long as these
+
+
+def register() -> None:
+    """Registers the device; it is named xloom where the real torch_xla is loaded and has the name xla."""
+    name = tensor.DEVICE_NAME
+    torch.utils.rename_privateuse1_backend(name)
+    torch._register_device_module(name, sys.modules[device_module.__name__])
+    torch._C._acc.register_python_privateuseone_hook(_Hook())
+    torch._C._acc.register_python_privateuseone_device_guard(_Guard())
+    tensor.DEVICE = torch.device(name, 0)
+    run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)
+    torch.autograd._engine_run_backward = torch.autograd.graph._engine_run_backward = run_backward  # type: ignore
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("empty.memory_format", transfer.empty, "PrivateUse1")
+    library.impl("empty_strided", transfer.empty_strided, "PrivateUse1")
+    _libraries.append(library)
+    _libraries.extend(autocast.register())
+    _foreach_supported_types.append(tensor.XlaTensor)
+    register_optimizer_step_post_hook(_end_of_step)
+    torch.serialization.add_safe_globals([torch._utils._rebuild_device_tensor_from_cpu_tensor])
+
+
+def _end_of_step(done: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    """A step of an optimiser ends a program, so that a training loop is the same one again and again."""
+    if any(isinstance(p, tensor.XlaTensor) for group in done.param_groups for p in group["params"][:1]):
+        flush()

@@ -1,0 +1,85 @@
+"""The PJRT client behind the device, and how tensors of the host get there and back."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import lru_cache
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from xloom.pjrt import Buffer, Client, Future
+from xloom.torch.lazy.array_type import array_type
+from xloom.torch.lazy.trace import Value
+from xloom.torch.metrics import METRICS
+
+AHEAD = 4
+"""How many programs may wait or run before the next one is recorded."""
+
+# element types that NumPy lacks travel as integers of their size
+_AS_BITS: dict[torch.dtype, tuple[torch.dtype, type]] = {
+    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
+    torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
+    torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
+    torch.float8_e4m3fnuz: (torch.uint8, ml_dtypes.float8_e4m3fnuz),
+    torch.float8_e5m2fnuz: (torch.uint8, ml_dtypes.float8_e5m2fnuz),
+}
+_running: deque[Future] = deque()
+
+
+@lru_cache(maxsize=1)
+def client() -> Client:
+    """The client, made when it is first used."""
+    return Client.cpu()
+
+
+def as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor of the host as an array over the same memory."""
+    bits = _AS_BITS.get(tensor.dtype)
+    return tensor.numpy() if bits is None else tensor.view(bits[0]).numpy().view(bits[1])
+
+
+def to_device(tensor: torch.Tensor) -> Value:
+    """A copy of a tensor of the host: that one may change afterwards."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    type = array_type(tensor.dtype, tuple(tensor.shape))
+    METRICS.bytes_to_device += type.shape.nbytes
+    return Value(type, client().buffer_from_host(as_numpy(tensor)))
+
+
+def on_device(array: np.ndarray) -> Buffer:
+    """An array that nobody will change."""
+    return Buffer(_shape_of(array), client().devices[0].default_memory, Future.ready(array))
+
+
+def _shape_of(array: np.ndarray):
+    from xloom.hlo.dtype import from_numpy
+    from xloom.hlo.shape import array_shape
+
+    return array_shape(from_numpy(array.dtype), array.shape)
+
+
+def to_host(value: Value) -> torch.Tensor:
+    """A copy of a value of which the buffer is known, on the host. Waits for it."""
+    assert value.buffer is not None
+    METRICS.waits += 1
+    array = np.array(value.buffer.to_host(), order="C")
+    METRICS.bytes_to_host += array.nbytes
+    bits = _AS_BITS.get(value.type.dtype)
+    if bits is None:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16 if bits[0] is torch.int16 else np.uint8)).view(value.type.dtype)
+
+
+def throttle(done: Future) -> None:
+    """Waits until no more than AHEAD programs are under way, this one included: their results take memory."""
+    _running.append(done)
+    while len(_running) > AHEAD:
+        _running.popleft().wait()
+
+
+def wait() -> None:
+    """Until all that was started has ended."""
+    while _running:
+        _running.popleft().wait()

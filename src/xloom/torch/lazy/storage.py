@@ -1,0 +1,80 @@
+"""Memory that tensors share, as values: a storage has one at a time, and views are functions of it.
+
+Writing to a storage gives it another value. Writing to a view gives its base the value with that part replaced. A view's
+value is made when it is read, and made again only after a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xloom.torch.lazy.array_type import ArrayType
+from xloom.torch.lazy.trace import Value
+
+
+class Storage:
+    """What a tensor that is no view holds."""
+
+    __slots__ = ("_value", "make", "type", "version")
+
+    def __init__(self, type: ArrayType, value: Value | None = None, make: Callable[[], Value] | None = None):
+        self.type = type
+        self._value = value
+        self.make = make
+        """Makes the value that memory has before it is first written to."""
+        self.version = 0
+
+    def read(self) -> Value:
+        """The value now."""
+        value = self._value
+        if value is None:
+            assert self.make is not None
+            value = self._value = self.make()
+        return value
+
+    def write(self, value: Value) -> None:
+        """Replaces the value, by one of the same type."""
+        self._value = value
+        self.version += 1
+
+    @property
+    def storage(self) -> Storage:
+        """Itself."""
+        return self
+
+
+class View:
+    """A part of `base`, or all of it in another order or shape: `forward` takes it out, `inverse` puts it back."""
+
+    __slots__ = ("_value", "_version", "base", "forward", "inverse", "storage", "type")
+
+    def __init__(
+        self,
+        base: Storage | View,
+        type: ArrayType,
+        forward: Callable[[Value], Value],
+        inverse: Callable[[Value, Value], Value],
+    ):
+        self.base = base
+        self.storage: Storage = base.storage
+        self.type = type
+        self.forward = forward
+        self.inverse = inverse
+        self._value: Value | None = None
+        self._version = -1
+
+    def read(self) -> Value:
+        """The value now."""
+        if self._version != self.storage.version or self._value is None:
+            self._value = self.forward(self.base.read())
+            self._version = self.storage.version
+        return self._value
+
+    def write(self, value: Value) -> None:
+        """Replaces this part of the base."""
+        self.base.write(self.inverse(self.base.read(), value))
+        self._value = value
+        self._version = self.storage.version
+
+
+Alias = Storage | View

@@ -1,0 +1,100 @@
+"""The tensor of the device `xla`: a shape for torch to see, and an alias that holds its value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from xloom.torch.lazy.array_type import ArrayType
+from xloom.torch.lazy.storage import Alias, Storage
+from xloom.torch.lazy.table import HANDLERS
+from xloom.torch.lazy.trace import Value
+
+DEVICE_NAME = "xla"
+
+
+class XlaTensor(torch.Tensor):
+    """A tensor on the device."""
+
+    _alias: Alias
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        handler = HANDLERS.get(id(func))  # by identity: hashing an operator calls Python
+        if handler is None:
+            from xloom.torch.lazy.dispatch import handler_of
+
+            handler = handler_of(func)
+        return handler(args, kwargs)
+
+    @property
+    def is_xla(self) -> bool:  # type: ignore[override]
+        """True: it is on the device `xla`."""
+        return True
+
+    @property
+    def data(self) -> torch.Tensor:  # type: ignore[override]
+        """The tensor without its history; set it to hold what another one holds."""
+        return torch.Tensor.data.__get__(self)  # type: ignore[attr-defined]
+
+    @data.setter
+    def data(self, new: torch.Tensor) -> None:
+        if not isinstance(new, XlaTensor):
+            raise TypeError(f"data of a tensor on {self.device} cannot be set to one on {new.device}")
+        torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
+        self._alias = new._alias
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError("only tensors that a user made (leaves of the graph) can be copied with deepcopy")
+        with torch.no_grad():
+            copy = self.detach().clone()
+        _take_attributes(copy, self)
+        memo[id(self)] = copy
+        if self.grad is not None:
+            from copy import deepcopy
+
+            copy.grad = deepcopy(self.grad, memo)
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # as torch's own xla tensors are written, so that torch.load's safe mode reads them
+        host = self.detach().cpu()
+        parts = (host, self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, parts
+
+
+def _take_attributes(copy: torch.Tensor, source: torch.Tensor) -> None:
+    copy.requires_grad_(source.requires_grad)
+    for name, value in source.__dict__.items():
+        if name != "_alias":
+            copy.__dict__[name] = value
+
+
+DEVICE: torch.device
+"""Set when the device is registered."""
+
+_make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+
+
+def tensor_of(value: Value) -> XlaTensor:
+    """A new tensor in memory of its own."""
+    type = value.type
+    tensor = _make(XlaTensor, type.dims, dtype=type.dtype, device=DEVICE)
+    tensor._alias = Storage(type, value)
+    return tensor
+
+
+def tensor_on(alias: Alias, strides: Sequence[int] | None = None, offset: int = 0) -> XlaTensor:
+    """A new tensor over memory that others may share."""
+    type: ArrayType = alias.type
+    strides = type.strides if strides is None else strides
+    tensor = _make(XlaTensor, type.dims, strides, offset, dtype=type.dtype, device=DEVICE)
+    tensor._alias = alias
+    return tensor

@@ -1,0 +1,197 @@
+"""Between host and device, and between tensors: copies, conversions, numbers that Python asks for, new memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from xloom.torch.dtypes import hlo_dtype
+from xloom.torch.lazy import runtime
+from xloom.torch.lazy.array_type import array_type
+from xloom.torch.lazy.execution import buffer_of
+from xloom.torch.lazy.operation import apply
+from xloom.torch.lazy.storage import Alias, Storage, View
+from xloom.torch.lazy.table import handles
+from xloom.torch.lazy.tensor import XlaTensor, tensor_on
+from xloom.torch.lazy.trace import Value
+from xloom.torch.lazy.view_values import permuted, strided_storage
+from xloom.torch.lowering import Graph
+
+
+def host_tensor(value: Value) -> torch.Tensor:
+    """A copy on the host. Waits for it."""
+    return runtime.to_host(buffer_of(value))
+
+
+def new_memory(
+    sizes: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None, value: Value | None = None
+) -> XlaTensor:
+    """A tensor in memory of its own, whose elements are 0 unless `value` is given, in the order that strides ask for."""
+    dims = tuple(sizes)
+    type = array_type(dtype, dims)
+    order = None if strides is None else strided_storage(dims, strides)
+    if order is None or order == tuple(range(len(dims))):
+        storage = Storage(type, value, make=lambda: zeros(type.dims, dtype))
+        return tensor_on(storage)
+    back = permuted(order)
+    dense = array_type(dtype, tuple([dims[k] for k in order]))
+    memory = Storage(dense, make=lambda: zeros(dense.dims, dtype))
+    inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
+    view = View(memory, type, *permuted(inverse))
+    if value is not None:
+        memory.write(back.forward(value))
+    return tensor_on(view, strides)
+
+
+def zeros(dims: tuple[int, ...], dtype: torch.dtype) -> Value:
+    """Zeros."""
+    return apply(_zeros, dims, hlo_dtype(dtype))
+
+
+def _zeros(g: Graph, dims: tuple[int, ...], dtype: Any) -> Any:
+    return g.full(dims, 0, dtype)
+
+
+def convert(value: Value, dtype: torch.dtype) -> Value:
+    """The value as another dtype."""
+    return value if value.type.dtype is dtype else apply(_convert, value, hlo_dtype(dtype))
+
+
+def _convert(g: Graph, value: Any, dtype: Any) -> Any:
+    return g.cast(value, dtype)
+
+
+def broadcast(value: Value, dims: tuple[int, ...]) -> Value:
+    """The value repeated to `dims`."""
+    return value if value.type.dims == dims else apply(_broadcast, value, dims)
+
+
+def _broadcast(g: Graph, value: Any, dims: tuple[int, ...]) -> Any:
+    return g.expand(value, dims)
+
+
+def memory_strides(tensor: torch.Tensor, memory_format: torch.memory_format | None) -> Sequence[int] | None:
+    """The strides of a copy; None for row-major."""
+    if memory_format is None or memory_format is torch.preserve_format:
+        return None if tensor.is_contiguous() else tensor.stride()
+    if memory_format is torch.contiguous_format:
+        return None
+    return torch.empty(tensor.shape, device="meta", memory_format=memory_format).stride()
+
+
+@handles("aten._to_copy.default")
+def to_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
+    """Another dtype, or the host."""
+    (source,) = args
+    options = kwargs or {}
+    dtype = options.get("dtype") or source.dtype
+    device = options.get("device")
+    value = convert(source._alias.read(), dtype)
+    if device is None or torch.device(device).type == "xla":
+        return new_memory(source.shape, dtype, memory_strides(source, options.get("memory_format")), value)
+    if torch.device(device).type == "meta":
+        return torch.empty(source.shape, dtype=dtype, device="meta")
+    host = host_tensor(value)
+    strides = memory_strides(source, options.get("memory_format"))
+    if strides is None:
+        return host
+    return torch.empty_strided(host.shape, strides, dtype=dtype).copy_(host)
+
+
+@handles("aten.clone.default", "aten.lift_fresh_copy.default")
+def clone(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
+    """The same value in other memory: values never change, so nothing is copied."""
+    source = args[0]
+    format = (kwargs or {}).get("memory_format")
+    return new_memory(source.shape, source.dtype, memory_strides(source, format), source._alias.read())
+
+
+@handles("aten.copy_.default")
+def copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
+    """Overwrites a tensor, of the device or the host, with another one."""
+    target, source = args[0], args[1]
+    if not isinstance(target, XlaTensor):
+        return target.copy_(host_tensor(source._alias.read()))
+    alias: Alias = target._alias
+    if isinstance(source, XlaTensor):
+        value = source._alias.read()
+    else:
+        value = runtime.to_device(source.to("cpu", target.dtype))
+    alias.write(broadcast(convert(value, target.dtype), alias.type.dims))
+    return target
+
+
+@handles("aten._local_scalar_dense.default", "aten.item.default")
+def item(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool | int | float | complex:
+    """The element of a tensor that has one. Waits for it."""
+    return host_tensor(args[0]._alias.read()).item()
+
+
+@handles("aten.equal.default")
+def equal(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool:
+    """Whether both have the same elements. Waits for them."""
+    a, b = args
+    if not (isinstance(a, XlaTensor) and isinstance(b, XlaTensor)):
+        from xloom.torch.lazy.record import mixed
+
+        raise mixed("aten.equal", b if isinstance(a, XlaTensor) else a)
+    return tuple(a.shape) == tuple(b.shape) and bool((a == b).all().item())
+
+
+@handles("aten.is_nonzero.default")
+def is_nonzero(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool:
+    """Whether the only element is not 0. Waits for it."""
+    return bool(host_tensor(args[0]._alias.read()).item())
+
+
+@handles("aten.record_stream.default")
+def record_stream(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> None:
+    """Nothing: memory lives as long as what uses it."""
+
+
+# -- memory that torch asks for
+
+
+def empty(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> torch.Tensor:
+    """`torch.empty(..., device="xla")`."""
+    dtype = dtype or torch.get_default_dtype()
+    if memory_format in (None, torch.contiguous_format, torch.preserve_format):
+        return new_memory(size, dtype)
+    return new_memory(size, dtype, torch.empty(size, device="meta", memory_format=memory_format).stride())
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """`torch.empty_strided(..., device="xla")`."""
+    return new_memory(size, dtype or torch.get_default_dtype(), stride)
+
+
+@handles("aten.empty_like.default", "aten.new_empty.default", "aten.new_empty_strided.default")
+def empty_like(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
+    """New memory beside a tensor."""
+    source, *rest = args
+    options = dict(kwargs or {})
+    dtype = options.get("dtype") or source.dtype
+    device = torch.device(options.get("device") or source.device)
+    if device.type != "xla":
+        return torch.empty(rest[0] if rest else source.shape, dtype=dtype, device=device)
+    if rest:
+        return new_memory(rest[0], dtype, rest[1] if len(rest) > 1 else None)
+    return new_memory(source.shape, dtype, memory_strides(source, options.get("memory_format")))

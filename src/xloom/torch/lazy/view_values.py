@@ -1,0 +1,258 @@
+"""The value of a view from its base's, and the base's value after a write to the view."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from xloom.hlo import dtype as dt
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import array_shape
+from xloom.torch.lazy.array_type import array_type, contiguous_strides
+from xloom.torch.lazy.geometry import Geometry
+from xloom.torch.lazy.operation import apply
+from xloom.torch.lazy.storage import Alias, Storage
+from xloom.torch.lazy.trace import Value
+from xloom.torch.lowering import Graph, lower
+
+
+class Way(NamedTuple):
+    """How a view comes from its base, and how a written view goes back there."""
+
+    forward: Callable[[Value], Value]
+    inverse: Callable[[Value, Value], Value]
+
+
+_RESHAPES = {"view", "_reshape_alias", "squeeze", "unsqueeze", "_unsafe_view"}
+_PERMUTES = {"t", "transpose", "permute", "numpy_T"}
+_OTHER_WAY = {
+    "_conj": torch.ops.aten._conj.default,
+    "_neg_view": torch.ops.aten._neg_view.default,
+    "view_as_real": torch.ops.aten.view_as_complex.default,
+    "view_as_complex": torch.ops.aten.view_as_real.default,
+}
+
+
+def ways(
+    op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Geometry]
+) -> list[Way]:
+    """How each result of a view operator comes from its source, and goes back there."""
+    name = op._schema.name.removeprefix("aten::")
+    own, dims = source.type, source.type.dims
+    if own.dtype is not results[0].type.dtype and name == "view":
+        return [_bits(own.dtype, results[0].type.dtype)]
+    if name in _OTHER_WAY:
+        other = _OTHER_WAY[name]
+        return [Way(lambda base: apply(_lowered, base, op), lambda _, new: apply(_lowered, new, other))]
+    if name in _RESHAPES:
+        return [_reshaped(dims, results[0].type.dims)]
+    if name in _PERMUTES:
+        return [permuted(_order(op, len(dims), rest))]
+    if name == "expand":
+        shape = results[0].type.dims
+        return [Way(lambda base: apply(_expand, base, shape), _refused)]
+    starts = _starts(op, dims, rest, kwargs, results)
+    if starts is not None:
+        return [_box(dims, result.type.dims, *start) for result, start in zip(results, starts, strict=True)]
+    return [_elements(source, result) for result in results]
+
+
+def of_memory(storage: Storage, result: Geometry) -> Way:
+    """A view of a whole storage by strides."""
+    if result.type.size == storage.type.size and result.offset == 0 and result.strides == result.type.strides:
+        return _reshaped(storage.type.dims, result.type.dims)
+    return _elements(Geometry(storage.type, storage.type.strides, 0), result)
+
+
+def _bits(own: torch.dtype, other: torch.dtype) -> Way:
+    op = torch.ops.aten.view.dtype
+    return Way(lambda base: apply(_lowered, base, op, other), lambda _, new: apply(_lowered, new, op, own))
+
+
+def _reshaped(dims: tuple[int, ...], to: tuple[int, ...]) -> Way:
+    return Way(lambda base: apply(_reshape, base, to), lambda _, new: apply(_reshape, new, dims))
+
+
+def permuted(order: tuple[int, ...]) -> Way:
+    """Result dimension i is dimension order[i] of the base."""
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    return Way(lambda base: apply(_transpose, base, order), lambda _, new: apply(_transpose, new, back))
+
+
+def _order(op: Any, rank: int, rest: Sequence[Any]) -> tuple[int, ...]:
+    order = list(range(rank))
+    if op._schema.name == "aten::permute":
+        return tuple([k % rank for k in rest[0]])
+    if op._schema.name == "aten::transpose" and rank:
+        a, b = rest
+        order[a], order[b] = order[b], order[a]
+        return tuple(order)
+    return tuple(order[::-1])
+
+
+def _starts(
+    op: Any, dims: Sequence[int], rest: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Geometry]
+) -> list[tuple[int, int, int]] | None:
+    """Of views that are ranges of one dimension, for each result: the dimension, the start, the step."""
+    given = dict(zip([a.name for a in op._schema.arguments[1:]], rest, strict=False)) | dict(kwargs)
+    name = op._schema.name.removeprefix("aten::")
+    dim = given.get("dim", 0)
+    dim += len(dims) if dim < 0 else 0
+    if name == "select":
+        return [(dim, given["index"] % dims[dim], 1)]
+    if name == "slice":
+        start = given.get("start") or 0
+        start += dims[dim] if start < 0 else 0
+        return [(dim, min(max(start, 0), dims[dim]), given.get("step") or 1)]
+    if name == "unbind":
+        return [(dim, k, 1) for k in range(len(results))]
+    if name in ("split", "split_with_sizes"):
+        sizes = [result.type.dims[dim] for result in results]
+        return [(dim, sum(sizes[:k]), 1) for k in range(len(results))]
+    return None
+
+
+def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step: int) -> Way:
+    size = 1 if len(to) < len(dims) else to[dim]
+    return Way(
+        lambda base: apply(_taken, base, dim, start, size, step, to),
+        lambda base, new: apply(_put, base, new, dim, start, size, step),
+    )
+
+
+def _elements(source: Geometry, result: Geometry) -> Way:
+    """Any view at all, by the places of its elements."""
+    return Way(
+        lambda base: apply(_gathered, base, source, result),
+        lambda base, new: apply(_scattered, base, new, source, result),
+    )
+
+
+def resized(alias: Alias, dims: tuple[int, ...]) -> Storage:
+    """Other dimensions over the same elements in order; what is added is 0."""
+    return Storage(array_type(alias.type.dtype, dims), apply(_resized, alias.read(), dims))
+
+
+# -- what is recorded
+
+
+def _lowered(g: Graph, base: Instruction, op: Any, *rest: Any) -> Instruction:
+    return lower(g, op, (base, *rest), {})
+
+
+def _reshape(g: Graph, base: Instruction, dims: tuple[int, ...]) -> Instruction:
+    return g.reshape_to(base, dims)
+
+
+def _transpose(g: Graph, base: Instruction, order: tuple[int, ...]) -> Instruction:
+    return g.permute(base, order)
+
+
+def _expand(g: Graph, base: Instruction, dims: tuple[int, ...]) -> Instruction:
+    return g.expand(base, dims)
+
+
+def _refused(base: Value, new: Value) -> Value:
+    raise RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation."
+    )
+
+
+def _taken(
+    g: Graph, base: Instruction, dim: int, start: int, size: int, step: int, dims: tuple[int, ...]
+) -> Instruction:
+    limit = start + (size - 1) * step + 1 if size else start
+    return g.reshape_to(g.slice_along(base, dim, start, limit, step), dims)
+
+
+def _put(g: Graph, base: Instruction, new: Instruction, dim: int, start: int, size: int, step: int) -> Instruction:
+    dims = list(base.shape.dims)
+    if not size:
+        return base
+    if size == dims[dim]:
+        return g.reshape_to(new, dims)
+    part = [size if k == dim else d for k, d in enumerate(dims)]
+    new = g.reshape_to(new, part)
+    if step == 1:
+        zero, at = g.scalar(0, dt.s32), g.scalar(start, dt.s32)
+        return g.dynamic_update_slice(base, new, *[at if k == dim else zero for k in range(len(dims))])
+    after = dims[dim] - start - (size - 1) * step - 1
+    padding = [(start, after, step - 1) if k == dim else (0, 0, 0) for k in range(len(dims))]
+    mask = g.pad_with(g.full(part, True, dt.pred), padding, False)
+    return g.select(mask, g.pad_with(new, padding, 0), base)
+
+
+def _places(source: Geometry, result: Geometry) -> np.ndarray:
+    """Which of the source's elements, in row-major order, each element of the result is."""
+    at = [torch.tensor(0)]
+    for each in (source, result):
+        where = torch.tensor(each.offset)
+        for size, stride in zip(each.type.dims, each.strides, strict=True):
+            where = where.unsqueeze(-1) + torch.arange(size) * stride
+        at.append(where.reshape(-1))
+    mine, wanted = at[1], at[2]
+    number = torch.zeros(int(torch.cat([mine, wanted]).max()) + 1 if len(wanted) else 0, dtype=torch.int64)
+    number[mine] = torch.arange(len(mine))
+    return number[wanted].numpy().astype(np.int32)[:, None]
+
+
+def _gathered(g: Graph, base: Instruction, source: Geometry, result: Geometry) -> Instruction:
+    dims = result.type.dims
+    if not math.prod(dims):
+        return g.full(dims, 0, base.shape.dtype)
+    flat = g.reshape_to(base, (base.shape.size,))
+    indices = g.literal(_places(source, result))
+    found = g.gather(
+        flat,
+        indices,
+        offset_dims=(),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=1,
+        slice_sizes=(1,),
+    )
+    return g.reshape_to(found, dims)
+
+
+def _scattered(g: Graph, base: Instruction, new: Instruction, source: Geometry, result: Geometry) -> Instruction:
+    if not new.shape.size:
+        return base
+    dtype = base.shape.dtype
+    take = g.subcomputation("replace")
+    scalar = array_shape(dtype, ())
+    take.parameter(scalar)
+    replace = take.finish(take.parameter(scalar))
+    done = g.scatter(
+        g.reshape_to(base, (base.shape.size,)),
+        g.literal(_places(source, result)),
+        g.reshape_to(new, (new.shape.size,)),
+        update_window_dims=(),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        to_apply=replace,
+    )
+    return g.reshape_to(done, base.shape.dims)
+
+
+def _resized(g: Graph, base: Instruction, dims: tuple[int, ...]) -> Instruction:
+    have, want = base.shape.size, math.prod(dims)
+    flat = g.reshape_to(base, (have,))
+    flat = g.slice_along(flat, 0, 0, want) if want <= have else g.pad_with(flat, [(0, want - have)], 0)
+    return g.reshape_to(flat, dims)
+
+
+# -- memory in another order
+
+
+def strided_storage(type_dims: tuple[int, ...], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """The order of dimensions in which those strides are dense, slowest first; None when they are not."""
+    order = tuple(sorted(range(len(type_dims)), key=lambda k: (-strides[k], type_dims[k] == 1, k)))
+    dense = contiguous_strides(tuple([type_dims[k] for k in order]))
+    same = all(strides[k] == s or type_dims[k] == 1 for k, s in zip(order, dense, strict=True))
+    return order if same or not math.prod(type_dims) else None

@@ -1,0 +1,126 @@
+"""Views: operators whose result shares memory with their argument."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from xloom.torch.lazy import view_values
+from xloom.torch.lazy.geometry import Geometry, of_results, set_geometry
+from xloom.torch.lazy.storage import Alias, View
+from xloom.torch.lazy.table import Handler, handles
+from xloom.torch.lazy.tensor import XlaTensor, tensor_on
+
+_SAME = ("aten.detach.default", "aten.alias.default", "aten.lift_fresh.default", "aten.detach_.default")
+_OF_STORAGE = "aten.as_strided"
+
+
+def handler(op: Any) -> Handler | None:
+    """Views are told by torch's schema: a result that aliases an argument which is not written."""
+    schema = op._schema
+    first = schema.arguments[0] if schema.arguments else None
+    if first is None or first.alias_info is None or not any(r.alias_info is not None for r in schema.returns):
+        return None
+    if torch.Tag.inplace_view in op.tags:
+        return _in_place(op)
+    if first.alias_info.is_write or torch._C._dispatch_has_kernel_for_dispatch_key(
+        op.name(), torch._C.DispatchKey.CompositeImplicitAutograd
+    ):
+        return None
+    return _view(op)
+
+
+def _view(op: Any) -> Handler:
+    known: dict[tuple, Any] = {}
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        source: XlaTensor = args[0]
+        alias = source._alias
+        strides, offset = source.stride(), source.storage_offset()
+        key = (alias.type, strides, offset, _hashable(args[1:]), _hashable(kwargs))
+        found = known.get(key)
+        if found is None:
+            found = known[key] = _Made(op, Geometry(alias.type, strides, offset), args[1:], kwargs or {})
+        return found.of(alias)
+
+    return run
+
+
+class _Made:
+    """What a view operator makes of tensors of one geometry."""
+
+    def __init__(self, op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[str, Any]):
+        results = of_results(op, source, rest, kwargs)
+        self.several = isinstance(results, list)
+        self.results: list[Geometry] = results if self.several else [results]
+        self.from_storage = str(op).startswith(_OF_STORAGE)
+        self.ways = [] if self.from_storage else view_values.ways(op, source, rest, kwargs, self.results)
+
+    def of(self, alias: Alias) -> Any:
+        """The views of `alias`."""
+        if self.from_storage:
+            base = alias.storage
+            ways = [view_values.of_memory(base, result) for result in self.results]
+        else:
+            base, ways = alias, self.ways
+        made = [
+            tensor_on(View(base, result.type, *way), result.strides, result.offset)
+            for result, way in zip(self.results, ways, strict=True)
+        ]
+        return made if self.several else made[0]
+
+
+def _in_place(op: Any) -> Handler | None:
+    """Operators such as squeeze_, which make a tensor a view of what it was."""
+    name = op._schema.name.removeprefix("aten::").removesuffix("_")
+    packet = getattr(torch.ops.aten, name, None)
+    functional = None if packet is None else getattr(packet, op._overloadname, None)
+    if functional is None:
+        return None
+    from xloom.torch.lazy.dispatch import handler_of
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        target: XlaTensor = args[0]
+        view = handler_of(functional)(args, kwargs)
+        target._alias = view._alias
+        set_geometry(target, view.shape, view.stride(), view.storage_offset())
+        return target
+
+    return run
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple([_hashable(each) for each in value])
+    if isinstance(value, Mapping):
+        return tuple([(name, _hashable(each)) for name, each in value.items()])
+    return value
+
+
+@handles(*_SAME)
+def same_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """Another tensor over the same memory."""
+    source = args[0]
+    return tensor_on(source._alias, source.stride(), source.storage_offset())
+
+
+@handles("aten.set_.source_Tensor")
+def set_to_tensor(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """Makes a tensor share the memory of another one."""
+    target, source = args
+    target._alias = source._alias
+    set_geometry(target, source.shape, source.stride(), source.storage_offset())
+    return target
+
+
+@handles("aten.resize_.default", "aten.resize.default")
+def resize(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """Other dimensions; elements keep their places in memory, and new ones are 0."""
+    target, sizes = args[0], tuple(args[1])
+    if sizes != tuple(target.shape):
+        alias = view_values.resized(target._alias, sizes)
+        target._alias = alias
+        set_geometry(target, sizes, alias.type.strides)
+    return target
