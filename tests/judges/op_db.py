@@ -123,10 +123,10 @@ def _child(options: argparse.Namespace) -> int:
 
 def _fallbacks() -> list[str]:
     """Operators that ran on the CPU since the last question."""
-    from xloom.torch import metrics
+    from xloom.torch.metrics import METRICS
 
-    found = sorted(metrics.fallbacks)
-    metrics.fallbacks.clear()
+    found = sorted(METRICS.fallbacks)
+    METRICS.fallbacks.clear()
     return found
 
 
