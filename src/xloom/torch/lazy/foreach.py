@@ -44,6 +44,9 @@ def handler(op: Any) -> Handler | None:
     each = _for_one(bare.removesuffix("_"), op._overloadname)
     if each is None or not has_lowering(each) or any(a.is_out for a in op._schema.arguments):
         return None
+    # what comes after the tensors may be for keywords only: addcmul(x, y, z, *, value)
+    positions = sum(not a.kwarg_only for a in each._schema.arguments)
+    by_name = [a.name for a in each._schema.arguments if a.kwarg_only]
     lists = [str(a.type).startswith("List[") for a in op._schema.arguments]
 
     def emit(g: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -51,6 +54,8 @@ def handler(op: Any) -> Handler | None:
         for k in range(len(args[0])):
             one = [a[k] if is_list else a for a, is_list in zip(args, lists, strict=False)]
             named = {n: v[k] if isinstance(v, list) else v for n, v in kwargs.items()}
+            named |= zip(by_name, one[positions:], strict=False)
+            del one[positions:]
             found = lower(g, each, one, named)
             out.append(_stored(g, found, one[0]) if in_place else found)
         return out
