@@ -162,6 +162,18 @@ ENTRY main {
     assert expected in text
 
 
+def test_loops_do_short_rows_in_each_step():
+    text = loops("""HloModule m
+ENTRY main {
+  x = f32[100,2] parameter(0)
+  ROOT y = f32[100,2] reverse(x), dimensions={1}
+}""")
+    expected = """  for i1 in 0..100:
+    for i2 in 0..2:
+      %y[i1, i2] = %x[i1, -i2 + 1]"""
+    assert expected in text
+
+
 def test_loops_of_a_transpose():
     text = loops("""HloModule m
 ENTRY main {

@@ -16,7 +16,7 @@ from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.folding import BLOCK, Folding
-from xloom.cpu.loops.nest import Nest, Stage, breakpoints, cost_of, folds_of, merged, ordered, stage_cost
+from xloom.cpu.loops.nest import Nest, Stage, breakpoints, cost_of, folds_of, interleaved, merged, ordered, stage_cost
 from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.tiles import crossing, emit_tiled
@@ -68,14 +68,18 @@ class Lowering:
             with self._code.phase([], cost) as elements:
                 self._code.stores(elements, stage.stores)
             return
-        *outer, inner = loops
-        with self._code.phase(outer or loops, cost * (inner.size if outer else 1), open_ended=not outer) as elements:
+        group = interleaved(stage, loops)
+        *outer, inner = [v for v in loops if v != group]
+        cost *= (inner.size if outer else 1) * (group.size if group else 1)
+        with self._code.phase(outer or [inner], cost, open_ended=not outer) as elements:
             elements.unbind(gone)
             begin, end = (I64(0), I64(inner.size)) if outer else elements.bounds
-            self._along(elements, stage, inner, begin, end)
+            self._along(elements, stage, inner, begin, end, group)
 
-    def _along(self, elements: Elements, stage: Stage, inner: Var, begin: ir.Value, end: ir.Value) -> None:
-        """The innermost loop, in pieces between which conditions on it do not change."""
+    def _along(
+        self, elements: Elements, stage: Stage, inner: Var, begin: ir.Value, end: ir.Value, group: Var | None
+    ) -> None:
+        """The innermost loop, in pieces between which conditions on it do not change; `group` is done in each step."""
         b = elements.b
         elements.innermost = inner
         cuts = breakpoints(stage, inner)
@@ -85,7 +89,11 @@ class Lowering:
             elements.ranges[inner] = (low, high - 1)
             with loop(b, first, last, name=inner.name, hints=hints_for(high - low)) as value, elements.scope():
                 elements.vars[inner] = value
-                self._code.stores(elements, stage.stores)
+                for k in range(group.size if group else 1):
+                    if group:
+                        elements.vars[group], elements.ranges[group] = I64(k), (k, k)
+                    with elements.scope():
+                        self._code.stores(elements, stage.stores)
         elements.ranges.clear()
         elements.innermost = None
 
@@ -134,5 +142,7 @@ class Lowering:
         if not loops:
             self._code.stores(elements, stage.stores)
             return
-        with elements.loops(loops[:-1]):
-            self._along(elements, stage, loops[-1], I64(0), I64(loops[-1].size))
+        group = interleaved(stage, loops)
+        *outer, inner = [v for v in loops if v != group]
+        with elements.loops(outer):
+            self._along(elements, stage, inner, I64(0), I64(inner.size), group)

@@ -103,10 +103,26 @@ def ordered(stage: Stage, loops: Iterable[Var]) -> list[Var]:
         return next((abs(a.factor(var)) for a in addresses if a.factor(var)), 0)
 
     loops.sort(key=extent, reverse=True)
-    wide = [v for v in loops if v.size >= 8] or loops
+    wide = [v for v in loops if v.size >= 8 and not _differs(stage, v)] or loops
     best = max(reversed(wide), key=lambda v: stride_score(stage, v))
     loops.remove(best)
     return [*loops, best]
+
+
+def interleaved(stage: Stage, loops: Sequence[Var]) -> Var | None:
+    """A short loop whose elements lie between those of the innermost one, so that it is better done in each step."""
+    if not loops:
+        return None
+    for var in loops[:-1]:
+        dense = (s.address.factor(var) == 1 and s.address.factor(loops[-1]) == var.size for s in stage.stores)
+        if (var.size <= INTERLEAVED or _differs(stage, var)) and all(dense):
+            return var if var.size * len(walk([s.node for s in stage.stores])) < INTERLEAVED_NODES else None
+    return None
+
+
+def _differs(stage: Stage, var: Var) -> bool:
+    """True when about each step of a short loop does something else."""
+    return var.size <= 2 * INTERLEAVED and len(breakpoints(stage, var)) >= var.size // 2
 
 
 def merged(stage_groups: Sequence[Stage], loops: list[Var]) -> tuple[list[Var], dict[Var, None]]:
@@ -149,6 +165,9 @@ def breakpoints(stage: Stage, inner: Var) -> list[int]:
     return cuts if len(cuts) < PIECES and len(cuts) * len(nodes) < PIECE_NODES else []
 
 
+INTERLEAVED = 4
+INTERLEAVED_NODES = 200
+"""How many elements at most are done in a step, what processors shuffle well; and how many nodes they may have."""
 PIECES = 8
 PIECE_NODES = 1500
 """Into how many pieces a loop is cut at most, and how many nodes they may have together."""

@@ -10,7 +10,7 @@ from xloom.cpu.entry import Program, StepCode
 from xloom.cpu.fusion import Group
 from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.affine import ZERO, Var, variable
-from xloom.cpu.loops.nest import Stage, breakpoints, folds_of, merged, ordered
+from xloom.cpu.loops.nest import Stage, breakpoints, folds_of, interleaved, merged, ordered
 from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.tiles import crossing
 from xloom.cpu.plan import Block
@@ -187,8 +187,10 @@ def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: b
     crossed = crossing(stage, loops) if may_tile else None
     if crossed is not None:
         writer.line(f"# in square tiles of {crossed[0].name} and {loops[-1].name}, transposed in registers")
+    group = interleaved(stage, loops) if crossed is None else None
+    loops = [v for v in loops if v != group]
     cuts = breakpoints(stage, loops[-1]) if loops and crossed is None else []
-    with writer.loops(loops, shared, cuts):
+    with writer.loops(loops, shared, cuts), writer.loops([group] if group else []):
         values = [writer.value(store.node) for store in stage.stores]
         for store, value in zip(stage.stores, values, strict=True):
             writer.assign(writer.element(store.target, store.address), value)
