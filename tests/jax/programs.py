@@ -156,8 +156,10 @@ def failures():
 
     broken = jax.jit(lambda x: jax.pure_callback(fail, jax.ShapeDtypeStruct((), np.float32), x) + 1)
     for _ in range(3):
-        raises(jax.errors.JaxRuntimeError, "no such number", lambda: broken(1.0).block_until_ready())
-        raises(jax.errors.JaxRuntimeError, "no such number", lambda: np.asarray(broken(1.0)))
+        raises(jax.errors.JaxRuntimeError, "no such number", lambda: broken(1.0))
+        late = broken(jnp.ones((300, 300)))  # which is under way when the call returns
+        raises(jax.errors.JaxRuntimeError, "no such number", late.block_until_ready)
+        raises(jax.errors.JaxRuntimeError, "no such number", lambda late=late: np.asarray(late))
     same(jnp.ones(3) + 1, [2, 2, 2])
 
 

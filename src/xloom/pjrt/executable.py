@@ -110,7 +110,7 @@ class LoadedExecutable:
         self.is_deleted = True
 
     def execute(self, arguments: Sequence[Buffer], *, not_donated: Sequence[int] = ()) -> list[Buffer]:
-        """Runs it on its one device. The results may not be ready yet."""
+        """Runs it on its one device. The results may not be ready yet; raises what went wrong if it is over already."""
         return self.execute_sharded([arguments], not_donated=not_donated)[0]
 
     def execute_portable(
@@ -171,14 +171,10 @@ class LoadedExecutable:
                 _check_donated_once(arguments, k)
                 arguments[k].delete()
         memory_space = device.default_memory
-        if executable.is_cheap and launch.rendezvous is None and all([future.is_ready for future in inputs]):
+        are_there = all([future.is_ready and future.error is None for future in inputs])
+        if executable.is_cheap and launch.rendezvous is None and are_there:
             # a hand-over to the device's thread would take longer than the program
-            try:
-                found = self._run(inputs, launch)
-            except BaseException as error:
-                failed = Future.failed(error)
-                return Results([Buffer(shape, memory_space, failed) for shape in executable.outputs], failed)
-            shapes = executable.outputs
+            found, shapes = self._run(inputs, launch), executable.outputs
             return Results(
                 [Buffer(s, memory_space, Future.ready(a)) for s, a in zip(shapes, found, strict=True)], _DONE
             )
