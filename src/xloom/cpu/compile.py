@@ -41,8 +41,9 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     """
     if has_dynamic(module):
         padded = module.clone()
-        run_passes(padded, "call-inlining,tuple-simplification,dce,dynamic-padding", verify=False)
-        return DynamicExecutable(module, compile(padded))
+        *_, padding = run_passes(padded, "call-inlining,tuple-simplification,dce,dynamic-padding", verify=False)
+        compiled = compile(padded)
+        return DynamicExecutable(module, compiled) if padding.changed else compiled
     if trace.active() is not None:
         times = StepTimes()
         with trace.span(module.name, "compile"):
