@@ -90,3 +90,17 @@ def test_no_bound_is_said():
     module = xl.parse("HloModule m\nENTRY e { x = f32[?] parameter(0) ROOT n = f32[?] negate(x) }")
     with pytest.raises(xl.LoweringError, match="without a bound"):
         xl.compile(module)
+
+
+def test_sizes_that_nothing_needs():
+    module = xl.parse("""HloModule m
+    ENTRY e {
+      x = f32[4] parameter(0)
+      two = s32[] constant(2)
+      cut = f32[<=4] set-dimension-size(x, two), dimensions={0}
+      y = f32[4] negate(x)
+      ROOT t = (f32[4], s32[]) tuple(y, two)
+    }""")
+    y, n = xl.compile(module)(np.ones(4, np.float32))
+    np.testing.assert_array_equal(y, -np.ones(4))
+    assert n == 2

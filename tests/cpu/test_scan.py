@@ -41,3 +41,32 @@ ENTRY e { x = f32[7,5] parameter(0) b = s32[] parameter(1)
   ROOT s = (f32[7,5], s32[]) scan(x, b), dimensions={0}, num_carries=1, to_apply=body }"""
     with pytest.raises(LoweringError, match="parameter inside the computation of a scan"):
         run_kernel(text, np.zeros((7, 5), np.float32), np.int32(0))
+
+
+BODIES = {  # of slices x = f32[5] and a carry c, by the carry's shape
+    "reversed": ("f32[5]", "r = f32[5] reverse(x), dimensions={0} m = f32[5] add(r, c) y = f32[5] negate(m)"),
+    "a scalar carry": ("f32[]", "m = f32[] negate(c) n = f32[5] broadcast(m), dimensions={} y = f32[5] add(x, n)"),
+    "a scalar result": ("f32[5]", "m = f32[5] add(x, c) y = f32[] constant(3)"),
+    "a product": (
+        "f32[5]",
+        "m = f32[5] copy(c) y = f32[] dot(x, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
+    "an array in it": ("f32[5]", "k = f32[5] constant({1,2,3,4,5}) m = f32[5] add(c, k) y = f32[5] multiply(m, x)"),
+}
+
+
+@pytest.mark.parametrize("reverse", ["false", "true"])
+@pytest.mark.parametrize("size", [0, 7])
+@pytest.mark.parametrize("name", BODIES)
+def test_computations_that_are_not_elementwise(name, size, reverse):
+    carry, body = BODIES[name]
+    result = "f32[]" if "y = f32[] " in body else "f32[5]"
+    stacked = f"f32[{size}]" if result == "f32[]" else f"f32[{size},5]"
+    module = xl.parse(f"""HloModule m
+body {{ x = f32[5] parameter(0) c = {carry} parameter(1) {body} ROOT t = ({result}, {carry}) tuple(y, m) }}
+ENTRY e {{ x = f32[{size},5] parameter(0) c = {carry} parameter(1)
+  ROOT s = ({stacked}, {carry}) scan(x, c), dimensions={{0}}, num_carries=1, is_reverse={reverse}, to_apply=body }}""")
+    x = np.arange(5 * size, dtype=np.float32).reshape(size, 5)
+    c = np.full(() if carry == "f32[]" else 5, 2, np.float32)
+    for a, b in zip(xl.compile(module)(x, c), xl.evaluate(module, x, c), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -33,21 +33,19 @@ class ScanExpansion(Pass):
 
 def is_elementwise(computation: Computation, dims: Sequence[int]) -> bool:
     """True when each element of the results, of shape `dims`, is made of the same element of the parameters."""
-    dims = tuple(dims)
-    for i in computation.post_order():
-        if i.opcode == "tuple" and i.is_root:
-            continue
-        if i.opcode == "parameter":
-            fits = i.shape.is_array and i.shape.dims == dims
-        elif i.opcode == "constant":
-            fits = i.shape.is_scalar
-        else:
-            fits = i.op.elementwise or i.opcode in ("broadcast", "reshape")
-            fits = fits and i.shape.is_array and i.shape.dims in ((), dims)
-            fits = fits and all(o.shape.is_array and o.shape.dims in ((), i.shape.dims) for o in i.operands)
-        if not fits:
-            return False
-    return True
+    root = computation.root
+    results = root.operands if root.opcode == "tuple" else (root,)
+    inside = [i for i in computation.post_order() if i is not root or i in results]
+    return all(i.shape.dims == tuple(dims) for i in results) and all(_is_same_element(i, tuple(dims)) for i in inside)
+
+
+def _is_same_element(i: Instruction, dims: tuple[int, ...]) -> bool:
+    if i.opcode == "parameter":
+        return i.shape.is_array and i.shape.dims == dims
+    if i.opcode == "constant":
+        return i.shape.is_scalar
+    moves = i.op.elementwise or i.opcode in ("broadcast", "reshape")
+    return moves and i.shape.dims in ((), dims) and all(o.shape.dims in ((), i.shape.dims) for o in i.operands)
 
 
 # scan(x, c) == while (n < size) { y[n], c = f(x[n], c); n += 1 }
