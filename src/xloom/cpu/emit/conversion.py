@@ -54,13 +54,18 @@ def narrow(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
         return b.fptrunc(value, HALF)
     bits = b.bitcast(value, I32)
     if dtype.name == "bf16":
-        odd = b.and_(b.lshr(bits, I32(16)), I32(1))
-        rounded = b.lshr(b.add(bits, b.add(odd, I32(0x7FFF))), I32(16))
-        quiet = b.or_(b.lshr(bits, I32(16)), I32(0x40))
-        return b.trunc(b.select(b.fcmp_unordered("uno", value, value), quiet, rounded), I16)
+        return b.trunc(b.lshr(_half_rounded(b, value, bits), I32(16)), I16)
     if dtype.name == "f8e8m0fnu":
         return _narrow_exponent(b, value, bits)
     return _narrow_small(b, value, bits, dtype)
+
+
+def _half_rounded(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
+    """A float's bits, of which the upper half is what it rounds to; the lower half means nothing."""
+    odd = b.and_(b.lshr(bits, I32(16)), I32(1))
+    rounded = b.add(b.add(bits, I32(0x7FFF)), odd)
+    quiet = b.or_(bits, I32(0x400000))  # what NaN says may all be in the lower half
+    return b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
 
 
 def _narrow_exponent(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
@@ -116,7 +121,19 @@ def _narrow_small(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, dtype: DType
 
 def rounded(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     """A float computed for a narrow type, rounded to a value of the type; f32 and f64 as they are."""
-    return value if is_wide(dtype) else widen(b, narrow(b, value, dtype), dtype)
+    if is_wide(dtype):
+        return value
+    if dtype.name == "bf16":
+        upper = b.and_(_half_rounded(b, value, b.bitcast(value, I32)), I32(0xFFFF0000))
+        return b.bitcast(upper, FLOAT)
+    return widen(b, narrow(b, value, dtype), dtype)
+
+
+def narrow_exact(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
+    """A float that has a value of a narrow type, as it lies in memory."""
+    if dtype.name == "bf16":
+        return b.trunc(b.lshr(b.bitcast(value, I32), I32(16)), I16)
+    return narrow(b, value, dtype)
 
 
 def wrapped(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
@@ -226,7 +243,7 @@ def to_bits(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
         return value
     if is_wide(dtype):
         return b.bitcast(value, ir.IntType(dtype.bits))
-    raw = narrow(b, value, dtype)
+    raw = narrow_exact(b, value, dtype)
     return b.bitcast(raw, I16) if dtype.name == "f16" else raw
 
 

@@ -82,9 +82,11 @@ def load(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value) -> V
     return value if is_wide(dtype) else widen(b, value, dtype)
 
 
-def store(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value, value: Value) -> None:
-    """Writes element `index` of an array."""
-    from xloom.cpu.emit.conversion import narrow
+def store(
+    b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value, value: Value, *, exact: bool = False
+) -> None:
+    """Writes element `index` of an array; `exact` says that a narrow float is a value of its type already."""
+    from xloom.cpu.emit.conversion import narrow, narrow_exact
 
     address, kind = element_pointer(b, pointer, dtype, index), memory_type(dtype)
     if dtype.is_complex:
@@ -94,7 +96,7 @@ def store(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value, val
     if dtype.kind is Kind.PRED:
         value = b.zext(value, I8)
     elif dtype.is_float and not is_wide(dtype):
-        value = narrow(b, value, dtype)
+        value = (narrow_exact if exact else narrow)(b, value, dtype)
     b.store(value, address, align=dtype.bytes)
 
 

@@ -118,10 +118,9 @@ class Phases:
 
     def store(self, elements: Elements, store: Store, value: types.Value) -> None:
         """Stores an element."""
-        address = self._address(store.target, store.address)
-        types.store(
-            elements.b, self.pointers[store.target], self.types_of(store.target), elements.index(address), value
-        )
+        pointer, dtype = self.pointers[store.target], self.types_of(store.target)
+        index = elements.index(self._address(store.target, store.address))
+        types.store(elements.b, pointer, dtype, index, value, exact=True)
 
     def _address(self, source: Source, address: Affine) -> Affine:
         return self.inside(address) if source in self.nest.private else address
