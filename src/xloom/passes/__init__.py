@@ -16,6 +16,7 @@ from xloom.passes.hooks import Compare
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
 from xloom.passes.outline import Outline, Outlined, outline_pattern
+from xloom.passes.partitioning import SpmdPartitioning
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
 from xloom.passes.runner import PassRun, run_passes
@@ -45,6 +46,7 @@ __all__ = [
     "PassRun",
     "Pattern",
     "ScanExpansion",
+    "SpmdPartitioning",
     "TupleSimplification",
     "WhileLoopSimplification",
     "add_pattern",

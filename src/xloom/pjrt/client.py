@@ -10,6 +10,7 @@ import numpy as np
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
+from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
 from xloom.pjrt.device import Device, DeviceDescription
@@ -96,8 +97,15 @@ class Client:
             raise invalid(f"the program is for {count} devices, and there are {len(self.devices)}")
         config = module.config
         if (config.replica_count, config.num_partitions) != (options.num_replicas, options.num_partitions):
-            module = module.clone()
+            module = module.clone("")
             module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
+        if options.use_spmd_partitioning and has_shardings(module):
+            module = module.clone("")
+            SpmdPartitioning().run(module)
+        return self._compiled(module, options)
+
+    def _compiled(self, module: Module, options: CompileOptions) -> LoadedExecutable:
+        """The program of one of the devices on all of them."""
         return self.load(Executable(module, options, self.compiler.compile(module)))
 
     def load(self, executable: Executable) -> LoadedExecutable:
@@ -107,7 +115,7 @@ class Client:
     def deserialize(self, data: bytes, options: CompileOptions | None = None) -> LoadedExecutable:
         """What `Executable.serialize` has packed; `options` go before those packed with it."""
         module, packed = Executable.parts(data)
-        return self.compile(module, options or CompileOptions.from_proto(packed))
+        return self._compiled(module, options or CompileOptions.from_proto(packed))
 
     def close(self) -> None:
         """Waits for all work of all devices."""

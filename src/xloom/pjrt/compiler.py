@@ -85,7 +85,14 @@ class Interpreted:
             rendezvous=launch.rendezvous,
         )
         with span(self._module.name, "execute"):
-            return evaluator.call(self._module.entry, list(arguments))
+            return _dense(evaluator.call(self._module.entry, list(arguments)))
+
+
+def _dense(value: Any) -> Any:
+    """With its elements one after another, as whoever reads a buffer's memory expects them."""
+    if isinstance(value, tuple):
+        return tuple(map(_dense, value))
+    return np.asarray(value, order="C") if isinstance(value, np.ndarray) else value
 
 
 class CpuCompiler(Compiler):

@@ -9,7 +9,7 @@ from xloom.pjrt.wire import Fields, embedded, fields, message, number, numbers, 
 
 # fields of CompileOptionsProto, ExecutableBuildOptionsProto and DeviceAssignmentProto
 _BUILD_OPTIONS, _ENV_OPTION_OVERRIDES = 3, 7
-_DEVICE_ORDINAL, _REPLICAS, _PARTITIONS, _DEVICE_ASSIGNMENT = 1, 4, 5, 9
+_DEVICE_ORDINAL, _REPLICAS, _PARTITIONS, _USE_SPMD_PARTITIONING, _DEVICE_ASSIGNMENT = 1, 4, 5, 6, 9
 _COMPUTATION_DEVICES, _REPLICA_DEVICE_IDS = 3, 1
 
 
@@ -20,6 +20,8 @@ class CompileOptions:
     num_replicas: int = 1
     num_partitions: int = 1
     device_assignment: tuple[tuple[int, ...], ...] = ()
+    use_spmd_partitioning: bool = field(default=False, repr=False)
+    """Whether the program is one on global arrays, which its shardings cut over the partitions."""
     serialized: bytes = field(default=b"", repr=False)
     """The CompileOptionsProto that it was read from."""
 
@@ -40,13 +42,15 @@ class CompileOptions:
         rows = tuple(zip(*columns, strict=True))
         if not rows and number(build, _DEVICE_ORDINAL) >= 0 and replicas * partitions == 1:
             rows = ((number(build, _DEVICE_ORDINAL),),)
-        return CompileOptions(replicas, partitions, rows, data)
+        is_global = bool(number(build, _USE_SPMD_PARTITIONING))
+        return CompileOptions(replicas, partitions, rows, is_global, data)
 
     def to_proto(self) -> bytes:
         """As a serialised CompileOptionsProto."""
         if self.serialized:
             return self.serialized
         counts = scalar(_REPLICAS, self.num_replicas) + scalar(_PARTITIONS, self.num_partitions)
+        counts += scalar(_USE_SPMD_PARTITIONING, int(self.use_spmd_partitioning))
         assignment = embedded(_DEVICE_ASSIGNMENT, assignment_proto(self.devices()))
         return embedded(_BUILD_OPTIONS, counts + assignment)
 

@@ -14,6 +14,7 @@ from xloom.hlo.proto import decode
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
 from xloom.stablehlo.diagnostics import parse_error
 from xloom.stablehlo.legalize import legalize, make_static, restore_constants
+from xloom.stablehlo.shardings import has_shardings, propagate, restore_shardings
 
 protos = Cache()
 """HloModuleProtos by program."""
@@ -37,6 +38,7 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
             raise ParseError("neither MLIR text nor MLIR bytecode", where=file) from error
     module = decode(_kept_proto(bindings, program, file))
     restore_constants(module)
+    restore_shardings(module)
     for instruction in module.instructions:
         if instruction.metadata.source_file == _UNNAMED:
             instruction.metadata = replace(instruction.metadata, source_file=file)
@@ -79,6 +81,8 @@ def _to_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
     with _borrowed_context(bindings, len(program)) as context, context:
         try:
             module = _load(bindings, context, program)
+            if has_shardings(module.operation.get_asm(large_elements_limit=16)):
+                propagate(bindings, module)
             legalize(bindings, module)
             try:
                 computation = bindings.to_computation(bindings.to_bytecode(module))

@@ -11,6 +11,7 @@ from xloom.pjrt.capi.getters import EXECUTABLE
 from xloom.pjrt.capi.handles import drop, lasting, objects, put, put_at
 from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, struct
 from xloom.pjrt.capi.owned import hand_over
+from xloom.pjrt.capi.shardings import Shardings, of_leaves
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.cost import analysis
 from xloom.pjrt.executable import Executable, LoadedExecutable
@@ -80,6 +81,16 @@ class ExecutableView:
     def parameter_layouts(self) -> Row:
         """The same of the parameters."""
         return Row.pointers(lasting_layout(shape.rank) for shape in self.executable.parameters)
+
+    @cached_property
+    def parameter_shardings(self) -> Shardings:
+        """How the parameters are cut over the partitions."""
+        return Shardings([s for p in self.executable.module.entry.parameters for s in of_leaves(p)])
+
+    @cached_property
+    def output_shardings(self) -> Shardings:
+        """The same of the results."""
+        return Shardings(of_leaves(self.executable.module.entry.root))
 
     @cached_property
     def output_kinds(self) -> tuple[Row, Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import ffi, guard, layouts, memory_descriptions
+from xloom.pjrt.capi import ffi, guard, layouts, memory_descriptions, shardings
 from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.structs import EXTENSION_TYPES
 
@@ -13,6 +13,7 @@ _ALL = {
     "Layouts": layouts.ENTRIES,
     "MemoryDescriptions": memory_descriptions.ENTRIES,
     "FFI": ffi.ENTRIES,
+    "Shardings": shardings.ENTRIES,
 }
 
 _NUMBERS = {name: number for number, name in enumerate(EXTENSION_TYPES.split())}

@@ -1,0 +1,341 @@
+"""The program of one device, made by walking over the program on global arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xloom.hlo.dtype import pred
+from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.shape import Shape, array_shape, tuple_shape
+from xloom.hlo.sharding import ReplicaGroups, Sharding
+from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
+from xloom.passes.partitioning.resharding import Channels, Emitter, Part
+from xloom.passes.partitioning.rules import RULES, elementwise, like
+from xloom.passes.partitioning.tiles import Factors, Tiles, sharding_of, tiles_of
+from xloom.passes.schedule import in_order
+
+RESHARDINGS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})
+"""Custom calls that only say how their operand is cut."""
+_MARKS = RESHARDINGS | {ENTER, LEAVE}
+_PASS_ON = frozenset({"opt-barrier", "annotate_device_placement"})
+
+
+@register
+@dataclass(frozen=True)
+class SpmdPartitioning(Pass):
+    """Makes a program on global arrays the program that each of `num_partitions` devices runs on its parts.
+
+    Shardings say how values are cut; one that does not fit a value, or that an operator cannot work with, costs
+    exchanges, never the result. Parameters and the result keep their shardings, which callers rely on.
+    """
+
+    name = "spmd-partitioning"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        if not has_shardings(module):
+            return False
+        pin_roots(module)
+        _Partitioner(module).run()
+        return True
+
+
+def has_shardings(module: Module) -> bool:
+    """True for a program on global arrays of several devices, or of one if its shardings must be taken out."""
+    several = module.config.num_partitions > 1
+    return any(
+        (i.opcode == "custom-call" and i["custom_call_target"] in _MARKS) or (several and i.sharding is not None)
+        for i in module.instructions
+    )
+
+
+class _Partitioner:
+    def __init__(self, module: Module):
+        self._module = module
+        self._devices = module.config.num_partitions
+        used = [i.attrs.get("channel_id") or 0 for i in module.instructions]
+        self._channels = Channels(max(used, default=0) + 1)
+        self._manual: list[Factors] = []
+
+    def run(self) -> None:
+        """Puts the new program in the place of the old one."""
+        module, old = self._module, self._module.entry
+        entry = module.add(Computation(f"{old.name}_spmd"), entry=True)
+        e = Emitter(module, entry, self._devices, self._channels)
+        arguments = [self._parameter(e, p, self._tiles(p)) for p in old.parameters]
+        results = self._computation(e, old, arguments)
+        shape = old.root.shape
+        wanted = self._tiles(old.root)
+        results = [e.reshard(p, t) if p.tiles.dims else p for p, t in zip(results, wanted, strict=True)]
+        entry.root = _packed(e, shape, iter(results))
+        if entry.root.opcode == "parameter":
+            entry.root = e.make("copy", entry.root.shape, [entry.root])
+        elements = [sharding_of(p.tiles, self._devices) for p in results]
+        entry.root.sharding = Sharding.tuple_of(elements) if shape.is_tuple else elements[0]
+        config = module.config
+        config.parameter_layouts = config.result_layout = None
+        reachable = {entry}
+        stack = [entry]
+        while stack:
+            called = {c for i in stack.pop() for c in i.called_computations} - reachable
+            reachable |= called
+            stack += called
+        for computation in module.computations:
+            if computation not in reachable:
+                module.remove(computation)
+
+    def _tiles(self, i: Instruction) -> list[Tiles]:
+        """How the leaves of an instruction should be cut."""
+        shapes = leaves(i.shape)
+        found = i.sharding.elements if i.sharding is not None and i.sharding.kind == "tuple" else [i.sharding]
+        if len(found) != len(shapes):
+            found = [found[0] if len(found) == 1 else None] * len(shapes)
+        manual = {f for factors in self._manual for f in factors}
+        return [
+            tiles_of(s, shape.rank, self._devices).without(manual).fitting(shape.dims) if shape.is_array else Tiles(())
+            for s, shape in zip(found, shapes, strict=True)
+        ]
+
+    def _parameter(self, e: Emitter, i: Instruction, tiles: Sequence[Tiles]) -> list[Part]:
+        shapes = [_local(s, t) for s, t in zip(leaves(i.shape), tiles, strict=True)]
+        new = like(e, i, _packed_shape(i.shape, iter(shapes)), [])
+        elements = [sharding_of(t, self._devices) for t in tiles]
+        if e.computation.is_entry:
+            new.sharding = Sharding.tuple_of(elements) if i.shape.is_tuple else elements[0]
+        return _parts(e, new, tiles)
+
+    def _computation(self, e: Emitter, computation: Computation, arguments: Sequence[list[Part]]) -> list[Part]:
+        values: dict[Instruction, list[Part]] = {}
+        for i in in_order(computation):
+            before = e.source
+            e.source = i
+            if i.opcode == "parameter":
+                values[i] = arguments[i["parameter_number"]]
+            else:
+                values[i] = self._instruction(e, i, [values[o] for o in i.operands])
+            e.source = before
+        return values[computation.root]
+
+    def _instruction(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+        flat = [part for operand in operands for part in operand]
+        opcode = i.opcode
+        if opcode == "tuple":
+            return flat
+        if opcode == "get-tuple-element":
+            elements = i.operands[0].shape.elements
+            first = sum(len(leaves(s)) for s in elements[: i["index"]])
+            return flat[first : first + len(leaves(elements[i["index"]]))]
+        if opcode in ("call", "fusion"):
+            return self._call(e, i, operands)
+        if opcode == "while":
+            return self._while(e, i, flat)
+        if opcode == "conditional":
+            return self._conditional(e, i, operands)
+        if opcode == "custom-call":
+            return self._custom_call(e, i, flat)
+        if opcode == "opt-barrier":
+            new = like(e, i, _packed_shape(i.shape, iter([p.shape for p in flat])), [_packed(e, i.shape, iter(flat))])
+            return _parts(e, new, [p.tiles for p in flat])
+        rule = elementwise if i.op.elementwise else RULES.get(opcode)
+        if rule is not None and i.shape.is_array | all(s.is_array for s in i.shape.elements):
+            found = rule(i, flat, self._wanted(i, flat), e)
+            if found is not None:
+                return found
+        return self._everywhere(e, i, operands)
+
+    def _wanted(self, i: Instruction, parts: list[Part]) -> Tiles:
+        """How the result should be cut; without a word as an operand is, if that is as large."""
+        shape = leaves(i.shape)[0]
+        if i.sharding is None and i.op.elementwise:
+            fitting = [p.tiles for p in parts if len(p.tiles.dims) == shape.rank]
+            return max(fitting, key=lambda t: len(t.used), default=Tiles.whole(shape.rank))
+        return self._tiles(i)[0]
+
+    def _everywhere(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+        """Every device computes all of it."""
+        packed = []
+        for operand, old in zip(operands, i.operands, strict=True):
+            packed.append(_packed(e, old.shape, iter([e.whole(p) for p in operand])))
+        new = like(e, i, i.shape, packed)
+        whole = [Tiles.whole(s.rank if s.is_array else 0) for s in leaves(i.shape)]
+        parts = _parts(e, new, whole)
+        if i.sharding is None:
+            return parts
+        return [e.reshard(p, t) if p.tiles.dims else p for p, t in zip(parts, self._tiles(i), strict=True)]
+
+    def _call(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+        boundary = boundary_of(i)
+        if boundary is None:
+            return self._computation(e, i.called_computations[0], operands)
+        self._manual.append(manual_factors(boundary))
+        results = self._computation(e, i.called_computations[0], operands)
+        self._manual.pop()
+        return results
+
+    # -- custom calls
+    def _custom_call(self, e: Emitter, i: Instruction, parts: list[Part]) -> list[Part]:
+        target = i["custom_call_target"]
+        if target in RESHARDINGS:
+            return [e.reshard(p, t) for p, t in zip(parts, self._tiles(i), strict=True)]
+        if target == ENTER:
+            found = [e.reshard(p, t) for p, t in zip(parts, self._tiles_of_operands(i), strict=True)]
+            manual = manual_factors(i)
+            return [Part(p.value, p.tiles.without(manual)) for p in found]
+        if target == LEAVE:
+            manual = manual_factors(i)
+            wanted = self._tiles(i)
+            inside = [e.reshard(p, t.without(manual)) for p, t in zip(parts, wanted, strict=True)]
+            return [Part(p.value, t) for p, t in zip(inside, wanted, strict=True)]
+        if target in _PASS_ON:
+            (part,) = parts
+            return [Part(like(e, i, part.shape, [part.value]), part.tiles)]
+        if i.sharding is not None and (device := _only_device(i.sharding)) is not None and not self._manual:
+            return self._on_one(e, i, parts, device)
+        return self._everywhere(e, i, [[p] for p in parts])
+
+    def _tiles_of_operands(self, i: Instruction) -> list[Tiles]:
+        found = i.sharding.elements if i.sharding.kind == "tuple" else [i.sharding]
+        manual = {f for factors in self._manual for f in factors}
+        return [
+            tiles_of(s, o.shape.rank, self._devices).without(manual).fitting(o.shape.dims)
+            if o.shape.is_array
+            else Tiles(())
+            for s, o in zip(found, i.operands, strict=True)
+        ]
+
+    def _on_one(self, e: Emitter, i: Instruction, parts: list[Part], device: int) -> list[Part]:
+        """One device calls, and the others get what comes of it."""
+        operands = [e.whole(p) for p in parts]
+        shape = tuple_shape([p.shape for p in operands])
+        given = e.make("tuple", shape, [p.value for p in operands])
+        branches = []
+        for here in (True, False):
+            inner = e.inside(self._module.add(Computation(f"{i.name}.{'call' if here else 'other'}")))
+            parameter = inner.make("parameter", shape, parameter_number=0)
+            inputs = [p.value for p in _parts(inner, parameter, [p.tiles for p in operands])]
+            if here:
+                inner.computation.root = like(inner, i, i.shape, inputs)
+            else:
+                inner.computation.root = _empty(inner, i.shape)
+            branches.append(inner.computation)
+        number = e.constant(e.device.shape, device)
+        is_here = e.make("compare", array_shape(pred, ()), [e.device, number], direction="EQ")
+        found = e.make(
+            "conditional",
+            i.shape,
+            [is_here, given, given],
+            true_computation=branches[0],
+            false_computation=branches[1],
+        )
+        order = (device, *(d for d in range(self._devices) if d != device))
+        results = []
+        for part in _parts(e, found, [Tiles.whole(s.rank if s.is_array else 0) for s in leaves(i.shape)]):
+            if part.shape.is_array:
+                groups, channel = ReplicaGroups((order,)), self._channels.take()
+                sent = e.make(
+                    "collective-broadcast", part.shape, [part.value], replica_groups=groups, channel_id=channel
+                )
+                part = Part(sent, part.tiles)
+            results.append(part)
+        return results
+
+    # -- control flow
+    def _while(self, e: Emitter, i: Instruction, state: list[Part]) -> list[Part]:
+        """The state is cut all the time as it is at first."""
+        tiles = [p.tiles for p in state]
+        shape = _packed_shape(i.shape, iter([p.shape for p in state]))
+        computations = {}
+        for name in ("condition", "body"):
+            old = i[name]
+            inner = e.inside(self._module.add(Computation(old.name)))
+            parameter = inner.make("parameter", shape, parameter_number=0)
+            results = self._computation(inner, old, [_parts(inner, parameter, tiles)])
+            if name == "body":
+                results = [inner.reshard(p, t) if p.tiles.dims else p for p, t in zip(results, tiles, strict=True)]
+            inner.computation.root = _packed(inner, old.root.shape, iter(results))
+            computations[name] = inner.computation
+        new = like(e, i, shape, [_packed(e, i.shape, iter(state))], **computations)
+        return _parts(e, new, tiles)
+
+    def _conditional(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+        tiles = self._tiles(i) if i.sharding is not None else [_whole(s) for s in leaves(i.shape)]
+        (chooser,), given = operands[0], operands[1:]
+        chosen, shapes = [], []
+        for old, operand in zip(i.called_computations, given, strict=True):
+            inner = e.inside(self._module.add(Computation(old.name)))
+            (before,) = old.parameters
+            shapes = _packed_shape(before.shape, iter([p.shape for p in operand]))
+            parameter = inner.make("parameter", shapes, parameter_number=0)
+            results = self._computation(inner, old, [_parts(inner, parameter, [p.tiles for p in operand])])
+            results = [inner.reshard(p, t) if p.tiles.dims else p for p, t in zip(results, tiles, strict=True)]
+            inner.computation.root = _packed(inner, old.root.shape, iter(results))
+            chosen.append(inner.computation)
+        packed = [_packed(e, o.shape, iter(parts)) for o, parts in zip(i.operands[1:], given, strict=True)]
+        names = {"true_computation": chosen[0], "false_computation": chosen[-1]}
+        if i.attrs.get("branch_computations"):
+            names = {"branch_computations": tuple(chosen)}
+        new = like(e, i, chosen[0].root.shape, [e.whole(chooser).value, *packed], **names)
+        return _parts(e, new, tiles)
+
+
+def leaves(shape: Shape) -> list[Shape]:
+    """Arrays and tokens, in order."""
+    return [leaf for e in shape.elements for leaf in leaves(e)] if shape.is_tuple else [shape]
+
+
+def _whole(shape: Shape) -> Tiles:
+    return Tiles.whole(shape.rank if shape.is_array else 0)
+
+
+def _local(shape: Shape, tiles: Tiles) -> Shape:
+    return array_shape(shape.dtype, tiles.local(shape.dims)) if shape.is_array else shape
+
+
+def _packed_shape(shape: Shape, parts: Iterable[Shape]) -> Shape:
+    """`shape` with other leaves."""
+    left = iter(parts)
+    return tuple_shape([_packed_shape(e, left) for e in shape.elements]) if shape.is_tuple else next(left)
+
+
+def _packed(e: Emitter, shape: Shape, parts: Iterable[Part]) -> Instruction:
+    """Leaves as a value nested as `shape` is."""
+    left = iter(parts)
+    if not shape.is_tuple:
+        return next(left).value
+    values = [_packed(e, element, left) for element in shape.elements]
+    return e.make("tuple", tuple_shape([v.shape for v in values]), values)
+
+
+def _parts(e: Emitter, value: Instruction, tiles: Sequence[Tiles]) -> list[Part]:
+    """The leaves of a value."""
+    left = iter(tiles)
+
+    def walk(v: Instruction) -> list[Part]:
+        if not v.shape.is_tuple:
+            return [Part(v, next(left))]
+        return [
+            part for k, s in enumerate(v.shape.elements) for part in walk(e.make("get-tuple-element", s, [v], index=k))
+        ]
+
+    return walk(value)
+
+
+def _empty(e: Emitter, shape: Shape) -> Instruction:
+    if shape.is_tuple:
+        return e.make("tuple", shape, [_empty(e, element) for element in shape.elements])
+    return e.splat(shape, 0) if shape.is_array else e.make("after-all", shape)
+
+
+def _only_device(sharding: Sharding) -> int | None:
+    """The one device that a value is on."""
+    if sharding.kind == "tuple":
+        found = {_only_device(s) for s in sharding.elements}
+        return found.pop() if len(found) == 1 else None
+    if sharding.kind == "maximal":
+        assert isinstance(sharding.devices, tuple)
+        return sharding.devices[0]
+    devices = sharding.mesh_sharding.mesh.devices if sharding.mesh_sharding is not None else None
+    maximal = sharding.mesh_sharding is not None and sharding.mesh_sharding.mesh.maximal
+    return devices[0] if maximal and isinstance(devices, tuple) else None

@@ -1,0 +1,57 @@
+"""The shardings extension: how a program's arguments and results are cut over its partitions."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from xloom.hlo.module import Instruction
+from xloom.hlo.proto_sharding import sharding_to_bytes
+from xloom.hlo.sharding import Sharding
+from xloom.pjrt.capi.handles import objects
+from xloom.pjrt.capi.memory import Row, Text
+from xloom.pjrt.capi.slots import slot
+
+ENTRIES = ["PJRT_Shardings_PJRT_Executable_ParameterShardings", "PJRT_Shardings_PJRT_Executable_OutputShardings"]
+
+_REPLICATED = Sharding("replicated")
+
+
+class Shardings:
+    """OpShardings, serialised, as rows of addresses and of sizes."""
+
+    def __init__(self, shardings: list[Sharding]):
+        self._texts = [Text(sharding_to_bytes(s)) for s in shardings]
+        self.addresses = Row.pointers(t.address for t in self._texts)
+        self.sizes = Row(ctypes.c_size_t, [t.size for t in self._texts])
+
+
+def of_leaves(instruction: Instruction) -> list[Sharding]:
+    """The shardings of an instruction's arrays; without a word each device has all of them."""
+    count = len(instruction.shape.elements) if instruction.shape.is_tuple else 1
+    sharding = instruction.sharding
+    if sharding is None:
+        return [_REPLICATED] * count
+    return list(sharding.elements) if sharding.kind == "tuple" else [sharding] * count
+
+
+@slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")
+def parameter_shardings(args: Any) -> None:
+    """Of a program's parameters."""
+    found = objects[args.executable].parameter_shardings
+    args.num_parameters, args.shardings, args.sharding_sizes = (
+        found.sizes.size,
+        found.addresses.address,
+        found.sizes.address,
+    )
+
+
+@slot("PJRT_Shardings_PJRT_Executable_OutputShardings")
+def output_shardings(args: Any) -> None:
+    """Of its results."""
+    found = objects[args.executable].output_shardings
+    args.num_outputs, args.shardings, args.sharding_sizes = (
+        found.sizes.size,
+        found.addresses.address,
+        found.sizes.address,
+    )

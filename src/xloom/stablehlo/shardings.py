@@ -1,0 +1,130 @@
+"""Shardy's shardings: propagated in MLIR by jaxlib's passes, and taken along to HLO as attributes of instructions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from xloom.hlo.device_mesh import Axis, Mesh
+from xloom.hlo.module import Module
+from xloom.hlo.sharding import DimensionAxes, MeshSharding, Sharding
+from xloom.stablehlo.bindings import Bindings
+
+_PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
+_SHARDING = "xla.sdy.sharding"
+_MESHES = "xla.sdy.meshes"
+_OF_REGIONS = ("xla.sdy.in_shardings", "xla.sdy.out_shardings")
+_RESHARDS = frozenset({"sdy.reshard", "sdy.sharding_constraint", "sdy.all_gather", "sdy.all_slice", "sdy.all_to_all"})
+
+
+def has_shardings(text: str) -> bool:
+    """True for a program that Shardy has something to say about."""
+    return "sdy." in text
+
+
+def propagate(bindings: Bindings, module: Any) -> None:
+    """Gives every value a sharding, as an attribute that jaxlib's converter passes on."""
+    bindings.run_passes(module, _PROPAGATION)
+    ir = bindings.ir
+    found: list[Any] = []
+
+    def visit(operation: Any) -> Any:
+        found.append(operation.operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    meshes = {}
+    for operation in found:
+        if operation.name == "sdy.mesh":
+            meshes[operation.attributes["sym_name"].value] = str(operation.attributes["mesh"])
+        elif operation.name in _RESHARDS:
+            _as_custom_call(ir, operation)
+        elif operation.name != "func.func" and "sdy.sharding" in operation.attributes:
+            text = str(operation.attributes["sdy.sharding"])
+            if operation.name == "stablehlo.while":
+                # the converter changes the number and order of its operands
+                _cut_operands(ir, operation, text)
+            else:
+                _keep(ir, operation, text)
+            del operation.attributes["sdy.sharding"]
+
+
+def _keep(ir: Any, operation: Any, text: str) -> None:
+    attributes = {_SHARDING: ir.StringAttr.get(text)}
+    if "mhlo.frontend_attributes" in operation.attributes:
+        given = ir.DictAttr(operation.attributes["mhlo.frontend_attributes"])
+        attributes |= {given[k].name: given[k].attr for k in range(len(given))}
+    operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(attributes)
+
+
+def _as_custom_call(ir: Any, operation: Any) -> None:
+    sharding = operation.attributes["sharding" if "sharding" in operation.attributes else "out_sharding"]
+    call = _resharded(ir, operation, operation.operands[0], str(sharding))
+    operation.results[0].replace_all_uses_with(call.result)
+    operation.erase()
+
+
+def _cut_operands(ir: Any, operation: Any, text: str) -> None:
+    for k, sharding in enumerate(_ONE.finditer(text)):
+        operation.operands[k] = _resharded(ir, operation, operation.operands[k], sharding[0]).result
+
+
+def _resharded(ir: Any, before: Any, value: Any, sharding: str) -> Any:
+    with ir.InsertionPoint(before), before.location:
+        call = ir.Operation.create(
+            "stablehlo.custom_call",
+            results=[value.type],
+            operands=[value],
+            attributes={"call_target_name": ir.StringAttr.get("Sharding")},
+        )
+    _keep(ir, call, sharding)
+    return call
+
+
+# -- in HLO
+def restore_shardings(module: Module) -> None:
+    """Turns the attributes into the instructions' shardings."""
+    text = module.frontend_attributes.pop(_MESHES, None)
+    meshes = _meshes(text or "")
+    for instruction in module.instructions:
+        attributes = instruction.frontend_attributes
+        for name in (_SHARDING, *_OF_REGIONS):
+            if name in attributes:
+                shardings = [_sharding(m, meshes) for m in _ONE.finditer(attributes.pop(name))]
+                if instruction.opcode == "get-tuple-element" and name == _SHARDING:  # has those of its operand
+                    shardings = shardings[instruction["index"] :][:1]
+                single = not instruction.shape.is_tuple and len(shardings) == 1
+                instruction.sharding = shardings[0] if single else Sharding.tuple_of(shardings)
+
+
+_MESH = re.compile(r'([\w.\-$]+|"[^"]*") = #sdy\.mesh<\[([^\]]*)\](?:, device_ids=\[([^\]]*)\])?>')
+_AXIS = re.compile(r'"([^"]*)"(?::\((\d+)\)(\d+))?')
+_ONE = re.compile(
+    r"<@([\w.\-$]+), \[((?:\{[^}]*\}(?:p\d+)?(?:, )?)*)\](?:, replicated=\{([^}]*)\})?(?:, unreduced=\{([^}]*)\})?>"
+)
+_DIM = re.compile(r"\{([^}]*)\}")
+
+
+def _meshes(text: str) -> dict[str, Mesh]:
+    found = {}
+    for name, axes, devices in _MESH.findall(text):
+        pairs = re.findall(r'"([^"]*)"=(\d+)', axes)
+        names, sizes = tuple(n for n, _ in pairs), tuple(int(s) for _, s in pairs)
+        numbers = tuple(map(int, devices.split(","))) if devices else None
+        if names and numbers == tuple(range(len(numbers or ()))):
+            numbers = None
+        found[name.strip('"')] = Mesh(names, sizes, numbers)
+    return found
+
+
+def _sharding(match: re.Match[str], meshes: dict[str, Mesh]) -> Sharding:
+    mesh = meshes[match[1]]
+
+    def axes(text: str | None) -> tuple[Axis, ...]:
+        return tuple(
+            Axis(mesh.names.index(name), int(before or 0), int(size or 0))
+            for name, before, size in _AXIS.findall(text or "")
+        )
+
+    dims = tuple(DimensionAxes(axes(dim)) for dim in _DIM.findall(match[2]))
+    return Sharding("named", mesh_sharding=MeshSharding(mesh, dims, unreduced=axes(match[4])))
