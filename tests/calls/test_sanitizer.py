@@ -19,6 +19,7 @@ from xloom.calls.sanitizer import NonFiniteWarning, Settings, active, sanitize
 from xloom.calls.sanitizer.memory import Region
 from xloom.calls.sanitizer.poison import poison, unwritten
 from xloom.cli.main import main
+from xloom.sim import Simulator
 
 KERNELS = """
 #include <math.h>
@@ -26,7 +27,22 @@ KERNELS = """
 #include <stdlib.h>
 #include <string.h>
 #include <xloom/custom_call.h>
+#ifdef DEVICE
+#define KERNEL(name)                                                         \
+  static void name##_(void* out, const void** in);                           \
+  void name(void* stream, void** buffers, const char* opaque, size_t size) { \
+    name##_(buffers[1], (const void**)buffers);                              \
+  }                                                                          \
+  static void name##_(void* out, const void** in)
+void scratch(void* stream, void** buffers, const char* opaque, size_t size) { memcpy(buffers[1], buffers[0], 16); }
+void fails(void* stream, void** buffers, const char* opaque, size_t size, XlaCustomCallStatus* s) {
+  XlaCustomCallStatusSetFailure(s, "no", 2);
+}
+#else
 #define KERNEL(name) void name(void* out, const void** in)
+KERNEL(scratch) { memcpy(((void**)out)[0], in[0], 16); }
+void fails(void* out, const void** in, XlaCustomCallStatus* s) { XlaCustomCallStatusSetFailure(s, "no", 2); }
+#endif
 static void copy(void* out, const void** in) { memcpy(out, in[0], 16); }
 KERNEL(right) { copy(out, in); }
 KERNEL(overrun) { copy(out, in); ((float*)out)[4] = 1; }
@@ -42,9 +58,8 @@ KERNEL(hang) { for (volatile int k = 0;; ++k); }
 KERNEL(segfault) { *(volatile int*)8 = 1; }
 KERNEL(give_up) { abort(); }
 KERNEL(leave) { exit(3); }
-KERNEL(scratch) { memcpy(((void**)out)[0], in[0], 16); }
+KERNEL(five_numbers) { for (int i = 0; i < 5; ++i) ((int*)out)[i] = i; }
 KERNEL(increment) { ((float*)out)[0] += 1; }
-void fails(void* out, const void** in, XlaCustomCallStatus* s) { XlaCustomCallStatusSetFailure(s, "no", 2); }
 """
 X = np.arange(4, dtype=np.float32)
 
@@ -58,7 +73,14 @@ def compiled(module, *arguments):
     return xl.compile(module)(*arguments)
 
 
-@pytest.fixture(params=[xl.evaluate, compiled], ids=["interpreter", "compiled"])
+DEVICE = Simulator(memory_bytes=1 << 20)
+
+
+def on_device(module, *arguments):
+    return DEVICE.run(module, *arguments)
+
+
+@pytest.fixture(params=[xl.evaluate, compiled, on_device], ids=["interpreter", "compiled", "device"])
 def run(request):
     return request.param
 
@@ -72,6 +94,13 @@ def module(version="API_VERSION_ORIGINAL"):
 
 def kernel(symbol):
     register_c("t", KERNELS, symbol)
+    register_c("t", f"#define DEVICE\n{KERNELS}", symbol, platform="sim")
+
+
+def python_kernel(function):
+    for platform in ("Host", "sim"):
+        xl.custom_call("t", platform=platform)(function)
+    return function
 
 
 # -- faults of native kernels
@@ -137,11 +166,11 @@ def test_a_hang_in_a_child_is_ended_and_its_stack_kept(run):
         pytest.raises(xl.CustomCallError, match=r"has not returned after 0\.2 s") as caught,
     ):
         run(module(), X)
-    assert "test_sanitizer.py" in caught.value.__notes__[0]
+    assert ("device_abi.py" if run is on_device else "test_sanitizer.py") in caught.value.__notes__[0]
 
 
 def test_a_hang_in_python_is_ended(run, capfd):
-    @xl.custom_call("t")
+    @python_kernel
     def forever(out, x):
         while True:
             time.sleep(0.001)
@@ -158,7 +187,7 @@ def test_kernels_that_end_the_process_are_isolated(run):
 
 
 def test_faults_of_python_are_isolated(run):
-    @xl.custom_call("t")
+    @python_kernel
     def crash(out, x):
         ctypes.string_at(8)
 
@@ -168,7 +197,7 @@ def test_faults_of_python_are_isolated(run):
 
 
 def test_writes_of_python_outside_its_arrays(run):
-    @xl.custom_call("t")
+    @python_kernel
     def overrun(out, x):
         ctypes.c_float.from_address(out.ctypes.data + 16).value = 1
 
@@ -211,7 +240,7 @@ xl.evaluate(xl.parse('ENTRY e { x = f32[4] parameter(0) ROOT c = f32[4] custom-c
 
 # -- what is not a fault
 def test_python_sees_zeros_as_it_is_promised(run):
-    @xl.custom_call("t")
+    @python_kernel
     def part(out, x):
         assert not out.any() and out.ctypes.data % 64 == 0 and not x.flags.writeable
         out[1] = 5
@@ -227,7 +256,7 @@ def test_failures_of_the_kernel_stay_what_they_are(run):
         with sanitize(isolate=isolate), pytest.raises(xl.CustomCallError, match=r"'t' failed: no \(at %called"):
             run(module("API_VERSION_STATUS_RETURNING"), X)
 
-    @xl.custom_call("t")
+    @python_kernel
     def boom(out, x):
         raise RuntimeError("boom")
 
@@ -265,7 +294,7 @@ def test_an_aliased_operand_is_written_and_starts_with_its_values(run):
 
 
 def test_faults_are_named_by_index_in_any_layout(run):
-    register_c("t", "void k(void* out, const void** in) { for (int i = 0; i < 5; ++i) ((int*)out)[i] = i; }", "k")
+    kernel("five_numbers")
     m = xl.parse("""ENTRY e { x = s32[2,3] parameter(0)
       ROOT c = s32[2,3]{0,1} custom-call(x), custom_call_target="t" }""")
     with sanitize(), pytest.raises(xl.CustomCallError, match=re.escape("did not write element [1, 2] of the result")):
@@ -278,14 +307,14 @@ def test_a_callback_that_needs_its_own_device(run):
     other = compiled if run is xl.evaluate else xl.evaluate
     wanted = run
 
-    @xl.custom_call("t")
+    @python_kernel
     def back(out, x):
         out[...] = wanted(inner, x)
 
     assert np.array_equal(run(module(), X), -X)  # which happens to work today
     with sanitize():
         with pytest.raises(
-            xl.CustomCallError, match=r"'t' runs the program inner on the \w+, which waits for that call"
+            xl.CustomCallError, match=r"'t' runs the program inner on the [\w:]+, which waits for that call"
         ):
             run(module(), X)
         wanted = other

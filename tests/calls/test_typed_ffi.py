@@ -15,6 +15,7 @@ import xloom as xl
 from xloom.calls import c_compiler, ffi_user_data, register_c, register_ffi_type, register_pointer, registry
 from xloom.calls.typed_ffi import c_api
 from xloom.calls.typed_ffi.attributes import parse_attributes
+from xloom.sim import Simulator
 from xloom.thread_count import thread_count
 
 X = np.arange(4, dtype=np.float32)
@@ -25,7 +26,15 @@ def compiled(m, *arguments):
     return xl.compile(m)(*arguments)
 
 
-@pytest.fixture(params=[xl.evaluate, compiled], ids=["interpreter", "compiled"])
+class Device(Simulator):
+    platform = "Host"
+
+
+def on_device(m, *arguments):
+    return Device(memory_bytes=1 << 20).run(m, *arguments)
+
+
+@pytest.fixture(params=[xl.evaluate, compiled, on_device], ids=["interpreter", "compiled", "device"])
 def run(request):
     return request.param
 
@@ -232,10 +241,13 @@ def test_user_data(run, library):
         run(call([], "s64[1]"))
 
 
-def test_there_is_no_stream(run, library):
+def test_only_devices_have_a_stream(run, library):
     register_pointer("t", library.stream, abi="typed-ffi")
+    if run is on_device:
+        assert run(call([], "u64[1]")) > 0
+        return
     with pytest.raises(xl.CustomCallError, match="Failed to get platform stream: There is no stream on Host"):
-        run(call([], "f32[1]"))
+        run(call([], "u64[1]"))
 
 
 def test_type_numbers_are_one_to_one(library):

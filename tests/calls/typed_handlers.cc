@@ -204,9 +204,12 @@ static ffi::Error UserValue(Given* given, ffi::ResultBufferR1<ffi::S64> out) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(user_value, UserValue,
                               ffi::Ffi::Bind().Ctx<ffi::UserData<Given>>().Ret<ffi::BufferR1<ffi::S64>>());
 extern "C" void* new_given(int64_t value) { return new Given(value); }
-static ffi::Error Stream(void*, ffi::Result<ffi::AnyBuffer>) { return ffi::Error::Success(); }
+static ffi::Error Stream(void* stream, ffi::ResultBufferR1<ffi::U64> out) {
+  out->typed_data()[0] = reinterpret_cast<uint64_t>(stream);
+  return ffi::Error::Success();
+}
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stream, Stream,
-                              ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void*>>().Ret<ffi::AnyBuffer>());
+                              ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void*>>().Ret<ffi::BufferR1<ffi::U64>>());
 
 // -- futures
 static ffi::Future Later(ffi::BufferR1<ffi::F32> x, ffi::ResultBufferR1<ffi::F32> y) {

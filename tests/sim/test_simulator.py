@@ -267,8 +267,8 @@ def test_code_for_the_host_is_not_code_for_the_device():
 
 def test_abis_that_devices_do_not_have():
     register_c("t", KERNELS, "twice", platform="sim")
-    with pytest.raises(xl.UnsupportedError, match="on sim says API_VERSION_TYPED_FFI"):
-        Simulator().run(call("API_VERSION_TYPED_FFI"), X)
+    with pytest.raises(xl.UnsupportedError, match="on sim says API_VERSION_UNSPECIFIED"):
+        Simulator().run(call("API_VERSION_UNSPECIFIED"), X)
     registration = register_c("t", KERNELS, "fails", platform="sim", abi="status-returning")
     with pytest.raises(xl.CustomCallError, match="has the ABI status-returning"):
         device_abi.checked_version(registration, call().entry.root)

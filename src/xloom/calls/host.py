@@ -10,11 +10,10 @@ import numpy as np
 
 from xloom.calls import buffers, original, status_returning
 from xloom.calls.failure import failure
-from xloom.calls.python_source import bound
+from xloom.calls.program_run import ProgramRun
 from xloom.calls.registry import ABIS, Registration, called_as, place, target_of
 from xloom.calls.sanitizer import active
 from xloom.calls.sanitizer.call import sanitized
-from xloom.calls.typed_ffi import CallSite, Execution
 from xloom.errors import UnsupportedError
 from xloom.hlo.module import Instruction
 
@@ -28,38 +27,7 @@ _NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
 TYPED = ABIS["typed-ffi"]
 
 
-class HostRun:
-    """What the calls of one run of a program keep from one time to the next."""
-
-    def __init__(self) -> None:
-        self.execution = Execution()
-        self._sites: dict[Instruction, tuple[CallSite, Any]] = {}
-        self._python: dict[Instruction, tuple[Registration, Callable[[Any, Sequence[Any]], None]]] = {}
-
-    def adopt(self, site: CallSite) -> None:
-        """Makes a call that was instantiated earlier one of this run, if it is not already."""
-        if site.instruction not in self._sites:
-            self._sites[site.instruction] = site, site.frame(self)
-
-    def python_call(self, registration: Registration, instruction: Instruction) -> Callable[[Any, Sequence[Any]], None]:
-        """A Python function, with the attributes of the call decoded once."""
-        known = self._python.get(instruction)
-        if known is None or known[0] is not registration:
-            known = self._python[instruction] = registration, bound(registration, instruction)
-        return known[1]
-
-    def typed_call(self, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]) -> None:
-        """Calls a typed handler, which is instantiated the first time."""
-        if instruction not in self._sites:
-            self.adopt(CallSite(registration, instruction, buffers.operand_shapes(instruction)))
-        site, frame = self._sites[instruction]
-        site.handlers = (*site.handlers[:-1], registration.address)
-        site.call(
-            frame, [0 if a is None else a.ctypes.data for a in (*buffers.flat(tuple(inputs)), *buffers.flat(out))]
-        )
-
-
-def invoke(instruction: Instruction, operands: Sequence[Any], run: HostRun, device: str = "interpreter") -> Any:
+def invoke(instruction: Instruction, operands: Sequence[Any], run: ProgramRun, device: str = "interpreter") -> Any:
     """The value of a custom-call instruction in a run: NumPy arrays, in tuples as its shape has them.
 
     Raises CustomCallError when the target is not registered, its ABI is not the call's, or the call reports a
@@ -78,7 +46,7 @@ def invoke(instruction: Instruction, operands: Sequence[Any], run: HostRun, devi
 
 
 def _perform(
-    run: HostRun, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]
+    run: ProgramRun, registration: Registration, instruction: Instruction, out: Any, inputs: Sequence[Any]
 ) -> None:
     """Calls with these buffers."""
     if registration.function is not None:

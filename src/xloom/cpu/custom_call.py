@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from xloom.calls import host, registry
 from xloom.calls.buffers import fill, operand_shapes
+from xloom.calls.program_run import ProgramRun
 from xloom.calls.python_source import bound
 from xloom.calls.sanitizer import active
 from xloom.calls.status import message_text
@@ -62,7 +63,7 @@ def _call_guarded(entry: EntryBuilder, instruction: Instruction, registration: r
     site = CallSite(registration, instruction, shapes) if typed else None
 
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
-        run.guarded = run.guarded or host.HostRun()
+        run.guarded = run.guarded or ProgramRun()
         if site is not None:
             run.guarded.adopt(site)
         fill(out, host.invoke(instruction, inputs, run.guarded, DEVICE))

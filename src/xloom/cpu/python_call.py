@@ -21,7 +21,7 @@ from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 if TYPE_CHECKING:
-    from xloom.calls.host import HostRun
+    from xloom.calls.program_run import ProgramRun
     from xloom.cpu.entry import EntryBuilder
 
 
@@ -40,7 +40,7 @@ class Run:
     """Of the native call that failed."""
     error: BaseException | None = None
     """What the Python code that failed raised."""
-    guarded: HostRun | None = None
+    guarded: ProgramRun | None = None
     """What calls in guarded memory keep."""
     _execution: Execution | None = None
 

@@ -78,10 +78,11 @@ BUILT_IN: dict[str, BuiltIn] = {
 def custom_call(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """A registered target wins over a built-in one."""
     from xloom.calls import host, registry
+    from xloom.calls.program_run import ProgramRun
 
     target = instruction["custom_call_target"]
     if not registry.is_registered(target, "Host") and target in BUILT_IN:
         return BUILT_IN[target](instruction, operands, evaluator)
-    if evaluator.host_run is None:
-        evaluator.host_run = host.HostRun()
-    return host.invoke(instruction, operands, evaluator.host_run)
+    if evaluator.program_run is None:
+        evaluator.program_run = ProgramRun()
+    return host.invoke(instruction, operands, evaluator.program_run)

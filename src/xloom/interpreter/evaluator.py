@@ -13,7 +13,7 @@ from xloom.hlo.module import Computation, Instruction, Module
 from xloom.interpreter.registry import RULES, Rule, Value
 
 if TYPE_CHECKING:
-    from xloom.calls.host import HostRun
+    from xloom.calls.program_run import ProgramRun
     from xloom.interpreter.devices import Rendezvous
 
 _SCALAR_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "call", "map", "fusion", "iota"})
@@ -45,7 +45,7 @@ class Evaluator:
         self.rng_state = 0x7012395 + seed
         self.infeed: deque[Value] = deque()
         self.outfeed: list[Value] = []
-        self.host_run: HostRun | None = None
+        self.program_run: ProgramRun | None = None
         """What custom calls keep, once there is one."""
         self._channels: dict[int | None, deque[Value]] = {}
         self._orders: dict[Computation, list[Instruction]] = {}

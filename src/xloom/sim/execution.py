@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xloom.calls import registry
+from xloom.calls.program_run import ProgramRun
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, Value
-from xloom.sim.custom_call import call_on_device
+from xloom.sim.custom_call import InStream, call_on_device
 from xloom.sim.device_values import copied, nbytes
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class DeviceEvaluator(Evaluator):
         rules = ChainMap(dict(device.rules), RULES)
         super().__init__(module, seed=seed, rules=rules)
         self.device = device
-        self.stream = stream
+        self.calls = ProgramRun(InStream(device.memory, stream.handle))
         # evaluates an operator's regions, which are part of it
         self.inner = Evaluator(module, seed=seed, rules=rules)
         self._last_uses: dict[Computation, list[tuple[Instruction, list[Instruction]]]] = {}
@@ -78,7 +79,7 @@ class DeviceEvaluator(Evaluator):
         elif target in BUILT_IN and not registry.is_registered(target, self.device.platform):
             value = BUILT_IN[target](instruction, operands, self.inner)
         else:
-            return call_on_device(self.device, self.stream, instruction, operands)
+            return call_on_device(self.device, self.calls, instruction, operands)
         return copied(value, self.device.memory.allocate)
 
     def _schedule(self, computation: Computation) -> list[tuple[Instruction, list[Instruction]]]:

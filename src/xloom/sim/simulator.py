@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +19,13 @@ from xloom.interpreter.values import from_argument
 from xloom.passes import run_passes
 from xloom.passes.carrier import carries_hlo
 from xloom.passes.expand import Expand
+from xloom.reentry import check_device
 from xloom.sim.device_values import copied, for_host, nbytes, on_device
 from xloom.sim.execution import DeviceEvaluator
 from xloom.sim.memory import DeviceMemory
 from xloom.sim.stream import Stream
 
+_numbers = count()
 _GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "custom-call"})
 
 
@@ -45,6 +48,8 @@ class Simulator:
         if latency is not None:
             self.latency = latency
         self.memory = DeviceMemory(self.memory_bytes if memory_bytes is None else memory_bytes)
+        self.name = f"{self.platform}:{next(_numbers)}"
+        """What messages call this device."""
         self.stream = Stream(self.platform)
         """The one that is meant where none is named."""
 
@@ -58,7 +63,7 @@ class Simulator:
 
         Custom calls that carry HLO, and for whose target the device has no code, are replaced by what they carry.
         """
-        module = module.clone()
+        module = module.clone("")
         while targets := {
             i["custom_call_target"]
             for i in module.instructions
@@ -102,6 +107,7 @@ class Simulator:
         self, program: Module, arguments: list[Future[Value]], stream: Stream | None = None, *, seed: int = 0
     ) -> Future[Value]:
         """Enqueues a program that `prepare` gave and `check` accepted; arguments and result are on the device."""
+        check_device(self.name, program.name)
         stream = stream or self.stream
         evaluator = DeviceEvaluator(self, program, stream, seed)
 

@@ -7,6 +7,8 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -42,9 +44,9 @@ class Stream:
         weakref.finalize(self, self._state.waiting.put, None)
 
     def enqueue(self, work: Callable[[], Any]) -> Future[Any]:
-        """Does `work` after all that was enqueued before; the future has its value."""
+        """Does `work` after all that was enqueued before, in the caller's context; the future has its value."""
         future: Future[Any] = Future()
-        self._state.waiting.put((work, future))
+        self._state.waiting.put((partial(copy_context().run, work), future))
         return future
 
     def record(self) -> Event:

@@ -86,7 +86,7 @@ def _type_register(a: c_api.TypeRegister) -> None:
 # -- the execution
 @_offers("Stream_Get", c_api.StreamGet)
 def _stream_get(a: c_api.StreamGet) -> None:
-    raise Failure(Code.UNIMPLEMENTED, "There is no stream on Host")
+    a.stream = context.execution(context.at(a.ctx)).device.stream
 
 
 @_offers("ExecutionContext_Get", c_api.ContextGet)
@@ -115,27 +115,14 @@ def _device_ordinal_get(a: c_api.DeviceOrdinalGet) -> None:
 
 
 # -- memory
-@lru_cache(maxsize=1)
-def _c_library() -> ctypes.CDLL:
-    library = ctypes.CDLL(None)
-    library.posix_memalign.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t, ctypes.c_size_t]
-    library.free.argtypes, library.free.restype = [ctypes.c_void_p], None
-    return library
-
-
 @_offers("DeviceMemory_Allocate", c_api.MemoryAllocate)
 def _memory_allocate(a: c_api.MemoryAllocate) -> None:
-    place = ctypes.c_void_p()
-    # powers of two, and no less than a pointer's size
-    alignment = max(ctypes.sizeof(ctypes.c_void_p), a.alignment)
-    if _c_library().posix_memalign(ctypes.byref(place), alignment, max(1, a.size)):
-        raise Failure(Code.RESOURCE_EXHAUSTED, f"No memory of {a.size} bytes, aligned to {a.alignment}")
-    a.data = place.value
+    a.data = context.execution(context.at(a.ctx)).device.allocate(a.size, a.alignment)
 
 
 @_offers("DeviceMemory_Free", c_api.MemoryFree)
 def _memory_free(a: c_api.MemoryFree) -> None:
-    _c_library().free(a.data)
+    context.execution(context.at(a.ctx)).device.free(a.data)
 
 
 # -- threads

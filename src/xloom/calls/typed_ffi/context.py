@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from xloom.calls.typed_ffi import types
 from xloom.calls.typed_ffi.c_api import Code, Stage
+from xloom.calls.typed_ffi.device import HOST, Device
 from xloom.calls.typed_ffi.errors import Failure
 
 _run_ids = itertools.count(1)
@@ -21,9 +22,10 @@ _user_data: ContextVar[Mapping[int, int]] = ContextVar("user_data", default=Mapp
 class Execution:
     """One run of a program, or the compilation of a call: it owns the states that handlers make."""
 
-    __slots__ = ("run_id", "states")
+    __slots__ = ("device", "run_id", "states")
 
-    def __init__(self) -> None:
+    def __init__(self, device: Device = HOST) -> None:
+        self.device = device
         self.run_id = next(_run_ids)
         self.states: list[types.State] = []
 
