@@ -1,7 +1,39 @@
-"""PyTorch on xloom: needs the extra `xloom[torch]`. Importing it registers the device `xla`."""
+"""PyTorch on xloom: needs the extra `xloom[torch]`. Importing it registers the device `xla`.
+
+import xloom.torch
+model, x = model.to("xla"), x.to("xla")     # recorded, and run as whole programs
+model = torch.compile(model, backend="xloom")     # or compiled ahead, on tensors of the host
+"""
 
 from __future__ import annotations
 
 from xloom.torch.lazy import registration
+from xloom.torch.lazy.capture import hlo
+from xloom.torch.lazy.compat import device, devices, install_as_torch_xla, met, xm
+from xloom.torch.lazy.device_module import manual_seed
+from xloom.torch.lazy.eager import eager
+from xloom.torch.lazy.passes import passes
+from xloom.torch.lazy.recompiles import recompiles
+from xloom.torch.lazy.step import step, sync
+from xloom.torch.lazy.tensor import XlaTensor
+from xloom.torch.metrics import metrics, metrics_report
 
 registration.register()
+
+__all__ = [
+    "XlaTensor",
+    "device",
+    "devices",
+    "eager",
+    "hlo",
+    "install_as_torch_xla",
+    "manual_seed",
+    "met",
+    "metrics",
+    "metrics_report",
+    "passes",
+    "recompiles",
+    "step",
+    "sync",
+    "xm",
+]

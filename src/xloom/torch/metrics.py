@@ -57,3 +57,22 @@ def metrics_report() -> str:
         lines.append(f"{each.name}: {sum(value.values())}")
         lines.extend(f"  {name}: {count}" for name, count in value.most_common())
     return "\n".join(lines)
+
+
+def counter_names() -> list[str]:
+    """The names of the counters that are not 0; an operator that ran on the CPU is `aten::name`, as in torch_xla."""
+    names = [each.name for each in fields(Metrics) if getattr(METRICS, each.name)]
+    return names + [_as_torch_xla(name) for name in METRICS.fallbacks]
+
+
+def counter_value(name: str) -> float | None:
+    """The value of one; None when there is no such counter."""
+    for operator, count in METRICS.fallbacks.items():
+        if _as_torch_xla(operator) == name:
+            return count
+    value = getattr(METRICS, name, None)
+    return sum(value.values()) if isinstance(value, Counter) else value
+
+
+def _as_torch_xla(operator: str) -> str:
+    return "::".join(operator.split(".")[:2])

@@ -8,97 +8,23 @@ from typing import Any
 import torch
 
 # as torch's lists for its own devices: products gain from narrow types, sums and exponentials lose by them
-_NARROW = [
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d.input",
-    "conv_transpose3d.input",
-    "convolution",
-    "_convolution",
-    "prelu",
-    "addmm",
-    "addmv",
-    "addr",
-    "matmul",
-    "mm",
-    "mv",
-    "linear",
-    "addbmm",
-    "baddbmm",
-    "bmm",
-    "chain_matmul",
-    "linalg_multi_dot",
-    "scaled_dot_product_attention",
-    "linalg_vecdot",
-]
-_WIDE = [
-    "acos",
-    "asin",
-    "cosh",
-    "erfinv",
-    "exp",
-    "expm1",
-    "log",
-    "log10",
-    "log2",
-    "log1p",
-    "reciprocal",
-    "rsqrt",
-    "sinh",
-    "tan",
-    "pow.Tensor_Scalar",
-    "pow.Tensor_Tensor",
-    "pow.Scalar",
-    "softplus",
-    "layer_norm",
-    "native_layer_norm",
-    "group_norm",
-    "norm.Scalar",
-    "nuclear_norm",
-    "cosine_similarity",
-    "poisson_nll_loss",
-    "cosine_embedding_loss",
-    "nll_loss",
-    "nll_loss2d",
-    "hinge_embedding_loss",
-    "kl_div",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "mse_loss",
-    "margin_ranking_loss",
-    "multilabel_margin_loss",
-    "soft_margin_loss",
-    "triplet_margin_loss",
-    "multi_margin_loss",
-    "binary_cross_entropy_with_logits",
-    "dist",
-    "pdist",
-    "cdist",
-    "renorm",
-    "logsumexp",
-    "softmax.int",
-    "log_softmax.int",
-    "cumsum",
-    "cumprod",
-    "prod",
-    "sum",
-    "sum.dim_IntList",
-]
-_PROMOTED = [
-    "addcdiv",
-    "addcmul",
-    "atan2",
-    "bilinear",
-    "cross",
-    "dot",
-    "grid_sampler",
-    "index_put",
-    "tensordot",
-    "scatter_add",
-]
+_NARROW = """
+conv1d conv2d conv3d conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution
+_convolution prelu addmm addmv addr matmul mm mv linear addbmm baddbmm bmm chain_matmul
+linalg_multi_dot scaled_dot_product_attention linalg_vecdot
+"""
+_WIDE = """
+acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
+pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm norm.Scalar
+nuclear_norm cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d
+hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
+multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
+binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp softmax.int log_softmax.int
+cumsum cumprod prod sum sum.dim_IntList
+"""
+_PROMOTED = """
+addcdiv addcmul atan2 bilinear cross dot grid_sampler index_put tensordot scatter_add
+"""
 
 
 def register() -> list[torch.library.Library]:
@@ -106,13 +32,13 @@ def register() -> list[torch.library.Library]:
     through = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
     through.fallback(torch.library.fallthrough_kernel)
     library = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
-    rules: list[tuple[list[str], Callable[[Any], torch.dtype]]] = [
+    rules: list[tuple[str, Callable[[Any], torch.dtype]]] = [
         (_NARROW, lambda _: torch.get_autocast_dtype("xla")),
         (_WIDE, lambda _: torch.float32),
         (_PROMOTED, _widest),
     ]
     for names, dtype_of in rules:
-        for name in names:
+        for name in names.split():
             packet, _, overload = name.partition(".")
             op = getattr(getattr(torch.ops.aten, packet), overload or "default")
             library.impl(name, _kernel(op, dtype_of))

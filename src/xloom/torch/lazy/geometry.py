@@ -35,15 +35,3 @@ def of_results(op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[s
     """The geometry, or a list of them, that a view operator makes of `source`. Raises as torch does."""
     found = op(without_memory(source), *rest, **kwargs)
     return geometry(found) if isinstance(found, torch.Tensor) else [geometry(each) for each in found]
-
-
-def set_geometry(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> None:
-    """Changes what torch sees of a tensor."""
-    with torch.utils._mode_utils.no_dispatch():
-        before = torch._C._meta_in_tls_dispatch_include()
-        torch._C._set_meta_in_tls_dispatch_include(True)
-        try:
-            torch.ops.aten.resize_.default(tensor, sizes)
-            torch.ops.aten.as_strided_.default(tensor, sizes, strides, offset)
-        finally:
-            torch._C._set_meta_in_tls_dispatch_include(before)

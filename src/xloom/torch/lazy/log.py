@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from xloom.hlo import dtype as dt
 from xloom.hlo.builder import Builder
+from xloom.hlo.shape import array_shape
 from xloom.torch.lazy.source import caller
+from xloom.torch.lowering import Graph
 
 if TYPE_CHECKING:
     from xloom.torch.lazy.program import Program
     from xloom.torch.lazy.signature import Signature
-    from xloom.torch.lazy.trace import Trace
+    from xloom.torch.lazy.trace import Node, Trace
 
 on = "torch" in os.environ.get("XLOOM_LOG", "").split(",")
 """Whether to write; read by who records."""
@@ -27,12 +29,18 @@ def write(line: str) -> None:
     print(f"xloom.torch: {line}", file=sys.stderr)
 
 
-def recorded(op: Any, way: str, signature: Signature, refs: Sequence[int]) -> None:
-    """An operator: where it was called, what the dispatcher made of it, who lowers it, and its HLO."""
+def dispatched(op: Any, way: str) -> None:
+    """What torch's dispatcher called, and how the bridge runs it."""
     write(f"{caller() or 'autograd'}")
     write(f"  dispatcher  {op}")
-    write(f"  bridge      {way}: {signature} of {', '.join(_named(ref) for ref in refs) or 'nothing'}")
-    for line in hlo_lines(signature):
+    write(f"  bridge      {way}")
+
+
+def recorded(node: Node) -> None:
+    """What was recorded for it, and its HLO."""
+    assert node.signature is not None
+    write(f"  recorded    {node.signature} of {', '.join(_named(ref) for ref in node.refs) or 'nothing'}")
+    for line in hlo_lines(node.signature):
         write(f"  HLO         {line}")
 
 
@@ -42,10 +50,6 @@ def _named(ref: int) -> str:
 
 def hlo_lines(signature: Signature) -> list[str]:
     """The instructions of one operator, without its parameters."""
-    from xloom.hlo import dtype as dt
-    from xloom.hlo.shape import array_shape
-    from xloom.torch.lowering import Graph
-
     b = Builder(signature.name, source_lines=False)
     inputs = [b.parameter(each.shape) for each in signature.input_types()]
     graph = Graph(b)
@@ -58,6 +62,6 @@ def started(program: Program, trace: Trace) -> None:
     """A program that was given to the device."""
     if on:
         write(
-            f"run         {trace.node.depth} operators, {len(trace.arguments)} arguments, {len(trace.scalars)} numbers, "
-            f"{len(program.outputs)} results"
+            f"run         {trace.node.depth} operators, {len(trace.arguments)} arguments, "
+            f"{len(trace.scalars)} numbers, {len(program.outputs)} results"
         )

@@ -9,14 +9,13 @@ import torch
 
 from xloom.hlo.module import Instruction
 from xloom.torch.dtypes import torch_dtype
-from xloom.torch.lazy.geometry import set_geometry
 from xloom.torch.lazy.record import Recorder, mixed
-from xloom.torch.lazy.storage import Storage
 from xloom.torch.lazy.table import Handler
-from xloom.torch.lazy.tensor import XlaTensor
+from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of
 from xloom.torch.lazy.trace import Value
 from xloom.torch.lazy.transfer import convert
 from xloom.torch.lowering import Graph, has_lowering, lower
+from xloom.torch.lowering.registry import functional_form, overload
 
 
 def handler(op: Any) -> Handler | None:
@@ -55,8 +54,12 @@ def _as_self(g: Graph, result: Any, target: Instruction) -> Instruction:
         )
     own, wanted = torch_dtype(result.shape.dtype), torch_dtype(target.shape.dtype)
     if not torch.can_cast(own, wanted):
-        raise RuntimeError(f"result type {_spelled(own)} can't be cast to the desired output type {_spelled(wanted)}")
+        raise _uncastable(own, wanted)
     return g.cast(result, target.shape.dtype)
+
+
+def _uncastable(own: torch.dtype, wanted: torch.dtype) -> RuntimeError:
+    return RuntimeError(f"result type {_spelled(own)} can't be cast to the desired output type {_spelled(wanted)}")
 
 
 def _spelled(dtype: torch.dtype) -> str:
@@ -66,7 +69,10 @@ def _spelled(dtype: torch.dtype) -> str:
 
 
 def _out(op: Any, names: Sequence[str]) -> Handler:
-    recorder = Recorder(op, lambda g, args, kwargs: lower(g, op, args, kwargs))
+    form = functional_form(op)
+    functional = op if form is None else overload(form)
+    asks_dtype = "dtype" in _names(functional) and "dtype" not in _names(op)
+    recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs))
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = dict(kwargs or {})
@@ -74,6 +80,8 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         for target in targets:
             if not isinstance(target, XlaTensor):
                 raise mixed(op, target)
+        if asks_dtype:
+            given["dtype"] = targets[0].dtype
         found = recorder(args, given)
         for target, value in zip(targets, found if isinstance(found, list) else [found], strict=True):
             store(target, value)
@@ -82,15 +90,16 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
     return run
 
 
+def _names(op: Any) -> list[str]:
+    return [argument.name for argument in op._schema.arguments]
+
+
 def store(target: XlaTensor, value: Value) -> None:
     """Writes to an out= tensor, which takes the value's shape and keeps its own dtype."""
     if not torch.can_cast(value.type.dtype, target.dtype):
-        raise RuntimeError(
-            f"result type {_spelled(value.type.dtype)} can't be cast to the desired output type {_spelled(target.dtype)}"
-        )
+        raise _uncastable(value.type.dtype, target.dtype)
     value = convert(value, target.dtype)
     if value.type is not target._alias.type:
-        target._alias = Storage(value.type, value)
-        set_geometry(target, value.type.dims, value.type.strides)
+        set_alias(target, tensor_of(value))
     else:
         target._alias.write(value)

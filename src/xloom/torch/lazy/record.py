@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from xloom.torch.lazy import log, random_state, runtime
+from xloom.torch.lazy import random_state, runtime
 from xloom.torch.lazy.signature import Emit, Hoisted, Input, NeedsConstants, Signature
 from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.lazy.trace import TRACE, Value
@@ -71,8 +71,6 @@ class Recorder:
             made = TRACE.record(signature, values, scalars)
             if signature.random:
                 random_state.put(made[-1])
-        if log.on:
-            log.recorded(self.op, self.name, signature, TRACE.node.refs)
         places = signature.places
         return made[0] if places is None else [None if place is None else made[place] for place in places]
 

@@ -47,12 +47,17 @@ class _Hook(torch._C._acc.PrivateUse1Hooks):
 def _with_escaped_errors(engine_run_backward: Any) -> Any:
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         _escaped.clear()
+        # in this thread: an engine that ran before the device was registered has no thread for it
+        before = torch._C._is_multithreading_enabled()
+        torch._C._set_multithreading_enabled(False)
         try:
             return engine_run_backward(*args, **kwargs)
         except BaseException:
             if _escaped:
                 raise _escaped.pop(0) from None
             raise
+        finally:
+            torch._C._set_multithreading_enabled(before)
 
     return _engine_run_backward
 
@@ -61,18 +66,16 @@ _libraries: list[torch.library.Library] = []  # registrations last as long as th
 
 
 def register() -> None:
-    """Registers the device; it is named xloom where the real torch_xla is loaded and has the name xla."""
-    name = tensor.DEVICE_NAME
-    torch.utils.rename_privateuse1_backend(name)
-    torch._register_device_module(name, sys.modules[device_module.__name__])
+    """Registers the device, once."""
+    torch._register_device_module("xla", sys.modules[device_module.__name__])
     torch._C._acc.register_python_privateuseone_hook(_Hook())
     torch._C._acc.register_python_privateuseone_device_guard(_Guard())
-    tensor.DEVICE = torch.device(name, 0)
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)
     torch.autograd._engine_run_backward = torch.autograd.graph._engine_run_backward = run_backward  # type: ignore
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", transfer.empty, "PrivateUse1")
     library.impl("empty_strided", transfer.empty_strided, "PrivateUse1")
+    library.impl("_copy_from", transfer.copy_from, "PrivateUse1")
     _libraries.append(library)
     _libraries.extend(autocast.register())
     _foreach_supported_types.append(tensor.XlaTensor)

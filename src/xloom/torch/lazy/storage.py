@@ -1,7 +1,7 @@
 """Memory that tensors share, as values: a storage has one at a time, and views are functions of it.
 
-Writing to a storage gives it another value. Writing to a view gives its base the value with that part replaced. A view's
-value is made when it is read, and made again only after a write.
+Writing to a storage gives it another value. Writing to a view gives its base the value with that part replaced. A
+view's value is made when it is read, and made again only after a write.
 """
 
 from __future__ import annotations

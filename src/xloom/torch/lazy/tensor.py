@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from xloom.torch.lazy import log
 from xloom.torch.lazy.array_type import ArrayType
 from xloom.torch.lazy.storage import Alias, Storage
 from xloom.torch.lazy.table import HANDLERS
 from xloom.torch.lazy.trace import Value
 
-DEVICE_NAME = "xla"
+torch.utils.rename_privateuse1_backend("xla")  # before anybody can ask for the device
+DEVICE = torch.device("xla", 0)
 
 
 class XlaTensor(torch.Tensor):
@@ -29,6 +31,8 @@ class XlaTensor(torch.Tensor):
             from xloom.torch.lazy.dispatch import handler_of
 
             handler = handler_of(func)
+        if log.on:
+            log.dispatched(func, handler.__qualname__)
         return handler(args, kwargs)
 
     @property
@@ -45,8 +49,15 @@ class XlaTensor(torch.Tensor):
     def data(self, new: torch.Tensor) -> None:
         if not isinstance(new, XlaTensor):
             raise TypeError(f"data of a tensor on {self.device} cannot be set to one on {new.device}")
-        torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
-        self._alias = new._alias
+        set_alias(self, new)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        first, *rest = super().__repr__(tensor_contents=tensor_contents).split("\n")
+        prefix = type(self).__name__
+        if not first.startswith(prefix):  # a parameter's begins with its class
+            return "\n".join([first, *rest])
+        indent = len(prefix) - len("tensor")
+        return "\n".join(["tensor" + first.removeprefix(prefix), *[line[indent:] for line in rest]])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         if id(self) in memo:
@@ -77,9 +88,6 @@ def _take_attributes(copy: torch.Tensor, source: torch.Tensor) -> None:
             copy.__dict__[name] = value
 
 
-DEVICE: torch.device
-"""Set when the device is registered."""
-
 _make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
 
 
@@ -98,3 +106,9 @@ def tensor_on(alias: Alias, strides: Sequence[int] | None = None, offset: int = 
     tensor = _make(XlaTensor, type.dims, strides, offset, dtype=type.dtype, device=DEVICE)
     tensor._alias = alias
     return tensor
+
+
+def set_alias(tensor: XlaTensor, like: XlaTensor) -> None:
+    """Makes a tensor have the shape, strides and memory of another one, as squeeze_ and resize_ do."""
+    torch.Tensor.data.__set__(tensor, like)  # type: ignore[attr-defined]
+    tensor._alias = like._alias

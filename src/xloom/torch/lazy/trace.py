@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xloom.pjrt.buffer import Buffer
+from xloom.torch.lazy import log
 from xloom.torch.lazy.array_type import ArrayType
 from xloom.torch.lazy.source import Source, caller
 from xloom.torch.metrics import METRICS
@@ -69,6 +70,8 @@ class Trace:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.after_operator: Callable[[], None] | None = None
+        """Called when an operator was recorded, in eager mode."""
         self.roots: dict[str, Node] = {}
         self.epoch = 0
         self.enter("")
@@ -109,9 +112,20 @@ class Trace:
         self.node = node
         if scalars:
             self.scalars.extend(scalars)
-        first = len(self.results)
-        made = [Value(each, None, epoch, first + k) for k, each in enumerate(signature.outputs)]
-        self.results.extend([weakref.ref(value) for value in made])
+        results = self.results
+        outputs = signature.outputs
+        if len(outputs) == 1:
+            value = Value(outputs[0], None, epoch, len(results))
+            results.append(weakref.ref(value))
+            made = [value]
+        else:
+            first = len(results)
+            made = [Value(each, None, epoch, first + k) for k, each in enumerate(outputs)]
+            results.extend([weakref.ref(value) for value in made])
+        if log.on:
+            log.recorded(node)
+        if self.after_operator is not None:
+            self.after_operator()
         return made
 
     def live(self) -> list[Value]:

@@ -28,7 +28,7 @@ def host_tensor(value: Value) -> torch.Tensor:
 def new_memory(
     sizes: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None, value: Value | None = None
 ) -> XlaTensor:
-    """A tensor in memory of its own, whose elements are 0 unless `value` is given, in the order that strides ask for."""
+    """A tensor in memory of its own, in the order that strides ask for; of zeros unless `value` is given."""
     dims = tuple(sizes)
     type = array_type(dtype, dims)
     order = None if strides is None else strided_storage(dims, strides)
@@ -75,7 +75,8 @@ def _broadcast(g: Graph, value: Any, dims: tuple[int, ...]) -> Any:
 def memory_strides(tensor: torch.Tensor, memory_format: torch.memory_format | None) -> Sequence[int] | None:
     """The strides of a copy; None for row-major."""
     if memory_format is None or memory_format is torch.preserve_format:
-        return None if tensor.is_contiguous() else tensor.stride()
+        dense = tensor.is_contiguous() or strided_storage(tuple(tensor.shape), tensor.stride()) is None
+        return None if dense else tensor.stride()
     if memory_format is torch.contiguous_format:
         return None
     return torch.empty(tensor.shape, device="meta", memory_format=memory_format).stride()
@@ -195,3 +196,8 @@ def empty_like(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.T
     if rest:
         return new_memory(rest[0], dtype, rest[1] if len(rest) > 1 else None)
     return new_memory(source.shape, dtype, memory_strides(source, options.get("memory_format")))
+
+
+def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """What torch.tensor(..., device="xla") copies with, which has no dispatcher to go through."""
+    return copy((target, source), None)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from xloom.torch.lazy import view_values
-from xloom.torch.lazy.geometry import Geometry, of_results, set_geometry
+from xloom.torch.lazy.geometry import Geometry, of_results
 from xloom.torch.lazy.storage import Alias, View
 from xloom.torch.lazy.table import Handler, handles
-from xloom.torch.lazy.tensor import XlaTensor, tensor_on
+from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_on
 
 _SAME = ("aten.detach.default", "aten.alias.default", "aten.lift_fresh.default", "aten.detach_.default")
 _OF_STORAGE = "aten.as_strided"
@@ -84,8 +84,7 @@ def _in_place(op: Any) -> Handler | None:
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         target: XlaTensor = args[0]
         view = handler_of(functional)(args, kwargs)
-        target._alias = view._alias
-        set_geometry(target, view.shape, view.stride(), view.storage_offset())
+        set_alias(target, view)
         return target
 
     return run
@@ -110,8 +109,7 @@ def same_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
 def set_to_tensor(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Makes a tensor share the memory of another one."""
     target, source = args
-    target._alias = source._alias
-    set_geometry(target, source.shape, source.stride(), source.storage_offset())
+    set_alias(target, source)
     return target
 
 
@@ -120,7 +118,5 @@ def resize(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Other dimensions; elements keep their places in memory, and new ones are 0."""
     target, sizes = args[0], tuple(args[1])
     if sizes != tuple(target.shape):
-        alias = view_values.resized(target._alias, sizes)
-        target._alias = alias
-        set_geometry(target, sizes, alias.type.strides)
+        set_alias(target, tensor_on(view_values.resized(target._alias, sizes)))
     return target

@@ -109,7 +109,7 @@ def uniform(g: Graph, x, from_: float, to: float):
     return g.add(g.multiply(draw, g.full_like(draw, to - from_)), g.full_like(draw, from_))
 
 
-@lowers("aten.normal_functional.default")
+@lowers("aten.normal_functional.default", "aten.normal_.default")
 def normal(g: Graph, x, mean: float, std: float):
     """Normal, in the shape of x."""
     draw = normal_floats(g, x.shape.dims, x.shape.dtype)

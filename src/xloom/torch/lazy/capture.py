@@ -1,0 +1,36 @@
+"""The HLO of a function of tensors, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from xloom.hlo.module import Module
+from xloom.torch.lazy.execution import flush
+from xloom.torch.lazy.program import build
+from xloom.torch.lazy.tensor import DEVICE, XlaTensor
+from xloom.torch.lazy.trace import TRACE
+
+
+def hlo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
+    """What `function(*args)` records on the device: a module whose results are the tensors that it returns.
+
+    Tensors of the host among the arguments are moved to the device; a model's parameters have to be there. Raises
+    RuntimeError when the function needs a value on the way, as `.item()` does: then there is no one program.
+    """
+    flush()
+    args, kwargs = tree_map_only(torch.Tensor, lambda t: t.to(DEVICE), (args, kwargs))
+    flush()
+    epoch = TRACE.epoch
+    results = function(*args, **kwargs)
+    if TRACE.epoch != epoch:
+        raise RuntimeError("the function needs a value while it runs (.item(), print, bool), which ends a program")
+    tensors = [each for each in tree_leaves(results) if isinstance(each, XlaTensor)]
+    values = [each._alias.read() for each in tensors]
+    wanted = dict.fromkeys(value.index for value in values if value.epoch == epoch and value.index >= 0)
+    if not wanted:
+        raise RuntimeError("the function returns no tensor that it computes on the device")
+    return build(TRACE.node, list(wanted), getattr(function, "__name__", type(function).__name__))

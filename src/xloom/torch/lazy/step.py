@@ -1,0 +1,25 @@
+"""Steps: `sync` ends a program, and `step` is a region that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xloom.torch.lazy import execution, runtime
+
+
+def sync(wait: bool = False) -> None:
+    """Starts what was recorded, as one program; waits for it if asked to."""
+    execution.flush()
+    if wait:
+        runtime.wait()
+
+
+@contextmanager
+def step() -> Iterator[None]:
+    """What is recorded inside is one program."""
+    execution.flush()
+    try:
+        yield
+    finally:
+        execution.flush()
