@@ -16,6 +16,7 @@ from xloom.hlo.attributes import Metadata
 from xloom.hlo.builder import Builder
 from xloom.hlo.module import Instruction, Module
 from xloom.hlo.shape import array_shape
+from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering import Graph, lower
 
@@ -34,7 +35,7 @@ class Translated:
     """Tensors of the graph that follow as parameters."""
     needs_key: bool = False
     """Whether the last parameter is the random number generator's state."""
-    results: list[int | None | _Given] = field(default_factory=list)
+    results: list[int | _Given | None] = field(default_factory=list)
     """Where each of the graph's results is: a leaf of the program's result, or given beforehand."""
     is_tuple: bool = True
     """Whether the graph returns several values."""
@@ -98,13 +99,11 @@ class _Translator:
     def _constant(self, node: Node, tensor: Any) -> Any:
         if not isinstance(tensor, torch.Tensor):
             return tensor
-        tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
-        dtype = hlo_dtype(tensor.dtype)
         if tensor.numel() <= INLINED:
-            array = tensor.reshape(-1).view(torch.uint8).numpy().view(dtype.numpy).reshape(tuple(tensor.shape))
-            return self.g.literal(array)
+            return self.g.literal(as_array(tensor).copy())
+        tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
         self.translated.held.append(tensor)
-        return self.builder.parameter(array_shape(dtype, tuple(tensor.shape)), str(node.name))
+        return self.builder.parameter(array_shape(hlo_dtype(tensor.dtype), tuple(tensor.shape)), str(node.name))
 
     def _random_key(self) -> Instruction:
         if self.key is None:
@@ -114,6 +113,12 @@ class _Translator:
     def _call(self, node: Node) -> Any:
         args, kwargs = self._value(node.args), self._value(node.kwargs)
         target = node.target
+        if target is torch.ops.higher_order.with_effects:  # order is that of the program: the token is nothing
+            _, target, *args = args
+            return [None, *_as_list(self._lowered(node, target, args, kwargs))]
+        return self._lowered(node, target, args, kwargs)
+
+    def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(target, torch._ops.OpOverload):
             self.g.metadata = _metadata(node)
             try:
@@ -152,6 +157,10 @@ class _Translator:
                 outputs.append(value)
         self.builder.build(self.builder.tuple(*outputs))
         return self.translated
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _attribute(module: Any, node: Node) -> Any:

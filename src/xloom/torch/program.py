@@ -12,6 +12,7 @@ import torch
 from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import KEPT_BYTES, Pool
+from xloom.torch.arrays import as_array, as_tensor
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.fx_graph import Translated
 
@@ -25,10 +26,10 @@ class Program:
         self._pool = Pool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
-        self._held = [t.data_ptr() for t in translated.held]
+        self._has_calls = any(i.opcode == "custom-call" for i in translated.module.instructions)
         self._arguments = translated.arguments
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
-        count = len(self._arguments) + len(self._held) + translated.needs_key
+        count = len(self._arguments) + len(translated.held) + translated.needs_key
         self._pack_arguments = struct.Struct(f"{max(1, count)}Q").pack
         self._pack_results = struct.Struct(f"{max(1, len(shapes))}Q").pack
         self._pad_arguments = [0] * (count == 0)
@@ -41,16 +42,17 @@ class Program:
         if self._complex:
             tensors = [t.resolve_conj() for t in tensors]
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
-        pointers = [t.data_ptr() for t in tensors]
-        pointers += self._held
-        if self.translated.needs_key:
-            key = torch.empty(2, dtype=torch.int64).random_()
-            pointers.append(key.data_ptr())
-        results = [make() for make in self._makers]
-        made = [t.data_ptr() for t in results]
-        self._executable.call_at(
-            self._pack_arguments(*pointers, *self._pad_arguments), self._pack_results(*made, *self._pad_results)
-        )
+        tensors += self.translated.held
+        if self.translated.needs_key:  # drawn from torch's generator, so that torch.manual_seed decides it
+            tensors.append(torch.empty(2, dtype=torch.int64).random_().view(torch.uint64))
+        if self._has_calls:
+            results = [as_tensor(r) for r in self._executable(*map(as_array, tensors))]
+        else:
+            results = [make() for make in self._makers]
+            self._executable.call_at(
+                self._pack_arguments(*[t.data_ptr() for t in tensors], *self._pad_arguments),
+                self._pack_results(*[t.data_ptr() for t in results], *self._pad_results),
+            )
         for at, given in self._given:
             results.insert(at, given.value if given.argument is None else arguments[given.argument])
         return results

@@ -8,19 +8,27 @@ from xloom.torch.lowering.scalar import Scalar
 
 FAMILIES = (
     "activation",
+    "adaptive",
+    "bessel",
     "comparison",
     "complex_parts",
     "convolution",
     "creation",
     "cumulative",
     "elementwise",
+    "fft",
     "index",
+    "linalg",
+    "loss",
     "matmul",
     "norm",
+    "polynomials",
+    "pooling",
     "random",
     "reduce",
     "scatter",
     "sort",
+    "special",
     "view",
 )
 for _family in FAMILIES:

@@ -125,7 +125,10 @@ def _binder(op: OpOverload, function: Lowering) -> Callable[[Graph, Sequence[Any
             if argument.name not in IGNORED:
                 raise TypeError(f"the lowering of {op} does not take {argument.name}")
             continue
-        rows.append((argument.name, at, argument.default_value if argument.has_default_value() else None, spelled))
+        default = argument.default_value if argument.has_default_value() else None
+        if argument.name == "dtype" and default is not None:  # the schema has its number; `long` is the only one
+            default = torch.int64
+        rows.append((argument.name, at, default, spelled))
 
     def bound(g: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         values = {}

@@ -1,0 +1,58 @@
+"""Factorisations as custom calls of the LAPACK that torch brings: `xloom.torch.<operator>`, options as JSON.
+
+Loops of small steps that depend on each other, such as pivoting, gain nothing from being compiled with what is round
+them; XLA calls LAPACK for them as well.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from xloom.calls import custom_call
+from xloom.torch.arrays import as_array, as_tensor
+
+PREFIX = "xloom.torch."
+
+OPERATORS = (
+    "_linalg_det",
+    "_linalg_eigh",
+    "_linalg_eigvals",
+    "_linalg_slogdet",
+    "_linalg_solve_ex",
+    "_linalg_svd",
+    "geqrf",
+    "linalg_eig",
+    "linalg_householder_product",
+    "linalg_inv_ex",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_solve",
+    "linalg_lstsq",
+    "linalg_lu",
+    "linalg_lu_factor_ex",
+    "linalg_lu_solve",
+    "linalg_qr",
+    "lu_unpack",
+    "ormqr",
+)
+"""What is called: operators of ATen whose tensors are their first arguments."""
+
+
+def _register(operator: str) -> None:
+    overload = getattr(torch.ops.aten, operator).default
+
+    @custom_call(PREFIX + operator)
+    def call(out: Any, *inputs: Any, opaque: bytes) -> None:
+        with torch.no_grad():
+            results = overload(*map(as_tensor, inputs), **json.loads(opaque))
+        if isinstance(results, torch.Tensor):
+            out[...] = as_array(results)
+            return
+        for place, result in zip(out, results, strict=True):
+            place[...] = as_array(result)
+
+
+for _operator in OPERATORS:
+    _register(_operator)
