@@ -7,6 +7,7 @@ model = torch.compile(model, backend="xloom")     # or compiled ahead, on tensor
 
 from __future__ import annotations
 
+from xloom.torch import metrics
 from xloom.torch.lazy import registration
 from xloom.torch.lazy.capture import hlo
 from xloom.torch.lazy.compat import device, devices, install_as_torch_xla, met, xm
@@ -16,7 +17,7 @@ from xloom.torch.lazy.passes import passes
 from xloom.torch.lazy.recompiles import recompiles
 from xloom.torch.lazy.step import step, sync
 from xloom.torch.lazy.tensor import XlaTensor
-from xloom.torch.metrics import metrics, metrics_report
+from xloom.torch.metrics import metrics_report
 
 registration.register()
 

@@ -34,11 +34,6 @@ class Metrics:
 METRICS = Metrics()
 
 
-def metrics() -> Metrics:
-    """The counters, which go on counting."""
-    return METRICS
-
-
 def clear() -> None:
     """Sets all counters to nothing."""
     fresh = Metrics()
