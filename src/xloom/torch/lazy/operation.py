@@ -12,7 +12,12 @@ _signatures: dict[tuple, Signature] = {}
 
 
 def apply(build: Callable[..., Any], *arguments: Any) -> Value:
-    """Records `build(graph, *arguments)`, where values among the arguments are its inputs and the others hashable."""
+    """The value of `build(graph, *arguments)`, where values among the arguments are its inputs, the others hashable."""
+    return record(build, *arguments)[0]
+
+
+def record(build: Callable[..., Any], *arguments: Any) -> list[Value]:
+    """The same, where `build` gives several."""
     values = [each for each in arguments if each.__class__ is Value]
     key = (build, *[each.type if each.__class__ is Value else each for each in arguments])
     signature = _signatures.get(key)
@@ -24,4 +29,4 @@ def apply(build: Callable[..., Any], *arguments: Any) -> Value:
         signature = Signature(name, lambda g, args, kwargs: build(g, *args), template, {}, types, 0)
         _signatures[key] = signature
     with TRACE.lock:
-        return TRACE.record(signature, values, ())[0]
+        return TRACE.record(signature, values, ())

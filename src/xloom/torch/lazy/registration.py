@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
-from xloom.torch.lazy import autocast, device_module, tensor, transfer
+from xloom.torch.lazy import attention, autocast, device_module, tensor, transfer
 from xloom.torch.lazy.execution import flush
 
 _python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that is set
@@ -76,6 +76,7 @@ def register() -> None:
     library.impl("empty.memory_format", transfer.empty, "PrivateUse1")
     library.impl("empty_strided", transfer.empty_strided, "PrivateUse1")
     library.impl("_copy_from", transfer.copy_from, "PrivateUse1")
+    library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")
     _libraries.append(library)
     _libraries.extend(autocast.register())
     _foreach_supported_types.append(tensor.XlaTensor)

@@ -39,7 +39,9 @@ def _view(op: Any) -> Handler:
         source: XlaTensor = args[0]
         alias = source._alias
         strides, offset = source.stride(), source.storage_offset()
-        key = (alias.type, strides, offset, _hashable(args[1:]), _hashable(kwargs))
+        key = (alias.type, strides, offset, *[tuple(a) if a.__class__ is list else a for a in args[1:]])
+        if kwargs:
+            key += tuple([(name, tuple(a) if a.__class__ is list else a) for name, a in kwargs.items()])
         found = known.get(key)
         if found is None:
             found = known[key] = _Made(op, Geometry(alias.type, strides, offset), args[1:], kwargs or {})
@@ -88,14 +90,6 @@ def _in_place(op: Any) -> Handler | None:
         return target
 
     return run
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple([_hashable(each) for each in value])
-    if isinstance(value, Mapping):
-        return tuple([(name, _hashable(each)) for name, each in value.items()])
-    return value
 
 
 @handles(*_SAME)

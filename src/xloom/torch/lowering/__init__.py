@@ -22,6 +22,7 @@ FAMILIES = (
     "loss",
     "matmul",
     "norm",
+    "norm_gradient",
     "polynomials",
     "pooling",
     "random",
