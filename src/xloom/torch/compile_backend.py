@@ -10,10 +10,12 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 
+from xloom.torch.decompositions import decompositions
 from xloom.torch.fx_graph import translate
-from xloom.torch.lowering import decompositions
 from xloom.torch.program import Program
 
 SHAPES = 32
@@ -61,13 +63,21 @@ class _Dynamic:
 
 def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of tensors, through AOTAutograd alone: one graph for forward, one for backward, or an error."""
-    return aot_function(
+    compiled = aot_function(
         function,
         fw_compiler=compile_graph,
         bw_compiler=compile_graph,
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions(),
     )
+
+    def run(*arguments: Any) -> Any:
+        # tensors that the function makes from Python values are constants
+        context = TracingContext(FakeTensorMode(allow_non_fake_inputs=True))
+        with tracing(context):
+            return compiled(*arguments)
+
+    return run
 
 
 def backend(graph: GraphModule, arguments: list[Any]) -> Callable[..., Any]:

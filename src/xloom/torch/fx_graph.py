@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from xloom.errors import LoweringError, XloomError
@@ -19,6 +20,8 @@ from xloom.hlo.shape import array_shape
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering import Graph, lower
+
+_WITH_EFFECTS = torch.ops.higher_order.with_effects
 
 INLINED = 1024
 """Tensors of a graph with more elements than this are arguments of its program rather than constants in it."""
@@ -54,7 +57,8 @@ def translate(graph: GraphModule, arguments: Sequence[Any], name: str = "graph")
 
     Raises LoweringError for operators that the table lacks.
     """
-    return _Translator(graph, arguments, name).run()
+    with unset_fake_temporarily():  # constants have values
+        return _Translator(graph, arguments, name).run()
 
 
 class _Translator:
@@ -71,14 +75,16 @@ class _Translator:
     def run(self) -> Translated:
         placeholders = [n for n in self.graph.graph.nodes if n.op == "placeholder"]
         for number, (node, argument) in enumerate(zip(placeholders, self.arguments, strict=True)):
-            self.values[node] = self._parameter(number, node, argument)
-        tensors = {n: _attribute(self.graph, n) for n in self.graph.graph.nodes if n.op == "get_attr"}
-        for node, tensor in tensors.items():
-            self.values[node] = self._constant(node, tensor)
-        if any(_is_random(n) for n in self.graph.graph.nodes):
+            if any(user.target is not _WITH_EFFECTS for user in node.users):  # not a token, nor what nobody reads
+                self.values[node] = self._parameter(number, node, argument)
+        nodes = list(self.graph.graph.nodes)
+        for node in nodes:
+            if node.op == "get_attr":
+                self.values[node] = self._constant(node, _attribute(self.graph, node))
+        if any(map(_is_random, nodes)):
             self.key = self.builder.parameter(dt.u64[2], "key")
             self.translated.needs_key = True
-        for node in self.graph.graph.nodes:
+        for node in nodes:
             if node.op == "call_function":
                 self.values[node] = self._call(node)
             elif node.op == "output":
@@ -111,18 +117,18 @@ class _Translator:
         return self.key
 
     def _call(self, node: Node) -> Any:
-        args, kwargs = self._value(node.args), self._value(node.kwargs)
-        target = node.target
-        if target is torch.ops.higher_order.with_effects:  # order is that of the program: the token is nothing
-            _, target, *args = args
-            return [None, *_as_list(self._lowered(node, target, args, kwargs))]
-        return self._lowered(node, target, args, kwargs)
+        if node.target is _WITH_EFFECTS:  # order is that of the program: the token is nothing
+            _, target, *args = node.args
+            return [None, *_as_list(self._lowered(node, target, self._value(args), self._value(node.kwargs)))]
+        return self._lowered(node, node.target, self._value(node.args), self._value(node.kwargs))
 
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(target, torch._ops.OpOverload):
             self.g.metadata = _metadata(node)
             try:
-                return lower(self.g, target, args, kwargs)
+                result = lower(self.g, target, args, kwargs)
+                _check(node, result)
+                return result
             except XloomError as error:
                 error.where = error.where or _described(node)
                 raise
@@ -157,6 +163,17 @@ class _Translator:
                 outputs.append(value)
         self.builder.build(self.builder.tuple(*outputs))
         return self.translated
+
+
+def _check(node: Node, result: Any) -> None:
+    """What reads the results goes by torch's shapes. Raises LoweringError where a lowering's are others."""
+    expected = node.meta.get("val")
+    for ours, theirs in zip(_as_list(result), _as_list(expected), strict=False):
+        if not isinstance(ours, Instruction) or not isinstance(theirs, FakeTensor):
+            continue
+        wanted = array_shape(hlo_dtype(theirs.dtype), [int(d) for d in theirs.shape])
+        if ours.shape.dtype is not wanted.dtype or ours.shape.dims != wanted.dims:
+            raise LoweringError(f"the lowering of {node.target} gives {ours.shape}, torch {wanted}")
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,7 +36,16 @@ def find(op: Any) -> Handler:
         return by_hand
     if not isinstance(op, torch._ops.OpOverload):
         return higher_order(op)
-    ways = (views.handler, mutation.handler, lowered, foreach.handler, host_values.handler, kernel, decomposed)
+    ways = (
+        views.handler,
+        mutation.handler,
+        lowered,
+        foreach.handler,
+        host_values.handler,
+        composite,
+        decomposed,
+        kernel,
+    )
     for way in ways:
         handler = way(op)
         if handler is not None:
@@ -62,31 +72,39 @@ def functional(recorder: Recorder) -> Handler:
     return run
 
 
+def composite(op: Any) -> Handler | None:
+    """torch's definition by other operators, where autograd sees those."""
+    key = DispatchKey.CompositeImplicitAutograd
+    if key in op.py_kernels:
+        return _counted(op, op.py_kernels[key])
+    return _kernel(op, key)
+
+
 def kernel(op: Any) -> Handler | None:
-    """torch's kernel made of other operators, if it has one for every device."""
-    name = op.name()
-    for key in (DispatchKey.CompositeImplicitAutograd, DispatchKey.CompositeExplicitAutograd):
-        if torch._C._dispatch_has_kernel_for_dispatch_key(name, key) or key in op.py_kernels:
-            return lambda args, kwargs: _made_of_others(op, key, args, kwargs)
-    return None
+    """torch's kernel for every device."""
+    return _kernel(op, DispatchKey.CompositeExplicitAutograd)
 
 
-def _made_of_others(op: Any, key: DispatchKey, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-    METRICS.decomposed[str(op)] += 1
-    return op._op_dk(key, *args, **(kwargs or {}))
+def _kernel(op: Any, key: DispatchKey) -> Handler | None:
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
+        return None
+    return _counted(op, partial(op._op_dk, key))
+
+
+def _counted(op: Any, function: Callable[..., Any]) -> Handler:
+    name = str(op)
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        METRICS.decomposed[name] += 1
+        return function(*args, **(kwargs or {}))
+
+    return run
 
 
 def decomposed(op: Any) -> Handler | None:
     """torch's decomposition in Python."""
     rule = decompositions().get(op)
-    if rule is None:
-        return None
-
-    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        METRICS.decomposed[str(op)] += 1
-        return rule(*args, **(kwargs or {}))
-
-    return run
+    return None if rule is None else _counted(op, rule)
 
 
 def higher_order(op: Any) -> Handler:

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from xloom.torch.lowering.graph import Graph
-from xloom.torch.lowering.registry import LOWERINGS, decompositions, has_lowering, lower, lowers
+from xloom.torch.lowering.registry import LOWERINGS, has_lowering, lower, lowers
 from xloom.torch.lowering.scalar import Scalar
 
 FAMILIES = (
@@ -35,4 +35,4 @@ FAMILIES = (
 for _family in FAMILIES:
     import_module(f"xloom.torch.lowering.{_family}")
 
-__all__ = ["FAMILIES", "LOWERINGS", "Graph", "Scalar", "decompositions", "has_lowering", "lower", "lowers"]
+__all__ = ["FAMILIES", "LOWERINGS", "Graph", "Scalar", "has_lowering", "lower", "lowers"]

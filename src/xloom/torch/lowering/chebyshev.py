@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import mpmath
@@ -62,7 +63,7 @@ def polynomial(g: Graph, x: Instruction, terms: Sequence[float]) -> Instruction:
 def pieces(g: Graph, x: Instruction, bounds: Sequence[float], function: Callable[[Any], Any]) -> Instruction:
     """One series for each interval between bounds."""
     result = series(g, x, function, bounds[0], bounds[1])
-    for low, high in zip(bounds[1:-1], bounds[2:], strict=True):
+    for low, high in pairwise(bounds[1:]):
         beyond = g.compare(x, g.full_like(x, low), direction="GE")
         result = g.select(beyond, series(g, x, function, low, high), result)
     return result

@@ -3,7 +3,7 @@
 @lowers("aten.add.Tensor", "aten.add.Scalar")
 def add(g, x, y, alpha): ...
 
-A lowering's parameters are those of the operator's schema, by name, with `self` written x, `other` y and `from` from_; the
+A lowering has the parameters of the operator's schema, by name, with `self` written x, `other` y and `from` from_; the
 schema fills in defaults. Tensors come as instructions, numbers as Python's or as a Scalar, lists as lists. It returns
 an instruction, or a list of them. In-place, out= and _copy forms are lowered as the functional operator is.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -137,15 +137,3 @@ def _binder(op: OpOverload, function: Lowering) -> Callable[[Graph, Sequence[Any
         return function(g, **values)
 
     return bound
-
-
-@lru_cache(maxsize=1)
-def decompositions() -> dict[OpOverload, Callable[..., Any]]:
-    """torch's own decompositions, of operators that the table lacks."""
-    from torch._decomp import core_aten_decompositions
-
-    return {
-        op: rule
-        for op, rule in core_aten_decompositions().items()
-        if isinstance(op, OpOverload) and not has_lowering(op)
-    }
