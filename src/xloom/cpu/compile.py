@@ -21,6 +21,7 @@ from xloom.cpu.image import Image, packed, unpacked
 from xloom.cpu.memory import aligned
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
+from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.threads import pool
 from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
 from xloom.hlo.literal import Literal
@@ -49,7 +50,7 @@ def compile(module: Module) -> Executable | DynamicExecutable:
         with trace.span(module.name, "compile"):
             image = _made(module, None, partial(TimedEntryBuilder, times=times))
         return TimedExecutable(module, image, times)
-    kind = Executable if active() is None else GuardedExecutable
+    kind = SpmdExecutable if is_spmd(module) else Executable if active() is None else GuardedExecutable
     key = _key(module)
     if key is None:
         return kind(module, _made(module, None))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from llvmlite import ir
 
 from xloom.cpu.buffers import Assignment, Slot, is_kept
+from xloom.cpu.collectives import COLLECTIVES, device_counts
 from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
@@ -28,6 +29,7 @@ from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.plan import Block
+from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.module import Instruction
@@ -76,6 +78,9 @@ class Program:
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
     scratch_bytes: int = 0
+    collectives: int = 0
+    """How many of its steps other devices take part in."""
+    meeting_bytes: int = 0
 
     @property
     def main_content(self) -> Content:
@@ -102,6 +107,8 @@ class EntryBuilder:
             argument.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self._pointers: dict[Slot, ir.Value] = {}
+        self._argument_count = sum(len(leaf_shapes(p.shape)) for p in block.computation.parameters)
+        self._device_words: ir.Value | None = None
         self._parallel = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         start = function.append_basic_block("start")
         self.b.position_at_end(start)
@@ -110,6 +117,9 @@ class EntryBuilder:
         self.b.ret(I32(0))
         self.b.position_at_end(function.entry_basic_block)
         self.b.branch(start)
+        if self.program.collectives:
+            replicas, partitions = device_counts(block.computation.root)
+            self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
         self.program.main = str(self.module)
 
     # -- memory
@@ -133,6 +143,16 @@ class EntryBuilder:
     def of(self, source: Source) -> ir.Value:
         """The address of an array."""
         return self.pointer(self.assignment.of(source))
+
+    @property
+    def device_words(self) -> ir.Value:
+        """The address of what the device knows of itself, in programs of several devices: the last argument."""
+        if self._device_words is None:
+            b = self.b
+            with b.goto_block(self.function.entry_basic_block):
+                place = b.gep(self.arguments, [I64(self._argument_count)], inbounds=True, source_etype=POINTER)
+                self._device_words = b.load(place, typ=POINTER)
+        return self._device_words
 
     def copy(self, target: Slot, source: Slot) -> None:
         """Copies a whole array, unless it lies there already."""
@@ -363,6 +383,7 @@ STEPS: dict[str, StepRule] = {
     "send": send,
     "send-done": _nothing,
     "recv": receive,
+    **COLLECTIVES,
 }
 """Steps that are neither loop nests nor kernels."""
 

@@ -38,6 +38,8 @@ class Memory:
     result_bytes: int
     constant_bytes: int
     temporary_bytes: int
+    meeting_bytes: int = 0
+    """Of what the devices of one run share."""
 
     @staticmethod
     def of(assignment: Assignment, program: Program) -> Memory:
@@ -49,6 +51,7 @@ class Memory:
             sum(slot.nbytes for slot in assignment.results),
             sum(leaf.nbytes for leaf in constants),
             assignment.arena_bytes + program.scratch_bytes,
+            program.meeting_bytes,
         )
 
     @property
@@ -60,13 +63,16 @@ class Memory:
 class Executable:
     """A program ready to run: `y = executable(a, b)`."""
 
+    hidden: Sequence[tuple[str, Shape]] = ()
+    """Arguments after those that the module has parameters for."""
+
     def __init__(self, module: Module, image: Image):
         self.module = module
         self.memory = image.memory
         self._pool = Pool()
         self._image = image
         self._main = image.library.function(MAIN, _MAIN)
-        self._parameters = [(p.name, p.shape) for p in module.entry.parameters]
+        self._parameters = [*((p.name, p.shape) for p in module.entry.parameters), *self.hidden]
         self._leaves = [leaf for _, shape in self._parameters for leaf in leaf_shapes(shape)]
         self._plain = all(shape.is_array for _, shape in self._parameters)
         self._dtypes = [s.dtype.numpy for s in self._leaves]

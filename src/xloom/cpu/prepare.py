@@ -11,7 +11,7 @@ from xloom.passes import run_passes
 from xloom.passes.inline import inline
 
 PIPELINE = (
-    "async-simplification,collective-simplification,batch-norm-expansion,linear-algebra-widening,call-inlining,"
+    "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,call-inlining,"
     "tuple-simplification,algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,cse,dce"
 )
 

@@ -45,13 +45,17 @@ Device = tuple[int, int]  # replica, partition
 
 def group_of(instruction: Instruction, evaluator: Evaluator) -> list[Device]:
     """The devices of this device's group, in order."""
-    replicas, partitions = evaluator.replica_count, evaluator.partition_count
+    me = (evaluator.replica, evaluator.partition)
+    return members_of(instruction, me, evaluator.replica_count, evaluator.partition_count)
+
+
+def members_of(instruction: Instruction, me: Device, replicas: int, partitions: int) -> list[Device]:
+    """The devices of a device's group, in order; a device in no group is alone."""
     mode = mode_of(instruction)
     groups = instruction.attrs.get("replica_groups")
     counts = {"cross_partition": partitions, "flattened_id": replicas * partitions}
     count = counts.get(mode, replicas)
     listed = groups.groups(count) if groups is not None else [list(range(count))]
-    me = (evaluator.replica, evaluator.partition)
     for numbers in listed:
         if mode == "cross_replica":
             devices = [(n, me[1]) for n in numbers]

@@ -13,7 +13,9 @@ from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.dynamic import DynamicExecutable
 from xloom.cpu.executable import Executable, Memory
 from xloom.cpu.leaves import leaf_shapes
-from xloom.errors import LoweringError
+from xloom.cpu.meeting import Meeting
+from xloom.cpu.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
+from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.module import Module
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
@@ -28,7 +30,8 @@ class Launch:
     partition: int = 0
     replicas: int = 1
     partitions: int = 1
-    rendezvous: Rendezvous | None = None
+    meeting: Any = None
+    """Where the devices of the run meet, which the program has made."""
 
 
 class Program(Protocol):
@@ -38,6 +41,10 @@ class Program(Protocol):
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """The value of the module's entry, for one device."""
+        ...
+
+    def meeting(self) -> Any:
+        """Where the devices of one run meet; its `fail(message)` ends their wait."""
         ...
 
 
@@ -74,6 +81,10 @@ class Interpreted:
         results = leaf_shapes(module.entry.root.shape)
         self.memory = Memory(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
 
+    def meeting(self) -> Rendezvous:
+        """For one run."""
+        return Rendezvous()
+
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """Evaluates the module."""
         evaluator = Evaluator(
@@ -82,7 +93,7 @@ class Interpreted:
             partition=launch.partition,
             replica_count=launch.replicas,
             partition_count=launch.partitions,
-            rendezvous=launch.rendezvous,
+            rendezvous=launch.meeting,
         )
         with span(self._module.name, "execute"):
             return _dense(evaluator.call(self._module.entry, list(arguments)))
@@ -96,21 +107,21 @@ def _dense(value: Any) -> Any:
 
 
 class CpuCompiler(Compiler):
-    """Native code; what meets other devices is interpreted."""
+    """Native code."""
 
     platform_name = "xloom"
     platform_version = f"xloom {xloom.__version__}"
     device_kind = "cpu"
 
     def compile(self, module: Module) -> Program:
-        """Native code, or the interpreter where the module talks to other devices."""
-        config = module.config
-        if config.replica_count * config.num_partitions == 1:
+        """Native code, or the interpreter for forms of collectives that have none."""
+        if not is_spmd(module):
             return Native(compile_for_cpu(module))
         try:
-            return Native(compile_for_cpu(module))
+            executable = compile_for_cpu(module)
         except LoweringError:
             return Interpreted(module)
+        return SpmdNative(executable) if isinstance(executable, SpmdExecutable) else Interpreted(module)
 
 
 class Native:
@@ -123,3 +134,26 @@ class Native:
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """Runs it."""
         return self._executable(*arguments)
+
+    def meeting(self) -> None:
+        """A device is alone."""
+
+
+class SpmdNative:
+    """Native code of several devices."""
+
+    def __init__(self, executable: SpmdExecutable):
+        self._executable = executable
+        self.memory = executable.memory
+
+    def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
+        """Runs it on one of the devices."""
+        seat = launch.meeting.seat(launch.replica, launch.partition)
+        try:
+            return self._executable(*arguments, seat=seat)
+        except BrokenMeeting as error:
+            raise EvaluationError(f"another device failed: {launch.meeting.failure}", where=error.where) from None
+
+    def meeting(self) -> Meeting:
+        """For one run."""
+        return self._executable.meeting()

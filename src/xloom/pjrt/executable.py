@@ -12,7 +12,6 @@ import numpy as np
 
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
-from xloom.interpreter.devices import Rendezvous
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.compiler import Launch, Program
 from xloom.pjrt.cost import is_cheap
@@ -138,9 +137,9 @@ class LoadedExecutable:
         if len(devices) == 1:
             return [self._launch(arguments[0], devices[0], _ALONE, not_donated)]
         options = self.executable.options
-        rendezvous = Rendezvous()
+        meeting = self.executable.program.meeting()
         launches = [
-            Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, rendezvous)
+            Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, meeting)
             for k in range(len(devices))
         ]
         with self.client.launching:  # all devices see launches in the same order, or they wait for each other forever
@@ -172,7 +171,7 @@ class LoadedExecutable:
                 arguments[k].delete()
         memory_space = device.default_memory
         are_there = all([future.is_ready and future.error is None for future in inputs])
-        if executable.is_cheap and launch.rendezvous is None and are_there:
+        if executable.is_cheap and launch.meeting is None and are_there:
             # a hand-over to the device's thread would take longer than the program
             found, shapes = self._run(inputs, launch), executable.outputs
             return Results(
@@ -184,8 +183,8 @@ class LoadedExecutable:
             try:
                 found = self._run(inputs, launch)
             except BaseException as error:
-                if launch.rendezvous is not None:
-                    launch.rendezvous.fail(str(error))
+                if launch.meeting is not None:
+                    launch.meeting.fail(str(error))
                 for future in (*outputs, done):
                     future.fail(error)
                 return

@@ -40,6 +40,12 @@ define internal void @wake(ptr %word) {{
   ret void
 }}
 
+; Wake all threads that sleep on *word, which has changed.
+define internal void @wake_all(ptr %word) {{
+  call i64 (i64, ...) @syscall(i64 {number}, ptr %word, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  ret void
+}}
+
 define internal void @prepare_sleep() {{
   ret void
 }}
@@ -78,6 +84,11 @@ define internal void @wake(ptr %word) {
   call i32 @pthread_mutex_lock(ptr @mutex)
   call i32 @pthread_cond_broadcast(ptr @condition)
   call i32 @pthread_mutex_unlock(ptr @mutex)
+  ret void
+}
+
+define internal void @wake_all(ptr %word) {
+  call void @wake(ptr %word)
   ret void
 }
 
