@@ -52,6 +52,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget() -> None:
     """Makes this process one that has compiled nothing."""
+    cache.flush()
     compile.linked.clear()
     jit.object_cache.clear()
 
@@ -60,17 +61,18 @@ def forget() -> None:
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The LLVM modules that went through LLVM."""
     texts: list[str] = []
-    optimised = jit._optimised
+    original = jit._emitted
 
-    def spy(text: str, *options: Any) -> Any:
+    def spy(text: str, *options: Any, **more: Any) -> Any:
         texts.append(text)
-        return optimised(text, *options)
+        return original(text, *options, **more)
 
-    monkeypatch.setattr(jit, "_optimised", spy)
+    monkeypatch.setattr(jit, "_emitted", spy)
     return texts
 
 
 def entries(place: Path) -> list[Path]:
+    cache.flush()
     return sorted(p for p in place.rglob("*") if p.is_file())
 
 
@@ -248,6 +250,7 @@ def test_stablehlo_is_converted_once(place: Path, monkeypatch: pytest.MonkeyPatc
     assert other != first
     monkeypatch.setattr(convert, "on_deep_stack", refuse)
     assert xl.from_stablehlo(text.replace("NUMBER", "1.0")).to_text() == first
+    cache.flush()
     convert.protos.clear()
     assert xl.from_stablehlo(text.replace("NUMBER", "2.0")).to_text() == other
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from tests.cpu.optimised import optimised
 from xloom.cpu import jit, math
 
 KINDS = {np.dtype(np.float32): ("f32", ir.FloatType()), np.dtype(np.float64): ("f64", ir.DoubleType())}
@@ -97,7 +98,7 @@ class Loops:
         names = [(opcode, dtype) for opcode in math.FUNCTIONS for dtype in KINDS]
         for opcode, dtype in names:
             add_loop(module, opcode, dtype)
-        self.module = jit.optimised(str(module))
+        self.module = optimised(str(module))
         code = jit.target_machine().emit_object(self.module)
         self.library = jit.Library([code], [symbol(*name) for name in names])
 

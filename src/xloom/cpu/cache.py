@@ -8,8 +8,10 @@ import os
 import random
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import xloom
 from xloom.cache_folder import cache_dir, cache_enabled
@@ -124,7 +126,45 @@ class Cache:
         """Keeps data."""
         if cache_enabled():
             self._memory.put(key, data, len(data))
-            folder().put(key, data)
+            later(folder().put, key, data)
+
+
+class _Writer:
+    """A thread that writes entries while the process goes on; the process ends when all are written."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "xloom-cache")
+
+    def run(self, work: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._pool.submit(work, *arguments)
+        except RuntimeError:  # the process is about to end
+            work(*arguments)
+
+    def wait(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._pool.submit(lambda: None).result()
+
+
+_writer = _Writer()
+
+
+def _renew_writer() -> None:
+    global _writer
+    _writer = _Writer()
+
+
+os.register_at_fork(after_in_child=_renew_writer)  # a child has the parent's objects, but not its threads
+
+
+def later(work: Callable[..., None], *arguments: Any) -> None:
+    """Calls `work`, which writes to the disk, in a thread for that."""
+    _writer.run(work, *arguments)
+
+
+def flush() -> None:
+    """Waits until all is on disk."""
+    _writer.wait()
 
 
 def folder() -> Folder:

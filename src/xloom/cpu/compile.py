@@ -14,11 +14,12 @@ from xloom.calls.sanitizer import active
 from xloom.cpu import cache, jit
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.dynamic import DynamicExecutable
-from xloom.cpu.entry import MAIN, PARALLEL_FOR, EntryBuilder, Program
+from xloom.cpu.entry import MAIN, PARALLEL_FOR, EntryBuilder, Program, Unit
 from xloom.cpu.executable import Executable, Memory
 from xloom.cpu.guarded_executable import GuardedExecutable
 from xloom.cpu.image import Image, packed, unpacked
 from xloom.cpu.memory import aligned
+from xloom.cpu.object_codes import ObjectCodes
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
 from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
@@ -58,12 +59,12 @@ def compile(module: Module) -> Executable | DynamicExecutable:
 
 
 def lowered(
-    module: Module, builder: Callable[[Block, Assignment], EntryBuilder] = EntryBuilder
+    module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder, heard: Callable[[Unit], None] = lambda _: None
 ) -> tuple[Block, Assignment, Program]:
-    """A prepared module's schedule, memory and LLVM IR."""
+    """A prepared module's schedule, memory and LLVM IR; `heard` gets each kernel as soon as it is there."""
     block = block_of(module.entry)
     assignment = Assignment(block)
-    return block, assignment, builder(block, assignment).program
+    return block, assignment, builder(block, assignment, heard=heard).program
 
 
 def _key(module: Module) -> str | None:
@@ -91,29 +92,31 @@ def _kept(key: str) -> Image | None:
     return image
 
 
-def _made(
-    module: Module, key: str | None, builder: Callable[[Block, Assignment], EntryBuilder] = EntryBuilder
-) -> Image:
+def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder) -> Image:
     """A program compiled now."""
     verify(module)  # native code of an invalid module could touch memory that is not its own
-    with _no_collection():
+    with _no_collection(), ObjectCodes(thread_count()) as codes:
         with trace.span("passes", "compile"):
             ready = prepared(module)
-        with trace.span("LLVM IR", "compile"):
-            _, assignment, program = lowered(ready, builder)
-    modules = [(program.main, program.main_content), *((u.text, u.content) for u in program.units.values())]
-    with trace.span("machine code", "compile", modules=len(modules)):
-        objects = jit.object_codes(modules, thread_count())
+        with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
+            _, assignment, program = lowered(ready, builder, lambda unit: codes.add(unit.text, unit.content))
+        codes.add(program.main, program.main_content)
+        with trace.span("machine code", "compile", modules=len(program.units) + 1):
+            objects = codes.finished()
     constants = [aligned(a) for c in assignment.constants for a in _arrays(c.literal)]
     library = _library(objects, program.imports)
     memory = Memory.of(assignment, program)
     image = Image(library, constants, memory, program.calls, program.kept, program.aligned_results)
     if key is not None and not program.calls:
         data = packed(objects, constants, memory)
-        if cache.is_current():
-            cache.folder().put(key, data)
+        cache.later(_keep, cache.folder(), key, data)
         linked.put(key, image, len(data))
     return image
+
+
+def _keep(folder: cache.Folder, key: str, data: bytes) -> None:
+    if cache.is_current():
+        folder.put(key, data)
 
 
 @contextmanager

@@ -89,10 +89,11 @@ class Program:
 
 
 class EntryBuilder:
-    """Emits the entry function of a planned program."""
+    """Emits the entry function of a planned program; `heard` gets each kernel as soon as it is there."""
 
-    def __init__(self, block: Block, assignment: Assignment):
+    def __init__(self, block: Block, assignment: Assignment, heard: Callable[[Unit], None] = lambda _: None):
         self.assignment = assignment
+        self._heard = heard
         self.module = ir.Module()
         self.program = Program("")
         self.status: ir.Value | None = None
@@ -288,7 +289,9 @@ class EntryBuilder:
         """Calls the phases of a kernel, which becomes a unit of its own unless there is an equal one."""
         name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
-        self.program.units.setdefault(name, Unit(name, text.replace(PLACEHOLDER, name), list(phases), content))
+        if name not in self.program.units:
+            self.program.units[name] = Unit(name, text.replace(PLACEHOLDER, name), list(phases), content)
+            self._heard(self.program.units[name])
         b = self.b
         with self.scratch_memory() as take:
             buffers = self.table([*pointers, *(self.pointer(take(nbytes)) for nbytes in scratch)])

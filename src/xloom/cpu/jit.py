@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from xloom.cpu.cache import Cache, key_of
+from xloom.cpu.llvm_code import Passes, emitted
 from xloom.cpu.support import SYMBOLS, support_ir
 
 object_cache = Cache()
@@ -33,16 +33,25 @@ class Content(Enum):
     """Little but calls: code as it comes."""
 
 
-_LIGHT_PASSES = (
-    "always_inliner",
-    "sroa",
-    "simplify_cfg",
-    "instruction_combine",
-    "loop_rotate",
-    "new_gvn",
-    "instruction_combine",
-    "simplify_cfg",
-)
+PASSES = {
+    Content.LOOPS: Passes(level=3, vectorise=True, pack=True, unroll=True),
+    Content.ROWS: Passes(level=3, vectorise=True, pack=True),
+    Content.VECTORS: Passes(
+        level=None,
+        named=(
+            "AlwaysInliner",
+            "SROA",
+            "SimplifyCFG",
+            "InstCombine",
+            "LoopRotate",
+            "NewGVN",
+            "InstCombine",
+            "SimplifyCFG",
+            "LoopStrengthReduce",
+        ),
+    ),
+    Content.CALLS: Passes(level=0),
+}
 
 
 _idle: dict[int, list[llvm.TargetMachine]] = defaultdict(list)
@@ -105,41 +114,6 @@ def target_key() -> str:
     return f"{version} {llvm.get_host_cpu_name()} {_features()}"
 
 
-@lru_cache(maxsize=1)
-def _unlocked() -> Any:
-    """LLVM's two slow functions without the lock that llvmlite takes: several threads may be in them at once.
-
-    They must share neither contexts nor target machines.
-    """
-    library = ctypes.CDLL(llvm.ffi.lib._name)
-    for name in ("LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"):
-        locked, function = getattr(llvm.ffi.lib, name), getattr(library, name)
-        function.argtypes, function.restype = locked.argtypes, locked.restype
-    return library
-
-
-def optimised(text: str, content: Content = Content.LOOPS) -> llvm.ModuleRef:
-    """The module of LLVM IR `text`, in a context of its own, after LLVM's passes."""
-    with _borrowed_machine(content) as machine:
-        return _optimised(text, content, machine)
-
-
-def _optimised(text: str, content: Content, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    module = llvm.parse_assembly(text.replace(_NO_TARGET, target_header(), 1), llvm.create_context())
-    options = llvm.create_pipeline_tuning_options(speed_level=0 if content is Content.CALLS else 3)
-    options.loop_vectorization = options.slp_vectorization = content in (Content.LOOPS, Content.ROWS)
-    options.loop_unrolling = content is not Content.ROWS
-    builder = llvm.create_pass_builder(machine, options)
-    if content is Content.VECTORS:
-        manager = llvm.create_new_module_pass_manager()
-        for name in _LIGHT_PASSES:
-            getattr(manager, f"add_{name}_pass")()
-    else:
-        manager = builder.getModulePassManager()
-    _unlocked().LLVMPY_RunNewModulePassManager(manager, module, builder)
-    return module
-
-
 def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
     if content is Content.CALLS:  # quick, and no two programs have the same
@@ -158,41 +132,8 @@ def assembly(text: str, content: Content = Content.LOOPS) -> str:
 
 
 def _emitted(text: str, content: Content, as_object: bool) -> bytes:
-    with _borrowed_machine(content) as machine, llvm.ffi.OutputString() as error:
-        module = _optimised(text, content, machine)
-        buffer = _unlocked().LLVMPY_TargetMachineEmitToMemory(machine, module, int(as_object), error)
-        if not buffer:
-            raise RuntimeError(str(error))
-    lib = llvm.ffi.lib
-    try:
-        return ctypes.string_at(lib.LLVMPY_GetBufferStart(buffer), lib.LLVMPY_GetBufferSize(buffer))
-    finally:
-        lib.LLVMPY_DisposeMemoryBuffer(buffer)
-
-
-def object_codes(modules: Sequence[tuple[str, Content]], threads: int) -> list[bytes]:
-    """The object files of several modules, by up to so many threads."""
-    objects = [b""] * len(modules)
-    # the longest first, so that no thread is left alone with one at the end
-    order = iter(sorted(range(len(modules)), key=lambda k: -len(modules[k][0])))
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            for k in order:
-                objects[k] = object_code(*modules[k])
-        except BaseException as error:
-            failures.append(error)
-
-    helpers = [threading.Thread(target=work, name="xloom-llvm") for _ in range(min(threads, len(modules)) - 1)]
-    for helper in helpers:
-        helper.start()
-    work()
-    for helper in helpers:
-        helper.join()
-    if failures:
-        raise failures[0]
-    return objects
+    with _borrowed_machine(content) as machine:
+        return emitted(text.replace(_NO_TARGET, target_header(), 1).encode(), machine, PASSES[content], as_object)
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from llvmlite import ir
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I32, I64, POINTER
-from xloom.cpu.entry import EntryBuilder
+from xloom.cpu.entry import EntryBuilder, Unit
 from xloom.cpu.executable import Executable, Run
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step
@@ -48,10 +48,10 @@ class StepTimes:
 class TimedEntryBuilder(EntryBuilder):
     """Its entry function reads the clock around each step."""
 
-    def __init__(self, block: Block, assignment: Assignment, times: StepTimes):
+    def __init__(self, block: Block, assignment: Assignment, times: StepTimes, heard: Callable[[Unit], None]):
         self._times = times
         self._clock: ir.Function | None = None
-        super().__init__(block, assignment)
+        super().__init__(block, assignment, heard)
         self.program.kept.append(times)
 
     def step(self, block: Block, step: Step, number: int) -> None:

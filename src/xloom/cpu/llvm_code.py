@@ -1,0 +1,164 @@
+"""LLVM IR to object code by LLVM's own functions: threads are in them side by side, and Python runs meanwhile.
+
+llvmlite's wrappers of the same functions let one thread in at a time, and each gives Python away and has to wait for it
+again. Here only the slow ones do. Threads must share neither contexts nor target machines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+_SLOW = {
+    "LLVMPY_ParseAssembly": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p)]),
+    "LLVMPY_RunNewModulePassManager": (None, [c_void_p] * 3),
+    "LLVMPY_TargetMachineEmitToMemory": (c_void_p, [c_void_p, c_void_p, c_int, POINTER(c_void_p)]),
+    "LLVMPY_ContextDispose": (None, [c_void_p]),
+}
+_QUICK = {
+    "LLVMPY_ContextCreate": (c_void_p, []),
+    "LLVMPY_DisposeModule": (None, [c_void_p]),
+    "LLVMPY_CreatePipelineTuningOptions": (c_void_p, []),
+    "LLVMPY_PTOSetLoopVectorization": (None, [c_void_p, c_bool]),
+    "LLVMPY_PTOSetSLPVectorization": (None, [c_void_p, c_bool]),
+    "LLVMPY_PTOSetLoopUnrolling": (None, [c_void_p, c_bool]),
+    "LLVMPY_DisposePipelineTuningOptions": (None, [c_void_p]),
+    "LLVMPY_CreatePassBuilder": (c_void_p, [c_void_p, c_void_p]),
+    "LLVMPY_DisposePassBuilder": (None, [c_void_p]),
+    "LLVMPY_buildPerModuleDefaultPipeline": (c_void_p, [c_void_p, c_int]),
+    "LLVMPY_CreateNewModulePassManager": (c_void_p, []),
+    "LLVMPY_DisposeNewModulePassManger": (None, [c_void_p]),
+    "LLVMPY_GetBufferStart": (c_void_p, [c_void_p]),
+    "LLVMPY_GetBufferSize": (ctypes.c_size_t, [c_void_p]),
+    "LLVMPY_DisposeMemoryBuffer": (None, [c_void_p]),
+    "LLVMPY_DisposeString": (None, [c_void_p]),
+    "LLVMPY_module_AddAlwaysInlinerPass": (None, [c_void_p]),
+    "LLVMPY_module_AddSROAPass": (None, [c_void_p]),
+    "LLVMPY_module_AddSimplifyCFGPass": (None, [c_void_p]),
+    "LLVMPY_module_AddInstCombinePass": (None, [c_void_p]),
+    "LLVMPY_module_AddLoopRotatePass": (None, [c_void_p]),
+    "LLVMPY_module_AddNewGVNPass": (None, [c_void_p]),
+    "LLVMPY_module_AddLoopStrengthReducePass": (None, [c_void_p]),
+}
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What LLVM does to a module: its pipeline of a level, or none, and then the passes named."""
+
+    level: int | None
+    vectorise: bool = False
+    pack: bool = False
+    """Whether it looks for vectors in straight code as well."""
+    unroll: bool = False
+    named: tuple[str, ...] = ()
+
+
+class _Library:
+    """LLVM's functions by name."""
+
+    def __init__(self, path: str):
+        slow, quick = ctypes.CDLL(path), ctypes.PyDLL(path)
+        for library, functions in ((slow, _SLOW), (quick, _QUICK)):
+            for name, (result, arguments) in functions.items():
+                function = getattr(library, name)
+                function.restype, function.argtypes = result, arguments
+                setattr(self, name.removeprefix("LLVMPY_"), function)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(name)
+
+
+class _WithoutStrengthReduction:
+    """While one of our modules is compiled, code generation does not begin by rewriting the addresses of loops.
+
+    That would take a third of its time, and rarely makes loops faster; modules where it does name it as a pass. The
+    option is LLVM's and the process's, so that it is set only for as long.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                llvm.set_option("xloom", "-disable-lsr=true")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                llvm.set_option("xloom", "-disable-lsr=false")
+
+
+_without_strength_reduction = _WithoutStrengthReduction()
+
+
+@lru_cache(maxsize=1)
+def _library() -> _Library:
+    return _Library(llvm.ffi.lib._name)
+
+
+def emitted(text: bytes, machine: llvm.TargetMachine, passes: Passes, as_object: bool = True) -> bytes:
+    """The object file of LLVM IR `text`, or its assembly. Raises RuntimeError with what LLVM says is wrong with it."""
+    lib = _library()
+    context = lib.ContextCreate()
+    try:
+        error = c_void_p()
+        module = lib.ParseAssembly(context, text, byref(error))
+        if not module:
+            raise RuntimeError(f"LLVM IR: {_taken(lib, error)}")
+        try:
+            _optimise(lib, module, machine._ptr, passes)
+            with _without_strength_reduction:
+                buffer = lib.TargetMachineEmitToMemory(machine._ptr, module, int(as_object), byref(error))
+            if not buffer:
+                raise RuntimeError(_taken(lib, error))
+            data = ctypes.string_at(lib.GetBufferStart(buffer), lib.GetBufferSize(buffer))
+            lib.DisposeMemoryBuffer(buffer)
+            return data
+        finally:
+            lib.DisposeModule(module)
+    finally:
+        lib.ContextDispose(context)
+
+
+def _taken(lib: _Library, error: c_void_p) -> str:
+    """A message, whose memory is then free."""
+    text = ctypes.string_at(error.value or 0).decode(errors="replace") if error.value else ""
+    lib.DisposeString(error)
+    return text
+
+
+def _optimise(lib: _Library, module: int, machine: Any, passes: Passes) -> None:
+    with _options(lib, passes) as options:
+        builder = lib.CreatePassBuilder(machine, options)
+        if passes.level is None:
+            manager = lib.CreateNewModulePassManager()
+        else:
+            manager = lib.buildPerModuleDefaultPipeline(builder, passes.level)
+        for name in passes.named:
+            getattr(lib, f"module_Add{name}Pass")(manager)
+        lib.RunNewModulePassManager(manager, module, builder)
+        lib.DisposeNewModulePassManger(manager)
+        lib.DisposePassBuilder(builder)
+
+
+@contextmanager
+def _options(lib: _Library, passes: Passes) -> Iterator[int]:
+    options = lib.CreatePipelineTuningOptions()
+    lib.PTOSetLoopVectorization(options, passes.vectorise)
+    lib.PTOSetSLPVectorization(options, passes.pack)
+    lib.PTOSetLoopUnrolling(options, passes.unroll)
+    yield options
+    lib.DisposePipelineTuningOptions(options)

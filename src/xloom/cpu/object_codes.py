@@ -1,0 +1,83 @@
+"""The machine code of a program's modules, made while the rest of the program is still being written."""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+from xloom.cpu.jit import Content, object_code
+
+
+class ObjectCodes:
+    """The object files of a program's modules, made by up to so many threads, from the moment that each is added.
+
+    Used in a `with`, whose end waits for what has begun.
+    """
+
+    def __init__(self, threads: int):
+        self._threads = threads
+        self._helpers: list[threading.Thread] = []
+        self._waiting: list[tuple[int, str, Content]] = []
+        self._objects: list[bytes] = []
+        self._failures: list[BaseException] = []
+        self._change = threading.Condition()
+        self._open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._change:
+            self._waiting.clear()
+        self._join()
+
+    def add(self, text: str, content: Content) -> None:
+        """One more module."""
+        with self._change:
+            self._waiting.append((len(self._objects), text, content))
+            self._objects.append(b"")
+            self._change.notify()
+        if len(self._helpers) < self._threads - 1:
+            helper = threading.Thread(target=self._help, name="xloom-llvm")
+            self._helpers.append(helper)
+            helper.start()
+
+    def finished(self) -> list[bytes]:
+        """The object files, in the order of their modules. Raises what a thread has raised."""
+        while self._work(self._next(wait=False)):
+            pass
+        self._join()
+        if self._failures:
+            raise self._failures[0]
+        return self._objects
+
+    def _help(self) -> None:
+        while self._work(self._next(wait=True)):
+            pass
+
+    def _next(self, wait: bool) -> tuple[int, str, Content] | None:
+        """The largest module that nobody has begun: then no thread is left alone with one at the end."""
+        with self._change:
+            while wait and self._open and not self._waiting:
+                self._change.wait()
+            if not self._waiting:
+                return None
+            largest = max(range(len(self._waiting)), key=lambda k: len(self._waiting[k][1]))
+            return self._waiting.pop(largest)
+
+    def _work(self, module: tuple[int, str, Content] | None) -> bool:
+        if module is None:
+            return False
+        number, text, content = module
+        try:
+            self._objects[number] = object_code(text, content)
+        except BaseException as error:
+            self._failures.append(error)
+        return True
+
+    def _join(self) -> None:
+        with self._change:
+            self._open = False
+            self._change.notify_all()
+        for helper in self._helpers:
+            helper.join()

@@ -1,0 +1,19 @@
+"""LLVM IR after LLVM's passes, to look at."""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+
+from xloom.cpu import jit
+
+
+def optimised(text: str) -> llvm.ModuleRef:
+    """The module of LLVM IR `text` after the passes that loops get."""
+    passes = jit.PASSES[jit.Content.LOOPS]
+    module = llvm.parse_assembly(text.replace(jit._NO_TARGET, jit.target_header(), 1), llvm.create_context())
+    options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
+    options.loop_vectorization, options.slp_vectorization = passes.vectorise, passes.pack
+    options.loop_unrolling = passes.unroll
+    builder = llvm.create_pass_builder(jit.target_machine(), options)
+    builder.getModulePassManager().run(module, builder)
+    return module
