@@ -8,6 +8,7 @@ model = torch.compile(model, backend="xloom")     # or compiled ahead, on tensor
 from __future__ import annotations
 
 from xloom.torch import metrics
+from xloom.torch.custom_calls import custom_call
 from xloom.torch.lazy import registration
 from xloom.torch.lazy.capture import hlo
 from xloom.torch.lazy.compat import device, devices, install_as_torch_xla, met, xm
@@ -23,6 +24,7 @@ registration.register()
 
 __all__ = [
     "XlaTensor",
+    "custom_call",
     "device",
     "devices",
     "eager",

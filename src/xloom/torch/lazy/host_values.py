@@ -26,11 +26,12 @@ _VALUE_DEPENDENT = {
     "aten._unique2.default",
     "aten.bincount.default",
     "aten.repeat_interleave.Tensor",
+    "aten._linalg_check_errors.default",
 }
 
 
 def handler(op: Any) -> Handler | None:
-    """For operators of that kind."""
+    """For operators of that kind, and those that raise an error by values."""
     if str(op) not in _VALUE_DEPENDENT:
         return None
 

@@ -21,8 +21,10 @@ from xloom.torch.lowering.registry import functional_form, overload
 def handler(op: Any) -> Handler | None:
     """The functional operator's result, written where the operator writes."""
     schema = op._schema
-    if not schema.is_mutable or not has_lowering(op):
+    if not schema.is_mutable:
         return None
+    if not has_lowering(op):
+        return _by_functional(op)
     written = [(k, a) for k, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
     if all(argument.is_out for _, argument in written):
         return _out(op, [argument.name for _, argument in written])
@@ -86,6 +88,23 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         for target, value in zip(targets, found if isinstance(found, list) else [found], strict=True):
             store(target, value)
         return targets[0] if len(targets) == 1 else tuple(targets)
+
+    return run
+
+
+def _by_functional(op: Any) -> Handler | None:
+    """For operators such as rrelu_with_noise, of which torch has a form that returns what is written beside results."""
+    packet = getattr(torch.ops.aten, op._schema.name.removeprefix("aten::") + "_functional", None)
+    if packet is None:
+        return None
+    written = [k for k, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        found = packet(*args, **(kwargs or {}))
+        results, new = found[: -len(written)], found[-len(written) :]
+        for k, value in zip(written, new, strict=True):
+            store(args[k], value._alias.read())
+        return results[0] if len(results) == 1 else results
 
     return run
 

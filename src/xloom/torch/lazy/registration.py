@@ -76,6 +76,7 @@ def register() -> None:
     library.impl("empty.memory_format", transfer.empty, "PrivateUse1")
     library.impl("empty_strided", transfer.empty_strided, "PrivateUse1")
     library.impl("_copy_from", transfer.copy_from, "PrivateUse1")
+    library.impl("_efficientzerotensor", transfer.empty, "PrivateUse1")
     library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")
     _libraries.append(library)
     _libraries.extend(autocast.register())

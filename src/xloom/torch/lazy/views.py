@@ -78,7 +78,9 @@ def _in_place(op: Any) -> Handler | None:
     """Operators such as squeeze_, which make a tensor a view of what it was."""
     name = op._schema.name.removeprefix("aten::").removesuffix("_")
     packet = getattr(torch.ops.aten, name, None)
-    functional = None if packet is None else getattr(packet, op._overloadname, None)
+    wanted = [str(a.type) for a in op._schema.arguments]
+    overloads = [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
+    functional = next((o for o in overloads if [str(a.type) for a in o._schema.arguments] == wanted), None)
     if functional is None:
         return None
     from xloom.torch.lazy.dispatch import handler_of

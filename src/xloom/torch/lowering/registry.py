@@ -33,6 +33,11 @@ IGNORED = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "g
 _SPELLED = {"self": "x", "other": "y", "from": "from_"}
 
 
+def spelled(argument: str) -> str:
+    """The parameter of a lowering that gets an argument of a schema."""
+    return _SPELLED.get(argument, argument)
+
+
 def lowers(*names: str) -> Callable[[Lowering], Lowering]:
     """Registers a function as the lowering of operators."""
 
@@ -120,20 +125,20 @@ def _binder(op: OpOverload, function: Lowering) -> Callable[[Graph, Sequence[Any
             continue
         at = None if argument.kwarg_only else position
         position += 0 if argument.kwarg_only else 1
-        spelled = _SPELLED.get(argument.name, argument.name)
-        if spelled not in taken:
+        parameter = spelled(argument.name)
+        if parameter not in taken:
             if argument.name not in IGNORED:
                 raise TypeError(f"the lowering of {op} does not take {argument.name}")
             continue
         default = argument.default_value if argument.has_default_value() else None
         if argument.name == "dtype" and default is not None:  # the schema has its number; `long` is the only one
             default = torch.int64
-        rows.append((argument.name, at, default, spelled))
+        rows.append((argument.name, at, default, parameter))
 
     def bound(g: Graph, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         values = {}
-        for name, at, default, spelled in rows:
-            values[spelled] = args[at] if at is not None and at < len(args) else kwargs.get(name, default)
+        for name, at, default, parameter in rows:
+            values[parameter] = args[at] if at is not None and at < len(args) else kwargs.get(name, default)
         return function(g, **values)
 
     return bound
