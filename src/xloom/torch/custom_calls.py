@@ -23,7 +23,7 @@ def custom_call(operator: Any, target: str, *, api_version: str = "API_VERSION_O
     """Makes an operator a custom call of `target`, on the device and under torch.compile.
 
     `operator` is what `torch.library.custom_op` gives; its fake kernel says the results' shapes. Tensors are operands.
-    Other arguments are attributes: those of a typed handler, by name, and for other interfaces JSON in `backend_config`.
+    Other arguments are attributes: of a typed handler by name, and for other interfaces JSON in `backend_config`.
     """
     op = getattr(operator, "_opoverload", operator)
     if op._schema.is_mutable:

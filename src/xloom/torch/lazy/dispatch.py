@@ -36,17 +36,8 @@ def find(op: Any) -> Handler:
         return by_hand
     if not isinstance(op, torch._ops.OpOverload):
         return higher_order(op)
-    ways = (
-        views.handler,
-        mutation.handler,
-        lowered,
-        foreach.handler,
-        host_values.handler,
-        composite,
-        decomposed,
-        kernel,
-    )
-    for way in ways:
+    by_table = (host_values.handler, views.handler, mutation.handler, lowered, foreach.handler)
+    for way in (*by_table, composite, decomposed, kernel):
         handler = way(op)
         if handler is not None:
             return handler
