@@ -1,5 +1,6 @@
 """Folds in every form of loop: along rows, along columns, of everything, and as a part of a longer expression."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -79,3 +80,37 @@ def test_a_maximum_inside_an_expression():
     }""")
     x = np.random.default_rng(0).standard_normal((16, 3)).astype(np.float32)
     np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x - x.max(1, keepdims=True))
+
+
+# few columns of many rows, which are folded in pieces; rows in two loops; rows in numbers that no step divides
+COLUMNS = [((6000, 24), (0,)), ((50, 160, 24), (0, 1)), ((3, 3001, 40), (1,)), ((2, 90, 16, 70), (1, 3))]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "s32", "c64", "f64"])
+@pytest.mark.parametrize(("dims", "reduced"), [*COLUMNS, ((1 << 18,), (0,)), ((64, 5000), (1,))])
+def test_sums_count_the_initial_value_once(dtype, dims, reduced):
+    kind = getattr(dtypes, dtype).numpy
+    x = np.random.default_rng(0).integers(-3, 4, dims).astype(kind)
+    init = "(5, 1)" if dtype == "c64" else "5"
+    result = np.asarray(xl.compile(program(dtype, "add", dims, reduced, init))(x))
+    wide = np.complex128 if dtype == "c64" else np.float64
+    want = x.astype(wide).sum(reduced) + (5 + 1j if dtype == "c64" else 5)
+    np.testing.assert_array_equal(result, want.astype(kind))
+
+
+@pytest.mark.parametrize("opcode", ["and", "or", "xor"])
+@pytest.mark.parametrize(("dims", "reduced"), COLUMNS)
+def test_logic_along_columns(opcode, dims, reduced):
+    x = np.random.default_rng(1).random(dims) < (0.001 if opcode == "or" else 0.999)
+    init = "true" if opcode == "and" else "false"
+    result = np.asarray(xl.compile(program("pred", opcode, dims, reduced, init))(x))
+    fold = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[opcode]
+    np.testing.assert_array_equal(result, fold.reduce(x, reduced))
+
+
+@pytest.mark.parametrize(("dims", "axis"), [((6000, 24), 0), ((3, 3001, 40), 1), ((400, 500), 0), ((400, 500), 1)])
+def test_places_of_maxima(dims, axis):
+    # two values a fold, by a computation that is not one operator
+    x = np.random.default_rng(2).integers(0, 1000, dims).astype(np.float32)
+    module = xl.from_stablehlo(jax.jit(lambda x: jax.lax.argmax(x, axis, np.int32)).lower(x).as_text())
+    np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x.argmax(axis))

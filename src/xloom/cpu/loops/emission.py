@@ -13,6 +13,7 @@ from xloom.cpu.emit import conversion, types
 from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import hints_for, loop
+from xloom.cpu.emit.neutral import neutral
 from xloom.cpu.emit.types import I64, Complex, Value
 from xloom.cpu.loops.accumulators import Merging, State, accumulators
 from xloom.cpu.loops.affine import Affine, Var
@@ -199,13 +200,23 @@ class Elements:
                 return scope[key]
         with self.scope():
             state = accumulators(self.b, fold)
-            for accumulator, init in zip(state, fold.inits, strict=True):
-                accumulator.start(self.value(init))
+            for accumulator, value in zip(state, self.initial_values(fold), strict=True):
+                accumulator.start(value)
             with self.loops(fold.vars):
                 self.step(fold, state)
         results = [a.result() for a in state]
         self._scopes[-1][key] = results
         return results
+
+    def initial_values(self, fold: Fold) -> list[Value]:
+        """What a fold starts from."""
+        return [self.value(i) for i in fold.inits]
+
+    def neutral_values(self, fold: Fold) -> list[Value]:
+        """What a piece of a fold starts from: initial values only where nothing is known that changes no result."""
+        dtype = fold.inits[0].dtype
+        number = neutral(fold.plain, dtype)
+        return self.initial_values(fold) if number is None else [types.constant(number, dtype)]
 
     @contextmanager
     def loops(self, variables: Sequence[Var]) -> Iterator[None]:

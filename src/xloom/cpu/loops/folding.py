@@ -1,29 +1,23 @@
-"""Folds as loops: along what is folded, in lanes of neighbouring results, or in pieces that are folded in the end."""
+"""Folds along what lies together in memory: one result at a time, and a single one in pieces."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
 from xloom.cpu.emit import types
-from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import VECTOR_ONLY, loop
+from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.types import I64
-from xloom.cpu.loops.accumulators import Accumulator, Merging, Sum, accumulators, representation_of
+from xloom.cpu.loops.accumulators import Accumulator, Merging, accumulators, representation_of
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, merged, ordered, stride_score
 from xloom.cpu.loops.nodes import Fold
-from xloom.cpu.loops.phases import Phases
+from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.hlo.dtype import Kind
 
-BLOCK = 256
-"""Elements of a row that a fold along columns keeps at a time."""
-RUN = 32
-"""Rows that a sum along columns adds up before they are added to the rows before."""
 LANES = 32
 """Accumulators of a fold along a row that LLVM does not vectorise by itself."""
 PARTS = 64
@@ -34,99 +28,27 @@ States = Mapping[int, Sequence[Accumulator]]
 
 
 class Folding:
-    """The folds of one stage."""
+    """The folds of one stage, one result after another."""
 
-    def __init__(self, phases: Phases, stage: Stage, folds: list[Fold]):
+    def __init__(self, phases: Phases, stage: Stage, folds: Sequence[Fold]):
         self.phases = phases
         self.stage = stage
         self.folds = folds
         self.all_loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
 
-    @property
-    def extent(self) -> int:
-        """Elements a result."""
-        return math.prod(v.size for v in self.folds[0].vars)
-
-    def lies_along_kept(self) -> bool:
-        """True when neighbours in memory belong to different results."""
-        wide = [v for v in self.stage.vars if v.size >= 8]
-        if not wide:
-            return False
-        reduced = [v for v in self.folds[0].vars if v.size >= 8]
-        best_kept = max(stride_score(self.all_loops, v) for v in wide)
-        return not reduced or best_kept > max(stride_score(self.all_loops, v) for v in reduced)
-
-    def in_rows(self, elements: Elements) -> None:
-        """All results, as a part of other loops."""
-        if not self.lies_along_kept():
-            with elements.loops(ordered(self.all_loops, self.stage.vars)):
-                self.horizontal(elements)
+    def kernel(self, cost: int) -> None:
+        """All results, each of `cost` an element; a single one in pieces."""
+        extent = math.prod(v.size for v in self.folds[0].vars)
+        if not self.stage.vars and extent * cost > 4 * TASK_COST:
+            self._whole(extent * cost)
             return
-        *others, best = ordered(self.all_loops, self.stage.vars)
-        with elements.loops(others):
-            if best.size <= 4 * BLOCK:
-                self._vertical(elements, best, I64(0), I64(best.size), best.size)
-            else:
-                with loop(elements.b, 0, best.size, BLOCK) as first, elements.scope():
-                    self.block(elements, best, first)
+        with self.phases.phase(ordered(self.all_loops, self.stage.vars), cost * extent) as elements:
+            self.horizontal(elements)
 
-    # -- lanes are neighbouring results
-    def block(self, elements: Elements, best: Var, first: ir.Value) -> None:
-        """The results from `first` on along `best`, at most BLOCK."""
-        b = elements.b
-        count = intrinsic(b, "smin", b.sub(I64(best.size), first), I64(BLOCK))
-        self._vertical(elements, best, first, count, BLOCK)
-
-    def _vertical(self, elements: Elements, best: Var, first: ir.Value, count: ir.Value, most: int) -> None:
-        """`count` results, at most `most`, from `first` on along `best`: each step takes a piece of a row into all."""
-        b = elements.b
-        folds = self.folds
-        state = self._states(b, most)
-
-        @contextmanager
-        def lanes() -> Iterator[ir.Value]:
-            with loop(b, 0, count, name="lane") as lane, elements.scope():
-                elements.vars[best] = b.add(first, lane, flags=["nsw"])
-                yield lane
-
-        def start(state: States, values: Callable[[Fold], Sequence[types.Value]]) -> None:
-            with lanes() as lane:
-                for fold in folds:
-                    for accumulator, value in zip(state[id(fold)], values(fold), strict=True):
-                        accumulator.start(value, lane)
-
-        def steps(state: States, loops: Sequence[Var]) -> None:
-            with elements.loops(loops), lanes() as lane:
-                for fold in folds:
-                    elements.step(fold, [a.lane(lane) for a in state[id(fold)]])
-
-        start(state, lambda fold: [elements.value(i) for i in fold.inits])
-        step_stage = Stage([*folds[0].vars], self.stage.stores)
-        loops, gone = merged([step_stage], ordered(step_stage, folds[0].vars))
-        elements.unbind(gone)
-        if loops and all(map(_is_float_sum, folds)) and math.prod(v.size for v in loops) > 2 * RUN:
-            # sums of sums: the error grows with the length of a run and their number, not with all of it
-            part = self._states(b, most)
-            *outer, last = loops
-            with (
-                elements.loops(outer),
-                loop(b, 0, last.size, RUN, name="run", hints=VECTOR_ONLY) as begin,
-                elements.scope(),
-            ):
-                start(part, lambda fold: [types.constant(0, i.dtype) for i in fold.inits])
-                end = intrinsic(b, "smin", b.add(begin, I64(RUN)), I64(last.size))
-                with loop(b, begin, end, name=last.name, hints=VECTOR_ONLY) as at:
-                    elements.vars[last] = at
-                    with elements.scope():
-                        steps(part, [])
-                with lanes() as lane:
-                    for fold in folds:
-                        values = [a.get(lane) for a in part[id(fold)]]
-                        elements.combine(fold, [a.lane(lane) for a in state[id(fold)]], values)
-        else:
-            steps(state, loops)
-        with lanes() as lane:
-            self._results(elements, state, lane)
+    def inside(self, elements: Elements) -> None:
+        """All results, as a part of other loops."""
+        with elements.loops(ordered(self.all_loops, self.stage.vars)):
+            self.horizontal(elements)
 
     # -- one result at a time
     def horizontal(self, elements: Elements) -> None:
@@ -148,8 +70,8 @@ class Folding:
         lanes = self._states(b, LANES)
         with loop(b, 0, LANES, name="lane") as lane, elements.scope():
             for fold in self.folds:
-                for accumulator, init in zip(lanes[id(fold)], fold.inits, strict=True):
-                    accumulator.start(elements.value(init), lane)
+                for accumulator, value in zip(lanes[id(fold)], elements.neutral_values(fold), strict=True):
+                    accumulator.start(value, lane)
         whole = inner.size // LANES * LANES
         state = self._started(elements)
         with elements.loops(outer):
@@ -171,8 +93,8 @@ class Folding:
         return state
 
     # -- a single result
-    def whole(self, cost: int) -> None:
-        """A fold to a single value: pieces of the outermost loop side by side, then the pieces."""
+    def _whole(self, cost: int) -> None:
+        """A single value: pieces of the outermost loop side by side, then the pieces."""
         phases, folds = self.phases, self.folds
         loops, gone = merged([self.all_loops], ordered(self.all_loops, folds[0].vars))
         split, rest = loops[0], loops[1:]
@@ -183,10 +105,10 @@ class Folding:
             for k, init in enumerate(fold.inits)
         }
         part = Var("part", parts, None, -1)
-        with phases.phase([part], cost * self.extent // parts) as elements:
+        with phases.phase([part], cost // parts) as elements:
             elements.unbind(gone)
             b = elements.b
-            state = self._started(elements)
+            state = self._started(elements, neutral=True)
             at = elements.vars[part]
             begin = b.udiv(b.mul(at, I64(split.size)), I64(parts))
             end = b.udiv(b.mul(b.add(at, I64(1)), I64(split.size)), I64(parts))
@@ -197,7 +119,7 @@ class Folding:
             for fold in folds:
                 for k, accumulator in enumerate(state[id(fold)]):
                     pointer = phases.scratch_pointer(numbers[id(fold), k])
-                    types.store(b, pointer, accumulator.representation.kept, at, accumulator.get())
+                    types.store(b, pointer, accumulator.representation.kept, at, accumulator.get(), exact=True)
         with phases.phase([], 0) as elements:
             b = elements.b
             state = self._started(elements)
@@ -214,11 +136,12 @@ class Folding:
     def _states(self, b: ir.IRBuilder, lanes: int | None = None) -> States:
         return {id(f): accumulators(b, f, lanes) for f in self.folds}
 
-    def _started(self, elements: Elements) -> States:
+    def _started(self, elements: Elements, *, neutral: bool = False) -> States:
         state = self._states(elements.b)
         for fold in self.folds:
-            for accumulator, init in zip(state[id(fold)], fold.inits, strict=True):
-                accumulator.start(elements.value(init))
+            values = elements.neutral_values(fold) if neutral else elements.initial_values(fold)
+            for accumulator, value in zip(state[id(fold)], values, strict=True):
+                accumulator.start(value)
         return state
 
     def _step(self, elements: Elements, state: States) -> None:
@@ -231,6 +154,17 @@ class Folding:
             self.phases.store(elements, store, value)
 
 
+def along_kept(stage: Stage, folds: Sequence[Fold]) -> bool:
+    """True when neighbours in memory belong to different results."""
+    loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
+    wide = [v for v in stage.vars if v.size >= 8]
+    if not wide:
+        return False
+    reduced = [v for v in folds[0].vars if v.size >= 8]
+    best = max(stride_score(loops, v) for v in wide)
+    return not reduced or best > max(stride_score(loops, v) for v in reduced)
+
+
 def _vectorises(fold: Fold) -> bool:
     """True when LLVM turns the scalar loop into vector code."""
     dtype = fold.inits[0].dtype
@@ -240,7 +174,3 @@ def _vectorises(fold: Fold) -> bool:
     if fold.plain in ("add", "multiply", "maximum", "minimum"):
         return exact
     return (exact or dtype.kind is Kind.PRED) and fold.plain in ("and", "or", "xor")
-
-
-def _is_float_sum(fold: Fold) -> bool:
-    return fold.plain == "add" and isinstance(representation_of(fold), Sum)

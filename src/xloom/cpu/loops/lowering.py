@@ -14,11 +14,12 @@ from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import Phase
 from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Var
+from xloom.cpu.loops.columns import Columns
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.folding import BLOCK, Folding
+from xloom.cpu.loops.folding import Folding, along_kept
 from xloom.cpu.loops.nest import Nest, Stage, breakpoints, cost_of, folds_of, interleaved, merged, ordered, stage_cost
 from xloom.cpu.loops.nodes import Fold
-from xloom.cpu.loops.phases import TASK_COST, Phases
+from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.tiles import crossing, emit_tiled
 from xloom.hlo.dtype import DType
 
@@ -53,7 +54,7 @@ class Lowering:
         if self.nest.outer:
             self._rows()
         elif folds := folds_of(stages[0]):
-            self._fold_kernel(stages[0], folds)
+            self._folding(stages[0], folds).kernel(cost_of([e for f in folds for e in (*f.elements, *f.bodies)]))
         else:
             self._map_kernel(stages[0])
 
@@ -97,19 +98,8 @@ class Lowering:
         elements.ranges.clear()
         elements.innermost = None
 
-    def _fold_kernel(self, stage: Stage, folds: list[Fold]) -> None:
-        folding = Folding(self._code, stage, folds)
-        cost = cost_of([e for f in folds for e in (*f.elements, *f.bodies)])
-        if folding.lies_along_kept():
-            *others, best = ordered(folding.all_loops, stage.vars)
-            blocks = Var("block", -(-best.size // BLOCK), None, -1)
-            with self._code.phase([*others, blocks], cost * folding.extent * min(best.size, BLOCK)) as elements:
-                folding.block(elements, best, elements.b.mul(elements.vars[blocks], I64(BLOCK)))
-        elif not stage.vars and folding.extent * cost > 4 * TASK_COST:
-            folding.whole(cost)
-        else:
-            with self._code.phase(ordered(folding.all_loops, stage.vars), cost * folding.extent) as elements:
-                folding.horizontal(elements)
+    def _folding(self, stage: Stage, folds: list[Fold]) -> Columns | Folding:
+        return (Columns if along_kept(stage, folds) else Folding)(self._code, stage, folds)
 
     # -- several stages in each iteration of the outer loops
     def _rows(self) -> None:
@@ -135,7 +125,7 @@ class Lowering:
     def _inner_stage(self, elements: Elements, stage: Stage) -> None:
         folds = folds_of(stage)
         if folds:
-            Folding(self._code, stage, folds).in_rows(elements)
+            self._folding(stage, folds).inside(elements)
             return
         loops, gone = merged([stage], ordered(stage, stage.vars))
         elements.unbind(gone)

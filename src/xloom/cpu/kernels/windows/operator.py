@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.emit.neutral import neutral
 from xloom.cpu.emit.types import I32, Value, memory_type, register_type
 from xloom.cpu.kernels.windows.folder import Folder
 from xloom.hlo.dtype import DType, Kind
@@ -31,13 +29,13 @@ class VectorOperator:
         if opcode is None or len(dtypes) != 1:
             return None
         (dtype,) = dtypes
-        known = dtype.name in _TYPES and _neutral(opcode, dtype) is not None
+        known = dtype.name in _TYPES and neutral(opcode, dtype) is not None
         return cls(opcode, dtype) if known else None
 
     @property
     def neutral(self) -> ir.Constant:
         """A vector that changes no other operand."""
-        return ir.Constant(self.type, [_neutral(self.opcode, self.dtype)] * LANES)
+        return ir.Constant(self.type, [neutral(self.opcode, self.dtype)] * LANES)
 
     def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
         """Adjacent elements from `place` on."""
@@ -82,12 +80,3 @@ def _extremum(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
     if function is None:
         function = ir.Function(b.module, ir.FunctionType(x.type, [x.type, x.type]), full)
     return b.call(function, [x, y])
-
-
-def _neutral(opcode: str, dtype: DType) -> float | int | None:
-    """What changes no other operand; None for other operators."""
-    if dtype.is_float:
-        return {"add": -0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}.get(opcode)
-    info = np.iinfo(dtype.numpy)
-    numbers = {"add": 0, "multiply": 1, "maximum": info.min, "minimum": info.max, "and": -1, "or": 0, "xor": 0}
-    return numbers.get(opcode)

@@ -1,0 +1,137 @@
+"""When two nests are the same but for the arrays that they work on: a key that only equal ones have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.cpu.leaves import Source
+from xloom.cpu.loops.affine import Var
+from xloom.cpu.loops.nest import Nest
+from xloom.cpu.loops.nodes import Fold, Node
+from xloom.hlo.dtype import DType
+from xloom.hlo.module import Instruction
+
+
+def nest_key(nest: Nest, numbers: Mapping[Source, int], types_of: Callable[[Source], DType]) -> Hashable | None:
+    """The key of a nest whose arrays have these numbers; None when something in it cannot be compared."""
+    keys = _Keys(numbers, types_of)
+    try:
+        keys.add(nest.outer)
+        for stage in nest.stages:
+            keys.add(stage.vars)
+            for store in stage.stores:
+                keys.add((store.target, store.address, store.node))
+        keys.add(len(nest.private))
+    except _IncomparableError:
+        return None
+    ranks = {number: rank for rank, number in enumerate(sorted(keys.variables))}
+    return tuple([_Variable(ranks[t.number]) if type(t) is _Variable else t for t in keys.tokens])
+
+
+class _IncomparableError(Exception):
+    pass
+
+
+class _Variable:
+    """A variable by its number: which of two comes first matters, and whether they are the same."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Variable) and other.number == self.number
+
+
+class _Keys:
+    """Writes down a graph as a row of tokens; what was there before is named by its place."""
+
+    def __init__(self, numbers: Mapping[Source, int], types_of: Callable[[Source], DType]):
+        self.tokens: list[Hashable] = []
+        self.variables: set[int] = set()
+        self._numbers = numbers
+        self._types_of = types_of
+        self._places: dict[Hashable, int] = {}
+
+    def add(self, value: Any) -> None:
+        """Writes down a value and what it consists of."""
+        tokens = self.tokens
+        if value is None or isinstance(value, (int, str, bytes, Enum, type, CodeType, BuiltinFunctionType)):
+            tokens.append((type(value), value))
+        elif isinstance(value, float):
+            tokens.append(value.hex())
+        elif isinstance(value, Var):
+            self._variable(value)
+        elif isinstance(value, (tuple, list)):
+            if len(value) == 2 and isinstance(value[0], Instruction) and isinstance(value[1], int):
+                self._source((value[0], value[1]))
+            else:
+                tokens.append(len(value))
+                for element in value:
+                    self.add(element)
+        elif isinstance(value, (np.ndarray, np.generic)):
+            array = np.asarray(value)
+            tokens.extend((array.dtype.name, array.shape, array.tobytes()))
+        elif isinstance(value, (FunctionType, MethodType, partial)):
+            self._function(value)
+        elif isinstance(value, Instruction):
+            self._operator(value)
+        elif isinstance(value, (DType, ir.Type)):
+            tokens.append((type(value), str(value)))
+        elif is_dataclass(value) and not isinstance(value, type):
+            self._record(value)
+        else:
+            raise _IncomparableError
+
+    def _is_new(self, key: Hashable) -> bool:
+        place = self._places.setdefault(key, len(self._places))
+        self.tokens.append(("at", place))
+        return place == len(self._places) - 1
+
+    def _variable(self, var: Var) -> None:
+        self.variables.add(var.number)
+        self.tokens.append(_Variable(var.number))
+        if self._is_new(("variable", var.number)):
+            self.tokens.append(var.size)
+            self.add(var.node)
+
+    def _source(self, source: Source) -> None:
+        self.tokens.append(self._numbers.get(source, -1))
+        if self._is_new(("source", source)):
+            self.add(self._types_of(source))
+
+    def _record(self, value: Any) -> None:
+        if not isinstance(value, (Node, Fold)) or self._is_new(id(value)):
+            self.tokens.append(type(value))
+            for field in fields(value):
+                self.add(getattr(value, field.name))
+
+    def _operator(self, instruction: Instruction) -> None:
+        """An elementwise instruction, whose rule knows types and attributes, but not where operands come from."""
+        if instruction.called_computations:
+            raise _IncomparableError
+        types = [i.shape.dtype.name for i in (instruction, *instruction._operands)]
+        self.tokens.extend((instruction.opcode, *types, repr(instruction.attrs)))
+
+    def _function(self, value: Any) -> None:
+        """Functions do the same when their code is the same, and all that it refers to outside the module."""
+        if isinstance(value, partial):
+            self.add((value.func, value.args, tuple(sorted(value.keywords.items()))))
+        elif isinstance(value, MethodType):
+            self.add((value.__func__, value.__self__))
+        else:
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            self.tokens.append(value.__module__)
+            self.add((value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items()), cells))
