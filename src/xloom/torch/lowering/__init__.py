@@ -9,6 +9,7 @@ from xloom.torch.lowering.scalar import Scalar
 FAMILIES = (
     "activation",
     "adaptive",
+    "attention",
     "bessel",
     "comparison",
     "complex_parts",

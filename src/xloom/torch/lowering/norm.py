@@ -62,8 +62,6 @@ def _batch_norm(
         new_mean = _moved(g, running_mean, mean, momentum)
         new_var = _moved(g, running_var, unbiased, momentum)
         scale = saved_scale
-        statistic = own if weight is None else weight.shape.dtype
-        saved_mean, saved_scale = g.cast(saved_mean, statistic), g.cast(saved_scale, statistic)
     else:
         assert running_mean is not None and running_var is not None
         mean, spread = g.widened(running_mean), g.widened(running_var)

@@ -1,0 +1,102 @@
+"""Scaled dot product attention: one softmax of one product, and its gradient from what the softmax left."""
+
+from __future__ import annotations
+
+import math
+
+from xloom.errors import UnsupportedError
+from xloom.hlo import dtype as dt
+from xloom.hlo.module import Instruction
+from xloom.torch.lowering.graph import Graph
+from xloom.torch.lowering.matmul import product
+from xloom.torch.lowering.registry import lowers
+
+
+def _rows_by_rows(g: Graph, a: Instruction, b: Instruction) -> Instruction:
+    """a bᵀ, for each batch and head."""
+    return product(
+        g, a, b, lhs_batch_dims=(0, 1), rhs_batch_dims=(0, 1), lhs_contracting_dims=(3,), rhs_contracting_dims=(3,)
+    )
+
+
+def _matmul(g: Graph, a: Instruction, b: Instruction, *, transpose_a: bool = False) -> Instruction:
+    """a b or aᵀ b, for each batch and head."""
+    return product(
+        g,
+        a,
+        b,
+        lhs_batch_dims=(0, 1),
+        rhs_batch_dims=(0, 1),
+        lhs_contracting_dims=(2 if transpose_a else 3,),
+        rhs_contracting_dims=(2,),
+    )
+
+
+def _scores(
+    g: Graph, query: Instruction, key: Instruction, is_causal: bool, mask: Instruction | None, scale: float
+) -> Instruction:
+    """The scaled products of queries and keys, -inf where a query may not look."""
+    scores = _rows_by_rows(g, g.widened(query), g.widened(key))
+    scores = g.multiply(scores, g.full_like(scores, scale))
+    low = g.full_like(scores, float("-inf"))
+    if is_causal:
+        row, column = (g.iota_along(scores.shape.dims, k, dt.s32) for k in (2, 3))
+        scores = g.select(g.compare(row, column, direction="GE"), scores, low)
+    if mask is None:
+        return scores
+    if mask.shape.dtype is dt.pred:
+        return g.select(g.expand(mask, scores.shape.dims), scores, low)
+    return g.add(scores, g.expand(g.cast(mask, scores.shape.dtype), scores.shape.dims))
+
+
+def _scale(query: Instruction, scale: float | None) -> float:
+    return 1 / math.sqrt(query.shape.dims[-1]) if scale is None else scale
+
+
+def _column(g: Graph, x: Instruction, like: Instruction) -> Instruction:
+    return g.broadcast(x, shape=like.shape, dimensions=(0, 1, 2))
+
+
+@lowers("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def attention(g: Graph, query, key, value, dropout_p: float, is_causal: bool, attn_mask, scale: float | None):
+    """softmax(query keyᵀ scale) value, and the logarithm of each row's sum."""
+    if dropout_p:
+        raise UnsupportedError("attention with dropout", hint="apply dropout to the probabilities")
+    scores = _scores(g, query, key, is_causal, attn_mask, _scale(query, scale))
+    top = g.fold(scores, "maximum", float("-inf"), [3])
+    top = g.select(g.is_finite(top), top, g.full_like(top, 0))
+    weights = g.exponential(g.subtract(scores, _column(g, top, scores)))
+    total = g.fold(weights, "add", 0, [3])
+    wide = _matmul(g, weights, g.widened(value))
+    divisor = g.broadcast(total, shape=wide.shape, dimensions=(0, 1, 2))
+    return [g.cast(g.divide(wide, divisor), query.shape.dtype), g.add(top, g.log(total))]
+
+
+@lowers("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
+def attention_backward(
+    g: Graph,
+    grad_out,
+    query,
+    key,
+    value,
+    out,
+    logsumexp,
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask,
+    scale: float | None,
+):
+    """The gradients of query, key and value."""
+    factor = _scale(query, scale)
+    scores = _scores(g, query, key, is_causal, attn_mask, factor)
+    weights = g.exponential(g.subtract(scores, _column(g, g.cast(logsumexp, scores.shape.dtype), scores)))
+    q, k, v, grad, result = (g.widened(x) for x in (query, key, value, grad_out, out))
+    along = g.fold(g.multiply(grad, result), "add", 0, [3])
+    slope = g.subtract(_rows_by_rows(g, grad, v), _column(g, along, scores))
+    slope = g.multiply(weights, g.multiply(slope, g.full_like(slope, factor)))
+    gradients = (
+        _matmul(g, slope, k),
+        _matmul(g, slope, q, transpose_a=True),
+        _matmul(g, weights, grad, transpose_a=True),
+    )
+    return [g.cast(r, query.shape.dtype) for r in gradients]
