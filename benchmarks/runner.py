@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import compileall
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import xloom
 from benchmarks.child import ChildError, run_child
 from benchmarks.machine import Machine
 from benchmarks.programs import Program
@@ -27,6 +30,8 @@ def measure(
     stage: Callable[[Program, str], None],
 ) -> Iterator[Result]:
     """A result a program, whatever happens to its process."""
+    # as an installation does; else the first program of a family would be charged for compiling Python
+    compileall.compile_dir(Path(xloom.__file__).parent, quiet=2)
     for program in programs:
         yield _measure_one(program, repeats, timeout, lambda text, p=program: stage(p, text))
 

@@ -12,8 +12,7 @@ def optimised(text: str) -> llvm.ModuleRef:
     passes = jit.PASSES[jit.Content.LOOPS]
     module = llvm.parse_assembly(text.replace(jit._NO_TARGET, jit.target_header(), 1), llvm.create_context())
     options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
-    options.loop_vectorization, options.slp_vectorization = passes.vectorise, passes.pack
-    options.loop_unrolling = passes.unroll
+    options.loop_vectorization, options.loop_unrolling = passes.vectorise, passes.unroll
     builder = llvm.create_pass_builder(jit.target_machine(), options)
     builder.getModulePassManager().run(module, builder)
     return module

@@ -34,8 +34,8 @@ class Content(Enum):
 
 
 PASSES = {
-    Content.LOOPS: Passes(level=3, vectorise=True, pack=True, unroll=True),
-    Content.ROWS: Passes(level=3, vectorise=True, pack=True),
+    Content.LOOPS: Passes(level=3, vectorise=True, unroll=True),
+    Content.ROWS: Passes(level=3, vectorise=True),
     Content.VECTORS: Passes(
         level=None,
         named=(

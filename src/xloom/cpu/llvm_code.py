@@ -56,8 +56,6 @@ class Passes:
 
     level: int | None
     vectorise: bool = False
-    pack: bool = False
-    """Whether it looks for vectors in straight code as well."""
     unroll: bool = False
     named: tuple[str, ...] = ()
 
@@ -158,7 +156,7 @@ def _optimise(lib: _Library, module: int, machine: Any, passes: Passes) -> None:
 def _options(lib: _Library, passes: Passes) -> Iterator[int]:
     options = lib.CreatePipelineTuningOptions()
     lib.PTOSetLoopVectorization(options, passes.vectorise)
-    lib.PTOSetSLPVectorization(options, passes.pack)
+    lib.PTOSetSLPVectorization(options, False)  # finds nothing in what is mostly loops
     lib.PTOSetLoopUnrolling(options, passes.unroll)
     yield options
     lib.DisposePipelineTuningOptions(options)

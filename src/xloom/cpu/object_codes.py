@@ -6,10 +6,13 @@ import threading
 from typing import Self
 
 from xloom.cpu.jit import Content, object_code
+from xloom.cpu.module_parts import parts_of
 
 
 class ObjectCodes:
     """The object files of a program's modules, made by up to so many threads, from the moment that each is added.
+
+    A module of several long functions has several.
 
     Used in a `with`, whose end waits for what has begun.
     """
@@ -34,16 +37,17 @@ class ObjectCodes:
     def add(self, text: str, content: Content) -> None:
         """One more module."""
         with self._change:
-            self._waiting.append((len(self._objects), text, content))
-            self._objects.append(b"")
-            self._change.notify()
+            for part in parts_of(text) if self._threads > 1 else [text]:
+                self._waiting.append((len(self._objects), part, content))
+                self._objects.append(b"")
+            self._change.notify_all()
         if len(self._helpers) < self._threads - 1:
             helper = threading.Thread(target=self._help, name="xloom-llvm")
             self._helpers.append(helper)
             helper.start()
 
     def finished(self) -> list[bytes]:
-        """The object files, in the order of their modules. Raises what a thread has raised."""
+        """The object files. Raises what a thread has raised."""
         while self._work(self._next(wait=False)):
             pass
         self._join()
