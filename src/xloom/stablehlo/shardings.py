@@ -14,7 +14,22 @@ _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 _SHARDING = "xla.sdy.sharding"
 _MESHES = "xla.sdy.meshes"
 _OF_REGIONS = ("xla.sdy.in_shardings", "xla.sdy.out_shardings")
-_RESHARDS = frozenset({"sdy.reshard", "sdy.sharding_constraint", "sdy.all_gather", "sdy.all_slice", "sdy.all_to_all"})
+_RESHARDS = frozenset(
+    f"sdy.{name}"
+    for name in (
+        "all_gather",
+        "all_reduce",
+        "all_slice",
+        "all_to_all",
+        "collective_permute",
+        "reduce_scatter",
+        "replicated_to_unreduced",
+        "reshard",
+        "sharded_to_unreduced",
+        "sharding_constraint",
+    )
+)
+"""Operations that only say how their operand is cut from then on."""
 
 
 def has_shardings(text: str) -> bool:

@@ -12,7 +12,7 @@ from xloom.hlo.sharding import ReplicaGroups, Sharding
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
 from xloom.passes.partitioning.resharding import Channels, Emitter, Part
-from xloom.passes.partitioning.rules import RULES, elementwise, like
+from xloom.passes.partitioning.rules import LINEAR, RULES, elementwise, like
 from xloom.passes.partitioning.tiles import Factors, Tiles, sharding_of, tiles_of
 from xloom.passes.schedule import in_order
 
@@ -68,7 +68,7 @@ class _Partitioner:
         results = self._computation(e, old, arguments)
         shape = old.root.shape
         wanted = self._tiles(old.root)
-        results = [e.reshard(p, t) if p.tiles.dims else p for p, t in zip(results, wanted, strict=True)]
+        results = [e.reshard(p, t) if p.shape.is_array else p for p, t in zip(results, wanted, strict=True)]
         entry.root = _packed(e, shape, iter(results))
         if entry.root.opcode == "parameter":
             entry.root = e.make("copy", entry.root.shape, [entry.root])
@@ -140,16 +140,20 @@ class _Partitioner:
             return _parts(e, new, [p.tiles for p in flat])
         rule = elementwise if i.op.elementwise else RULES.get(opcode)
         if rule is not None and i.shape.is_array | all(s.is_array for s in i.shape.elements):
-            found = rule(i, flat, self._wanted(i, flat), e)
+            want = self._wanted(i, flat)
+            if opcode in LINEAR:
+                found = rule(i, flat, want, e)
+            else:
+                found = rule(i, [e.reshard(p, p.tiles.settled) for p in flat], want.settled, e)
             if found is not None:
-                return found
+                return [e.reshard(p, want) for p in found] if want.unreduced else found
         return self._everywhere(e, i, operands)
 
     def _wanted(self, i: Instruction, parts: list[Part]) -> Tiles:
         """How the result should be cut; without a word as an operand is, if that is as large."""
         shape = leaves(i.shape)[0]
         if i.sharding is None and i.op.elementwise:
-            fitting = [p.tiles for p in parts if len(p.tiles.dims) == shape.rank]
+            fitting = [p.tiles.settled for p in parts if len(p.tiles.dims) == shape.rank]
             return max(fitting, key=lambda t: len(t.used), default=Tiles.whole(shape.rank))
         return self._tiles(i)[0]
 
@@ -163,7 +167,7 @@ class _Partitioner:
         parts = _parts(e, new, whole)
         if i.sharding is None:
             return parts
-        return [e.reshard(p, t) if p.tiles.dims else p for p, t in zip(parts, self._tiles(i), strict=True)]
+        return [e.reshard(p, t) if p.shape.is_array else p for p, t in zip(parts, self._tiles(i), strict=True)]
 
     def _call(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
         boundary = boundary_of(i)
@@ -253,7 +257,7 @@ class _Partitioner:
             parameter = inner.make("parameter", shape, parameter_number=0)
             results = self._computation(inner, old, [_parts(inner, parameter, tiles)])
             if name == "body":
-                results = [inner.reshard(p, t) if p.tiles.dims else p for p, t in zip(results, tiles, strict=True)]
+                results = [inner.reshard(p, t) if p.shape.is_array else p for p, t in zip(results, tiles, strict=True)]
             inner.computation.root = _packed(inner, old.root.shape, iter(results))
             computations[name] = inner.computation
         new = like(e, i, shape, [_packed(e, i.shape, iter(state))], **computations)
@@ -269,7 +273,7 @@ class _Partitioner:
             shapes = _packed_shape(before.shape, iter([p.shape for p in operand]))
             parameter = inner.make("parameter", shapes, parameter_number=0)
             results = self._computation(inner, old, [_parts(inner, parameter, [p.tiles for p in operand])])
-            results = [inner.reshard(p, t) if p.tiles.dims else p for p, t in zip(results, tiles, strict=True)]
+            results = [inner.reshard(p, t) if p.shape.is_array else p for p, t in zip(results, tiles, strict=True)]
             inner.computation.root = _packed(inner, old.root.shape, iter(results))
             chosen.append(inner.computation)
         packed = [_packed(e, o.shape, iter(parts)) for o, parts in zip(i.operands[1:], given, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xloom.hlo.dtype import s32, u32
+from xloom.hlo.dtype import pred, s32, u32
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import Shape, array_shape
@@ -149,6 +149,8 @@ class Emitter:
         """Combines what the devices that differ in the factors have."""
         if not factors:
             return part
+        if len({f.order for f in factors}) > 1:
+            return self.reduce(self.reduce(part, factors[:1], region), factors[1:], region)
         value = self.make("all-reduce", part.shape, [part.value], to_apply=region, **self.flattened(factors))
         return Part(value, part.tiles)
 
@@ -163,8 +165,28 @@ class Emitter:
 
     def reshard(self, part: Part, wanted: Tiles) -> Part:
         """The part that another cut gives."""
-        if part.tiles.dims == wanted.dims:
+        if part.tiles == wanted:
             return part
+        part = self._settled(part, tuple(f for f in part.tiles.unreduced if f not in wanted.unreduced))
+        missing = tuple(f for f in wanted.unreduced if f not in part.tiles.unreduced)
+        part = self._cut(part, wanted)
+        return self._unreduced(part, missing) if missing else part
+
+    def _settled(self, part: Part, factors: Factors) -> Part:
+        """Adds the terms that the devices have which differ in the factors."""
+        tiles = Tiles(part.tiles.dims, tuple(f for f in part.tiles.unreduced if f not in factors))
+        return Part(self.reduce(part, factors, addition(self.module, part.shape)).value, tiles) if factors else part
+
+    def _unreduced(self, part: Part, factors: Factors) -> Part:
+        """Makes a value the sum of terms, of which all but one are zero."""
+        number = self.offset(factors, 1)
+        is_first = self.make("compare", array_shape(pred, ()), [number, self.constant(number.shape, 0)], direction="EQ")
+        shape = part.shape
+        everywhere = self.make("broadcast", array_shape(pred, shape.dims), [is_first], dimensions=())
+        value = self.make("select", shape, [everywhere, part.value, self.splat(shape, 0)])
+        return Part(value, Tiles(part.tiles.dims, part.tiles.unreduced + factors))
+
+    def _cut(self, part: Part, wanted: Tiles) -> Part:
         rank = len(wanted.dims)
         common = [_common(part.tiles.dims[d], wanted.dims[d]) for d in range(rank)]
         for source in range(rank):
@@ -196,6 +218,17 @@ class Emitter:
     def whole(self, part: Part) -> Part:
         """All of the value."""
         return self.reshard(part, Tiles.whole(len(part.tiles.dims)))
+
+
+def addition(module: Module, shape: Shape) -> Computation:
+    """A computation that adds two elements; of pred it is the logical or."""
+    scalar = array_shape(shape.dtype, ())
+    region = Computation("add")
+    operands = [
+        region.add(Instruction(n, "parameter", scalar, (), {"parameter_number": k})) for k, n in enumerate("xy")
+    ]
+    region.root = region.add(Instruction("sum", "add", scalar, operands))
+    return module.add(region)
 
 
 def _common(first: Factors, second: Factors) -> int:

@@ -47,7 +47,16 @@ def _one(e: Emitter, i: Instruction, tiles: Tiles, operands: Iterable[Part], **c
 
 def elementwise(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     """Operands are cut as the result is; scalars are not."""
-    return _one(e, i, want, [e.reshard(p, want) if p.tiles.dims else p for p in parts])
+    wanted = [want] * len(parts)
+    if want.unreduced and i.opcode in ("multiply", "divide"):  # only one factor is a sum
+        term = next((k for k, p in enumerate(parts) if p.tiles.unreduced), 0)
+        wanted = [want if k == term else want.settled for k in range(len(parts))]
+    same = [e.reshard(p, t) if len(p.tiles.dims) == len(t.dims) else p for p, t in zip(parts, wanted, strict=True)]
+    return _one(e, i, want, same)
+
+
+LINEAR = frozenset({"add", "convert", "copy", "divide", "dot", "multiply", "negate", "reduce", "subtract"})
+"""Operators whose rules take and give terms of sums."""
 
 
 @_rule("constant")
@@ -100,7 +109,7 @@ def _reshape(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list
         first_new = next((d for d in new if after[d] != 1), None)
         if first_old is None or first_new is None:
             continue
-        kept: tuple[Factor, ...] = ()
+        kept: Factors = ()
         for factor in want.dims[first_new] or parts[0].tiles.dims[first_old]:
             n = extent(kept) * factor.size
             if factor in used or before[first_old] % n or after[first_new] % n:
@@ -235,8 +244,10 @@ def _reduce(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[
     shapes = [array_shape(s.dtype, want.local(s.dims)) for s in _leaves(i.shape)]
     found = like(e, i, i.shape if i.shape.is_tuple else shapes[0], [p.value for p in operands])
     if i.shape.is_tuple:
-        return _elements(e, found, shapes, [want] * count)
-    return [e.reduce(Part(found, want), across, i["to_apply"])]
+        return _elements(e, found, shapes, [want.settled] * count)
+    if opcode == "add":
+        return [e.reshard(Part(found, Tiles(want.dims, across)), want)]
+    return [e.reshard(e.reduce(Part(found, want.settled), across, i["to_apply"]), want)]
 
 
 def _mixable(first: Factors, second: Factors) -> bool:
@@ -280,19 +291,8 @@ def _dot(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Par
                 across += own
                 break
     operands = [e.reshard(p, Tiles(tuple(dims))) for p, dims in zip(parts, sides, strict=True)]
-    found = _one(e, i, want, operands)
-    return [e.reduce(found[0], across, _addition(e, i.shape))] if across else found
-
-
-def _addition(e: Emitter, shape: Shape) -> Computation:
-    """A computation that adds two elements; of pred it is the logical or."""
-    scalar = array_shape(shape.dtype, ())
-    region = Computation("add")
-    operands = [
-        region.add(Instruction(n, "parameter", scalar, (), {"parameter_number": k})) for k, n in enumerate("xy")
-    ]
-    region.root = region.add(Instruction("sum", "add", scalar, operands))
-    return e.module.add(region)
+    (found,) = _one(e, i, want, operands)
+    return [e.reshard(Part(found.value, Tiles(want.dims, across)), want)]
 
 
 @_rule("convolution")

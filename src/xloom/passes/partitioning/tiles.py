@@ -44,8 +44,13 @@ class Tiles:
 
     @property
     def used(self) -> frozenset[Factor]:
-        """All factors."""
-        return frozenset(f for factors in (*self.dims, self.unreduced) for f in factors)
+        """The factors that cut."""
+        return frozenset(f for factors in self.dims for f in factors)
+
+    @property
+    def settled(self) -> Tiles:
+        """The same without terms of sums."""
+        return Tiles(self.dims)
 
     @property
     def is_whole(self) -> bool:
@@ -125,6 +130,8 @@ def factors_of(order: tuple[int, ...], stride: int, size: int) -> Factors:
 # -- shardings as HLO writes them
 def tiles_of(sharding: Sharding | None, rank: int, devices: int) -> Tiles:
     """The tiles of a value of that rank; what is not tiled is whole."""
+    if sharding is not None and sharding.kind == "unreduced":
+        return Tiles(((),) * rank, factors_of((), 1, devices))
     if sharding is None or sharding.kind not in ("tiled", "named"):
         return Tiles.whole(rank)
     if sharding.kind == "tiled":
@@ -142,15 +149,13 @@ def _of_tiled(sharding: Sharding, rank: int) -> Tiles:
     sizes = sharding.tile_dims
     strides = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
     dims = [factors_of(order, stride, size) for stride, size in zip(strides, sizes, strict=True)]
-    return Tiles(_simple(tuple(dims[:rank])))
-
-
-def _simple(dims: tuple[Factors, ...]) -> tuple[Factors, ...]:
-    """With factors of the devices 0, 1, 2, ... where there are such."""
-    return tuple(tuple(_natural(f) for f in factors) for factors in dims)
+    dims = [tuple(map(_natural, factors)) for factors in dims]
+    terms = [f for f, kind in zip(dims[rank:], sharding.last_tile_dims, strict=False) if kind == "unreduced"]
+    return Tiles(tuple(dims[:rank]), terms[0] if terms else ())
 
 
 def _natural(factor: Factor) -> Factor:
+    """A factor of the devices 0, 1, 2, ... that tells the same apart, if there is one."""
     order = factor.order
     if not order:
         return factor
@@ -188,8 +193,8 @@ def sharding_of(tiles: Tiles, devices: int) -> Sharding:
     """The sharding that HLO writes for it."""
     if tiles.is_whole:
         return Sharding("replicated")
-    counts = tuple(extent(f) for f in tiles.dims)
-    parts = np.stack([digits(f, devices) for f in tiles.dims] + [np.arange(devices)])
+    counts = [extent(f) for f in (*tiles.dims, tiles.unreduced)]
+    parts = np.stack([digits(f, devices) for f in (*tiles.dims, tiles.unreduced)] + [np.arange(devices)])
     order = np.lexsort(parts[::-1])
     copies = devices // math.prod(counts)
-    return Sharding.tiled((*counts, copies), tuple(order.tolist()), ("replicated",))
+    return Sharding.tiled((*counts, copies), tuple(order.tolist()), ("unreduced", "replicated"))
