@@ -31,7 +31,7 @@ def try_program(program: Program, repeats: int, stage: Callable[[str], None]) ->
     except Exception as error:  # whatever it is, it is the answer
         return Result(program.name, "not compiled", _one_line(error))
     stage("compare")
-    wrong = difference(ours.results(), theirs.results(), program.tolerance)
+    wrong = difference(ours.results(), theirs.results(), program.tolerance, program.outliers)
     if wrong:
         return Result(program.name, "differs", wrong)
     stage("run")

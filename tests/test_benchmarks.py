@@ -96,6 +96,14 @@ def test_difference(ours, theirs, said):
     assert (found is None) if said is None else said in (found or "")
 
 
+def test_outliers_are_allowed_up_to_their_share():
+    ours, theirs = np.zeros(1000, np.int32), np.zeros(1000, np.int32)
+    ours[:2] = 7
+    assert difference([ours], [theirs], outliers=0.002) is None
+    ours[2] = 7
+    assert difference([ours], [theirs], outliers=0.002) == "result 0: 3 of 1000 differ, at [0] 7 in place of 0"
+
+
 def test_missing_result_is_a_difference():
     assert difference([], [np.zeros(1)]) == "0 results in place of 1"
 

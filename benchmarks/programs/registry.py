@@ -25,6 +25,7 @@ class Program:
     flops: int = 0  # 0: arithmetic is not what bounds it
     streams: bool = False  # bounded by reading its arguments and writing its results once
     tolerance: float | None = None  # relative; by dtype unless told
+    outliers: float = 0.0  # share of the elements that may differ by more
 
     @property
     def family(self) -> str:
@@ -65,7 +66,12 @@ class Program:
 
 
 def program(
-    name: str, *arguments: Any, flops: int = 0, streams: bool = False, tolerance: float | None = None
+    name: str,
+    *arguments: Any,
+    flops: int = 0,
+    streams: bool = False,
+    tolerance: float | None = None,
+    outliers: float = 0.0,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers the function it decorates; the family is the name of the function's file."""
 
@@ -73,7 +79,7 @@ def program(
         full = f"{function.__module__.rsplit('.', 1)[-1]}/{name}"
         if full in PROGRAMS:
             raise ValueError(f"there are two programs named {full}")
-        PROGRAMS[full] = Program(full, function, arguments, flops, streams, tolerance)
+        PROGRAMS[full] = Program(full, function, arguments, flops, streams, tolerance, outliers)
         return function
 
     return register
