@@ -19,6 +19,7 @@ from xloom.pjrt.device import Device
 from xloom.pjrt.error import Code, PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.options import CompileOptions
+from xloom.pjrt.placement import result_kinds
 
 if TYPE_CHECKING:
     from xloom.pjrt.client import Client
@@ -40,6 +41,8 @@ class Executable:
         self.parameters = [p.shape for p in module.entry.parameters]
         root = module.entry.root.shape
         self.outputs = list(root.elements) if root.is_tuple else [root]
+        self.output_kinds = result_kinds(module)
+        """The kinds of memory that the results are in."""
         self.is_cheap = is_cheap(module, program.memory)
         self._kept = [keep(module) for keep in keepers]
 
@@ -169,13 +172,13 @@ class LoadedExecutable:
             if k not in not_donated:
                 _check_donated_once(arguments, k)
                 arguments[k].delete()
-        memory_space = device.default_memory
+        spaces = [device.memory_space(kind) for kind in executable.output_kinds]
         are_there = all([future.is_ready and future.error is None for future in inputs])
         if executable.is_cheap and launch.meeting is None and are_there:
             # a hand-over to the device's thread would take longer than the program
             found, shapes = self._run(inputs, launch), executable.outputs
             return Results(
-                [Buffer(s, memory_space, Future.ready(a)) for s, a in zip(shapes, found, strict=True)], _DONE
+                [Buffer(s, m, Future.ready(a)) for s, m, a in zip(shapes, spaces, found, strict=True)], _DONE
             )
         outputs, done = [Future() for _ in executable.outputs], Future()
 
@@ -194,7 +197,7 @@ class LoadedExecutable:
 
         device.queue.submit(work)
         shapes = executable.outputs
-        return Results([Buffer(s, memory_space, f) for s, f in zip(shapes, outputs, strict=True)], done)
+        return Results([Buffer(s, m, f) for s, m, f in zip(shapes, spaces, outputs, strict=True)], done)
 
     def _run(self, inputs: Sequence[Future], launch: Launch) -> Sequence[np.ndarray]:
         value = self.executable.program.run([future.result() for future in inputs], launch)

@@ -14,6 +14,7 @@ from xloom.hlo.proto import decode
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
 from xloom.stablehlo.diagnostics import parse_error
 from xloom.stablehlo.legalize import legalize, make_static, restore_constants
+from xloom.stablehlo.memory_kinds import place_results
 from xloom.stablehlo.shardings import has_shardings, propagate, restore_shardings
 
 protos = Cache()
@@ -81,6 +82,7 @@ def _to_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
     with _borrowed_context(bindings, len(program)) as context, context:
         try:
             module = _load(bindings, context, program)
+            place_results(bindings, module)
             if has_shardings(module.operation.get_asm(large_elements_limit=16)):
                 propagate(bindings, module)
             legalize(bindings, module)

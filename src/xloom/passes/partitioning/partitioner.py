@@ -18,6 +18,7 @@ from xloom.passes.schedule import in_order
 
 RESHARDINGS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})
 """Custom calls that only say how their operand is cut."""
+_MADE = frozenset({"broadcast", "constant", "iota"})
 _MARKS = RESHARDINGS | {ENTER, LEAVE}
 _PASS_ON = frozenset({"opt-barrier", "annotate_device_placement"})
 
@@ -38,8 +39,18 @@ class SpmdPartitioning(Pass):
         if not has_shardings(module):
             return False
         pin_roots(module)
+        for computation in module.computations:
+            _take_over_shardings(computation)
         _Partitioner(module).run()
         return True
+
+
+def _take_over_shardings(computation: Computation) -> None:
+    """Cuts what nobody has a word for, and what any device can make by itself, as those who read it are cut."""
+    for i in reversed(computation.post_order()):
+        if i.sharding is None and (i.op.elementwise or i.opcode in _MADE):
+            readers = [u.sharding for u in i.users if u.op.elementwise and u.shape.dims == i.shape.dims]
+            i.sharding = next((s for s in readers if s is not None), None)
 
 
 def has_shardings(module: Module) -> bool:

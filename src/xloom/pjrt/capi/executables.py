@@ -21,7 +21,7 @@ from xloom.pjrt.wire import embedded, fields, scalar
 
 _FORMAT = Text("hlo_with_config")
 _HOST_PROGRAM_SHAPE = 4  # of HloModuleProto
-_DEFAULT_KIND = Text(KINDS[0])
+_KINDS = {kind: Text(kind) for kind in KINDS}
 
 
 class ExecutableView:
@@ -95,12 +95,12 @@ class ExecutableView:
     @cached_property
     def output_kinds(self) -> tuple[Row, Row]:
         """The kinds of memory of the results, and the lengths of their names."""
-        return _kinds(self.num_outputs)
+        return _kinds(self.executable.output_kinds)
 
     @cached_property
     def parameter_kinds(self) -> tuple[Row, Row]:
         """The same of the parameters."""
-        return _kinds(len(self.executable.parameters))
+        return _kinds([KINDS[0]] * len(self.executable.parameters))
 
 
 @cache
@@ -109,8 +109,9 @@ def lasting_layout(rank: int) -> int:
     return put(rank)
 
 
-def _kinds(count: int) -> tuple[Row, Row]:
-    return Row.pointers([_DEFAULT_KIND.address] * count), Row(ctypes.c_size_t, [_DEFAULT_KIND.size] * count)
+def _kinds(kinds: list[str]) -> tuple[Row, Row]:
+    texts = [_KINDS[kind] for kind in kinds]
+    return Row.pointers(t.address for t in texts), Row(ctypes.c_size_t, [t.size for t in texts])
 
 
 class LoadedView:
