@@ -46,7 +46,7 @@ def register() -> list[torch.library.Library]:
 
 
 def _kernel(op: Any, dtype_of: Callable[[Any], torch.dtype]) -> Callable[..., Any]:
-    excluded = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+    excluded = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  # type: ignore[attr-defined]
 
     def run(*args: Any, **kwargs: Any) -> Any:
         dtype = dtype_of((args, kwargs))

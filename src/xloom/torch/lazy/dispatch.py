@@ -11,14 +11,22 @@ from torch._C import DispatchKey
 
 from xloom.errors import LoweringError
 from xloom.torch.decompositions import decompositions
-from xloom.torch.lazy import batch_norm, fallback, foreach, host_values, mutation, transfer, views
+from xloom.torch.lazy import batch_norm, fallback, foreach, fused_optimizers, host_values, mutation, transfer, views
 from xloom.torch.lazy.record import Recorder
 from xloom.torch.lazy.table import HANDLERS, KEPT, NAMED, Handler
 from xloom.torch.lazy.tensor import tensor_of
 from xloom.torch.lowering import has_lowering, lower
 from xloom.torch.metrics import METRICS
 
-_FILLS_BY_HAND = (batch_norm, fallback, foreach, host_values, transfer, views)  # importing them fills NAMED
+_FILLS_BY_HAND = (
+    batch_norm,
+    fallback,
+    foreach,
+    fused_optimizers,
+    host_values,
+    transfer,
+    views,
+)  # importing them fills NAMED
 
 
 def handler_of(op: Any) -> Handler:

@@ -21,7 +21,7 @@ class Geometry(NamedTuple):
 def geometry(tensor: torch.Tensor) -> Geometry:
     """That of a tensor."""
     type = array_type(tensor.dtype, tuple(tensor.shape))
-    return Geometry(type, tuple(tensor.stride()), tensor.storage_offset())
+    return Geometry(type, tuple(tensor.stride()), int(tensor.storage_offset()))
 
 
 def without_memory(of: Geometry) -> torch.Tensor:

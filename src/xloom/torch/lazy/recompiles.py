@@ -47,7 +47,7 @@ def _same_operators(node: Node, wanted: tuple[int, ...]) -> str:
         return f"the run comes after {node.depth} operators of a longer program, last {_step(node)}"
     before = max(node.programs, key=lambda outputs: len(set(outputs) & set(wanted)))
     lines = ["the operators are known; other results are kept"]
-    made_by = [step for step in node.path() for _ in step.signature.outputs] if node.signature else []
+    made_by = [step for step in node.path() if step.signature for _ in step.signature.outputs]
     lines += [f"  now kept:     {_step(made_by[k])}" for k in sorted(set(wanted) - set(before))]
     lines += [f"  no more kept: {_step(made_by[k])}" for k in sorted(set(before) - set(wanted))]
     return "\n".join(lines)

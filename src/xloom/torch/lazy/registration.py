@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import torch
+from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
 from xloom.torch.lazy import attention, autocast, device_module, tensor, transfer
@@ -16,7 +17,10 @@ _python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that 
 _escaped: list[BaseException] = []
 
 
-class _Guard(torch._C._acc.DeviceGuard):
+_acc: Any = torch._C._acc  # type: ignore[attr-defined]
+
+
+class _Guard(_acc.DeviceGuard):
     """Says which device type it guards: that is all that autograd asks.
 
     The engine also asks while an error of a backward step unwinds, where no Python can be called unless the error is
@@ -28,10 +32,10 @@ class _Guard(torch._C._acc.DeviceGuard):
             _python_error_is_set()
         except BaseException as error:
             _escaped.append(error)
-        return torch._C._autograd.DeviceType.PrivateUse1
+        return torch._C._autograd.DeviceType.PrivateUse1  # type: ignore[attr-defined]
 
 
-class _Hook(torch._C._acc.PrivateUse1Hooks):
+class _Hook(_acc.PrivateUse1Hooks):
     """The device is there."""
 
     def is_available(self) -> bool:
@@ -68,8 +72,8 @@ _libraries: list[torch.library.Library] = []  # registrations last as long as th
 def register() -> None:
     """Registers the device, once."""
     torch._register_device_module("xla", sys.modules[device_module.__name__])
-    torch._C._acc.register_python_privateuseone_hook(_Hook())
-    torch._C._acc.register_python_privateuseone_device_guard(_Guard())
+    _acc.register_python_privateuseone_hook(_Hook())
+    _acc.register_python_privateuseone_device_guard(_Guard())
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)
     torch.autograd._engine_run_backward = torch.autograd.graph._engine_run_backward = run_backward  # type: ignore
     library = torch.library.Library("aten", "IMPL")
@@ -82,7 +86,7 @@ def register() -> None:
     _libraries.extend(autocast.register())
     _foreach_supported_types.append(tensor.XlaTensor)
     register_optimizer_step_post_hook(_end_of_step)
-    torch.serialization.add_safe_globals([torch._utils._rebuild_device_tensor_from_cpu_tensor])
+    torch.serialization.add_safe_globals([_rebuild_device_tensor_from_cpu_tensor])
 
 
 def _end_of_step(done: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:

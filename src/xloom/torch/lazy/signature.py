@@ -71,8 +71,9 @@ class Signature:
         results = self.build(graph, inputs, scalars)
         state = graph.state
         self.random = state is not None
-        self.places = None if isinstance(results, Instruction) else _places(results)
-        found = [r for r in ([results] if self.places is None else results) if r is not None]
+        alone = isinstance(results, Instruction)
+        self.places = None if alone else _places(results)
+        found = [results] if alone else [result for result in results if result is not None]
         if state is not None:
             found.append(state)
         self.outputs = tuple(type_of_shape(each.shape) for each in found)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._utils import _rebuild_device_tensor_from_cpu_tensor
+from torch.utils.backend_registration import rename_privateuse1_backend
 
 from xloom.torch.lazy import log
 from xloom.torch.lazy.array_type import ArrayType
@@ -13,7 +15,7 @@ from xloom.torch.lazy.storage import Alias, Storage
 from xloom.torch.lazy.table import HANDLERS
 from xloom.torch.lazy.trace import Value
 
-torch.utils.rename_privateuse1_backend("xla")  # before anybody can ask for the device
+rename_privateuse1_backend("xla")  # before anybody can ask for the device
 DEVICE = torch.device("xla", 0)
 
 
@@ -51,6 +53,19 @@ class XlaTensor(torch.Tensor):
             raise TypeError(f"data of a tensor on {self.device} cannot be set to one on {new.device}")
         set_alias(self, new)
 
+    def tolist(self) -> Any:
+        """The elements as Python numbers. Waits for them."""
+        return self.detach().cpu().tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The elements as an array, if `force` allows what that takes: a copy on the host."""
+        if not force:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                "memory first."
+            )
+        return self.detach().cpu().numpy()
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         first, *rest = super().__repr__(tensor_contents=tensor_contents).split("\n")
         prefix = type(self).__name__
@@ -78,14 +93,14 @@ class XlaTensor(torch.Tensor):
         # as torch's own xla tensors are written, so that torch.load's safe mode reads them
         host = self.detach().cpu()
         parts = (host, self.dtype, str(self.device), self.requires_grad)
-        return torch._utils._rebuild_device_tensor_from_cpu_tensor, parts
+        return _rebuild_device_tensor_from_cpu_tensor, parts
 
 
 def _take_attributes(copy: torch.Tensor, source: torch.Tensor) -> None:
     copy.requires_grad_(source.requires_grad)
     for name, value in source.__dict__.items():
         if name != "_alias":
-            copy.__dict__[name] = value
+            setattr(copy, name, value)
 
 
 _make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]

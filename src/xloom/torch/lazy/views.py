@@ -38,7 +38,7 @@ def _view(op: Any) -> Handler:
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         source: XlaTensor = args[0]
         alias = source._alias
-        strides, offset = source.stride(), source.storage_offset()
+        strides, offset = source.stride(), int(source.storage_offset())
         key = (alias.type, strides, offset, *[tuple(a) if a.__class__ is list else a for a in args[1:]])
         if kwargs:
             key += tuple([(name, tuple(a) if a.__class__ is list else a) for name, a in kwargs.items()])

@@ -1,0 +1,167 @@
+"""The device `xla`: factories, transfers, dtypes, errors, copies, files, and what torch.func does."""
+
+import copy
+import io
+
+import pytest
+import torch
+
+import xloom.torch as xt
+
+DEVICE = torch.device("xla")
+
+
+def both(function, *tensors):
+    """What a function of tensors gives on the CPU, and on the device."""
+    return function(*tensors), function(*[t.to(DEVICE) for t in tensors]).cpu()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **o: torch.ones(2, 3, **o),
+        lambda **o: torch.full((2,), 7, **o),
+        lambda **o: torch.arange(1, 9, 2, **o),
+        lambda **o: torch.linspace(0, 1, 5, **o),
+        lambda **o: torch.eye(3, **o),
+        lambda **o: torch.tensor([[1.5, 2.0]], **o),
+        lambda **o: torch.empty(3, **o).zero_(),
+        lambda **o: torch.tril(torch.ones(3, 3, **o)),
+    ],
+)
+def test_factories(make):
+    assert make(device=DEVICE).device == torch.device("xla:0")
+    torch.testing.assert_close(make(device=DEVICE).cpu(), make())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+def test_transfers_keep_values_strides_and_copies(dtype):
+    host = torch.arange(24).reshape(2, 3, 4).to(dtype).transpose(0, 2)
+    there = host.to(DEVICE)
+    assert there.stride() == host.stride()
+    back = there.cpu()
+    torch.testing.assert_close(back, host)
+    host.zero_()
+    back.zero_()
+    assert there.cpu().ne(0).any()  # neither shares memory with it
+
+
+def test_promotion_is_that_of_torch():
+    small, whole, scalar = torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.int32), torch.tensor(2.0)
+    for function in (lambda a, b, c: a + b, lambda a, b, c: b * 2.5, lambda a, b, c: b + c, lambda a, b, c: b / 3):
+        ours, theirs = both(function, small, whole, scalar)
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_tensors_of_the_host_are_refused_but_for_scalars():
+    there = torch.ones(3, device=DEVICE)
+    with pytest.raises(RuntimeError, match=r"same device.*xla:0 and cpu.*move it with"):
+        _ = there + torch.ones(3)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(3).add_(there)
+    assert (there + torch.tensor(1.0)).sum().item() == 6
+
+
+def test_masks_and_values_that_decide_shapes():
+    x = torch.tensor([3.0, -1.0, 2.0, -5.0])
+    for function in (
+        lambda t: t[t > 0],
+        lambda t: t.nonzero(),
+        lambda t: torch.unique(t),
+        lambda t: t.masked_fill(t < 0, 0),
+        lambda t: t.clone().index_put_((t < 0,), torch.tensor(9.0, device=t.device)),
+        lambda t: t[torch.tensor([0, 2])],
+    ):
+        torch.testing.assert_close(*both(function, x))
+
+
+def test_printing():
+    assert repr(torch.tensor([1.0, 2.0], device=DEVICE)) == "tensor([1., 2.], device='xla:0')"
+    text = repr(torch.ones(2, 2, device=DEVICE, requires_grad=True) * 1)
+    assert text.splitlines()[1].startswith("        [") and "grad_fn=<MulBackward0>" in text
+
+
+def test_copies_and_files(tmp_path):
+    model = torch.nn.Linear(2, 2).to(DEVICE)
+    twin = copy.deepcopy(model)
+    assert isinstance(twin.weight, torch.nn.Parameter)
+    with torch.no_grad():
+        twin.weight.zero_()
+    assert model.weight.abs().sum().item() > 0
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    loaded = torch.load(tmp_path / "model.pt")
+    assert loaded["weight"].device == torch.device("xla:0")
+    twin.load_state_dict(loaded)
+    assert torch.equal(twin.weight, model.weight)
+    file = io.BytesIO()
+    torch.save(model.weight, file)
+    file.seek(0)
+    assert torch.load(file, map_location="cpu").device.type == "cpu"
+
+
+def test_functional_transforms():
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(*both(torch.func.grad(lambda t: (t**3).sum()), x))
+    torch.testing.assert_close(*both(torch.func.vmap(lambda t: t * t.sum()), x))
+    torch.testing.assert_close(*both(torch.func.jacrev(torch.sin), x[0]))
+
+
+def test_random_numbers_follow_the_seed():
+    torch.manual_seed(3)
+    first = torch.rand(5, device=DEVICE)
+    second = torch.randn(5, device=DEVICE)
+    state = torch.xla.get_rng_state()  # type: ignore[attr-defined]
+    third = torch.rand(5, device=DEVICE)
+    torch.manual_seed(3)
+    assert torch.equal(torch.rand(5, device=DEVICE), first) and torch.equal(torch.randn(5, device=DEVICE), second)
+    torch.xla.set_rng_state(state)  # type: ignore[attr-defined]
+    assert torch.equal(torch.rand(5, device=DEVICE), third) and not torch.equal(first, third)
+    kept = torch.nn.functional.dropout(torch.ones(1000, device=DEVICE), 0.25)
+    assert 650 < int((kept > 0).sum()) < 850
+
+
+def test_autocast():
+    layer, x = torch.nn.Linear(3, 3).to(DEVICE), torch.ones(2, 3, device=DEVICE)
+    with torch.autocast("xla", dtype=torch.bfloat16):
+        product = layer(x)
+        assert product.dtype == torch.bfloat16 and torch.softmax(product, -1).dtype == torch.float32
+    product.sum().backward()
+    assert layer.weight.grad is not None and layer.weight.grad.dtype == torch.float32
+
+
+def test_models_move_and_convert():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).to(DEVICE)
+    assert all(p.device.type == "xla" and isinstance(p, torch.nn.Parameter) for p in model.parameters())
+    model.double()
+    assert model[0].weight.dtype == torch.float64
+    assert model.cpu()[0].weight.device.type == "cpu"
+
+
+def test_errors_of_a_backward_step_are_raised():
+    class Refuses(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad + torch.ones(3)  # a tensor of the host
+
+    x = torch.ones(3, device=DEVICE, requires_grad=True)
+    with pytest.raises(RuntimeError, match="same device"):
+        Refuses.apply(x).sum().backward()
+    (x * 2).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2, 2, 2]
+
+
+def test_an_operator_without_lowering_says_what_to_do(monkeypatch):
+    x = torch.ones(3, device=DEVICE)
+    monkeypatch.delenv("XLOOM_TORCH_FALLBACK", raising=False)
+    with pytest.raises(Exception, match=r"no lowering[\s\S]*XLOOM_TORCH_FALLBACK=1"):
+        torch.hash_tensor(x)
+    monkeypatch.setenv("XLOOM_TORCH_FALLBACK", "1")
+    xt.metrics.clear()
+    assert torch.hash_tensor(x).device.type == "xla"
+    assert xt.metrics.METRICS.fallbacks == {"aten.hash_tensor.default": 1}
+    assert "aten.hash_tensor.default: 1" in xt.metrics_report()

@@ -1,0 +1,224 @@
+"""What is recorded, when it is compiled and why, and how one sees it."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import xloom as xl
+import xloom.torch as xt
+from xloom.pjrt import Client
+from xloom.torch.lazy import runtime
+from xloom.torch.metrics import METRICS
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    xt.sync(wait=True)
+    xt.metrics.clear()
+
+
+def train(device, make_optimizer, steps=6, **options):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(device)
+    optimizer = make_optimizer(model.parameters(), **options)
+    batches = [(torch.randn(32, 8), torch.randint(0, 4, (32,))) for _ in range(3)]
+    losses = []
+    for step in range(steps):
+        x, y = (t.to(device) for t in batches[step % 3])
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return [loss.item() for loss in losses], [p.detach().cpu() for p in model.parameters()]
+
+
+def test_training_is_that_of_the_cpu_and_compiles_twice():
+    losses, parameters = train("cpu", torch.optim.AdamW, lr=0.01)
+    xt.metrics.clear()
+    ours, our_parameters = train("xla", torch.optim.AdamW, lr=0.01)
+    np.testing.assert_allclose(ours, losses, rtol=2e-4, atol=1e-5)
+    torch.testing.assert_close(our_parameters, parameters, rtol=1e-3, atol=1e-4)
+    assert METRICS.programs == 2  # the first step, which makes the optimiser's state, and all others
+    assert METRICS.waits == 6 + len(parameters)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "fused": False}),
+        (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1, "fused": True}),
+        (torch.optim.Adam, {"amsgrad": True, "foreach": True}),
+        (torch.optim.Adam, {"foreach": False}),
+        (torch.optim.Adam, {"amsgrad": True, "fused": True}),
+        (torch.optim.AdamW, {"fused": True}),
+        (torch.optim.RMSprop, {}),
+        (torch.optim.Adagrad, {"fused": True}),
+        (torch.optim.Adadelta, {}),
+        (torch.optim.Adamax, {}),
+        (torch.optim.NAdam, {}),
+        (torch.optim.RAdam, {}),
+        (torch.optim.Rprop, {}),
+    ],
+    ids=lambda v: v.__name__ if isinstance(v, type) else "-".join(v),
+)
+def test_optimisers(make, options, monkeypatch):
+    interpreter = Client.interpreter()
+    monkeypatch.setattr(runtime, "client", lambda: interpreter)  # what is compiled is tested elsewhere
+    found = []
+    for device in ("cpu", "xla"):
+        torch.manual_seed(0)
+        weights = [torch.randn(3, 2).to(device).requires_grad_() for _ in range(2)]
+        optimizer = make(weights, lr=0.01, **options)
+        for _ in range(8):
+            optimizer.zero_grad()
+            torch.stack([(w**4).sum() for w in weights]).sum().backward()
+            optimizer.step()
+        found.append([w.detach().cpu() for w in weights])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_changing_learning_rate_is_the_same_program():
+    weight = torch.ones(4).to("xla").requires_grad_()
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (weight**2).sum().backward()
+        optimizer.step()
+        schedule.step()
+    assert METRICS.programs == 1 and METRICS.runs == 5
+
+
+def test_why_did_this_recompile():
+    for size in (4, 4, 5):
+        x = torch.ones(size).to("xla")
+        (x * 2 + 1).sum().item()
+    assert METRICS.programs == 2
+    report = xt.recompiles()[-1]
+    assert "f32[4], now f32[5]" in report
+    assert f"{__file__}:" in report and "test_why_did_this_recompile" in report
+
+
+def test_values_that_nobody_has_are_not_computed():
+    x = torch.ones(3, device="xla")
+    kept = x + 1
+    (x * 5).exp()
+    xt.sync()
+    assert kept.tolist() == [2, 2, 2]
+    report = xt.recompiles()[-1]
+    assert "1 results" in report or "2 results" in report
+
+
+def test_eager_runs_operators_one_by_one():
+    with xt.eager():
+        x = torch.ones(3, device="xla")
+        ((x + 1) * 2).sum()
+        assert METRICS.runs >= 3
+    before = METRICS.runs
+    _ = (x + 1) * 2
+    assert METRICS.runs == before
+
+
+def test_hlo_of_a_function():
+    module = xt.hlo(lambda a, b: torch.relu(a @ b), torch.ones(2, 3), torch.ones(3, 4))
+    text = str(module)
+    assert "f32[2,4]{1,0} dot(" in text and "maximum(" in text and 'op_type="aten.mm.default"' in text
+    (result,) = xl.evaluate(module, np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
+    assert result.tolist() == [[3.0] * 4] * 2
+    with pytest.raises(RuntimeError, match="needs a value while it runs"):
+        xt.hlo(lambda a: a * a.sum().item(), torch.ones(2))
+
+
+def test_the_way_of_an_operator_is_logged():
+    code = """
+        import torch, xloom.torch
+        x = torch.ones(3).to("xla")
+        print((x * 2.5).tolist())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env={"XLOOM_LOG": "torch"}
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.removeprefix("xloom.torch: ").split()[:2] for line in done.stderr.splitlines()]
+    at = lines.index(["dispatcher", "aten.mul.Tensor"])
+    assert lines[at - 1][0] == "<string>:4" and lines[at + 1][0] == "bridge"
+    assert lines[at + 2] == ["recorded", "aten.mul.Tensor(f32[3],"] and ["HLO", "%multiply"] in lines
+    assert any(line[0] == "compile" for line in lines) and any(line[0] == "run" for line in lines)
+
+
+def test_errors_come_from_the_line_of_the_operator():
+    with pytest.raises(xl.ShapeError, match="different sizes"):
+        _ = torch.ones(2, 3, device="xla") @ torch.ones(2, 3, device="xla")
+    assert torch.ones(2, device="xla").tolist() == [1, 1]
+
+
+def test_custom_operators_are_custom_calls():
+    @xl.custom_call("test.scale")
+    def kernel(out, x, *, opaque):
+        out[...] = x * json.loads(opaque)["factor"]
+
+    @torch.library.custom_op("xloom_test::scale", mutates_args=())
+    def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
+        raise AssertionError("the kernel of the CPU")
+
+    scale.register_fake(lambda x, factor: torch.empty_like(x))
+    scale.register_autograd(
+        lambda ctx, grad: (scale(grad, ctx.factor), None),
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
+    )
+    xt.custom_call(scale, "test.scale")
+    x = torch.ones(3, device="xla", requires_grad=True)
+    y = scale(x, 2.5) * 2
+    y.sum().backward()
+    assert y.tolist() == [5, 5, 5] and x.grad is not None and x.grad.tolist() == [5, 5, 5]
+    assert 'custom_call_target="test.scale"' in str(xt.hlo(scale, torch.ones(2), 3.0))
+
+
+def test_patterns_are_outlined():
+    calls = []
+
+    @xl.custom_call("test.gelu")
+    def kernel(out, x):
+        calls.append(x.shape)
+        out[...] = 7
+
+    x = torch.ones(3, device="xla")
+    with xt.passes("outline{pattern=gelu_erf,target=test.gelu}"):
+        assert F.gelu(x).tolist() == [7, 7, 7]
+    assert calls == [(3,)]
+    assert F.gelu(x)[0].item() == pytest.approx(0.8413, abs=1e-4)
+
+
+def test_scripts_of_torch_xla_run():
+    code = """
+        import xloom.torch
+        xloom.torch.install_as_torch_xla()
+        import torch, torch_xla
+        import torch_xla.core.xla_model as xm
+        import torch_xla.debug.metrics as met
+        import torch_xla.distributed.parallel_loader as pl
+
+        device = xm.xla_device()
+        assert device == torch_xla.device()
+        model = torch.nn.Linear(4, 2).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(12, 4)), batch_size=4)
+        for (x,) in pl.MpDeviceLoader(data, device):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            xm.optimizer_step(optimizer)
+        xm.mark_step()
+        torch_xla.sync(wait=True)
+        assert met.counter_value("programs") == 1, met.metrics_report()
+        assert "runs: 3" in met.metrics_report()
+    """
+    done = subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

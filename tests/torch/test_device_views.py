@@ -1,0 +1,93 @@
+"""Views share memory: what is written to one is seen by all."""
+
+import pytest
+import torch
+
+import xloom.torch  # noqa: F401
+from xloom.pjrt import Client
+from xloom.torch.lazy import runtime
+
+
+@pytest.fixture(autouse=True)
+def _interpreted(monkeypatch):
+    """What is compiled is tested elsewhere."""
+    interpreter = Client.interpreter()
+    monkeypatch.setattr(runtime, "client", lambda: interpreter)
+
+
+VIEWS = {
+    "transpose": lambda t: t.transpose(0, 1),
+    "permute": lambda t: t.permute(2, 0, 1),
+    "view": lambda t: t.view(4, 6),
+    "slice": lambda t: t[:, 1:3],
+    "strided slice": lambda t: t[..., ::2],
+    "select": lambda t: t[1],
+    "negative select": lambda t: t[:, -1],
+    "unsqueeze": lambda t: t.unsqueeze(1),
+    "diagonal": lambda t: t.diagonal(0, 1, 2),
+    "unfold": lambda t: t.unfold(2, 2, 2),
+    "as_strided": lambda t: t.as_strided((3, 2), (5, 2), 1),
+    "split": lambda t: t.split(2, 1)[1],
+    "unbind": lambda t: t.unbind(2)[3],
+    "chain": lambda t: t[1:].transpose(1, 2)[0, ::2].view(2, 3),
+    "detach": lambda t: t.detach(),
+    "view of storage": lambda t: t[1].as_strided((2, 2), (4, 1), 3),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_writes_go_both_ways(name):
+    view = VIEWS[name]
+    results = []
+    for device in ("cpu", "xla"):
+        base = torch.arange(24.0, device=device).reshape(2, 3, 4).clone()
+        part = view(base)
+        before = part.clone()
+        part.mul_(10)  # through the view
+        base.add_(1)  # through the base
+        part[0] = -1.0
+        results.append([before, base, part, torch.tensor([*part.stride(), part.storage_offset()])])
+    for theirs, ours in zip(*results, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+def test_gradients_through_views_in_place():
+    found = []
+    for device in ("cpu", "xla"):
+        x = torch.arange(6.0, device=device).reshape(2, 3).clone().requires_grad_()
+        y = x * 2
+        y[0].mul_(3)
+        y.t()[1] = 0
+        (y**2).sum().backward()
+        assert x.grad is not None
+        found.append(x.grad.cpu())
+    torch.testing.assert_close(*found)
+
+
+def test_tensors_that_change_their_shape():
+    x = torch.arange(6.0, device="xla").reshape(2, 3)
+    assert x.unsqueeze_(0).shape == (1, 2, 3) and x.squeeze_(0).shape == (2, 3)
+    assert x.t_().shape == (3, 2) and x.cpu().tolist() == [[0, 3], [1, 4], [2, 5]]
+    out = torch.empty(0, device="xla")
+    torch.add(x, 1, out=out)
+    assert out.shape == (3, 2) and out.sum().item() == 21
+
+
+def test_what_torch_refuses_is_refused():
+    x = torch.ones(3, 1, device="xla")
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.expand(3, 2).add_(1)
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        torch.ones(2, 3, device="xla").t().view(6)
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        x.add_(torch.ones(3, 2, device="xla"))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.ones(2, dtype=torch.int64, device="xla").add_(1.5)
+
+
+def test_setting_data():
+    x, y = torch.zeros(2, device="xla"), torch.ones(3, 2, device="xla")
+    x.data = y
+    assert x.shape == (3, 2) and x.sum().item() == 6
+    y.zero_()
+    assert x.sum().item() == 0
