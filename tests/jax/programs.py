@@ -1,6 +1,8 @@
 """JAX programs on the platform `xloom`, run in a process of their own by test_platform.py: `programs.py NAME`."""
 
+import os
 import sys
+import tempfile
 import threading
 import time
 from typing import Any
@@ -178,6 +180,51 @@ def serialized():
 
     program = jax.jit(lambda x: x * 3).lower(jnp.ones(4)).compile()
     same(deserialize_and_load(*serialize(program))(jnp.ones(4)), [3, 3, 3, 3])
+
+
+def compilation_cache():
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_raise_persistent_cache_errors", True)
+        events = []
+        jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
+
+        def step(x):
+            return x * 3 + 1
+
+        for _ in range(2):
+            same(jax.jit(step)(jnp.ones(3)), [4, 4, 4])
+            jax.clear_caches()
+        assert any(name.startswith("jit_step") for name in os.listdir(folder)), os.listdir(folder)
+        assert "/jax/compilation_cache/cache_hits" in events
+        found = jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), np.float32), x))(jnp.ones(3))
+        same(found, np.sin(np.ones(3)))  # which cannot be kept
+
+
+def platform_dependent():
+    def step(x):
+        return lax.platform_dependent(x, cpu=lambda x: x + 1, cuda=lambda x: x + 2)
+
+    same(jax.jit(step)(1.0), 2.0)
+    same(jax.vmap(step)(jnp.ones(2)), [2, 2])
+    same(jax.jit(lambda x: lax.platform_dependent(x, xloom=lambda x: x, cpu=lambda x: x + 1))(1.0), 1.0)
+
+
+def dlpack():
+    lend: Any = np.from_dlpack
+    for dtype in (np.float32, np.int8, np.bool_, np.complex64):
+        lent = lend(jnp.ones((2, 3), dtype))
+        assert lent.dtype == dtype and lent.all(), lent
+    x = jnp.arange(4, dtype=jnp.bfloat16)
+    again = jax.dlpack.from_dlpack(x)
+    assert again.dtype == jnp.bfloat16 and again.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+    same(again, [0, 1, 2, 3])
+    raises(BufferError, "DLPack has no name for float8_e4m3fn", lambda: lend(jnp.ones(3, jnp.float8_e4m3fn)))
+    source = np.arange(6, dtype=np.int32).reshape(2, 3)
+    taken = jnp.from_dlpack(source)
+    assert taken.devices() == {jax.devices()[0]} and taken.unsafe_buffer_pointer() == source.ctypes.data
+    assert np.array_equal(jnp.from_dlpack(source.T), source.T)
 
 
 def threads():

@@ -12,6 +12,7 @@ import numpy as np
 from xloom.calls import custom_call
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.hlo.module import Module
+from xloom.jax.as_cpu import AsCpu
 from xloom.pjrt.executable import keepers
 
 _TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
@@ -33,13 +34,15 @@ _callbacks: weakref.WeakValueDictionary[int, _Callback] = weakref.WeakValueDicti
 class _Numbering:
     """Stands for JAX's list of a program's callbacks, whose length numbers the next one; ours number the process's."""
 
-    def __init__(self, keepalives: list[Any]):
+    def __init__(self, callbacks: list[Any], keepalives: list[Any]):
+        self._callbacks = callbacks
         self._keepalives = keepalives
         self._last = -1
 
     def append(self, function: Callable[..., Sequence[Any]]) -> None:
         """Gives a callback its number."""
         callback = _Callback(function)
+        self._callbacks.append(function)  # JAX asks whether there are any
         self._keepalives.append(callback)
         self._last = callback.number
 
@@ -47,36 +50,32 @@ class _Numbering:
         return self._last + 1
 
 
-class _AsCpu:
-    """A backend that passes for the CPU's while JAX decides how to lower a callback."""
-
-    platform = "cpu"
-
-    def __init__(self, backend: Any):
-        self._backend = backend
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._backend, name)
-
-
 def lower_callbacks(platform: str) -> None:
     """Makes JAX lower callbacks on the platform as on the CPU."""
-    from jax._src import callback
+    from jax._src import callback, compiler
+    from jax.interpreters import mlir
 
-    emit = callback.emit_python_callback
+    emit, load = callback.emit_python_callback, compiler.backend_compile_and_load
 
     def emit_python_callback(context: Any, *arguments: Any, **options: Any) -> Any:
         module_context = context.module_context
         if tuple(module_context.platforms) == (platform,):
             module_context = module_context.replace(
                 platforms=("cpu",),
-                backend=_AsCpu(module_context.get_backend()),
-                host_callbacks=_Numbering(module_context.keepalives),
+                backend=AsCpu(module_context.get_backend()),
+                host_callbacks=_Numbering(module_context.host_callbacks, module_context.keepalives),
             )
             context = context.replace(module_context=module_context)
         return emit(context, *arguments, **options)
 
-    callback.emit_python_callback = emit_python_callback
+    def backend_compile_and_load(
+        backend: Any, module: Any, devices: Any, options: Any, host_callbacks: Sequence[Any]
+    ) -> Any:
+        # the program knows them by number
+        return load(backend, module, devices, options, () if backend.platform == platform else host_callbacks)
+
+    callback.emit_python_callback = mlir.emit_python_callback = emit_python_callback
+    compiler.backend_compile_and_load = backend_compile_and_load
     for target in _TARGETS:
         custom_call(target)(_call)
     keepers.append(_callbacks_of)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-from collections import ChainMap
 from typing import Any
 
 PLATFORM = "xloom"
@@ -29,7 +28,7 @@ def initialize() -> None:
         PLATFORM, c_api=_capsule(api_address(), b"pjrt_c_api"), priority=500, make_topology=_no_topology
     )
     _retire_after_jax()
-    _inherit_lowerings()
+    _act_as_cpu()
 
 
 def _no_topology(*_: Any, **__: Any) -> Any:
@@ -46,18 +45,18 @@ def _retire_after_jax() -> None:
         atexit.register(function)
 
 
-def _inherit_lowerings() -> None:
-    """Gives the platform the CPU's lowering rules, those of the future too, and donation."""
-    from jax._src.interpreters import mlir
-
+def _act_as_cpu() -> None:
+    """Gives the platform what JAX has for the CPU alone."""
+    from xloom.jax import as_cpu
     from xloom.jax.callbacks import lower_callbacks
+    from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
 
-    rules: Any = mlir._platform_specific_lowerings
-    rules[PLATFORM] = ChainMap(rules[PLATFORM], rules["cpu"])
-    mlir._platforms_with_donation.append(PLATFORM)
+    as_cpu.inherit_lowerings(PLATFORM)
+    as_cpu.use_compilation_cache(PLATFORM)
     lower_callbacks(PLATFORM)
     take_registrations(PLATFORM)
+    exchange_arrays(PLATFORM)
 
 
 def _capsule(address: int, name: bytes) -> Any:

@@ -59,7 +59,9 @@ def view_of_device_buffer(args: Any) -> None:
         if function:
             function(pointer, user_arg)
 
-    array = host_array(pointer or 0, shape, (), done)
+    order = _order(args.layout, shape)
+    dense = host_array(pointer or 0, array_shape(shape.dtype, [shape.dims[d] for d in order]), (), done)
+    array = np.ascontiguousarray(dense.transpose(np.argsort(order))).reshape(shape.dims)
     args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
 
 

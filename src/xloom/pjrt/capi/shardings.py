@@ -29,6 +29,8 @@ class Shardings:
 def of_leaves(instruction: Instruction) -> list[Sharding]:
     """The shardings of an instruction's arrays; without a word each device has all of them."""
     count = len(instruction.shape.elements) if instruction.shape.is_tuple else 1
+    if not count:
+        return [_REPLICATED]  # XLA gives an empty tuple a sharding too
     sharding = instruction.sharding
     if sharding is None:
         return [_REPLICATED] * count
