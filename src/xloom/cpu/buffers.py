@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -38,11 +39,32 @@ class Slot:
         self.first, self.last = min(self.first, position), max(self.last, position)
 
 
+class _Slots(dict[Source, Slot]):
+    """Slots by array, which also knows the arrays of each slot."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Slot, list[Source]] = defaultdict(list)
+
+    def __setitem__(self, source: Source, slot: Slot) -> None:
+        super().__setitem__(source, slot)
+        self._sources[slot].append(source)
+
+    def sources(self, slot: Slot) -> list[Source]:
+        """The arrays that have the slot, without those that have ended."""
+        return [source for source in self._sources[slot] if self[source] is slot]
+
+    def end(self, source: Source) -> None:
+        """Nobody reads the array any more: it keeps its slot, but is none of its `sources`."""
+        sources = self._sources[self[source]]
+        if source in sources:
+            sources.remove(source)
+
+
 class Assignment:
     """Gives every array of a program its slot. Positions count the steps of all blocks in program order."""
 
     def __init__(self, entry: Block):
-        self.slots: dict[Source, Slot] = {}
+        self.slots = _Slots()
         self.arena: list[Slot] = []
         self.stack: list[Slot] = []
         self.constants: list[Instruction] = []
@@ -91,11 +113,14 @@ class Assignment:
     def _free_until(self, block: Block, slot: Slot, source: Source) -> bool:
         """True when no other array of the block that has `slot` is read after `source` is made."""
         made = block.made[source]
-        others = [s for s, t in self.slots.items() if t is slot and s in block.last]
+        others = [s for s in self.slots.sources(slot) if s in block.last]
         overwritable = _overwritable(block.steps[made], *source)
         return all(block.last[s] < made or (block.last[s] == made and s in overwritable) for s in others)
 
     def _block(self, block: Block) -> None:
+        ending: dict[int, list[Source]] = defaultdict(list)
+        for source, last in block.last.items():
+            ending[last].append(source)
         for number, step in enumerate(block.steps):
             self._position += 1
             here = self.positions[step] = self._position
@@ -109,9 +134,11 @@ class Assignment:
                 self._outputs(block, step, number)
             for instruction in roots_of(step):
                 self._touch_made(instruction, here)
-            for source, last in block.last.items():
-                if last == number and source in self.slots:
+            for source in ending[number]:
+                if source in self.slots:
                     self.slots[source].use(self._position)
+                    if source in block.made:
+                        self.slots.end(source)
         self._position += 1
         for source in block.root:
             if source in self.slots:
@@ -152,7 +179,7 @@ class Assignment:
                 continue
             later = block.last.get((made, leaf), number)
             reserved = [p for b, p in slot.reserved if b is block]
-            others = [s for s, t in self.slots.items() if t is slot and s != source and block.last.get(s, -1) >= number]
+            others = [s for s in self.slots.sources(slot) if s != source and block.last.get(s, -1) >= number]
             dying = block.last.get(source) == number and not others
             ours = source in block.made or source[0] in self._states
             if dying and ours and (not slot.reserved or (reserved and later <= min(reserved))):
@@ -189,7 +216,7 @@ class Assignment:
         slot = self.slots.get(source)
         if slot is None or slot in self._read_only or slot in taken or slot.reserved:
             return None
-        others = [s for s, t in self.slots.items() if t is slot and s != source and block.last.get(s, -1) >= number]
+        others = [s for s in self.slots.sources(slot) if s != source and block.last.get(s, -1) >= number]
         return slot if block.last.get(source) == number and source in block.made and not others else None
 
     def _may_be_state(self, body: Block, source: Source, k: int) -> bool:

@@ -8,12 +8,14 @@ from 1) that failed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
+from xloom.cpu.batches import PLACEHOLDER as SMALL
+from xloom.cpu.batches import Batches
 from xloom.cpu.buffers import Assignment, Slot, is_kept
 from xloom.cpu.collectives import COLLECTIVES, device_counts
 from xloom.cpu.custom_call import custom_call
@@ -26,6 +28,7 @@ from xloom.cpu.jit import Content
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.leaves import Source, leaf_shapes, owner
+from xloom.cpu.loops.identity import nest_key
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.plan import Block
@@ -39,6 +42,11 @@ MAIN = "xloom_main"
 PARALLEL_FOR = "xloom_parallel_for"
 INLINE_COST = 3000
 """Loop nests that cost no more additions are part of the entry function."""
+INLINE_NESTS = 16
+LOOP_NESTS = 64
+"""So many at most, in what runs once and in the body of a loop: LLVM's time grows faster than the function."""
+SHAPED = frozenset({"dot", "convolution", "fft", "cholesky", "triangular-solve"})
+"""Opcodes whose kernels depend on nothing but shapes and attributes."""
 PLACEHOLDER = "xloom.kernel"
 
 
@@ -59,6 +67,16 @@ class StepCode:
     unit: str
     phases: list[Phase]
     nest: Nest | None = None
+
+
+@dataclass(frozen=True)
+class _Code:
+    """A kernel that can be called on any arrays of its shapes: phase by phase, or all of it by `symbol`."""
+
+    unit: str
+    phases: list[Phase]
+    scratch: tuple[int, ...]
+    symbol: str = ""
 
 
 @dataclass
@@ -99,6 +117,11 @@ class EntryBuilder:
         self.status: ir.Value | None = None
         """The status of native calls, once one has it."""
         self._nests = 0
+        self._batches = Batches()
+        self._is_apart = False
+        self._equal: dict[Hashable, _Code] = {}
+        self._kernels: dict[Hashable, tuple[Kernel, _Code]] = {}
+        self._depth = 0
         self._scratch_end = assignment.arena_bytes
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
         function.attributes.add("nounwind")
@@ -118,6 +141,10 @@ class EntryBuilder:
         self.b.ret(I32(0))
         self.b.position_at_end(function.entry_basic_block)
         self.b.branch(start)
+        self._batches.close()
+        for name, text in self._batches.modules.items():
+            self.program.units[name] = Unit(name, text, [], Content.ROWS)
+            self._heard(self.program.units[name])
         if self.program.collectives:
             replicas, partitions = device_counts(block.computation.root)
             self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
@@ -210,8 +237,11 @@ class EntryBuilder:
 
     # -- steps
     def _block(self, block: Block) -> None:
+        before, limit = self._is_apart, LOOP_NESTS if self._depth else INLINE_NESTS
+        self._is_apart = sum(isinstance(step, Group) for step in block.steps) > limit
         for number, step in enumerate(block.steps):
             self.step(block, step, number)
+        self._is_apart = before
 
     def step(self, block: Block, step: Step, number: int) -> None:
         """Emits step `number` of a block."""
@@ -246,56 +276,80 @@ class EntryBuilder:
         for source in found:
             if source not in nest.private:
                 numbers[source] = slots.setdefault(self.assignment.of(source), len(slots))
-        small = nest_cost(nest) <= INLINE_COST
-        name = f"xloom.nest{self._nests}" if small else PLACEHOLDER
-        self._nests += 1
-        module = self.module if small else ir.Module()
-        lowering = Lowering(module, name, nest, numbers, _dtype_of)
-        lowering.run()
         pointers = [self.pointer(s) for s in slots]
+        small = nest_cost(nest) <= INLINE_COST
+        if small and not self._is_apart:
+            return self._inlined(nest, numbers, pointers)
+        key = nest_key(nest, numbers, _dtype_of)
+        code = self._equal.get(key)
+        if code is None:
+            code = self._nest_code(nest, numbers, small, len(pointers))
+            if key is not None:
+                self._equal[key] = code
+        self._call(code, pointers)
+        return StepCode(code.unit, code.phases, nest)
+
+    def _inlined(self, nest: Nest, numbers: dict[Source, int], pointers: Sequence[ir.Value]) -> StepCode:
+        """Emits a nest as a part of this function."""
+        lowering = Lowering(self.module, f"xloom.nest{self._nests}", nest, numbers, _dtype_of)
+        lowering.run()
+        self._nests += 1
+        for phase in lowering.phases:
+            self.module.globals[phase.symbol].linkage = "internal"  # nobody calls it
+            body = self.module.globals[f"{phase.symbol}.body"]
+            self.b.call(body, [*pointers, I64(0), I64(phase.count)])
+        return StepCode("", lowering.phases, nest)
+
+    def _nest_code(self, nest: Nest, numbers: dict[Source, int], small: bool, pointers: int) -> _Code:
+        module = ir.Module()
+        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, _dtype_of)
+        lowering.run()
         if small:
-            for phase in lowering.phases:
-                self.module.globals[phase.symbol].linkage = "internal"  # nobody calls it
-                body = self.module.globals[f"{phase.symbol}.body"]
-                self.b.call(body, [*pointers, I64(0), I64(phase.count)])
-            return StepCode("", lowering.phases, nest)
+            symbol, unit = self._batches.add(module, lowering.phases, pointers)
+            return _Code(unit, lowering.phases, (), symbol)
         content = Content.ROWS if nest.outer else Content.LOOPS
-        return replace(self.call_unit(str(module), lowering.phases, pointers, lowering.scratch, content), nest=nest)
+        return self._unit(str(module), lowering.phases, lowering.scratch, content)
 
     def _kernel(self, instruction: Instruction, rule: Rule) -> None:
         operands = [_dense(o.shape) for o in instruction._operands]
         outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
-        kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
-        rule(kernel, instruction)
+        key = (instruction.opcode, *operands, *outputs, repr(instruction.attrs))
+        kernel, code = self._kernels.get(key, (None, None))
+        if kernel is None or code is None:
+            kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
+            rule(kernel, instruction)
+            content = Content.VECTORS if kernel.vectorised else Content.LOOPS
+            code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, content)
+            if instruction.opcode in SHAPED:
+                self._kernels[key] = kernel, code
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
         targets = [self.assignment.of((instruction, k)) for k in range(len(outputs))]
         if kernel.must_alias:
             for output, operand in kernel.in_place.items():
                 self.copy(targets[output], inputs[operand])
-        pointers = [self.pointer(s) for s in (*inputs, *targets)]
-        content = Content.VECTORS if kernel.vectorised else Content.LOOPS
-        self.program.code[instruction] = self.call_unit(
-            str(kernel.module), kernel.phases, pointers, kernel.scratch, content
-        )
+        self._call(code, [self.pointer(s) for s in (*inputs, *targets)])
+        self.program.code[instruction] = StepCode(code.unit, code.phases)
 
-    def call_unit(
-        self,
-        text: str,
-        phases: Sequence[Phase],
-        pointers: Sequence[ir.Value],
-        scratch: Sequence[int],
-        content: Content = Content.LOOPS,
-    ) -> StepCode:
-        """Calls the phases of a kernel, which becomes a unit of its own unless there is an equal one."""
+    def _unit(
+        self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
+    ) -> _Code:
+        """A kernel, which becomes a unit of its own unless there is an equal one."""
         name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
         if name not in self.program.units:
-            self.program.units[name] = Unit(name, text.replace(PLACEHOLDER, name), list(phases), content)
+            self.program.units[name] = Unit(name, text.replace(PLACEHOLDER, name), phases, content)
             self._heard(self.program.units[name])
+        return _Code(name, phases, tuple(scratch))
+
+    def _call(self, code: _Code, pointers: Sequence[ir.Value]) -> None:
+        """Does all phases of a kernel, on the arrays at `pointers`."""
         b = self.b
+        if code.symbol:
+            b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
+            return
         with self.scratch_memory() as take:
-            buffers = self.table([*pointers, *(self.pointer(take(nbytes)) for nbytes in scratch)])
-            for phase in phases:
+            buffers = self.table([*pointers, *(self.pointer(take(nbytes)) for nbytes in code.scratch)])
+            for phase in code.phases:
                 if phase.count <= 0:
                     continue
                 function = self.declared(phase.symbol, TASK)
@@ -303,7 +357,6 @@ class EntryBuilder:
                     b.call(function, [buffers, I64(0), I64(phase.count)])
                 else:
                     b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
-        return StepCode(name, phases)
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
         """An array of pointers on the stack."""
@@ -331,7 +384,9 @@ class EntryBuilder:
         self._block(condition)
         b.cbranch(self.predicate(condition.root[0]), inside, done)
         b.position_at_end(inside)
+        self._depth += 1
         self._block(body)
+        self._depth -= 1
         self.copies([(slot, assignment.slots[source]) for slot, source in zip(states, body.root, strict=True)])
         b.branch(head)
         b.position_at_end(done)
