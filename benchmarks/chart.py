@@ -20,7 +20,7 @@ _GAP = 26  # above a family, for its name
 _TICKS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 25.0, 100.0)
 
 # plain rules, not CSS variables, which few programs but browsers know
-_STYLE = """
+STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #1f2328 }
   .title { font-size: 16px; font-weight: 600 }
   .family { font-weight: 600 }
@@ -57,7 +57,7 @@ def chart(results: list[Result]) -> str:
     y = _HEAD
     for family, group in groupby(results, key=lambda r: r.family):
         y += _GAP
-        rows.append(_text(16, y - 5, family, "family"))
+        rows.append(text(16, y - 5, family, "family"))
         for result in group:
             rows += _row(result, y, x)
             y += _ROW
@@ -68,17 +68,17 @@ def chart(results: list[Result]) -> str:
         for t in ticks
         for line in (
             f'<line class="{"one" if t == 1 else "tick"}" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{_HEAD}" y2="{y}"/>',
-            _text(x(t), _HEAD - 6, f"{t:g}×", "quiet middle"),
+            text(x(t), _HEAD - 6, f"{t:g}×", "quiet middle"),
         )
     ]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
             f'width="{_WIDTH}" height="{height}" role="img" aria-label="XLA time over xloom time a program">',
-            f"<style>{_STYLE}</style>",
+            f"<style>{STYLE}</style>",
             f'<rect class="ground" width="{_WIDTH}" height="{height}"/>',
-            _text(16, 26, "XLA:CPU time / xloom time", "title"),
-            _text(_WIDTH - 16, 26, "to the right of 1×, xloom is faster", "quiet end"),
+            text(16, 26, "XLA:CPU time / xloom time", "title"),
+            text(_WIDTH - 16, 26, "to the right of 1×, xloom is faster", "quiet end"),
             *axis,
             *rows,
             "</svg>",
@@ -97,9 +97,9 @@ def _limits(ratios: list[float]) -> tuple[float, float]:
 def _row(result: Result, y: float, x: Callable[[float], float]) -> list[str]:
     name = result.name.split("/", 1)[1]
     middle = y + _BAR - 1
-    label = _text(_LABELS, middle, name, "end")
+    label = text(_LABELS, middle, name, "end")
     if result.status != "ok":
-        return [label, _text(x(1.0) + 6, middle, result.status, "quiet")]
+        return [label, text(x(1.0) + 6, middle, result.status, "quiet")]
     start, end = sorted((x(1.0), x(result.ratio)))
     fast = result.ratio >= 1.0
     bar = (
@@ -107,12 +107,12 @@ def _row(result: Result, y: float, x: Callable[[float], float]) -> list[str]:
         f'height="{_BAR}" rx="1.5"><title>{escape(result.name)} {factor(result.ratio)}</title></rect>'
     )
     number = (
-        _text(end + 5, middle, factor(result.ratio), "")
+        text(end + 5, middle, factor(result.ratio), "")
         if fast
-        else _text(start - 5, middle, factor(result.ratio), "end")
+        else text(start - 5, middle, factor(result.ratio), "end")
     )
     return [label, bar, number]
 
 
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+def text(x: float, y: float, words: str, kind: str) -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'

@@ -1,0 +1,153 @@
+"""How cost grows with size: run time with the number of elements, compile time with the number of instructions.
+
+python -m benchmarks.scaling writes scaling.json and scaling.svg, which the results page shows.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import xloom as xl
+from benchmarks.child import ChildError, run_child
+from benchmarks.curves import Curve, curves
+from benchmarks.programs.arguments import normal
+from benchmarks.programs.registry import Program
+from benchmarks.sides import compile_ours, compile_xla
+from benchmarks.timing import alternate, median_wall
+from xloom.stablehlo.reference import compiled_by_xla_cpu
+
+_FOLDER = Path(__file__).parent
+_REPEATS = 7
+_TIMEOUT = 300.0
+_SIDE = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """What grows, by what measure, and how far."""
+
+    unit: str
+    sizes: tuple[int, ...]
+    measure: Callable[[int], tuple[float, float]]  # seconds of XLA and of xloom
+
+
+def _runs(function: Callable[..., Any], largest: int = 26) -> Case:
+    """Run time of a function of a vector."""
+
+    def measure(size: int) -> tuple[float, float]:
+        program = Program("scaling/run", function, (normal(size),))
+        arguments = program.make_arguments()
+        theirs, ours = compile_xla(program, arguments), compile_ours(program, arguments)
+        times = alternate(theirs.run, ours.run, _REPEATS)
+        return median_wall(times.first), median_wall(times.second)
+
+    return Case("elements", tuple(1 << k for k in range(10, largest + 1, 2)), measure)
+
+
+def _compiles(size: int) -> tuple[float, float]:
+    """Compile time of a program of so many instructions; nothing is cached, and the process has compiled before."""
+    warm_up, module = xl.parse(_chain(20)), xl.parse(_chain(size))
+    arguments = [jnp.ones((_SIDE, _SIDE))]
+    seconds = []
+    for compile_one in (lambda m: compiled_by_xla_cpu(m, arguments), xl.compile):
+        compile_one(warm_up)
+        start = time.perf_counter()
+        compile_one(module)
+        seconds.append(time.perf_counter() - start)
+    return seconds[0], seconds[1]
+
+
+def _chain(instructions: int) -> str:
+    """Layers of a product, what is computed an element, and a sum over rows; no two are equal."""
+    shape, vector = f"f32[{_SIDE},{_SIDE}]", f"f32[{_SIDE}]"
+    lines, x, count = [], "x", 1
+    while count < instructions:
+        k = len(lines)
+        lines.append(f"""
+  c.{k} = f32[] constant({1 + k / 65536})
+  b.{k} = {shape} broadcast(c.{k}), dimensions={{}}
+  d.{k} = {shape} dot({x}, b.{k}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  t.{k} = {shape} tanh(d.{k})
+  m.{k} = {shape} multiply(t.{k}, {x})
+  z.{k} = f32[] constant(0)
+  r.{k} = {vector} reduce(m.{k}, z.{k}), dimensions={{1}}, to_apply=sum
+  s.{k} = {shape} broadcast(r.{k}), dimensions={{0}}
+  a.{k} = {shape} add(m.{k}, s.{k})""")
+        x, count = f"a.{k}", count + 9
+    return f"""HloModule chain
+sum {{ p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }}
+ENTRY main {{
+  x = {shape} parameter(0){"".join(lines)}
+  ROOT y = {shape} negate({x})
+}}"""
+
+
+CASES = {
+    "gelu": _runs(lambda x: jax.nn.gelu(x)),
+    "sum": _runs(lambda x: jnp.sum(x)),
+    "cumulative sum": _runs(lambda x: jnp.cumsum(x)),
+    "sort": _runs(lambda x: jnp.sort(x), largest=24),
+    "gather": _runs(lambda x: x[(jnp.arange(x.shape[0]) * 7919) % x.shape[0]]),
+    "compile": Case("instructions", (10, 30, 100, 300, 1000, 3000, 10000, 30000), _compiles),
+}
+
+
+def main() -> None:
+    """All cases, each size in a process of its own."""
+    found: dict[str, list[list[float]]] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress, TemporaryDirectory() as cache:
+        task = progress.add_task("", total=sum(len(case.sizes) for case in CASES.values()))
+        for name, case in CASES.items():
+            for size in case.sizes:
+                progress.update(task, description=f"{name} {size}")
+                try:
+                    answer = run_child(["benchmarks.scaling", name, str(size)], f"{cache}/{name}{size}", _TIMEOUT)
+                    found.setdefault(name, []).append([size, *answer["seconds"]])
+                except ChildError as error:
+                    progress.console.print(f"{name} {size}: {error}", markup=False)
+                progress.advance(task)
+    (_FOLDER / "scaling.json").write_text(json.dumps(found, indent=1) + "\n")
+    write_picture(found)
+
+
+def write_picture(found: dict[str, list[list[float]]]) -> None:
+    """The curves of all cases."""
+    rows = [
+        Curve(name, CASES[name].unit, [(int(n), theirs, ours) for n, theirs, ours in points])
+        for name, points in found.items()
+    ]
+    (_FOLDER / "scaling.svg").write_text(curves(rows))
+
+
+def exponent(points: list[list[float]], side: int) -> float:
+    """By which power of the size the cost of a side (1 XLA, 2 xloom) grows over the upper half of the sizes."""
+    upper = points[len(points) // 2 :]
+    slopes = statistics.linear_regression([_log(p[0]) for p in upper], [_log(p[side]) for p in upper])
+    return slopes.slope
+
+
+def _log(value: float) -> float:
+    import math
+
+    return math.log(value)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(json.dumps({"seconds": CASES[sys.argv[1]].measure(int(sys.argv[2]))}))
+    else:
+        main()
