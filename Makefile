@@ -44,7 +44,7 @@ lint: setup ## ruff and pyright
 	@$(BIN)/pyright --level error
 
 bench: setup ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
-	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks.scaling && $(BIN)/python -m benchmarks
 
 judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized] [ON=cpu]
 	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata) --on $(or $(ON),interpreter)

@@ -115,4 +115,5 @@ def _row(result: Result, y: float, x: Callable[[float], float]) -> list[str]:
 
 
 def text(x: float, y: float, words: str, kind: str) -> str:
+    """Words at a place; `kind` names classes of the style."""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'

@@ -12,7 +12,10 @@ _WIDTH, _HEIGHT = 280, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 34, 36
 _COLUMNS = 3
 _HEAD = 48
-_LINES = "  .xla { fill: none; stroke: #c2410c; stroke-width: 2 }\n  .ours { fill: none; stroke: #0f766e; stroke-width: 2 }\n"
+_LINES = """
+  .xla { fill: none; stroke: #c2410c; stroke-width: 2 }
+  .ours { fill: none; stroke: #0f766e; stroke-width: 2 }
+"""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -136,14 +137,34 @@ def write_picture(found: dict[str, list[list[float]]]) -> None:
 def exponent(points: list[list[float]], side: int) -> float:
     """By which power of the size the cost of a side (1 XLA, 2 xloom) grows over the upper half of the sizes."""
     upper = points[len(points) // 2 :]
-    slopes = statistics.linear_regression([_log(p[0]) for p in upper], [_log(p[side]) for p in upper])
-    return slopes.slope
+    return statistics.linear_regression([log(p[0]) for p in upper], [log(p[side]) for p in upper]).slope
 
 
-def _log(value: float) -> float:
-    import math
-
-    return math.log(value)
+def section(picture: str) -> list[str]:
+    """The part of the results page about this; nothing when it was not measured."""
+    path = _FOLDER / "scaling.json"
+    if not path.exists():
+        return []
+    found: dict[str, list[list[float]]] = json.loads(path.read_text())
+    rows = [
+        f"| {name} | {points[0][0]:.0f} to {points[-1][0]:.0f} {CASES[name].unit} "
+        f"| {exponent(points, 1):.2f} | {exponent(points, 2):.2f} | {min(p[1] / p[2] for p in points):.2f} |"
+        for name, points in found.items()
+        if len(points) > 2
+    ]
+    return [
+        "",
+        "## Cost against size",
+        "",
+        f"![Cost against size]({picture})",
+        "",
+        "The power of the size by which cost grows, over the upper half of the sizes, and XLA's cost of ours where we",
+        "are worst. `compile` is of programs of so many instructions, nothing cached.",
+        "",
+        "| program | sizes | XLA | xloom | least ratio |",
+        "|---|---|--:|--:|--:|",
+        *rows,
+    ]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from benchmarks.figures import (
 )
 from benchmarks.machine import Machine
 from benchmarks.result import Result
+from benchmarks.scaling import section
 
 COLUMNS = (
     "program",
@@ -109,4 +110,4 @@ def markdown(results: list[Result], machine: Machine, chart: str) -> str:
     others = [line for r in results if not r.xla for line in failures([r])]
     if others:
         lines += ["", "Not measured:", "", *(f"- {line}" for line in others)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *section("scaling.svg")]) + "\n"

@@ -15,12 +15,14 @@ from benchmarks.agreement import difference
 from benchmarks.chart import chart
 from benchmarks.child import ChildError, run_child
 from benchmarks.cli import main
+from benchmarks.curves import Curve, curves
 from benchmarks.figures import duration, size, summarise, summary_lines
 from benchmarks.machine import Machine
 from benchmarks.programs import PROGRAMS
 from benchmarks.programs.registry import program
 from benchmarks.recompile import recompile
 from benchmarks.result import Result, Times
+from benchmarks.scaling import exponent
 from benchmarks.table import markdown, terminal_table
 from benchmarks.timing import alternate
 
@@ -262,3 +264,18 @@ def test_list_and_filter():
     assert listed.output.split() == [n for n in PROGRAMS if n.startswith("scan/cumsum-")]
     nothing = CliRunner().invoke(main, ["--filter", "no such program"])
     assert nothing.exit_code == 2 and "no program has" in nothing.output
+
+
+# --- cost against size
+
+
+def test_exponent_is_that_of_the_upper_half():
+    points = [[n, n, 5.0 if n < 100 else n**2 / 2000] for n in (10, 20, 50, 100, 1000, 10000)]
+    assert exponent(points, 1) == pytest.approx(1)
+    assert exponent(points, 2) == pytest.approx(2)
+
+
+def test_curves_are_drawn_for_both_sides():
+    picture = curves([Curve("sum", "elements", [(1024, 1e-5, 5e-6), (4096, 4e-5, 1e-5)])])
+    paths = [e.get("class") for e in ET.fromstring(picture).iter() if e.tag.endswith("path")]
+    assert paths.count("xla") == paths.count("ours") == 2  # the legend and the curve

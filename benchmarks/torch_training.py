@@ -1,0 +1,86 @@
+"""Training steps through torch.compile(backend="xloom"), against eager mode and inductor: the losses and the times.
+
+    python -m benchmarks.torch_training [mlp gpt resnet] [--steps 200] [--sides eager inductor xloom]
+
+Each side trains its own copy of an example's model. Steps are alternated, so that what else the machine does meets all
+sides, and a side's time is the median of its steps (and the least of them, which load does not touch).
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+BACKENDS = {"eager": None, "inductor": "inductor", "xloom": "xloom"}
+
+
+class Side:
+    """A model in training, and its losses and times."""
+
+    def __init__(self, name: str, example: dict[str, Callable]):
+        self.name = name
+        model, self.inputs, self.targets = example["problem"]()
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+        backend = BACKENDS[name]
+        loss_of = example["loss_of"]
+        self.loss_of = torch.compile(loss_of, backend=backend, dynamic=False) if backend else loss_of
+        self.losses: list[float] = []
+        self.times: list[float] = []
+
+    def step(self) -> None:
+        """One step of training; only model and loss are timed, the optimizer is eager mode's on all sides."""
+        self.optimizer.zero_grad()
+        start = time.perf_counter()
+        loss = self.loss_of(self.model, self.inputs, self.targets)
+        loss.backward()
+        self.times.append(time.perf_counter() - start)
+        self.losses.append(loss.item())
+        self.optimizer.step()
+
+
+def measured(model: str, sides: list[str], steps: int) -> list[Side]:
+    """Every side, trained by so many steps; times are those after the first ten."""
+    example = runpy.run_path(str(EXAMPLES / f"train_{model}.py"))
+    trained = [Side(name, example) for name in sides]
+    for _ in range(steps):
+        for side in trained:
+            side.step()
+    for side in trained:
+        del side.times[: min(10, steps // 2)]
+    return trained
+
+
+def main() -> None:
+    """Prints a row a model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=["mlp", "gpt", "resnet"])
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--sides", nargs="*", default=list(BACKENDS), choices=list(BACKENDS))
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch's threads")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    for model in options.models:
+        trained = measured(model, options.sides, options.steps)
+        reference = trained[0]
+        for side in trained:
+            median, least = statistics.median(side.times), min(side.times)
+            ratio = statistics.median(reference.times) / median, min(reference.times) / least
+            apart = max(abs(a - b) for a, b in zip(side.losses, reference.losses, strict=True))
+            print(
+                f"{model:8} {side.name:10} median {1e3 * median:8.2f} ms ({ratio[0]:.2f}x)  "
+                f"least {1e3 * least:8.2f} ms ({ratio[1]:.2f}x)  "
+                f"loss {side.losses[0]:.4f} -> {side.losses[-1]:.4f}, at most {apart:.1e} apart",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
