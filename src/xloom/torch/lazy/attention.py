@@ -47,7 +47,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Any, key: Any, value: Any, is_causal: bool, factor: float) -> torch.Tensor:
         values = [each._alias.read() for each in (query, key, value)]
-        result, weights = record(_forward, *values, is_causal, factor)
+        result, weights = record(_attention_forward, *values, is_causal, factor)
         ctx.save_for_backward(query, key, value)
         ctx.weights = weights
         ctx.factor = factor
@@ -57,7 +57,7 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
         query, key, value = (each._alias.read() for each in ctx.saved_tensors)
-        found = record(_backward, grad._alias.read(), query, key, value, ctx.weights, ctx.factor)
+        found = record(_attention_backward, grad._alias.read(), query, key, value, ctx.weights, ctx.factor)
         return (*[tensor_of(each) for each in found], None, None)
 
 
@@ -72,7 +72,7 @@ def _batched(g: Graph, a: Instruction, b: Instruction, over_a: int, over_b: int)
     )
 
 
-def _forward(
+def _attention_forward(
     g: Graph, query: Instruction, key: Instruction, value: Instruction, is_causal: bool, factor: float
 ) -> list[Instruction]:
     own = query.shape.dtype
@@ -89,7 +89,7 @@ def _forward(
     return [_batched(g, weights, value, 3, 2), weights]
 
 
-def _backward(
+def _attention_backward(
     g: Graph,
     grad: Instruction,
     query: Instruction,

@@ -28,9 +28,16 @@ def hlo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     results = function(*args, **kwargs)
     if TRACE.epoch != epoch:
         raise RuntimeError("the function needs a value while it runs (.item(), print, bool), which ends a program")
-    tensors = [each for each in tree_leaves(results) if isinstance(each, XlaTensor)]
-    values = [each._alias.read() for each in tensors]
-    wanted = dict.fromkeys(value.index for value in values if value.epoch == epoch and value.index >= 0)
+    name = getattr(function, "__name__", type(function).__name__)
+    module = build(TRACE.node, _indices(results, epoch), name)
+    del results
+    flush()  # nothing, unless the function has changed something that lasts
+    return module
+
+
+def _indices(results: Any, epoch: int) -> list[int]:
+    values = [each._alias.read() for each in tree_leaves(results) if isinstance(each, XlaTensor)]
+    wanted = list(dict.fromkeys(value.index for value in values if value.epoch == epoch and value.index >= 0))
     if not wanted:
         raise RuntimeError("the function returns no tensor that it computes on the device")
-    return build(TRACE.node, list(wanted), getattr(function, "__name__", type(function).__name__))
+    return wanted

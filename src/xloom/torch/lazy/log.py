@@ -29,11 +29,12 @@ def write(line: str) -> None:
     print(f"xloom.torch: {line}", file=sys.stderr)
 
 
-def dispatched(op: Any, way: str) -> None:
-    """What torch's dispatcher called, and how the bridge runs it."""
+def dispatched(op: Any, handler: Any) -> None:
+    """What torch's dispatcher called, and what of this package runs it."""
     write(f"{caller() or 'autograd'}")
     write(f"  dispatcher  {op}")
-    write(f"  bridge      {way}")
+    made_by = handler.__qualname__.split(".")[0].strip("_")
+    write(f"  bridge      {handler.__module__.rpartition('.')[2]}.{made_by}")
 
 
 def recorded(node: Node) -> None:

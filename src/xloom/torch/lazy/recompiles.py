@@ -32,14 +32,21 @@ def explain(trace: Trace, wanted: tuple[int, ...]) -> str:
         return f"the first program that begins with {_step(path[0])}"
     mine = path[left.depth]
     known = [each for each in left.next.values() if each is not mine]
+    known.sort(key=lambda each: _likeness(each, mine))  # the most alike is the last
     lines = [f"operator {left.depth} of {node.depth} is new"]
     if not known:
         lines = [f"known programs end after {left.depth} operators, this one goes on"]
-    lines += [f"  before: {_step(each)}" for each in known[-3:]]
+    lines += [f"  before: {_step(each)}" for each in known[-2:]]
     lines.append(f"  now:    {_step(mine)}")
     if known:
         lines.append(f"  differs in {_difference(known[-1], mine)}")
     return "\n".join(lines)
+
+
+def _likeness(before: Node, now: Node) -> tuple[bool, bool]:
+    a, b = before.signature, now.signature
+    assert a is not None and b is not None
+    return a.name == b.name, before.source == now.source
 
 
 def _same_operators(node: Node, wanted: tuple[int, ...]) -> str:

@@ -34,7 +34,7 @@ class XlaTensor(torch.Tensor):
 
             handler = handler_of(func)
         if log.on:
-            log.dispatched(func, handler.__qualname__)
+            log.dispatched(func, handler)
         return handler(args, kwargs)
 
     @property
