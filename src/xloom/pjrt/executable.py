@@ -18,6 +18,7 @@ from xloom.pjrt.cost import is_cheap
 from xloom.pjrt.device import Device
 from xloom.pjrt.error import Code, PjrtError, invalid
 from xloom.pjrt.future import Future
+from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.placement import result_kinds
 
@@ -106,6 +107,7 @@ class LoadedExecutable:
         self.is_deleted = False
         self._donated = executable.donated
         self._arity = len(executable.parameters)
+        self._spaces = {device: self._result_spaces(device) for device in self.devices}
 
     def delete(self) -> None:
         """Gives up the program; runs that are under way end as usual."""
@@ -172,7 +174,7 @@ class LoadedExecutable:
             if k not in not_donated:
                 _check_donated_once(arguments, k)
                 arguments[k].delete()
-        spaces = [device.memory_space(kind) for kind in executable.output_kinds]
+        spaces = self._spaces.get(device) or self._result_spaces(device)
         are_there = all([future.is_ready and future.error is None for future in inputs])
         if executable.is_cheap and launch.meeting is None and are_there:
             # a hand-over to the device's thread would take longer than the program
@@ -198,6 +200,9 @@ class LoadedExecutable:
         device.queue.submit(work)
         shapes = executable.outputs
         return Results([Buffer(s, m, f) for s, m, f in zip(shapes, spaces, outputs, strict=True)], done)
+
+    def _result_spaces(self, device: Device) -> list[MemorySpace]:
+        return [device.memory_space(kind) for kind in self.executable.output_kinds]
 
     def _run(self, inputs: Sequence[Future], launch: Launch) -> Sequence[np.ndarray]:
         value = self.executable.program.run([future.result() for future in inputs], launch)
