@@ -188,11 +188,12 @@ def embedding_bag(
     factor = counted.to(weight.dtype)
     if per_sample_weights is not None:
         factor = factor * per_sample_weights
-    total = torch.zeros((bags, width), dtype=weight.dtype, device=weight.device)
-    total = total.index_add(0, bag, rows * factor.unsqueeze(1))
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    total = torch.zeros((bags, width), dtype=wide, device=weight.device)
+    total = total.index_add(0, bag, rows.to(wide) * factor.to(wide).unsqueeze(1))
     if mode == 1:
         total = total / torch.clamp(sizes, min=1).unsqueeze(1)
-    return total, bag, sizes, sizes.clone()
+    return total.to(weight.dtype), bag, sizes, sizes.clone()
 
 
 @_decomposes(aten._embedding_bag_forward_only.default)

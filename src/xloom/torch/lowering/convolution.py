@@ -59,10 +59,11 @@ def convolution(
 ):
     """A convolution or a transposed one, in any number of dimensions."""
     result = _forward(g, input, weight, stride, padding, dilation, transposed, output_padding, groups)
-    if bias is None:
-        return result
-    rank = weight.shape.rank - 2
-    return g.add(result, g.expand(g.reshape_to(bias, [bias.shape.size, *[1] * rank]), result.shape.dims))
+    if bias is not None:
+        rank = weight.shape.rank - 2
+        column = g.reshape_to(g.cast(bias, result.shape.dtype), [bias.shape.size, *[1] * rank])
+        result = g.add(result, g.expand(column, result.shape.dims))
+    return g.cast(result, input.shape.dtype)
 
 
 def _forward(g, x, weight, stride, padding, dilation, transposed, output_padding, groups) -> Instruction:
@@ -82,7 +83,7 @@ def _forward(g, x, weight, stride, padding, dilation, transposed, output_padding
             for k in range(rank)
         ]
         result = _spread(g, wide, weight, stride, padding, dilation, groups, sizes)
-    return g.cast(result, x.shape.dtype)
+    return result
 
 
 def _conj(g: Graph, x: Instruction) -> Instruction:
@@ -112,7 +113,10 @@ def convolution_backward(
     found: list[Instruction | None] = [None, None, None]
     if output_mask[0]:
         if transposed:
-            found[0] = _convolve(g, grad, _conj(g, kernel), stride, padding, dilation, groups)
+            wider = _convolve(g, grad, _conj(g, kernel), stride, padding, dilation, groups)
+            for k in range(2, 2 + rank):  # what output_padding has added comes from no input
+                wider = g.slice_along(wider, k, 0, input.shape.dims[k])
+            found[0] = wider
         else:
             sizes = input.shape.dims[2:]
             found[0] = _spread(g, grad, _conj(g, kernel), stride, padding, dilation, groups, sizes)

@@ -6,39 +6,49 @@ from typing import Any
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.module import Instruction
+from xloom.infer import infer_shape
 from xloom.torch.lowering.graph import Graph, Number
 from xloom.torch.lowering.registry import lowers
 
 
-def product(g: Graph, a: Instruction, b: Instruction, **dimensions: Any) -> Instruction:
-    """A dot product, narrow floats summed as f32."""
-    own = a.shape.dtype
-    if own.is_float and own.bits < 32:
-        from xloom.infer import infer_shape
+def wide_product(g: Graph, a: Instruction, b: Instruction, **dimensions: Any) -> Instruction:
+    """A dot product in the type that it is summed in: f32 for narrow floats."""
+    if not a.shape.dtype.is_float or a.shape.dtype.bits >= 32:
+        return g.dot(a, b, **dimensions)
+    shape = infer_shape("dot", [a.shape, b.shape], {k: tuple(v) for k, v in dimensions.items()})
+    return g.dot(a, b, shape=shape.with_dtype(dt.f32), **dimensions)
 
-        shape = infer_shape("dot", [a.shape, b.shape], {k: tuple(v) for k, v in dimensions.items()})
-        return g.cast(g.dot(a, b, shape=shape.with_dtype(dt.f32), **dimensions), own)
-    return g.dot(a, b, **dimensions)
+
+def product(g: Graph, a: Instruction, b: Instruction, **dimensions: Any) -> Instruction:
+    """A dot product."""
+    return g.cast(wide_product(g, a, b, **dimensions), a.shape.dtype)
+
+
+_MATRICES = {"lhs_contracting_dims": (1,), "rhs_contracting_dims": (0,)}
+_BATCHES = {
+    "lhs_batch_dims": (0,),
+    "rhs_batch_dims": (0,),
+    "lhs_contracting_dims": (2,),
+    "rhs_contracting_dims": (1,),
+}
 
 
 @lowers("aten.mm.default")
 def mm(g: Graph, x, mat2):
     """x @ mat2."""
-    return product(g, x, mat2, lhs_contracting_dims=(1,), rhs_contracting_dims=(0,))
+    return product(g, x, mat2, **_MATRICES)
 
 
 @lowers("aten.bmm.default")
 def bmm(g: Graph, x, mat2):
     """x[i] @ mat2[i]."""
-    return product(
-        g, x, mat2, lhs_batch_dims=(0,), rhs_batch_dims=(0,), lhs_contracting_dims=(2,), rhs_contracting_dims=(1,)
-    )
+    return product(g, x, mat2, **_BATCHES)
 
 
 @lowers("aten.mv.default")
 def mv(g: Graph, x, vec):
     """x @ vec."""
-    return product(g, x, vec, lhs_contracting_dims=(1,), rhs_contracting_dims=(0,))
+    return product(g, x, vec, **_MATRICES)
 
 
 @lowers("aten.dot.default")
@@ -58,26 +68,26 @@ def vdot(g: Graph, x, y):
 @lowers("aten.addmm.default")
 def addmm(g: Graph, x, mat1, mat2, beta: Number, alpha: Number):
     """beta x + alpha mat1 @ mat2."""
-    return plus_product(g, x, mm(g, mat1, mat2), beta, alpha)
+    return plus_product(g, x, wide_product(g, mat1, mat2, **_MATRICES), beta, alpha, mat1)
 
 
 @lowers("aten.baddbmm.default")
 def baddbmm(g: Graph, x, batch1, batch2, beta: Number, alpha: Number):
     """beta x + alpha batch1 @ batch2, each of a batch."""
-    return plus_product(g, x, bmm(g, batch1, batch2), beta, alpha)
+    return plus_product(g, x, wide_product(g, batch1, batch2, **_BATCHES), beta, alpha, batch1)
 
 
 @lowers("aten.addbmm.default")
 def addbmm(g: Graph, x, batch1, batch2, beta: Number, alpha: Number):
     """beta x + alpha times the sum of the products of a batch."""
-    total = product(g, batch1, batch2, lhs_contracting_dims=(0, 2), rhs_contracting_dims=(0, 1))
-    return plus_product(g, x, total, beta, alpha)
+    total = wide_product(g, batch1, batch2, lhs_contracting_dims=(0, 2), rhs_contracting_dims=(0, 1))
+    return plus_product(g, x, total, beta, alpha, batch1)
 
 
 @lowers("aten.addmv.default")
 def addmv(g: Graph, x, mat, vec, beta: Number, alpha: Number):
     """beta x + alpha mat @ vec."""
-    return plus_product(g, x, mv(g, mat, vec), beta, alpha)
+    return plus_product(g, x, wide_product(g, mat, vec, **_MATRICES), beta, alpha, mat)
 
 
 @lowers("aten.addr.default")
@@ -85,18 +95,19 @@ def addr(g: Graph, x, vec1, vec2, beta: Number, alpha: Number):
     """beta x + alpha vec1 vec2ᵀ."""
     rows, columns = vec1.shape.size, vec2.shape.size
     left = g.expand(g.reshape_to(vec1, (rows, 1)), (rows, columns))
-    return plus_product(g, x, g.multiply(left, g.expand(vec2, (rows, columns))), beta, alpha)
+    return plus_product(g, x, g.multiply(left, g.expand(vec2, (rows, columns))), beta, alpha, vec1)
 
 
-def plus_product(g: Graph, x: Instruction, product: Instruction, beta: Number, alpha: Number) -> Instruction:
-    """beta x + alpha product; with beta 0 nothing of x, NaN neither."""
-    dims, dtype = product.shape.dims, product.shape.dtype
+def plus_product(
+    g: Graph, x: Instruction, product: Instruction, beta: Number, alpha: Number, like: Instruction
+) -> Instruction:
+    """beta x + alpha product, of the dtype of `like`; with beta 0 nothing of x, NaN neither."""
     if not _is(alpha, 1):
         product = _scaled(g, product, alpha)
-    if _is(beta, 0):
-        return product
-    x = g.expand(g.cast(x, dtype), dims)
-    return g.add(x if _is(beta, 1) else _scaled(g, x, beta), product)
+    if not _is(beta, 0):
+        x = g.expand(g.cast(x, product.shape.dtype), product.shape.dims)
+        product = g.add(x if _is(beta, 1) else _scaled(g, x, beta), product)
+    return g.cast(product, like.shape.dtype)
 
 
 def _scaled(g: Graph, x: Instruction, factor: Number) -> Instruction:
@@ -113,8 +124,11 @@ def _is(number: Number, value: int) -> bool:
 def linear(g: Graph, input, weight, bias):
     """input @ weightᵀ + bias."""
     rank = input.shape.rank
-    result = product(g, input, weight, lhs_contracting_dims=(rank - 1,), rhs_contracting_dims=(weight.shape.rank - 1,))
-    return result if bias is None else g.add(result, g.expand(bias, result.shape.dims))
+    last = {"lhs_contracting_dims": (rank - 1,), "rhs_contracting_dims": (weight.shape.rank - 1,)}
+    result = wide_product(g, input, weight, **last)
+    if bias is not None:
+        result = g.add(result, g.expand(g.cast(bias, result.shape.dtype), result.shape.dims))
+    return g.cast(result, input.shape.dtype)
 
 
 @lowers("aten._int_mm.default")

@@ -48,12 +48,12 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Instruction, Instruction, Instruction, Instruction | None, Instruction | None]:
-    """The result, the batch's mean and 1 / deviation, and the running statistics after it."""
+    """The result, the batch's mean and 1 / deviation, and the running statistics after it as they were computed."""
     own = input.shape.dtype
     x = g.widened(input)
     channels = input.shape.dims[1]
     dims = [0, *range(2, x.shape.rank)]
-    new_mean, new_var = running_mean, running_var
+    new_mean, new_var = (None if r is None else g.widened(r) for r in (running_mean, running_var))
     if training:
         spread, mean = (g.reshape_to(r, (channels,)) for r in moments(g, x, dims, 0))
         saved_mean, saved_scale = mean, g.rsqrt(g.add(spread, g.full_like(spread, eps)))
@@ -62,6 +62,7 @@ def _batch_norm(
         new_mean = _moved(g, running_mean, mean, momentum)
         new_var = _moved(g, running_var, unbiased, momentum)
         scale = saved_scale
+        saved_mean, saved_scale = g.cast(saved_mean, own), g.cast(saved_scale, own)
     else:
         assert running_mean is not None and running_var is not None
         mean, spread = g.widened(running_mean), g.widened(running_var)
@@ -82,7 +83,7 @@ def _moved(g: Graph, running: Instruction | None, batch: Instruction, momentum: 
     if running is None:
         return None
     old = g.multiply(g.widened(running), g.full_like(batch, 1 - momentum))
-    return g.cast(g.add(old, g.multiply(batch, g.full_like(batch, momentum))), running.shape.dtype)
+    return g.add(old, g.multiply(batch, g.full_like(batch, momentum)))
 
 
 @lowers("aten._native_batch_norm_legit_functional.default")

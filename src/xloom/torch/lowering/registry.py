@@ -107,7 +107,7 @@ def functional_form(op: OpOverload) -> str | None:
         for overload_name in [] if found is None else found.overloads():
             schema = getattr(found, overload_name)._schema
             theirs = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
-            if len(theirs) == len(schema.arguments) and theirs[: len(wanted)] == wanted[: len(theirs)]:
+            if len(theirs) == len(schema.arguments) and theirs == wanted:
                 name = f"{namespace}.{candidate}.{overload_name}"
                 if name in LOWERINGS:
                     return name

@@ -1,0 +1,72 @@
+"""Models compiled ahead of time: torch.export's graph as one program, which holds the model's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from xloom.errors import ShapeError
+from xloom.hlo.module import Module
+from xloom.torch.decompositions import decompositions
+from xloom.torch.fx_graph import translate
+from xloom.torch.program import Program
+
+
+class Exported:
+    """A model without Python: called as the model is, with tensors of the shapes that it was exported for."""
+
+    def __init__(self, exported: ExportedProgram):
+        exported = exported.run_decompositions(dict(decompositions()))
+        signature = exported.graph_signature
+        tensors = {**exported.state_dict, **exported.constants}
+        self._held = [
+            None if spec.kind is InputKind.USER_INPUT else tensors[str(spec.target)].detach()
+            for spec in signature.input_specs
+        ]
+        self._outputs = [
+            tensors[str(spec.target)].detach() if spec.kind is OutputKind.BUFFER_MUTATION else None
+            for spec in signature.output_specs
+        ]
+        for spec in signature.output_specs:
+            if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
+                raise ShapeError(f"an exported program with a result of kind {spec.kind.name}")
+        self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
+        examples = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
+        self._shapes = [e.shape for e, held in zip(examples, self._held, strict=True) if held is None]
+        self._program = Program(translate(exported.graph_module, examples, "exported"))
+
+    @property
+    def module(self) -> Module:
+        """The program's HLO."""
+        return self._program.translated.module
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """The model's result. Raises ShapeError for arguments of other shapes."""
+        flat, spec = tree_flatten((arguments, keywords))
+        if spec != self._spec:
+            raise ShapeError("the arguments are not nested as those that the model was exported with")
+        for argument, shape in zip(flat, self._shapes, strict=True):
+            if isinstance(argument, torch.Tensor) and argument.shape != shape:
+                raise ShapeError(
+                    f"an argument of shape {list(argument.shape)}, exported for {list(shape)}",
+                    hint="export the model once more, or use torch.compile, which compiles for every shape",
+                )
+        given = iter(flat)
+        results = self._program([next(given) if held is None else held for held in self._held])
+        values = []
+        for result, buffer in zip(results, self._outputs, strict=True):
+            if buffer is None:
+                values.append(result)
+            else:
+                buffer.copy_(result)
+        return tree_unflatten(values, self._result_spec)
+
+
+def export(model: torch.nn.Module, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Exported:
+    """Compiles a model for arguments of these shapes; its weights are read where they are, so later changes count."""
+    return Exported(torch.export.export(model, tuple(arguments), dict(keywords or {})))

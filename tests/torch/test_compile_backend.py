@@ -1,0 +1,123 @@
+"""torch.compile(backend="xloom"): values, gradients, shapes, random numbers, mutation, errors."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from xloom.errors import ShapeError
+from xloom.torch import compile_backend
+from xloom.torch.ahead import export
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="xloom", fullgraph=True, **options)
+
+
+@pytest.mark.parametrize("name", ["mlp", "gpt", "resnet"])
+def test_training_follows_eager_mode(name):
+    example = runpy.run_path(str(EXAMPLES / f"train_{name}.py"))
+    losses = {}
+    for side in ("eager", "xloom"):
+        model, inputs, targets = example["problem"]()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+        loss_of = compiled(example["loss_of"]) if side == "xloom" else example["loss_of"]
+        losses[side] = []
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = loss_of(model, inputs, targets)
+            loss.backward()
+            optimizer.step()
+            losses[side].append(loss.item())
+    assert losses["xloom"] == pytest.approx(losses["eager"], rel=2e-3)
+    assert losses["xloom"][-1] < losses["xloom"][0]
+
+
+def test_shapes_that_change_have_a_program_each():
+    function = compiled(lambda x: (x * 2).sum(0), dynamic=True)
+    for rows in (3, 5, 3, 7):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(function(x), (x * 2).sum(0))
+
+
+def test_views_and_strides_of_inputs_do_not_matter():
+    function = compiled(lambda x: x + 1)
+    x = torch.arange(12.0).reshape(3, 4).t()
+    assert torch.equal(function(x), x + 1)
+
+
+def test_inputs_are_written_in_place():
+    def step(x, y):
+        x.add_(y)
+        return x * 2
+
+    x, y = torch.ones(4), torch.full((4,), 3.0)
+    assert torch.equal(compiled(step)(x, y), torch.full((4,), 8.0))
+    assert torch.equal(x, torch.full((4,), 4.0))
+
+
+def test_random_numbers_follow_the_seed():
+    function = compiled(lambda x: nn.functional.dropout(x, 0.5))
+    x = torch.ones(1000)
+    torch.manual_seed(1)
+    first, second = function(x), function(x)
+    torch.manual_seed(1)
+    assert torch.equal(function(x), first)
+    assert not torch.equal(first, second)
+    assert 400 < int((first == 0).sum()) < 600
+    assert set(first.unique().tolist()) == {0.0, 2.0}
+
+
+def test_custom_calls_of_lapack_run_in_programs():
+    x = torch.randn(5, 5)
+    q, r = compiled(lambda a: torch.linalg.qr(a + 0))(x)
+    torch.testing.assert_close(q @ r, x)
+
+
+def test_results_that_are_arguments_are_not_copied():
+    traced = compile_backend.traced(lambda x: (x.sin(), x))
+    x = torch.ones(3)
+    assert traced(x)[1].data_ptr() == x.data_ptr()
+
+
+def test_an_operator_without_a_lowering_names_itself_and_its_line():
+    def function(x):
+        return torch.nn.functional.fractional_max_pool2d(x, 2, output_size=2)
+
+    with pytest.raises(Exception, match=r"aten\.fractional_max_pool2d\.default has no lowering") as caught:
+        compiled(function)(torch.ones(1, 1, 8, 8))
+    assert __file__ in str(caught.value)
+
+
+def test_export_compiles_ahead_of_time():
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    x = torch.randn(3, 4)
+    exported = export(model, (x,))
+    torch.testing.assert_close(exported(x), model(x))
+    assert any(i.opcode == "dot" for i in exported.module.instructions)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    torch.testing.assert_close(exported(x), model(x))
+    with pytest.raises(ShapeError, match=r"exported for \[3, 4\]"):
+        exported(torch.randn(5, 4))
+
+
+def test_export_keeps_the_state_of_buffers():
+    model = nn.BatchNorm1d(4)
+    exported = export(model, (torch.randn(8, 4),))
+    x = torch.randn(8, 4) + 3
+    expected = nn.BatchNorm1d(4)
+    torch.testing.assert_close(exported(x), expected(x))
+    torch.testing.assert_close(model.running_mean, expected.running_mean)
