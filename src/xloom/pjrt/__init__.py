@@ -16,6 +16,7 @@ from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
+from xloom.pjrt.simulated import SimCompiler
 
 if log.is_enabled():
     kinds = [Client, Device, MemorySpace, Buffer, Executable, LoadedExecutable, CpuCompiler, InterpreterCompiler]
@@ -37,4 +38,5 @@ __all__ = [
     "LoadedExecutable",
     "MemorySpace",
     "PjrtError",
+    "SimCompiler",
 ]

@@ -65,7 +65,7 @@ class Buffer:
 
     def to_host(self) -> np.ndarray:
         """A view of the array, once it is there, that cannot be written to. Raises what went wrong."""
-        view = self.ready.result().view()
+        view = self.memory_space.get(self.ready.result()).view()
         view.setflags(write=False)
         return view
 
@@ -74,7 +74,7 @@ class Buffer:
             return np.array(self.to_host(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.ready.result().__dlpack__(**options)
+        return self.memory_space.get(self.ready.result()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # kDLCPU
@@ -103,12 +103,16 @@ class Buffer:
         future = Future()
 
         def transfer(source: Future) -> None:
-            if source.error is None:
-                with span("device to device", "transfer", bytes=self.nbytes):
-                    array = source.value.copy()
-                future.set(array)
-            else:
+            if source.error is not None:
                 future.fail(source.error)
+                return
+            try:
+                with span("device to device", "transfer", bytes=self.nbytes):
+                    value = memory_space.put(self.memory_space.get(source.value).copy())
+            except Exception as error:  # such as memory that is full
+                future.fail(error)
+            else:
+                future.set(value)
 
         self.ready.on_ready(transfer)
         return Buffer(self.shape, memory_space, future)

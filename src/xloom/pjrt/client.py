@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
+from xloom.pjrt.simulated import SimCompiler
+from xloom.sim import Simulator
 from xloom.trace import span
 
 
@@ -42,6 +45,11 @@ class Client:
     def interpreter(devices: int = 1) -> Client:
         """Programs evaluated with NumPy."""
         return Client(InterpreterCompiler(), devices)
+
+    @staticmethod
+    def sim(make: Callable[[], Simulator] = Simulator, devices: int = 1) -> Client:
+        """Simulated accelerators, each of which `make` makes: a subclass of `xloom.sim.Simulator`, say."""
+        return Client(SimCompiler(make, devices), devices)
 
     @property
     def platform_name(self) -> str:
@@ -86,7 +94,7 @@ class Client:
         if semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits:
             with span("host to device", "transfer", bytes=array.nbytes):
                 array = np.array(array, array.dtype.newbyteorder("="), order="C")
-        return Buffer(array_shape(from_numpy(array.dtype), array.shape), space, Future.ready(array))
+        return Buffer(array_shape(from_numpy(array.dtype), array.shape), space, Future.ready(space.put(array)))
 
     def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:
         """The module on the devices that `options` name; by default as many as the module is for."""

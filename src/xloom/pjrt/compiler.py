@@ -30,6 +30,8 @@ class Launch:
     partition: int = 0
     replicas: int = 1
     partitions: int = 1
+    device: int = 0
+    """The number of the device."""
     meeting: Any = None
     """Where the devices of the run meet, which the program has made."""
 
@@ -58,6 +60,14 @@ class Compiler:
     def compile(self, module: Module) -> Program:
         """A program that runs `module`, which stays as it is."""
         raise NotImplementedError
+
+    def to_device(self, array: np.ndarray, device: int) -> Any:
+        """What a device keeps of an array of the host: that array, unless it has memory of its own."""
+        return array
+
+    def to_host(self, value: Any, device: int) -> np.ndarray:
+        """The array that a device keeps."""
+        return value
 
 
 class InterpreterCompiler(Compiler):

@@ -140,12 +140,13 @@ class LoadedExecutable:
         devices = self.devices if device is None else [device]
         self._check(arguments, len(devices))
         if len(devices) == 1:
-            return [self._launch(arguments[0], devices[0], _ALONE, not_donated)]
+            alone = Launch(device=devices[0].id) if devices[0].id else _ALONE
+            return [self._launch(arguments[0], devices[0], alone, not_donated)]
         options = self.executable.options
         meeting = self.executable.program.meeting()
         launches = [
-            Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, meeting)
-            for k in range(len(devices))
+            Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, device.id, meeting)
+            for k, device in enumerate(devices)
         ]
         with self.client.launching:  # all devices see launches in the same order, or they wait for each other forever
             return [self._launch(*each, not_donated) for each in zip(arguments, devices, launches, strict=True)]

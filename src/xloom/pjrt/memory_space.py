@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xloom.pjrt.compiler import Compiler
 
 if TYPE_CHECKING:
     from xloom.pjrt.device import Device
@@ -29,6 +34,20 @@ class MemorySpace:
     def devices(self) -> list[Device]:
         """The devices that can use it."""
         return [self.device]
+
+    @cached_property
+    def is_host(self) -> bool:
+        """Whether the host can read it."""
+        compiler = type(self.device.client.compiler)
+        return self.kind != KINDS[0] or compiler.to_host is Compiler.to_host
+
+    def put(self, array: np.ndarray) -> Any:
+        """What the memory holds of an array of the host; not always a copy."""
+        return array if self.is_host else self.device.client.compiler.to_device(array, self.device.id)
+
+    def get(self, value: Any) -> np.ndarray:
+        """The array that the memory holds; not always a copy."""
+        return value if self.is_host else self.device.client.compiler.to_host(value, self.device.id)
 
     def __str__(self) -> str:
         return f"{self.kind}({self.device})"

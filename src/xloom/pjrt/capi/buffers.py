@@ -177,7 +177,7 @@ def _copied(buffer: Buffer, place: int, view: Any) -> Future:
             done.fail(source.error)
             return
         with span("device to host", "transfer", bytes=buffer.nbytes):
-            data = np.ascontiguousarray(view(source.value))
+            data = np.ascontiguousarray(view(buffer.memory_space.get(source.value)))
             ctypes.memmove(place, data.__array_interface__["data"][0], data.nbytes)
         done.set()
 
@@ -186,7 +186,10 @@ def _copied(buffer: Buffer, place: int, view: Any) -> Future:
 
 
 def _address(args: Any) -> int:
-    return objects[args.buffer].ready.result().__array_interface__["data"][0]
+    buffer = objects[args.buffer]
+    if not buffer.memory_space.is_host:
+        raise PjrtError(Code.UNIMPLEMENTED, f"the host cannot read {buffer.memory_space}")
+    return buffer.ready.result().__array_interface__["data"][0]
 
 
 @slot("PJRT_Buffer_UnsafePointer")

@@ -29,6 +29,7 @@ class _Record:
             self._dims.address,
             self._dims.size,
             shape.nbytes,
+            memory_space.is_host,
         )
         self.address = ctypes.addressof(self._words)
 

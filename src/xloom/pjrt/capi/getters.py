@@ -13,7 +13,7 @@ from xloom.pjrt.capi.memory import struct
 READY = 16
 """The handle of an event that is ready, without an error."""
 
-BUFFER = ("device", "memory", "type", "dims", "num_dims", "nbytes")
+BUFFER = ("device", "memory", "type", "dims", "num_dims", "nbytes", "is_host")
 """The words of a buffer's record."""
 EXECUTABLE = ("num_replicas", "num_partitions", "num_outputs", "name", "name_size")
 """The words of an executable's record."""
@@ -60,7 +60,7 @@ _GETTERS = {
     "PJRT_Buffer_UnpaddedDimensions": _of_buffer(unpadded_dims="dims", num_dims="num_dims"),
     "PJRT_Buffer_DynamicDimensionIndices": _of_buffer(dynamic_dim_indices="dims", num_dynamic_dims="0"),
     "PJRT_Buffer_OnDeviceSizeInBytes": _of_buffer(on_device_size_in_bytes="nbytes"),
-    "PJRT_Buffer_IsOnCpu": _of_buffer(is_on_cpu="1"),
+    "PJRT_Buffer_IsOnCpu": _of_buffer(is_on_cpu="is_host"),
     "PJRT_Executable_NumReplicas": _of_executable(num_replicas="num_replicas"),
     "PJRT_Executable_NumPartitions": _of_executable(num_partitions="num_partitions"),
     "PJRT_Executable_NumOutputs": _of_executable(num_outputs="num_outputs"),

@@ -1,0 +1,64 @@
+"""Simulated accelerators as a backend: data is in their memory, and programs run there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+import xloom
+from xloom.cpu.executable import Memory
+from xloom.cpu.leaves import leaf_shapes
+from xloom.hlo.module import Module
+from xloom.pjrt.compiler import Compiler, Launch
+from xloom.sim import DeviceArray, Simulator, Stream
+
+
+class SimCompiler(Compiler):
+    """Compiles for `devices` simulators, which `make` makes: a subclass of `Simulator`, say."""
+
+    platform_version = f"xloom {xloom.__version__}"
+
+    def __init__(self, make: Callable[[], Simulator], devices: int):
+        self.simulators = [make() for _ in range(devices)]
+        self.platform_name = self.device_kind = self.simulators[0].platform
+
+    def compile(self, module: Module) -> Simulated:
+        """The module in the form that the device takes. Raises UnsupportedError for what it has not."""
+        return Simulated(self.simulators, module)
+
+    def to_device(self, array: np.ndarray, device: int) -> DeviceArray:
+        """A copy in a device's memory. Raises DeviceMemoryError when it is full."""
+        return self.simulators[device].to_device(array, Stream()).result()
+
+    def to_host(self, value: DeviceArray, device: int) -> np.ndarray:
+        """A copy of what is in a device's memory."""
+        held: Future[Any] = Future()
+        held.set_result(value)
+        return np.asarray(self.simulators[device].to_host(held, Stream()).result())
+
+
+class Simulated:
+    """A program on simulators."""
+
+    def __init__(self, simulators: Sequence[Simulator], module: Module):
+        self._simulators = simulators
+        self._program = simulators[0].prepare(module)
+        simulators[0].check(self._program)
+        leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
+        results = leaf_shapes(module.entry.root.shape)
+        self.memory = Memory(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
+
+    def run(self, arguments: Sequence[DeviceArray], launch: Launch) -> Any:
+        """Runs it on the device of `launch`; arguments and results are in its memory."""
+        simulator, given = self._simulators[launch.device], []
+        for argument in arguments:
+            held: Future[Any] = Future()
+            held.set_result(argument)
+            given.append(held)
+        return simulator.execute(self._program, given, Stream()).result()
+
+    def meeting(self) -> None:
+        """Simulators have no links between them."""
