@@ -41,7 +41,9 @@ def test_failure_stops_the_program():
     assert re.search(r"%root, .*failure\.py:\d+", done.stderr)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/backend-simulator.md", "docs/custom-calls.md", "docs/pytorch.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/backend-simulator.md", "docs/custom-calls.md", "docs/jax.md", "docs/pytorch.md"]
+)
 def test_python_in_pages_runs(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
     assert blocks
