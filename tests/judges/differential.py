@@ -17,6 +17,8 @@ import sys
 import tempfile
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -108,12 +110,15 @@ class Judge:
         if judged == "cpu":
             self.pairs += [("cpu", name) for name in names[:-1] if against in ("both", name)]
         self.counts: Counter[str] = Counter()
-        self.elements = self.loose = 0
+        self.judged = self.elements = self.loose = 0
+        self._threads = ThreadPoolExecutor(len(names))
 
     def judge(self, number: int) -> list[Finding]:
         """What there is to say about one program."""
         source = Source(self.seed, number)
-        outcomes = {name: side.run(source) for name, side in self.sides.items()}
+        results = self._threads.map(lambda side: side.run(source), self.sides.values())
+        outcomes = dict(zip(self.sides, results, strict=True))
+        self.judged += 1
         findings = []
         for name, outcome in outcomes.items():
             self.counts[f"{name} {outcome.status}"] += 1
@@ -263,20 +268,22 @@ def main() -> None:
     shown: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         judge = Judge(options.seed, options.judge, options.against, options.timeout, Path(folder))
-        for number in range(options.first, options.first + options.count):
-            for finding in judge.judge(number):
-                findings.append(finding)
-                shown[finding.status] += 1
-                if shown[finding.status] <= options.show:
-                    print(f"{options.seed}:{number} {finding.pair} {finding.status}: {finding.message}", flush=True)
-                    print(finding.program, flush=True)
+        with suppress(KeyboardInterrupt):  # what was found until then is still reported
+            for number in range(options.first, options.first + options.count):
+                for finding in judge.judge(number):
+                    findings.append(finding)
+                    kind = f"{finding.pair} {finding.status}"
+                    shown[kind] += 1
+                    if shown[kind] <= options.show:
+                        print(f"{options.seed}:{number} {kind}: {finding.message}", flush=True)
+                        print(finding.program, flush=True)
         judge.stop()
     if options.json:
         Path(options.json).write_text(json.dumps([asdict(f) for f in findings], indent=1))
     for kind, count in sorted(judge.counts.items()):
         print(f"  {count:7d} {kind}")
     share = 100 * judge.loose / max(1, judge.elements)
-    print(f"differential: {options.count} programs; of {judge.elements} elements {share:.2f} % bound looser than 1 %")
+    print(f"differential: {judge.judged} programs; of {judge.elements} elements {share:.2f} % bound looser than 1 %")
     sys.exit(1 if any(_fails(f) for f in findings) else 0)
 
 
