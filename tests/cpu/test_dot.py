@@ -205,3 +205,11 @@ ENTRY e {{
     exact = element == "s8"
     epsilon = 0 if exact else float(ml_dtypes.finfo(DTYPES[element].numpy).eps)
     np.testing.assert_allclose(got, want, rtol=2 * epsilon, atol=4 * epsilon)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("types", [("u8", "u8", "u8"), ("s8", "s8", "s32")], ids="-".join)
+def test_few_columns_of_narrow_integers(types, columns):
+    attributes = "lhs_contracting_dims={2,1}, rhs_contracting_dims={2,0}"
+    check((2, 6, 5), (6, columns, 5), (2, columns), attributes, types)
+    matrices(3, 7, columns, *types)

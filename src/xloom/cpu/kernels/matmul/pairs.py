@@ -9,6 +9,9 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, lik
 from xloom.cpu.kernels.matmul.target import registers
 from xloom.hlo.dtype import DType, Kind, s32
 
+_LANES = (4, 8, 16)
+"""Of registers that have the instruction."""
+
 
 class PairArithmetic(Arithmetic):
     """Sums of 32-bit integers, of operands that fit 16 bits with their sign; they wrap as single products would."""
@@ -18,8 +21,16 @@ class PairArithmetic(Arithmetic):
     def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
         """total + the sum of two products."""
         kind = total[0].type
+        if kind.count not in _LANES:
+            halves = [(self._half(b, x[0], k), self._half(b, y[0], k)) for k in (0, 1)]
+            return [b.add(b.add(total[0], b.mul(*halves[0])), b.mul(*halves[1]))]
         name = f"x86.avx512.vpdpwssd.{32 * kind.count}"
         return [overloaded(b, name, [], kind, [total[0], x[0], y[0]])]
+
+    def _half(self, b: ir.IRBuilder, x: ir.Value, k: int) -> ir.Value:
+        """The low or the high 16 bits of each element, with their sign."""
+        sixteen = constant(x.type, 16)
+        return b.ashr(x if k else b.shl(x, sixteen), sixteen)
 
     def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
         """Elements of two neighbouring places of the depth."""
