@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.judges.programs.scene import FAMILIES, Scene
 from xloom.hlo.builder import Builder
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.module import InputOutputAlias, Instruction, Module
 
 for _name in (
     *("collective", "control", "conversion", "convolution", "custom_call", "dot", "dynamic", "dynamic_size"),
@@ -38,6 +38,8 @@ def generate(seed: int, number: int, most: int = LENGTHS[-1]) -> Program:
     scene = Scene(builder, builder, chance)
     grow(scene, min(most, chance.choice(LENGTHS)))
     module = builder.build(_root(scene))
+    if scene.flip(0.3):
+        _alias(scene, module)
     return Program(module, scene.arguments)
 
 
@@ -54,6 +56,20 @@ def grow(scene: Scene, length: int) -> None:
         function(scene)
         new = scene.values[before:]
         made += sum(v.instruction.opcode not in ("parameter", "constant", "get-tuple-element") for v in new)
+
+
+def _alias(scene: Scene, module: Module) -> None:
+    """Lets results take the memory of parameters of their shape."""
+    root = module.entry.root
+    results = {(k,): o.shape for k, o in enumerate(root.operands)} if root.opcode == "tuple" else {(): root.shape}
+    free = list(module.entry.parameters)
+    scene.chance.shuffle(free)
+    for index, shape in results.items():
+        parameter = next((p for p in free if (p.shape.dtype, p.shape.dims) == (shape.dtype, shape.dims)), None)
+        if parameter is not None and scene.flip(0.8):
+            free.remove(parameter)
+            number = parameter["parameter_number"]
+            module.config.input_output_alias.append(InputOutputAlias(index, number, ()))
 
 
 def _root(scene: Scene) -> Instruction:
