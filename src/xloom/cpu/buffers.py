@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xloom.cpu.aliases import aliases
 from xloom.cpu.grouping import Step
 from xloom.cpu.leaves import Source, aliased_leaves, leaf_count, leaf_shapes, owner
 from xloom.cpu.loops.nodes import Load, walk
@@ -68,7 +69,10 @@ class Assignment:
         self.arena: list[Slot] = []
         self.stack: list[Slot] = []
         self.constants: list[Instruction] = []
+        self.arguments: list[Slot] = []
         self.results: list[Slot] = []
+        self.given: list[tuple[Slot, Slot]] = []
+        """Results that start as an argument, and those: one memory, if the caller gives the argument away."""
         self.positions: dict[Step, int] = {}
         self._position = 0
         self._preset: dict[Source, Slot] = {}
@@ -83,18 +87,27 @@ class Assignment:
 
     # -- blocks
     def _entry(self, block: Block) -> None:
-        number = 0
+        shapes = leaf_shapes(block.computation.root.shape)
+        self.results = [Slot("result", shape.nbytes, k) for k, shape in enumerate(shapes)]
+        module = block.computation.module
+        result_of = {a.argument: self.results[a.result] for a in aliases(module)} if module is not None else {}
+        starts: dict[Slot, Source] = {}
         for parameter in block.computation.parameters:
             for k, shape in enumerate(leaf_shapes(parameter.shape)):
-                slot = self.slots[parameter, k] = Slot("argument", shape.nbytes, number)
+                slot = Slot("argument", shape.nbytes, len(self.arguments))
+                self.arguments.append(slot)
                 self._read_only.add(slot)
-                number += 1
+                state = result_of.get(len(self.arguments) - 1)
+                if state is not None:
+                    self.given.append((state, slot))
+                    self._states.add(parameter)
+                    starts[state] = (parameter, k)
+                self.slots[parameter, k] = state or slot
         taken: set[Source] = set()
-        shapes = leaf_shapes(block.computation.root.shape)
-        for k, (source, shape) in enumerate(zip(block.root, shapes, strict=True)):
-            slot = Slot("result", shape.nbytes, k)
-            self.results.append(slot)
-            if shape.nbytes > SMALL and source not in taken and source in block.made:
+        for source, slot in zip(block.root, self.results, strict=True):
+            if slot.nbytes <= SMALL or source in taken or source not in block.made:
+                continue
+            if slot not in starts or _may_replace(block, source, starts[slot]):
                 taken.add(source)
                 self._reserve(block, source, slot)
         self._block(block)
@@ -206,7 +219,8 @@ class Assignment:
         self._states.add(parameter_of[body])
         roots = body.root
         for k, source in enumerate(roots):
-            if roots.count(source) == 1 and source in body.made and self._may_be_state(body, source, k):
+            old = (parameter_of[body], k)
+            if roots.count(source) == 1 and source in body.made and _may_replace(body, source, old):
                 self._reserve(body, source, states[k])
         self._block(body)
         for slot in states:
@@ -218,14 +232,6 @@ class Assignment:
             return None
         others = [s for s in self.slots.sources(slot) if s != source and block.last.get(s, -1) >= number]
         return slot if block.last.get(source) == number and source in block.made and not others else None
-
-    def _may_be_state(self, body: Block, source: Source, k: int) -> bool:
-        """True when the new value of state `k` may be written where the old one lies."""
-        old = (body.computation.parameters[0], k)
-        made, last = body.made[source], body.last.get(old, -1)
-        if last < made:
-            return True
-        return last == made and old in _overwritable(body.steps[made], *source)
 
     def _conditional(self, block: Block, instruction: Instruction) -> None:
         shapes = leaf_shapes(instruction.shape)
@@ -251,6 +257,14 @@ class Assignment:
 def is_kept(block: Block, step: Step, source: Source, number: int) -> bool:
     """True unless it is made and read in one loop nest only."""
     return isinstance(step, Instruction) or len(step.roots) == 1 or block.last.get(source, -1) > number
+
+
+def _may_replace(block: Block, source: Source, old: Source) -> bool:
+    """True when an array may be written where an older one lies."""
+    made, last = block.made[source], block.last.get(old, -1)
+    if last < made:
+        return True
+    return last == made and old in _overwritable(block.steps[made], *source)
 
 
 def _changed_operand(source: Source) -> Source | None:

@@ -43,6 +43,7 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     """
     if has_dynamic(module):
         padded = module.clone()
+        padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
         *_, padding = run_passes(padded, "call-inlining,tuple-simplification,dce,dynamic-padding", verify=False)
         compiled = compile(padded)
         return DynamicExecutable(module, compiled) if padding.changed else compiled

@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from xloom.cpu.batches import PLACEHOLDER as SMALL
 from xloom.cpu.batches import Batches
+from xloom.cpu.buffers import SMALL as STACK_BYTES
 from xloom.cpu.buffers import Assignment, Slot, is_kept
 from xloom.cpu.collectives import COLLECTIVES, device_counts
 from xloom.cpu.custom_call import custom_call
@@ -136,8 +137,10 @@ class EntryBuilder:
         self._parallel = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         start = function.append_basic_block("start")
         self.b.position_at_end(start)
+        for result, argument in assignment.given:
+            self._start_as(result, argument)
         self._block(block)
-        self._copy_results(block)
+        self.copies(list(zip(assignment.results, (assignment.slots[s] for s in block.root), strict=True)))
         self.b.ret(I32(0))
         self.b.position_at_end(function.entry_basic_block)
         self.b.branch(start)
@@ -190,6 +193,11 @@ class EntryBuilder:
         memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
         b.call(memcpy, [to, origin, I64(target.nbytes), I1(0)])
 
+    def _start_as(self, target: Slot, source: Slot) -> None:
+        """Copies an array, unless the caller gave both the same memory."""
+        with self.b.if_then(self.b.icmp_unsigned("!=", self.pointer(target), self.pointer(source))):
+            self.copy(target, source)
+
     def clear(self, slot: Slot) -> None:
         """Zeros a whole array."""
         if slot.nbytes:
@@ -230,10 +238,6 @@ class EntryBuilder:
         self.program.calls.append(instruction)
         with self.b.if_then(failed, likely=False):
             self.b.ret(I32(len(self.program.calls)))
-
-    def _copy_results(self, block: Block) -> None:
-        for source, slot in zip(block.root, self.assignment.results, strict=True):
-            self.copy(slot, self.assignment.slots[source])
 
     # -- steps
     def _block(self, block: Block) -> None:
@@ -396,12 +400,14 @@ class EntryBuilder:
         pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
         targets = {t for t, _ in pairs}
         saved: dict[Slot, Slot] = {}
-        for _, source in pairs:
-            if source in targets and source not in saved:
-                saved[source] = Slot("stack", source.nbytes)
-                self.copy(saved[source], source)
-        for target, source in pairs:
-            self.copy(target, saved.get(source, source))
+        with self.scratch_memory() as take:
+            for _, source in pairs:
+                if source in targets and source not in saved:
+                    small = source.nbytes <= STACK_BYTES
+                    saved[source] = Slot("stack", source.nbytes) if small else take(source.nbytes)
+                    self.copy(saved[source], source)
+            for target, source in pairs:
+                self.copy(target, saved.get(source, source))
 
     def conditional(self, block: Block, instruction: Instruction) -> None:
         """One of the branches; an index out of range means the last."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xloom.cpu.aliases import aliases
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.custom_call import failure
 from xloom.cpu.dispatch import MISFIT, TUPLE_ITEMS, Call, dispatch, offsets_hold
 from xloom.cpu.entry import MAIN, Program
 from xloom.cpu.leaves import leaf_shapes
-from xloom.cpu.memory import Block, Pool
+from xloom.cpu.memory import ALIGNMENT, Block, Pool
 from xloom.cpu.python_call import Run
-from xloom.errors import ShapeError, UnsupportedError
+from xloom.errors import EvaluationError, ShapeError, UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import TOKEN
@@ -40,24 +41,27 @@ class Memory:
     temporary_bytes: int
     meeting_bytes: int = 0
     """Of what the devices of one run share."""
+    aliased_bytes: int = 0
+    """Of results that lie where an argument does, if the caller gives it away."""
 
     @staticmethod
     def of(assignment: Assignment, program: Program) -> Memory:
         """Of a planned program."""
-        arguments = {slot for slot in assignment.slots.values() if slot.kind == "argument"}
         constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
         return Memory(
-            sum(slot.nbytes for slot in arguments),
+            sum(slot.nbytes for slot in assignment.arguments),
             sum(slot.nbytes for slot in assignment.results),
             sum(leaf.nbytes for leaf in constants),
             assignment.arena_bytes + program.scratch_bytes,
             program.meeting_bytes,
+            sum(result.nbytes for result, _ in assignment.given),
         )
 
     @property
     def peak_bytes(self) -> int:
-        """All of them."""
-        return self.argument_bytes + self.result_bytes + self.constant_bytes + self.temporary_bytes
+        """All of them, what is both an argument and a result counted once."""
+        needed = self.argument_bytes + self.result_bytes + self.constant_bytes + self.temporary_bytes
+        return needed - self.aliased_bytes
 
 
 class Executable:
@@ -83,6 +87,9 @@ class Executable:
             self._pool.aligned_array if k in image.aligned_results else self._pool.array
             for k in range(len(self._results))
         ]
+        self._aligned_results = image.aligned_results
+        self._aliases = aliases(module)
+        self._must_give = {a.parameter for a in self._aliases if a.must}
         self.outfeed: list[Any] = []
         """What runs have fed out, in order."""
         self._constants = image.constants
@@ -98,15 +105,20 @@ class Executable:
             self._call = Call(image.library.address(MAIN), constants, rows, len(self._results))
             self._dispatch = dispatch()
 
-    def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
+    def __call__(self, *arguments: Any, infeed: Iterable[Any] = (), donated: Collection[int] = ()) -> Any:
         """The result for `arguments`, one a parameter: an array, or nested tuples of arrays.
 
-        `infeed` are the values that the program's infeeds take, in order. Raises ShapeError for arguments that do not
-        fit, CustomCallError where a call fails: nothing after it runs.
+        `infeed` are the values that the program's infeeds take, in order. `donated` are the numbers of arguments that
+        the caller gives away: results that the module's header aliases with them take their memory, if it can be
+        written to. Raises ShapeError for arguments that do not fit, CustomCallError where a call fails: nothing after
+        it runs.
         """
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
         queue = deque(infeed) if self._calls else _NOTHING
+        if donated or self._must_give:
+            inputs = self._inputs(arguments)
+            return self._run(inputs, queue, self._outputs_in(inputs, donated))
         if self._dispatch is not None:
             outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
             arena = self._pool.take(self._arena_bytes)
@@ -127,14 +139,38 @@ class Executable:
         arena = self._pool.take(self._arena_bytes)
         self._main(arguments, results, self._constant_table, arena.address, None)
 
-    def _run(self, inputs: list[np.ndarray], infeed: deque[Any]) -> Any:
+    def _run(self, inputs: list[np.ndarray], infeed: deque[Any], given: dict[int, np.ndarray] | None = None) -> Any:
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
-        outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
+        if given is None:
+            outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
+        else:
+            makers = enumerate(zip(self._allocators, self._results, strict=True))
+            outputs = tuple([given[k] if k in given else make(*result) for k, (make, result) in makers])
         results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
         arena = self._pool.take(self._arena_bytes)
         run = self._started(inputs, outputs, arena, infeed) if self._calls else None
         number = self._main(pointers, results, self._constant_table, arena.address, run)
         return self._finished(number, run, outputs)
+
+    def _outputs_in(self, inputs: list[np.ndarray], donated: Collection[int]) -> dict[int, np.ndarray]:
+        """The results that lie in arguments that are given away, by number."""
+        found: dict[int, np.ndarray] = {}
+        for alias in self._aliases:
+            array = inputs[alias.argument]
+            given = alias.parameter in donated and array.flags.writeable
+            if given and alias.result in self._aligned_results:
+                given = array.__array_interface__["data"][0] % ALIGNMENT == 0
+            if given:
+                dims, dtype, _ = self._results[alias.result]
+                found[alias.result] = array.reshape(-1).view(np.uint8).view(dtype).reshape(dims)
+            elif alias.must:
+                raise EvaluationError(
+                    "An input was configured to be must-alias at compile time but not donated at runtime: "
+                    f"parameter {alias.parameter}",
+                    where=self.module.name,
+                    hint="name it in donated=, and pass memory that can be written to",
+                )
+        return found
 
     def _started(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], arena: Block, infeed: deque[Any]

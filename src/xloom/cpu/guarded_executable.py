@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from xloom.cpu.custom_call import DEVICE
@@ -13,7 +12,7 @@ from xloom.reentry import check_device
 class GuardedExecutable(Executable):
     """Does not start inside a custom call of a program on the same device."""
 
-    def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         """As `Executable`."""
         check_device(DEVICE, self.module.name)
-        return super().__call__(*arguments, infeed=infeed)
+        return super().__call__(*arguments, **options)

@@ -51,8 +51,8 @@ def aliased_leaves(instruction: Instruction) -> dict[int, tuple[int, int]]:
     """The leaves of a custom call's result that start as a leaf of an operand: its operand's number, and its own."""
     found: dict[int, tuple[int, int]] = {}
     for alias in instruction["output_to_operand_aliasing"]:
-        first = _leaf_number(instruction.shape, alias.output_index)
-        other = _leaf_number(instruction._operands[alias.operand].shape, alias.operand_index)
+        first = leaf_number(instruction.shape, alias.output_index)
+        other = leaf_number(instruction._operands[alias.operand].shape, alias.operand_index)
         part = instruction.shape
         for k in alias.output_index:
             part = part.elements[k]
@@ -61,7 +61,8 @@ def aliased_leaves(instruction: Instruction) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _leaf_number(shape: Shape, index: Sequence[int]) -> int:
+def leaf_number(shape: Shape, index: Sequence[int]) -> int:
+    """The number of the first leaf of the part of a shape at a tuple index."""
     number = 0
     for k in index:
         number += sum(leaf_count(e) for e in shape.elements[:k])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections import defaultdict, deque
 from typing import Any
 
@@ -19,13 +20,23 @@ LOOKS = 8
 class Block:
     """Bytes at an aligned address."""
 
-    __slots__ = ("address", "array", "raw")
+    __slots__ = ("__weakref__", "address", "array", "raw")
 
     def __init__(self, nbytes: int):
         self.raw = np.empty(nbytes + ALIGNMENT, np.uint8)
         skip = -self.raw.__array_interface__["data"][0] % ALIGNMENT
         self.array = self.raw[skip : skip + nbytes]
         self.address = self.array.__array_interface__["data"][0]
+        _of_pools[id(self.raw)] = self
+
+
+_of_pools: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
+
+
+def is_pooled(owner: np.ndarray) -> bool:
+    """True for the memory of a block that still exists."""
+    block = _of_pools.get(id(owner))
+    return block is not None and block.raw is owner
 
 
 def aligned(value: Any) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -37,13 +36,13 @@ class SpmdExecutable(Executable):
         config = self.module.config
         return Meeting(config.replica_count, config.num_partitions, self.memory.meeting_bytes)
 
-    def __call__(self, *arguments: Any, infeed: Iterable[Any] = (), seat: np.ndarray | None = None) -> Any:
+    def __call__(self, *arguments: Any, seat: np.ndarray | None = None, **options: Any) -> Any:
         """As `Executable`; without a seat the program is the first device's, and alone."""
         if seat is None:
             meeting = self.meeting()
             meeting.fail("it has not been started")
             seat = meeting.seat(0, 0)
-        return super().__call__(*arguments, seat, infeed=infeed)
+        return super().__call__(*arguments, seat, **options)
 
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
         if number == BROKEN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -89,10 +89,10 @@ class TimedExecutable(Executable):
         super().__init__(module, image)
         self._times = times
 
-    def __call__(self, *arguments: Any, infeed: Iterable[Any] = ()) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         """As `Executable`."""
         with span(self.module.name, "execute"):
-            return super().__call__(*arguments, infeed=infeed)
+            return super().__call__(*arguments, **options)
 
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
         trace = active()

@@ -54,6 +54,11 @@ class Buffer:
         return self.memory_space.device
 
     @property
+    def is_shared(self) -> bool:
+        """True while the memory is also used outside."""
+        return self._external > 0
+
+    @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         return self.shape.nbytes

@@ -34,6 +34,8 @@ class Launch:
     """The number of the device."""
     meeting: Any = None
     """Where the devices of the run meet, which the program has made."""
+    donated: tuple[int, ...] = ()
+    """Arguments that are nobody else's any more: the results may take their memory."""
 
 
 class Program(Protocol):
@@ -143,6 +145,8 @@ class Native:
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """Runs it."""
+        if launch.donated:
+            return self._executable(*arguments, donated=launch.donated)
         return self._executable(*arguments)
 
     def meeting(self) -> None:
@@ -160,7 +164,7 @@ class SpmdNative:
         """Runs it on one of the devices."""
         seat = launch.meeting.seat(launch.replica, launch.partition)
         try:
-            return self._executable(*arguments, seat=seat)
+            return self._executable(*arguments, seat=seat, donated=launch.donated)
         except BrokenMeeting as error:
             raise EvaluationError(f"another device failed: {launch.meeting.failure}", where=error.where) from None
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.compiler import Launch, Program
 from xloom.pjrt.cost import is_cheap
 from xloom.pjrt.device import Device
+from xloom.pjrt.donation import are_exclusive
 from xloom.pjrt.error import Code, PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
@@ -171,10 +173,14 @@ class LoadedExecutable:
     ) -> Results:
         executable = self.executable
         inputs = [buffer.ready for buffer in arguments]
-        for k in self._donated:
-            if k not in not_donated:
-                _check_donated_once(arguments, k)
-                arguments[k].delete()
+        donated = [k for k in self._donated if k not in not_donated]
+        for k in donated:
+            _check_donated_once(arguments, k)
+        if self._donated:
+            launch = replace(launch, donated=tuple(k for k in donated if not arguments[k].is_shared))
+            self._check_must_alias(donated)
+        for k in donated:
+            arguments[k].delete()
         spaces = self._spaces.get(device) or self._result_spaces(device)
         are_there = all([future.is_ready and future.error is None for future in inputs])
         if executable.is_cheap and launch.meeting is None and are_there:
@@ -205,8 +211,19 @@ class LoadedExecutable:
     def _result_spaces(self, device: Device) -> list[MemorySpace]:
         return [device.memory_space(kind) for kind in self.executable.output_kinds]
 
+    def _check_must_alias(self, donated: Sequence[int]) -> None:
+        for alias in self.executable.module.config.input_output_alias:
+            if alias.must and alias.parameter not in donated:
+                raise invalid(
+                    "An input was configured to be must-alias at compile time but not donated at runtime: parameter "
+                    f"{alias.parameter}"
+                )
+
     def _run(self, inputs: Sequence[Future], launch: Launch) -> Sequence[np.ndarray]:
-        value = self.executable.program.run([future.result() for future in inputs], launch)
+        values = [future.result() for future in inputs]
+        if launch.donated:
+            launch = replace(launch, donated=tuple(k for k in launch.donated if are_exclusive(inputs, values, k)))
+        value = self.executable.program.run(values, launch)
         return value if isinstance(value, tuple) else (value,)
 
 

@@ -20,6 +20,7 @@ _NAMES = 4
 def memory_text(module: Module) -> str:
     """Bytes by kind, and the largest arrays with the steps of the schedule at which they live.
 
+    "both" are results that lie in the memory of donated arguments.
     Raises LoweringError for what has no native code.
     """
     _, assignment, program = lowered(prepared(module))
@@ -31,6 +32,7 @@ def memory_text(module: Module) -> str:
             ("results", memory.result_bytes),
             ("constants", memory.constant_bytes),
             ("temporaries", memory.temporary_bytes),
+            ("both", memory.aliased_bytes),
             ("peak", memory.peak_bytes),
         )
     ]

@@ -183,6 +183,7 @@ def get_compiled_memory_stats(args: Any) -> None:
             setattr(args, name, 0)
     args.argument_size_in_bytes = memory.argument_bytes
     args.output_size_in_bytes = memory.result_bytes
+    args.alias_size_in_bytes = memory.aliased_bytes
     args.temp_size_in_bytes = memory.temporary_bytes
     args.peak_memory_in_bytes = args.total_size_in_bytes = args.total_allocation_bytes = memory.peak_bytes
     args.generated_code_size_in_bytes = memory.constant_bytes

@@ -1,0 +1,33 @@
+"""Whether an array that a program is given for good is nobody else's, so that its memory may be written to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xloom.cpu.memory import is_pooled
+from xloom.pjrt.future import Future
+
+# Who refers to what when nobody else does. Each question adds two: its own argument, and the caller's variable.
+_FUTURE = 1 + 2  # the list of inputs
+_ARRAY = 2 + 2  # its future, and the list of values
+_OWNER = 1 + 2  # the array, as its base
+_POOL = 2  # the pool's block, twice
+
+
+def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) -> bool:
+    """True when only `inputs` and `values` refer to the array at a number, and only it to its memory."""
+    future, array = inputs[number], values[number]
+    if type(array) is not np.ndarray:  # what a device with memory of its own keeps
+        return False
+    if sys.getrefcount(future) > _FUTURE or sys.getrefcount(array) > _ARRAY:
+        return False
+    owner = array.base
+    if owner is None:
+        return bool(array.flags.owndata and array.flags.writeable)
+    if type(owner) is not np.ndarray or not owner.flags.owndata or not array.flags.writeable:
+        return False
+    return sys.getrefcount(owner) <= _OWNER + (_POOL if is_pooled(owner) else 0)
