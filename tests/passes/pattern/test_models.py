@@ -2,27 +2,14 @@
 
 import pytest
 
-from tests.passes.pattern.roundtrip import expanded, same
+from tests.passes.pattern import framework_models
+from tests.passes.pattern.roundtrip import library_outlined
 from xloom.hlo.parser import parse
-from xloom.interpreter import evaluate
-from xloom.interpreter.samples import random_arguments
-from xloom.passes import outline_pattern, run_passes
-from xloom.passes.hooks import difference
-from xloom.passes.pattern import find_pattern
 
 jax = pytest.importorskip("jax")
 models = pytest.importorskip("tests.passes.pattern.models")
 
-LARGE_FIRST = (
-    "attention",
-    "layer_norm",
-    "rms_norm",
-    "rotary_embedding",
-    "bias_activation",
-    "gelu",
-    "gelu_erf",
-    "softmax",
-)
+INLINED = "call-inlining,dce"
 SIMPLE = "call-inlining,algebraic-simplification,layout-simplification,constant-folding,cse,dce"
 FOUND = {
     "gpt2": {"attention": 2, "layer_norm": 4, "bias_activation": 2},
@@ -35,18 +22,36 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("form", ["call-inlining,dce", SIMPLE], ids=["raw", "simple"])
+IN_FRAMEWORKS = {
+    "flax_transformer": {"attention": 2, "layer_norm": 5, "bias_activation": 2},
+    "flax_mlp_gradient": {},
+    "flax_resnet_block": {"bias_activation": 1},
+    "equinox_convnet": {"gelu": 1, "softmax": 1},
+    "equinox_attention": {"attention": 1, "rms_norm": 1, "rotary_embedding": 2},
+    "optax_adam_step": {},
+    "transformers_gpt2": {"attention": 2, "layer_norm": 5, "bias_activation": 2},
+    "transformers_bert": {"layer_norm": 5, "gelu_erf": 2, "attention": 2},
+    "transformers_llama": {"attention": 2, "rms_norm": 5, "rotary_embedding": 4},
+    "transformers_vit": {"layer_norm": 5, "gelu_erf": 2, "attention": 2},
+    "torch_encoder": {"attention": 1, "layer_norm": 2, "gelu_erf": 1},
+    "torch_encoder_gradient": {},
+    "torch_resnet_block": {},
+}
+
+
+@pytest.mark.parametrize("form", [INLINED, SIMPLE], ids=["raw", "simple"])
 @pytest.mark.parametrize("model", models.MODELS)
 def test_models(model: str, form: str) -> None:
     function, arguments = models.MODELS[model]
-    before = parse(jax.jit(function).lower(*arguments).as_text(dialect="hlo"))
-    run_passes(before, form)
-    after = before.clone("")
-    found = {name: len(outline_pattern(after, find_pattern(name), "K-" + name).found) for name in LARGE_FIRST}
-    assert {name: count for name, count in found.items() if count} == FOUND[model]
-    run_passes(after, "")  # verifies
-    back = expanded(after)
-    assert same(back, before)
-    if form == SIMPLE:
-        sample = random_arguments(before, 1)
-        assert not difference(evaluate(before, *sample), evaluate(back, *sample))
+    module = parse(jax.jit(function).lower(*arguments).as_text(dialect="hlo"))
+    outcome = library_outlined(module, form, values=form == SIMPLE)
+    assert (outcome.found, outcome.wrong) == (FOUND[model], "")
+
+
+@pytest.mark.parametrize("model", framework_models.MODELS)
+def test_models_of_frameworks(model: str) -> None:
+    for package in framework_models.NEEDS[model.partition("_")[0]]:
+        pytest.importorskip(package)
+    module = framework_models.MODELS[model]()
+    outcome = library_outlined(module, INLINED, values=True)
+    assert (outcome.found, outcome.wrong) == (IN_FRAMEWORKS[model], "")

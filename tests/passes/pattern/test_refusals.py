@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import xloom as xl
 from tests.passes.pattern.roundtrip import expanded, same
 from xloom.cli.main import cli
 from xloom.hlo.parser import parse
@@ -117,6 +119,35 @@ def test_control_dependencies_and_effects() -> None:
     pattern = 'ENTRY p { x = f32[4] parameter(0) a = f32[4] custom-call(x), custom_call_target="T", custom_call_has_side_effect=true ROOT r = f32[4] sine(a) }'
     effect = pattern.replace("ENTRY p", "ENTRY main")
     assert refused(pattern, effect) == "a has an effect"
+
+
+def test_a_constant_of_a_callee_that_text_cannot_hold() -> None:
+    text = """f { a = f32[] parameter(0) z = f32[] constant(7) ROOT s = f32[] multiply(a, z) }
+    ENTRY e { x = f32[4] parameter(0) ROOT m = f32[4] map(x), dimensions={0}, to_apply=f }"""
+    module = parse(text)
+    pattern = pattern_of(text, "p")
+    assert outline_pattern(module.clone(""), pattern, "K").found
+    constant = next(i for i in module.instructions if i.opcode == "constant")
+    constant.attrs["literal"] = xl.literal(np.float32(-0.0))
+    next(i for i in pattern.variants[0].module.instructions if i.opcode == "constant").attrs["literal"] = (
+        constant.literal
+    )
+    done = outline_pattern(module, pattern, "K")
+    assert not done.found and done.missed[0].reason == "m calls f, whose constant z text cannot hold"
+
+
+@pytest.mark.parametrize("value", [complex(np.nan, 1), complex(1, np.nan), complex(np.nan, np.nan), complex(1, -0.0)])
+def test_complex_constants_that_text_cannot_hold_become_operands(value: complex) -> None:
+    text = """ENTRY e { x = c64[4] parameter(0) c = c64[] constant((5, 5))HOW
+      b = c64[4] broadcast(c), dimensions={} ROOT s = c64[4] multiply(x, b) }"""
+    pattern = pattern_of(text.replace("HOW", ', frontend_attributes={value="any"}'), "p")
+    module = parse(text.replace("HOW", ""))
+    constant = next(i for i in module.instructions if i.opcode == "constant")
+    constant.attrs["literal"] = xl.literal(np.complex64(value))
+    assert outline_pattern(module, pattern, "K").found
+    run_passes(module, "expand")
+    (back,) = (i for i in module.instructions if i.opcode == "constant")
+    assert back.literal.value.tobytes() == np.complex64(value).tobytes()  # type: ignore[union-attr]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Instruction
+from xloom.passes.call_graph import callees_first
 from xloom.passes.effects import Effects
 from xloom.passes.pattern.matcher import Match
 from xloom.passes.pattern.views import is_view
@@ -65,14 +66,24 @@ def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refu
 
 
 def _fits_in_text(literal: Literal) -> bool:
-    """False for a value that is not known, that has a zero whose sign HLO text would lose, or that is large."""
-    if literal.elided or literal.array is None or literal.array.size > _MOST_ELEMENTS:
+    """False for a value that is large, or that text would not hold exactly."""
+    return literal.array is not None and literal.array.size <= _MOST_ELEMENTS and _text_is_exact(literal)
+
+
+def _text_is_exact(literal: Literal) -> bool:
+    """False for a value that is not known, or of which HLO text loses something."""
+    if literal.elided or literal.array is None:
         return False
     dtype = literal.shape.dtype
     if not (dtype.is_float or dtype.is_complex):
         return True
     parts = (np.real(literal.array), np.imag(literal.array)) if dtype.is_complex else (literal.array,)
-    return not any(((part == 0) & np.signbit(part.astype(np.float64))).any() for part in parts)
+    # the sign of a zero is lost
+    if any(((part == 0) & np.signbit(part.astype(np.float64))).any() for part in parts):
+        return False
+    # read back, a complex number with a NaN as its real part has it as both
+    real, *imaginary = parts
+    return not any((np.isnan(real) & ~np.isnan(part)).any() for part in imaginary)
 
 
 def _stays(instruction: Instruction, operands: Collection[Instruction], effects: Effects) -> Refusal | None:
@@ -82,6 +93,11 @@ def _stays(instruction: Instruction, operands: Collection[Instruction], effects:
         return Refusal(f"{instruction.name} has control dependencies", instruction)
     if effects.of(instruction):
         return Refusal(f"{instruction.name} has an effect", instruction)
+    for callee in callees_first(instruction.called_computations):
+        for inner in callee:
+            if inner.opcode == "constant" and not _text_is_exact(inner.literal):
+                reason = f"{instruction.name} calls {callee.name}, whose constant {inner.name} text cannot hold"
+                return Refusal(reason, instruction)
     return None
 
 
