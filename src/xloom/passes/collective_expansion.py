@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xloom.hlo.attributes import PaddingDimension, SliceDimension
-from xloom.hlo.dtype import pred, s32, u32
+from xloom.hlo.dtype import f32, pred, s32, u32
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups
@@ -144,11 +144,19 @@ def _of_device(table: np.ndarray, groups: _Groups, rw: Rewriter) -> Instruction:
     return rw.make("reshape", array_shape(s32, ()), [one])
 
 
-# rows (x0, x1, ..) become ((x0 . x1) . ..); rows that no member has are left out
+# rows (x0, x1, ..) become ((x0 . x1) . ..); rows that no member has are left out; narrow floats are rounded once
 def _folded(rows: Instruction, region: Computation, groups: _Groups, rw: Rewriter) -> Instruction:
     n, *dims = rows.shape.dims
-    shape = array_shape(rows.shape.dtype, dims)
-    found = _row(rows, 0, rw)
+    dtype = rows.shape.dtype
+    is_narrow = dtype.is_float and dtype.bits < f32.bits
+    wide = f32 if is_narrow and region.root.opcode in ("add", "multiply") and _is_one_operator(region) else dtype
+
+    def row(k: int) -> Instruction:
+        one = _row(rows, k, rw)
+        return one if wide is dtype else rw.make("convert", array_shape(wide, one.shape.dims), [one])
+
+    shape = array_shape(wide, dims)
+    found = row(0)
     size = None
     if not groups.are_equal:
         sizes = np.ones(groups.devices, np.int32)
@@ -156,14 +164,14 @@ def _folded(rows: Instruction, region: Computation, groups: _Groups, rw: Rewrite
             sizes[list(group)] = len(group)
         size = _of_device(sizes, groups, rw)
     for k in range(1, n):
-        combined = _applied(region, [found, _row(rows, k, rw)], rw)
+        combined = _applied(region, [found, row(k)], rw)
         if size is not None and k >= min(map(len, groups.lists)):
             number = rw.constant(size.shape, k)
             here = rw.make("compare", array_shape(pred, ()), [size, number], direction="GT")
             everywhere = rw.make("broadcast", array_shape(pred, dims), [here], dimensions=())
             combined = rw.make("select", shape, [everywhere, combined, found])
         found = combined
-    return found
+    return found if wide is dtype else rw.make("convert", array_shape(dtype, dims), [found])
 
 
 def _row(rows: Instruction, k: int, rw: Rewriter) -> Instruction:
@@ -175,11 +183,15 @@ def _row(rows: Instruction, k: int, rw: Rewriter) -> Instruction:
 
 def _applied(region: Computation, operands: Sequence[Instruction], rw: Rewriter) -> Instruction:
     """The region on arrays instead of scalars."""
-    shape = array_shape(region.root.shape.dtype, operands[0].shape.dims)
     root = region.root
-    if root.op.elementwise and list(root.operands) == region.parameters:
-        return rw.make(root.opcode, shape, operands, **root.attrs)
+    if _is_one_operator(region):
+        return rw.make(root.opcode, operands[0].shape, operands, **root.attrs)
+    shape = array_shape(root.shape.dtype, operands[0].shape.dims)
     return rw.make("map", shape, operands, dimensions=tuple(range(shape.rank)), to_apply=region)
+
+
+def _is_one_operator(region: Computation) -> bool:
+    return region.root.op.elementwise and list(region.root.operands) == region.parameters
 
 
 @rule("reduce-scatter")

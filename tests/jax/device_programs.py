@@ -1,0 +1,371 @@
+"""Programs on eight devices, each run on xloom's and on jaxlib's, in a process of their own: `device_programs.py NAME`."""
+
+import sys
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
+
+X = np.sin(np.arange(8 * 4, dtype=np.float32)).reshape(8, 4)
+MATRIX = np.cos(np.arange(16 * 8, dtype=np.float32)).reshape(16, 8)
+
+
+def meshes(shape=(4, 2), names=("x", "y")):
+    for platform in ("xloom", "cpu"):
+        yield Mesh(np.array(jax.devices(platform)).reshape(shape), names)
+
+
+def agree(make, *arrays, shape=(4, 2), names=("x", "y"), exact=False, sharded=True, rtol=2e-5):
+    """`make(mesh)` gives a function of the arrays; its results, and how they are cut, are the same on both platforms."""
+    found = []
+    for mesh in meshes(shape, names):
+        with mesh:
+            found.append(jax.tree.leaves(make(mesh)(*arrays)))
+    ours, wanted = found
+    assert len(ours) == len(wanted) > 0
+    for mine, reference in zip(ours, wanted, strict=True):
+        assert next(iter(mine.devices())).platform == "xloom"
+        if sharded:
+            pieces = [[s.index for s in array.addressable_shards] for array in (mine, reference)]
+            assert pieces[0] == pieces[1], pieces
+        if exact:
+            np.testing.assert_array_equal(np.asarray(mine), np.asarray(reference))
+        else:
+            np.testing.assert_allclose(np.asarray(mine), np.asarray(reference), rtol=rtol, atol=1e-5)
+
+
+CUT = P("x", "y")
+
+
+def mapped(function, in_specs=CUT, out_specs=CUT, **options):
+    return lambda mesh: jax.jit(
+        jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False, **options)
+    )
+
+
+def sums():
+    for axes in ("x", "y", ("x", "y"), ("y", "x")):
+        agree(mapped(lambda x, a=axes: lax.psum(x, a)), X)
+        agree(mapped(lambda x, a=axes: lax.pmax(x, a)), X, exact=True)
+        agree(mapped(lambda x, a=axes: lax.pmin(x, a)), X, exact=True)
+        agree(mapped(lambda x, a=axes: lax.pmean(x, a)), X)
+    agree(mapped(lambda x: lax.psum((x, x.astype(jnp.int32), 2), "x")[0:2]), X)
+    for dtype in (jnp.bfloat16, jnp.int8, jnp.uint32, jnp.complex64):
+        agree(mapped(lambda x, t=dtype: lax.psum((x * 5).astype(t), "x").astype(jnp.complex64)), X)
+    # jaxlib rounds every sum of f16, and only the last one of bf16, as xloom does of both
+    agree(mapped(lambda x: lax.psum((x * 5).astype(jnp.float16), "x").astype(jnp.float32)), X, rtol=1e-2)
+    agree(mapped(lambda x: lax.psum(x > 0, "x")), X, exact=True)
+
+
+def large_sums():
+    big = np.arange(8 * 50_001, dtype=np.float32).reshape(8, -1)
+    agree(mapped(lambda x: lax.psum(x, ("x", "y")), P(("x", "y")), P()), big)
+    agree(mapped(lambda x: lax.psum_scatter(x[0], "x", tiled=True), P(("x", "y")), P(("y", "x"))), big[:, :50_000])
+
+
+def groups():
+    for split in ([[0, 1], [2, 3]], [[0, 3], [1, 2]], [[2, 0, 1, 3]]):
+        agree(mapped(lambda x, g=split: lax.psum(x, "x", axis_index_groups=g)), X)
+        agree(mapped(lambda x, g=split: lax.all_gather(x, "x", axis_index_groups=g)), X, exact=True)
+
+
+def gathers():
+    for axis in (0, 1):
+        for tiled in (False, True):
+            agree(mapped(lambda x, a=axis, t=tiled: lax.all_gather(x, "x", axis=a, tiled=t)), X, exact=True)
+    agree(mapped(lambda x: lax.all_gather(x, ("y", "x"), tiled=True), out_specs=P()), X, exact=True)
+
+
+def scatters():
+    agree(mapped(lambda x: lax.psum_scatter(x, "x", scatter_dimension=0, tiled=True), P("y", None), P("x")), MATRIX)
+    agree(
+        mapped(lambda x: lax.psum_scatter(x, "y", scatter_dimension=1, tiled=True), P("x", None), P("x", "y")), MATRIX
+    )
+    agree(mapped(lambda x: lax.psum_scatter(x, "x", scatter_dimension=0), P("x", None), P("x")), MATRIX)
+
+
+def exchanges():
+    for split, concat in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        agree(mapped(lambda x, s=split, c=concat: lax.all_to_all(x, "x", s, c, tiled=True), P("y")), MATRIX, exact=True)
+    agree(mapped(lambda x: lax.all_to_all(x, "x", 0, 0), P("x", "y"), P("x", "y")), MATRIX, exact=True)
+
+
+def permutations():
+    ring = [(k, (k + 1) % 4) for k in range(4)]
+    for pairs in (ring, [(0, 3), (3, 0)], [(1, 2)], []):
+        agree(mapped(lambda x, p=pairs: lax.ppermute(x, "x", p)), X, exact=True)
+    agree(mapped(lambda x: lax.pshuffle(x, "x", [3, 1, 0, 2])), X, exact=True)
+
+
+def ragged():
+    rows = np.arange(8 * 6, dtype=np.float32)
+    starts, sizes = np.array([0, 1, 3, 4], np.int32), np.array([1, 2, 1, 2], np.int32)
+
+    def exchange(x):
+        me = lax.axis_index("x")
+        targets = jnp.full(4, 3, jnp.int32) * me
+        received = jnp.full(4, sizes[0])
+        return lax.ragged_all_to_all(x, jnp.zeros(12), starts, sizes, targets, received, axis_name="x")
+
+    # jaxlib's CPU cannot: what each member gets is written down here
+    for mesh in meshes((8,), ("x",)):
+        if mesh.devices.flat[0].platform == "xloom":
+            inner = Mesh(mesh.devices[:4], ("x",))
+            program = jax.shard_map(exchange, mesh=inner, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+            found = np.asarray(jax.jit(program)(rows[:24])).reshape(4, 12)
+            for k in range(4):
+                for sender in range(4):
+                    part = rows[6 * sender + starts[k] :][: sizes[k]]
+                    assert (found[k, 3 * sender :][: sizes[k]] == part).all()
+
+
+def indices():
+    agree(mapped(lambda x: x * 0 + lax.axis_index("x") * 10 + lax.axis_index("y")), X, exact=True)
+    agree(mapped(lambda x: x * 0 + lax.axis_index(("y", "x"))), X, exact=True)
+
+
+def loops():
+    def body(x):
+        return lax.fori_loop(
+            0, 5, lambda _, y: lax.ppermute(lax.pmean(y, "y"), "x", [(0, 1), (1, 2), (2, 3), (3, 0)]), x
+        )
+
+    agree(mapped(body), X)
+    agree(mapped(lambda x: lax.scan(lambda c, y: (lax.psum(c + y, "x"), y), jnp.zeros(2), x)[0][None]), X)
+    agree(mapped(lambda x: lax.cond(lax.axis_index("x") < 2, lambda y: y + 1, lambda y: y * 2, x)), X)
+
+
+def partly_manual():
+    def function(mesh):
+        inner = jax.shard_map(
+            lambda a: lax.psum(jnp.sin(a @ a.T), "x"), mesh=mesh, in_specs=P("x"), out_specs=P(), axis_names={"x"}
+        )
+        return jax.jit(lambda a: inner(lax.with_sharding_constraint(a, NamedSharding(mesh, P("x", "y")))) * 2)
+
+    agree(function, X, sharded=False)
+
+
+def gradients():
+    def loss(weights, x):
+        h = jnp.tanh(x @ weights[0])
+        return lax.pmean(jnp.mean((h @ weights[1]) ** 2), ("x", "y"))
+
+    weights = [np.ones((4, 8), np.float32) / 7, np.ones((8, 3), np.float32) / 5]
+    agree(mapped(jax.grad(loss), (P(), P(("x", "y"))), P()), weights, X)
+
+
+def pmaps():
+    x = np.arange(24, dtype=np.float32).reshape(8, 3)
+    for platform in ("xloom", "cpu"):
+        step = partial(jax.pmap, axis_name="i", devices=jax.devices(platform))
+        np.testing.assert_allclose(step(lambda a: a / lax.psum(a, "i"))(x + 1), (x + 1) / (x + 1).sum(0), rtol=1e-6)
+        rolled = step(lambda a: lax.ppermute(a, "i", [(k, (k + 3) % 8) for k in range(8)]))(x)
+        np.testing.assert_array_equal(rolled, np.roll(x, 3, 0))
+
+
+# -- jit on cut arrays
+OPERATORS = {
+    "matmul": lambda x, y: y @ x,
+    "contracted": lambda x, y: jnp.einsum("ab,cb->ac", x, y.reshape(32, 4)),
+    "sums": lambda x, y: (x.sum(0), y.sum(1), x.max(), (y > 0).any(0), y.prod(0), jnp.argmax(y, 0), y.mean() - x.min()),
+    "shapes": lambda x, y: (x.T, x.reshape(-1), x.reshape(2, 4, 4), y.reshape(8, 16), y[None].swapaxes(0, 2)),
+    "slices": lambda x, y: (x[1:5], x[::-1], y[:, 2:4], y[3], x[:, ::2], jnp.roll(y, 3, 0)),
+    "joins": lambda x, y: (
+        jnp.concatenate([x, x]),
+        jnp.stack([y, y]),
+        jnp.pad(x, ((1, 2), (0, 1))),
+        jnp.tile(x, (2, 3)),
+    ),
+    "gathers": lambda x, y: (y[jnp.array([1, 5, 2, 2])], jnp.take(x, jnp.arange(8)[::-1] % 4, 1), x[jnp.arange(4), 0]),
+    "updates": lambda x, y: (x.at[2:4].set(1.0), y.at[jnp.array([0, 3, 3])].add(2.0), y.at[5].multiply(3.0)),
+    "dynamic": lambda x, y: lax.dynamic_update_slice(y, lax.dynamic_slice(y, (3, 1), (2, 4)), (x.shape[0], 2)),
+    "sorted": lambda x, y: (jnp.sort(x, 0), jnp.argsort(y, 1), lax.top_k(y, 3), jnp.cumsum(y, 0), jnp.median(y, 0)),
+    "softmax": lambda x, y: (jax.nn.softmax(y, 1), jax.nn.logsumexp(x, 0), jax.nn.gelu(y)),
+    "factors": lambda x, y: (jnp.linalg.cholesky(y.T @ y + jnp.eye(8)), jnp.linalg.solve(x.T @ x + jnp.eye(4), x.T)),
+    "spectra": lambda x, y: jnp.abs(jnp.fft.fft(y)) + jnp.abs(jnp.fft.fft(y, axis=0)),
+    "random": lambda x, y: (
+        x + jax.random.normal(jax.random.key(3), x.shape) + jax.random.permutation(jax.random.key(1), x)
+    ),
+    "loop": lambda x, y: lax.fori_loop(0, 4, lambda k, c: c * 0.5 + x.sum() * k, y),
+    "scan": lambda x, y: lax.scan(lambda c, row: (c + row, c * row), jnp.zeros(8), y),
+    "branches": lambda x, y: lax.cond(x.sum() > 100, lambda a: a @ a.T, lambda a: -a @ a.T, y),
+    "convolution": lambda x, y: lax.conv(y.reshape(2, 1, 8, 8), jnp.ones((3, 1, 3, 3)), (1, 1), "SAME"),
+    "windows": lambda x, y: lax.reduce_window(y, -jnp.inf, lax.max, (2, 2), (2, 1), "VALID"),
+    "gradient": lambda x, y: jax.grad(lambda a: jnp.sum(jnp.tanh(y @ a) ** 2))(x),
+    "uneven": lambda x, y: jnp.sum(y[:13, :7] ** 2, 0),
+}
+
+
+def cut(platform, mesh, array, spec):
+    return jax.device_put(array, NamedSharding(mesh, spec))
+
+
+def jit_on_cut_arrays():
+    for name, function in OPERATORS.items():
+        for specs in ((P("x", "y"), P("x", "y")), (P(None, "x"), P("y", "x")), (P(("x", "y")), P())):
+
+            def make(mesh, function=function, specs=specs):
+                shardings = tuple(NamedSharding(mesh, s) for s in specs)
+                return jax.jit(function, in_shardings=shardings)
+
+            try:
+                agree(make, X, MATRIX, sharded=False)
+            except AssertionError as error:
+                raise AssertionError(f"{name} with {specs}: {error}") from error
+
+
+def constraints():
+    def make(mesh):
+        def function(x):
+            y = lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P("y", "x")))
+            z = lax.with_sharding_constraint(y + 1, NamedSharding(mesh, P(("y", "x"))))
+            return x, y, z, lax.with_sharding_constraint(z[:6], NamedSharding(mesh, P("y")))
+
+        return jax.jit(function, in_shardings=NamedSharding(mesh, P("x", "y")))
+
+    agree(make, X, exact=True)
+
+
+def training():
+    """A step of data and model parallel training, twenty times."""
+
+    def make(mesh):
+        def place(array, spec):
+            return jax.device_put(array, NamedSharding(mesh, spec))
+
+        rng = np.random.default_rng(0)
+        weights = [place(rng.standard_normal((8, 16), np.float32) / 4, P(None, "y"))]
+        weights.append(place(rng.standard_normal((16, 1), np.float32) / 4, P("y")))
+
+        @partial(jax.jit, donate_argnums=0)
+        def step(weights, x, y):
+            def loss(weights):
+                return jnp.mean((jnp.tanh(x @ weights[0]) @ weights[1] - y) ** 2)
+
+            value, grads = jax.value_and_grad(loss)(weights)
+            return [w - 0.1 * g for w, g in zip(weights, grads, strict=True)], value
+
+        def train(x, y):
+            state, values = weights, []
+            x, y = place(x, P("x")), place(y, P("x"))
+            for _ in range(20):
+                state, value = step(state, x, y)
+                values.append(value)
+            assert values[-1] < values[0] / 2
+            return state, jnp.stack(values)
+
+        return train
+
+    agree(make, MATRIX, MATRIX.sum(1, keepdims=True))
+
+
+def memory_kinds():
+    for mesh in meshes():
+        if mesh.devices.flat[0].platform == "cpu":
+            continue
+        here = NamedSharding(mesh, P("x", "y"))
+        for kind in ("pinned_host", "unpinned_host"):
+            there = here.with_memory_kind(kind)
+            array = jax.device_put(jax.device_put(X, here), there)
+            assert array.sharding.memory_kind == kind
+            back = jax.jit(lambda x: x * 2, out_shardings=there)(jax.device_put(array, here))
+            assert back.sharding.memory_kind == kind
+            np.testing.assert_array_equal(back, 2 * X)
+        other = jax.device_put(array, SingleDeviceSharding(jax.devices()[5]))
+        assert other.devices() == {jax.devices()[5]}
+        np.testing.assert_array_equal(jax.device_put(other, jax.devices()[2]) + 1, X + 1)
+
+
+def callbacks():
+    for mesh in meshes():
+        if mesh.devices.flat[0].platform == "cpu":
+            continue
+        seen = []
+        array = jax.device_put(X, NamedSharding(mesh, P("x", "y")))
+
+        @jax.jit
+        def function(x, seen=seen):
+            jax.debug.callback(lambda v: seen.append(np.array(v)), x)
+            return jax.pure_callback(lambda v: v * 3, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+        np.testing.assert_allclose(function(array), 3 * X)
+        jax.effects_barrier()
+        assert len(seen) == 1
+        np.testing.assert_array_equal(seen[0], X)
+
+
+def failures():
+    mesh = next(meshes())
+
+    def fail(index, x):
+        if index == 3:
+            raise ZeroDivisionError("device three has had enough")
+        return x
+
+    def function(x):
+        index = lax.axis_index("x") * 2 + lax.axis_index("y")
+        checked = jax.pure_callback(fail, jax.ShapeDtypeStruct(x.shape, x.dtype), index, x)
+        return lax.psum(checked, ("x", "y"))
+
+    broken = mapped(function)(mesh)
+    for _ in range(3):
+        try:
+            jax.block_until_ready(broken(X))
+        except jax.errors.JaxRuntimeError as error:
+            assert "device three has had enough" in str(error), error
+        else:
+            raise AssertionError("no error")
+    np.testing.assert_allclose(
+        mapped(lambda x: lax.psum(x, "x"))(mesh)(X), np.tile(X.reshape(4, 2, 4).sum(0), (4, 1)), rtol=1e-4
+    )
+
+
+def at_once():
+    """Devices run at the same time: each waits for all others to have begun."""
+    import threading
+
+    mesh = next(meshes((8,), ("x",)))
+    gate = threading.Barrier(8, timeout=60)
+
+    def wait(x):
+        gate.wait()
+        return x
+
+    both = jax.shard_map(
+        lambda x: jax.pure_callback(wait, jax.ShapeDtypeStruct(x.shape, x.dtype), x),
+        mesh=mesh,
+        in_specs=P("x"),
+        out_specs=P("x"),
+        check_vma=False,
+    )
+    np.testing.assert_array_equal(jax.jit(both)(X), X)
+
+
+def many_dispatches():
+    mesh = next(meshes())
+    array = jax.device_put(X, NamedSharding(mesh, P("x", "y")))
+    step = mapped(lambda x: lax.pmean(lax.ppermute(x, "x", [(k, (k + 1) % 4) for k in range(4)]), "y"))(mesh)
+    for _ in range(300):
+        array = step(array)
+    half = np.repeat(X.reshape(8, 2, 2).mean(1), 2, 0).reshape(8, 4)
+    np.testing.assert_allclose(array, half, rtol=1e-4)
+
+
+def compiled():
+    mesh = next(meshes())
+    array = jax.device_put(X, NamedSharding(mesh, P("x", "y")))
+    program = jax.jit(lambda x: (x @ x.T, x.sum(0))).lower(array).compile()
+    assert program.output_shardings[0].shard_shape((8, 8)) == (2, 8)
+    assert program.output_shardings[1].shard_shape((4,)) == (2,)
+    assert "all-reduce" in program.as_text()
+    first, second = program(array)
+    np.testing.assert_allclose(first, X @ X.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(second, X.sum(0), rtol=1e-5, atol=1e-6)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
