@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax clean
+.PHONY: help setup judges demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-custom-calls clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -62,6 +62,13 @@ judge-differential: setup ## Random programs, ours against: [COUNT=10000] [SEED=
 judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.10.2> [SAMPLE=25] [FILES=lax_test,...] [DUT=cpu|xloom]
 	@$(BIN)/python -m tests.judges.jax_tests --from "$(FROM)" --sample $(or $(SAMPLE),25) --dut $(or $(DUT),cpu) \
 	  $(if $(FILES),--files $(FILES)) --out build/jax_tests
+
+judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device] [FILTER=conv] [SAMPLES=8] [OUT=op_db.jsonl]
+	@$(BIN)/python -m tests.judges.op_db --door $(or $(DOOR),table) --filter "$(FILTER)" --samples $(or $(SAMPLES),8) \
+	  --out $(or $(OUT),op_db-$(or $(DOOR),table).jsonl)
+
+judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
+	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) .pytest_cache .ruff_cache
