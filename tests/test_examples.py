@@ -42,7 +42,15 @@ def test_failure_stops_the_program():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/backend-simulator.md", "docs/custom-calls.md", "docs/jax.md", "docs/pytorch.md"]
+    "page",
+    [
+        "README.md",
+        "docs/backend-simulator.md",
+        "docs/custom-calls.md",
+        "docs/write-a-backend.md",
+        "docs/jax.md",
+        "docs/pytorch.md",
+    ],
 )
 def test_python_in_pages_runs(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)

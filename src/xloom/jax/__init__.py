@@ -1,21 +1,23 @@
-"""xloom inside JAX: the platform `xloom`, and passes inside stock XLA. Needs the extra `jax`."""
+"""xloom inside JAX: the platform `xloom`, backends of one's own, and passes inside stock XLA. Needs the extra `jax`."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from xloom.jax.plugin import initialize
 
 if TYPE_CHECKING:
+    from xloom.jax.backends import register_backend
     from xloom.jax.hlo_passes import UsePasses, use_passes
 
-__all__ = ["UsePasses", "initialize", "use_passes"]
+__all__ = ["UsePasses", "initialize", "register_backend", "use_passes"]
+
+# JAX imports this module whenever it starts, mostly to learn that it is not asked for
+_LAZY = {"UsePasses": "hlo_passes", "use_passes": "hlo_passes", "register_backend": "backends"}
 
 
 def __getattr__(name: str) -> Any:
-    # JAX imports this module whenever it starts, mostly to learn that it is not asked for
-    if name not in ("UsePasses", "use_passes"):
+    if name not in _LAZY:
         raise AttributeError(f"module 'xloom.jax' has no attribute {name!r}")
-    from xloom.jax import hlo_passes
-
-    return getattr(hlo_passes, name)
+    return getattr(import_module(f"xloom.jax.{_LAZY[name]}"), name)

@@ -8,27 +8,31 @@ from typing import Any
 
 PLATFORM = "xloom"
 
-_registered = False
+_registered: set[str] = set()
 
 
 def initialize() -> None:
     """Registers the platform, when `JAX_PLATFORMS` or `jax_platforms` names it. JAX calls this for every plugin."""
-    global _registered
     import jax
-    from jax._src import xla_bridge
 
     platforms = getattr(jax.config, "jax_platforms") or ""  # noqa: B009 - made at run time
-    if _registered or PLATFORM not in platforms.split(","):
-        return
-    _registered = True
+    if PLATFORM in platforms.split(",") and PLATFORM not in _registered:
+        register(PLATFORM, {}, priority=500)
+
+
+def register(platform: str, options: dict[str, Any], priority: int) -> None:
+    """Registers a platform, whose client is made with `options`; the highest priority is JAX's default platform."""
+    from jax._src import xla_bridge
+
     from xloom.pjrt.capi import api_address
 
-    xla_bridge._nonexperimental_plugins.add(PLATFORM)
-    xla_bridge.register_plugin(
-        PLATFORM, c_api=_capsule(api_address(), b"pjrt_c_api"), priority=500, make_topology=_no_topology
-    )
-    _retire_after_jax()
-    _act_as_cpu()
+    capsule = _capsule(api_address(), b"pjrt_c_api")
+    xla_bridge._nonexperimental_plugins.add(platform)
+    xla_bridge.register_plugin(platform, c_api=capsule, priority=priority, options=options, make_topology=_no_topology)
+    if not _registered:
+        _retire_after_jax()
+    _registered.add(platform)
+    _act_as_cpu(platform)
 
 
 def _no_topology(*_: Any, **__: Any) -> Any:
@@ -45,18 +49,18 @@ def _retire_after_jax() -> None:
         atexit.register(function)
 
 
-def _act_as_cpu() -> None:
+def _act_as_cpu(platform: str) -> None:
     """Gives the platform what JAX has for the CPU alone."""
     from xloom.jax import as_cpu
     from xloom.jax.callbacks import lower_callbacks
     from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
 
-    as_cpu.inherit_lowerings(PLATFORM)
-    as_cpu.use_compilation_cache(PLATFORM)
-    lower_callbacks(PLATFORM)
-    take_registrations(PLATFORM)
-    exchange_arrays(PLATFORM)
+    as_cpu.inherit_lowerings(platform)
+    as_cpu.use_compilation_cache(platform)
+    lower_callbacks(platform)
+    take_registrations(platform)
+    exchange_arrays(platform)
 
 
 def _capsule(address: int, name: bytes) -> Any:

@@ -19,8 +19,8 @@ from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
 
 if log.is_enabled():
-    kinds = [Client, Device, MemorySpace, Buffer, Executable, LoadedExecutable, CpuCompiler, InterpreterCompiler]
-    log.method_log.install(kinds)
+    kinds = [Client, Buffer, Executable, LoadedExecutable, CpuCompiler, InterpreterCompiler, SimCompiler]
+    log.method_log.install(kinds, [Device, MemorySpace])
 
 __all__ = [
     "Buffer",

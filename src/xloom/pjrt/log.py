@@ -116,10 +116,11 @@ class MethodLog:
         text = repr(value)
         return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
-    def install(self, classes: Iterable[type]) -> None:
-        """Logs the public methods of the classes."""
-        self._classes = frozenset(classes)
-        for kind in self._classes:
+    def install(self, classes: Iterable[type], labelled: Iterable[type]) -> None:
+        """Logs the public methods of the classes; objects of these and of others are named by labels."""
+        found = list(classes)
+        self._classes = frozenset([*found, *labelled])
+        for kind in found:
             for name, value in list(vars(kind).items()):
                 if callable(value) and not name.startswith("_") and not isinstance(value, type | staticmethod):
                     setattr(kind, name, self.logged(name, value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from xloom.pjrt.capi.device_count import device_count
@@ -58,11 +59,15 @@ class ClientView:
         self.topology = Topology(client.compiler, [device.description for device in client.devices])
 
 
+makers: dict[str, Callable[[int], Client]] = {"cpu": Client.cpu}
+"""What makes the clients of a backend, by its name: functions of the number of devices."""
+
+
 @slot("PJRT_Client_Create")
 def create(args: Any) -> None:
-    """A client of the CPU."""
+    """A client of the backend that the option `backend` names: the CPU's unless told."""
     options = named_values_at(args.create_options, args.num_options)
-    args.client = put(ClientView(Client.cpu(device_count(options))))
+    args.client = put(ClientView(makers[options.get("backend", "cpu")](device_count(options))))
 
 
 @slot("PJRT_Client_Destroy")
