@@ -102,13 +102,14 @@ def test_an_operator_without_a_lowering_names_itself_and_its_line():
 
 
 def test_export_compiles_ahead_of_time():
-    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    first = nn.Linear(4, 8)
+    model = nn.Sequential(first, nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
     x = torch.randn(3, 4)
     exported = export(model, (x,))
     torch.testing.assert_close(exported(x), model(x))
     assert any(i.opcode == "dot" for i in exported.module.instructions)
     with torch.no_grad():
-        model[0].weight.mul_(2)
+        first.weight.mul_(2)
     torch.testing.assert_close(exported(x), model(x))
     with pytest.raises(ShapeError, match=r"exported for \[3, 4\]"):
         exported(torch.randn(5, 4))

@@ -7,6 +7,8 @@ model = torch.compile(model, backend="xloom")     # or compiled ahead, on tensor
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from xloom.torch import metrics
 from xloom.torch.custom_calls import custom_call
 from xloom.torch.lazy import registration
@@ -20,7 +22,19 @@ from xloom.torch.lazy.step import step, sync
 from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.metrics import metrics_report
 
+if TYPE_CHECKING:
+    from xloom.torch.ahead import export
+
 registration.register()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "export":  # imports torch.export, which takes a while
+        from xloom.torch.ahead import export
+
+        return export
+    raise AttributeError(f"module 'xloom.torch' has no attribute {name!r}")
+
 
 __all__ = [
     "XlaTensor",
@@ -28,6 +42,7 @@ __all__ = [
     "device",
     "devices",
     "eager",
+    "export",
     "hlo",
     "install_as_torch_xla",
     "manual_seed",

@@ -21,7 +21,7 @@ class Exported:
     """A model without Python: called as the model is, with tensors of the shapes that it was exported for."""
 
     def __init__(self, exported: ExportedProgram):
-        exported = exported.run_decompositions(dict(decompositions()))
+        exported = exported.run_decompositions({**decompositions()})
         signature = exported.graph_signature
         tensors = {**exported.state_dict, **exported.constants}
         self._held = [
@@ -35,6 +35,7 @@ class Exported:
         for spec in signature.output_specs:
             if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
                 raise ShapeError(f"an exported program with a result of kind {spec.kind.name}")
+        assert exported.call_spec.out_spec is not None
         self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         examples = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
         self._shapes = [e.shape for e, held in zip(examples, self._held, strict=True) if held is None]

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import aot_function, make_boxed_func
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
@@ -22,7 +23,7 @@ SHAPES = 32
 """How many shapes of a dynamic graph have programs at a time; the least recently used one goes."""
 
 
-def compile_graph(graph: GraphModule, arguments: Sequence[Any]) -> Callable[..., Any]:
+def compile_graph(graph: GraphModule, arguments: Sequence[Any]) -> Any:
     """A function that runs a graph of ATen operators; AOTAutograd calls it with a list, which it empties."""
     if any(_is_symbolic(a) for a in arguments):
         return make_boxed_func(_Dynamic(graph))
@@ -63,10 +64,11 @@ class _Dynamic:
 
 def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of tensors, through AOTAutograd alone: one graph for forward, one for backward, or an error."""
+    compiler: Any = compile_graph  # AOTAutograd's type for it has torch's own attributes
     compiled = aot_function(
         function,
-        fw_compiler=compile_graph,
-        bw_compiler=compile_graph,
+        fw_compiler=compiler,
+        bw_compiler=compiler,
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions(),
     )

@@ -38,14 +38,14 @@ class Translated:
     """Tensors of the graph that follow as parameters."""
     needs_key: bool = False
     """Whether the last parameter is the random number generator's state."""
-    results: list[int | _Given | None] = field(default_factory=list)
+    results: list[int | Given] = field(default_factory=list)
     """Where each of the graph's results is: a leaf of the program's result, or given beforehand."""
     is_tuple: bool = True
     """Whether the graph returns several values."""
 
 
 @dataclass(frozen=True)
-class _Given:
+class Given:
     """A result that needs no program: an argument as it came in, or a Python value."""
 
     argument: int | None
@@ -155,9 +155,9 @@ class _Translator:
         outputs: list[Instruction] = []
         for value in values:
             if not isinstance(value, Instruction):
-                self.translated.results.append(_Given(None, value))
+                self.translated.results.append(Given(None, value))
             elif value in self.parameter_of:
-                self.translated.results.append(_Given(self.parameter_of[value]))
+                self.translated.results.append(Given(self.parameter_of[value]))
             else:
                 self.translated.results.append(len(outputs))
                 outputs.append(value)

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from xloom.cpu.compile import compile as compile_for_cpu
+from xloom.cpu.executable import Executable
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import KEPT_BYTES, Pool
 from xloom.torch.arrays import as_array, as_tensor
 from xloom.torch.dtypes import torch_dtype
-from xloom.torch.fx_graph import Translated
+from xloom.torch.fx_graph import Given, Translated
 
 
 class Program:
@@ -22,7 +23,9 @@ class Program:
 
     def __init__(self, translated: Translated):
         self.translated = translated
-        self._executable = compile_for_cpu(translated.module)
+        executable = compile_for_cpu(translated.module)
+        assert isinstance(executable, Executable)  # translated graphs have no dynamic dimensions
+        self._executable = executable
         self._pool = Pool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
@@ -34,7 +37,7 @@ class Program:
         self._pack_results = struct.Struct(f"{max(1, len(shapes))}Q").pack
         self._pad_arguments = [0] * (count == 0)
         self._pad_results = [0] * (not shapes)
-        self._given = [(k, r) for k, r in enumerate(translated.results) if not isinstance(r, int)]
+        self._given = [(k, r) for k, r in enumerate(translated.results) if isinstance(r, Given)]
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         """Runs it. The arguments are tensors of the shapes that it was translated for."""

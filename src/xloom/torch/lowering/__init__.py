@@ -16,6 +16,7 @@ FAMILIES = (
     "convolution",
     "creation",
     "cumulative",
+    "division",
     "elementwise",
     "fft",
     "index",

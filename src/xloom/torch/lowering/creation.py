@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering.graph import Graph, Number, Value
 from xloom.torch.lowering.promotion import default_float, number_dtype
 from xloom.torch.lowering.registry import lowers
+from xloom.torch.lowering.scalar import Scalar
 
 Dtype = torch.dtype | None
 
@@ -123,18 +125,19 @@ def linspace(g: Graph, start: Number, end: Number, steps: int, dtype: Dtype):
     """So many points from start to end, both ends exact: the second half counts from the end."""
     inputs_complex = isinstance(start, complex) or isinstance(end, complex)
     target = dtype_or(dtype, dt.c64 if inputs_complex else default_float())
-    if target.is_complex or not all(isinstance(n, (int, float)) for n in (start, end)):
-        points = np.linspace(start, end, steps)  # type: ignore[call-overload]
-        return g.literal(points.astype(target.numpy))
+    if isinstance(start, Scalar) or isinstance(end, Scalar):
+        raise UnsupportedError("linspace between numbers that are known only at run time")
+    if target.is_complex or isinstance(start, complex) or isinstance(end, complex):
+        return g.literal(np.linspace(start, end, steps).astype(target.numpy))
+    k = np.arange(steps)
     if target.is_integer:
-        step = (end - start) / (steps - 1) if steps > 1 else 0.0  # type: ignore[operator]
-        k = np.arange(steps)
-        points = np.where(k < steps / 2, start + np.float32(step) * k, end - np.float32(step) * (steps - 1 - k))
+        step = np.float32((end - start) / (steps - 1) if steps > 1 else 0.0)
+        points = np.where(k < steps / 2, start + step * k, end - step * (steps - 1 - k))
         return g.literal(np.trunc(points).astype(target.numpy))
     real = np.float64 if target is dt.f64 else np.float32
-    k = np.arange(steps)
-    step = real((real(end) - real(start)) / real(steps - 1)) if steps > 1 else real(0)  # type: ignore[arg-type]
-    low, high = real(start) + step * k.astype(real), real(end) - step * (steps - 1 - k).astype(real)  # type: ignore
+    first, last = real(start), real(end)
+    step = real((last - first) / real(steps - 1)) if steps > 1 else real(0)
+    low, high = first + step * k.astype(real), last - step * (steps - 1 - k).astype(real)
     return g.literal(np.where(k < steps // 2, low, high if steps > 1 else low).astype(target.numpy))
 
 

@@ -93,13 +93,15 @@ def randint_like(g: Graph, x, high: int, dtype: Dtype, low: int = 0):
 @lowers("aten.random.from", "aten.random.to", "aten.random.default")
 def random_(g: Graph, x, from_: int = 0, to: int | None = None):
     """Integers from one to below another, or as far as the dtype holds all integers."""
-    dtype = x.shape.dtype
-    if to is None:
-        digits = {dt.f64: 53, dt.f32: 24, dt.f16: 11, dt.bf16: 8}.get(
-            dtype, dtype.bits - (dtype.kind is dt.Kind.SIGNED)
-        )
-        to = 2 if dtype is dt.pred else (1 << digits) + dtype.is_float
-    return _integers(g, x.shape.dims, from_, to, dtype)
+    return _integers(g, x.shape.dims, from_, _beyond(x.shape.dtype) if to is None else to, x.shape.dtype)
+
+
+def _beyond(dtype: dt.DType) -> int:
+    """The least number that torch does not draw when no limit is given."""
+    if dtype is dt.pred:
+        return 2
+    digits = {dt.f64: 53, dt.f32: 24, dt.f16: 11, dt.bf16: 8}.get(dtype)
+    return (1 << digits) + 1 if digits else 1 << (dtype.bits - (dtype.kind is dt.Kind.SIGNED))
 
 
 @lowers("aten.uniform.default")

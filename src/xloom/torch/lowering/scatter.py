@@ -166,7 +166,7 @@ def _reduced(g: Graph, x: Instruction, reduce: str, include_self: bool, put, src
         counts = put(counts, g.full_like(src, 1), "add")
         counts = g.maximum(counts, g.full_like(counts, 1))
         if own.is_integer:
-            from xloom.torch.lowering.elementwise import floor_divide
+            from xloom.torch.lowering.division import floor_divide
 
             result = floor_divide(g, result, counts)
         else:
