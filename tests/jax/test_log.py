@@ -26,7 +26,12 @@ def test_the_log_of_a_first_program(request):
     text = re.sub(r"(fingerprint)='\w+'", r"\1='...'", run(PROGRAM))
     if request.config.getoption("--bless"):
         GOLDEN.write_text(text)
-    assert text == GOLDEN.read_text(), "run `pytest --bless`, and look at the difference"
+    golden = GOLDEN.read_text()
+    # some of JAX's questions come from threads of its own
+    assert sorted(text.splitlines()) == sorted(golden.splitlines()), "run `pytest --bless`, and look at the difference"
+    milestones = ["PJRT_Client_Create", "PJRT_Client_Compile", "  Client#0.compile", "PJRT_LoadedExecutable_Execute"]
+    places = [text.index(f"\n{name}(") for name in milestones]
+    assert places == sorted(places)
 
 
 def test_errors_are_told():
