@@ -89,6 +89,10 @@ class CustomCallError(XloomError):
     """A custom call is not registered, does not fit its call site, or reported a failure."""
 
 
+class UnregisteredCallError(CustomCallError):
+    """A custom call's target is not registered for the platform. Act: register it; `hint` has the nearest names."""
+
+
 class MissingCompilerError(CustomCallError):
     """A custom call is C or C++ source, and there is no compiler. Act: install one, or set $CC or $CXX."""
 

@@ -80,6 +80,19 @@ def host_arrays():
     same(np.asarray(copy).sum(), 66.0)
 
 
+def lent_memory():
+    array = jax.jit(lambda x: x + 1)(jnp.ones(100_000))
+    view = np.asarray(array)
+    array.delete()
+    others = [jnp.full(100_000, float(k)) for k in range(20)]
+    same(view, np.full(100_000, 2.0))
+    donated = jnp.full(100_000, 3.0)
+    view = np.asarray(donated)
+    same(jax.jit(lambda x: x * 2, donate_argnums=0)(donated), np.full(100_000, 6.0))
+    others += [jnp.full(100_000, float(k)) for k in range(20)]
+    same(view, np.full(100_000, 3.0))
+
+
 def memories():
     host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
     array = jax.device_put(jnp.arange(3.0), host)
@@ -163,6 +176,12 @@ def failures():
         raises(jax.errors.JaxRuntimeError, "no such number", late.block_until_ready)
         raises(jax.errors.JaxRuntimeError, "no such number", lambda late=late: np.asarray(late))
     same(jnp.ones(3) + 1, [2, 2, 2])
+    missing = jax.ffi.ffi_call("no_such_kernel", jax.ShapeDtypeStruct((3,), np.float32))
+    raises(
+        jax.errors.JaxRuntimeError,
+        "NOT_FOUND: No FFI handler registered for no_such_kernel",
+        lambda: jax.jit(missing)(1.0),
+    )
 
 
 def compiled():

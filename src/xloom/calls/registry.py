@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xloom.calls.signature import Signature
-from xloom.errors import CustomCallError, near
+from xloom.errors import CustomCallError, UnregisteredCallError, near
 from xloom.hlo.module import Instruction, Module
 
 ABIS = {
@@ -88,7 +88,7 @@ def lookup(name: str, platform: str = "Host", where: str = "") -> Registration:
     found = _found(name, platform)
     if found is None:
         message = f"no custom call {name!r} is registered for platform {platform!r}"
-        raise CustomCallError(message, where=where, hint=_near(name, platform))
+        raise UnregisteredCallError(message, where=where, hint=_near(name, platform))
     return found
 
 
@@ -100,7 +100,7 @@ def target_of(call: Instruction, platform: str = "Host") -> Registration:
     name, where = call["custom_call_target"], place(call)
     if call["api_version"] == ABIS["typed-ffi"] and _found(name, platform) is None:
         message = f"No FFI handler registered for {name} on a platform {platform}"
-        raise CustomCallError(message, where=where, hint=_near(name, platform))
+        raise UnregisteredCallError(message, where=where, hint=_near(name, platform))
     found = lookup(name, platform, where)
     if found.signature is not None:
         found.signature.check(call, where)

@@ -33,7 +33,7 @@ _references = threading.Lock()
 class Buffer:
     """An array in a memory space."""
 
-    __slots__ = ("__weakref__", "_external", "is_deleted", "memory_space", "ready", "shape")
+    __slots__ = ("__weakref__", "_external", "_lent", "is_deleted", "memory_space", "ready", "shape")
 
     def __init__(self, shape: Shape, memory_space: MemorySpace, ready: Future):
         self.shape = shape
@@ -42,6 +42,7 @@ class Buffer:
         """When the array is there, which is its value, or why it will not be."""
         self.is_deleted = False
         self._external = 0
+        self._lent: Future | None = None
 
     @property
     def on_device_shape(self) -> Shape:
@@ -85,9 +86,12 @@ class Buffer:
         return (1, 0)  # kDLCPU
 
     def delete(self) -> None:
-        """Gives up the array; work that is under way keeps it."""
-        self.is_deleted = True
-        self.ready = Future.failed(deleted())
+        """Gives up the array; work that is under way and external references keep it."""
+        with _references:
+            if self._external and not self.is_deleted:
+                self._lent = self.ready
+            self.is_deleted = True
+            self.ready = Future.failed(deleted())
 
     def acquire_external_reference(self) -> None:
         """From now on the memory is also used outside."""
@@ -100,6 +104,8 @@ class Buffer:
             if not self._external:
                 raise invalid("the buffer has no external reference")
             self._external -= 1
+            if not self._external:
+                self._lent = None
 
     def copy_to(self, memory_space: MemorySpace) -> Buffer:
         """The same array in another memory, of this device or another."""

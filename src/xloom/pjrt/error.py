@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from xloom.errors import ParseError, ShapeError, UnsupportedError, VerifyError, XloomError
+from xloom.errors import ParseError, ShapeError, UnregisteredCallError, UnsupportedError, VerifyError, XloomError
 
 
 class Code(IntEnum):
@@ -39,6 +39,7 @@ class PjrtError(XloomError):
 
 _CODES = {
     UnsupportedError: Code.UNIMPLEMENTED,
+    UnregisteredCallError: Code.NOT_FOUND,
     ShapeError: Code.INVALID_ARGUMENT,
     ParseError: Code.INVALID_ARGUMENT,
     VerifyError: Code.INVALID_ARGUMENT,
