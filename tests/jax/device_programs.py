@@ -324,6 +324,22 @@ def failures():
     )
 
 
+def nested():
+    """A callback of one device's program runs a program of all devices, its own among them."""
+    mesh = next(meshes())
+    inner = mapped(lambda x: lax.psum(x, ("x", "y")))(mesh)
+
+    def call(x):
+        return np.asarray(inner(np.asarray(x)))[:2, :2]
+
+    @jax.jit
+    def outer(x):
+        return jax.pure_callback(call, jax.ShapeDtypeStruct((2, 2), np.float32), x) + 1
+
+    wanted = X.reshape(4, 2, 2, 2).sum((0, 2)) + 1
+    np.testing.assert_allclose(outer(X), wanted, rtol=1e-4, atol=1e-5)
+
+
 def at_once():
     """Devices run at the same time: each waits for all others to have begun."""
     import threading

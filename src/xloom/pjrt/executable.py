@@ -150,8 +150,20 @@ class LoadedExecutable:
             Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, device.id, meeting)
             for k, device in enumerate(devices)
         ]
-        with self.client.launching:  # all devices see launches in the same order, or they wait for each other forever
-            return [self._launch(*each, not_donated) for each in zip(arguments, devices, launches, strict=True)]
+        own_work: list[Callable[[], None]] = []
+        try:
+            # all devices see launches in the same order, or they would wait for each other forever
+            with self.client.launching:
+                results = [
+                    self._launch(*each, not_donated, own_work)
+                    for each in zip(arguments, devices, launches, strict=True)
+                ]
+        except BaseException as error:
+            meeting.fail(str(error))  # those that were launched wait for those that were not
+            raise
+        for work in own_work:
+            work()
+        return results
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:
@@ -169,8 +181,14 @@ class LoadedExecutable:
                     )
 
     def _launch(
-        self, arguments: Sequence[Buffer], device: Device, launch: Launch, not_donated: Sequence[int]
+        self,
+        arguments: Sequence[Buffer],
+        device: Device,
+        launch: Launch,
+        not_donated: Sequence[int],
+        own_work: list[Callable[[], None]] | None = None,
     ) -> Results:
+        """Gives a device its work; what the calling thread must do itself, as it is that device's, joins `own_work`."""
         executable = self.executable
         inputs = [buffer.ready for buffer in arguments]
         donated = [k for k in self._donated if k not in not_donated]
@@ -204,7 +222,10 @@ class LoadedExecutable:
                 future.set(array)
             done.set()
 
-        device.queue.submit(work)
+        if own_work is not None and device.queue.is_own_thread:
+            own_work.append(work)
+        else:
+            device.queue.submit(work)
         shapes = executable.outputs
         return Results([Buffer(s, m, f) for s, m, f in zip(shapes, spaces, outputs, strict=True)], done)
 

@@ -17,6 +17,11 @@ class Queue:
         self._starting = threading.Lock()
         self._is_closed = False
 
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the calling thread is the one that does the work."""
+        return threading.current_thread() is self._thread
+
     def submit(self, work: Callable[[], None]) -> None:
         """Does `work`, which must not raise, after all that was submitted before.
 
@@ -24,7 +29,7 @@ class Queue:
         """
         if self._thread is None:
             self._start()
-        if threading.current_thread() is self._thread or self._is_closed:
+        if self.is_own_thread or self._is_closed:
             work()
         else:
             self._work.put(work)
