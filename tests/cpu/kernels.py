@@ -24,8 +24,7 @@ def run_kernel(text, *arguments, split=1) -> Any:
     rule = rule_of(root.opcode)
     assert rule is not None
     rule(kernel, root)
-    content = jit.Content.VECTORS if kernel.vectorised else jit.Content.LOOPS
-    library = jit.Library([jit.object_code(str(kernel.module), content)], [p.symbol for p in kernel.phases])
+    library = jit.Library([jit.object_code(str(kernel.module), kernel.content)], [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]
     results = [np.zeros(s.dims, s.dtype.numpy) for s in outputs]
     if kernel.must_alias:

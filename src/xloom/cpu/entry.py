@@ -322,8 +322,7 @@ class EntryBuilder:
         if kernel is None or code is None:
             kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
             rule(kernel, instruction)
-            content = Content.VECTORS if kernel.vectorised else Content.LOOPS
-            code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, content)
+            code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, kernel.content)
             if instruction.opcode in SHAPED:
                 self._kernels[key] = kernel, code
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xloom.cpu.fusion import Fusion, Group, inlined_by, is_fusible
-from xloom.cpu.leaves import Source, leaf_count, owner
+from xloom.cpu.leaves import Source, owners
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
 from xloom.cpu.loops.nodes import Load, walk
@@ -51,7 +51,7 @@ def reads_of(step: Step, stored: set[Instruction]) -> set[Instruction]:
 
 
 def _owners(instruction: Instruction) -> list[Instruction]:
-    return [owner(instruction, k)[0] for k in range(leaf_count(instruction.shape))]
+    return [made for made, _ in owners(instruction)]
 
 
 def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:

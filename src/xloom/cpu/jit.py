@@ -29,27 +29,27 @@ class Content(Enum):
     """Scalar loops, several after one another for each row: unrolled as well, they are far larger, and no faster."""
     VECTORS = "vectors"
     """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
+    WINDOWS = "windows"
+    """The same, in loops whose lengths vary: other addresses for these leave more registers to the sums."""
     CALLS = "calls"
     """Little but calls: code as it comes."""
 
 
+_OF_VECTORS = (
+    "AlwaysInliner",
+    "SROA",
+    "SimplifyCFG",
+    "InstCombine",
+    "LoopRotate",
+    "NewGVN",
+    "InstCombine",
+    "SimplifyCFG",
+)
 PASSES = {
     Content.LOOPS: Passes(level=3, vectorise=True, unroll=True),
     Content.ROWS: Passes(level=3, vectorise=True),
-    Content.VECTORS: Passes(
-        level=None,
-        named=(
-            "AlwaysInliner",
-            "SROA",
-            "SimplifyCFG",
-            "InstCombine",
-            "LoopRotate",
-            "NewGVN",
-            "InstCombine",
-            "SimplifyCFG",
-            "LoopStrengthReduce",
-        ),
-    ),
+    Content.VECTORS: Passes(level=None, named=_OF_VECTORS),
+    Content.WINDOWS: Passes(level=None, named=(*_OF_VECTORS, "LoopStrengthReduce")),
     Content.CALLS: Passes(level=0),
 }
 

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.types import I64, POINTER, VOID, Value
+from xloom.cpu.jit import Content
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
@@ -50,8 +51,8 @@ class Kernel:
     """Output number to the operand number that it may share memory with; the kernel is right either way."""
     must_alias: bool = False
     """True when outputs in `in_place` must start as a copy of that operand (the caller copies unless they share)."""
-    vectorised: bool = False
-    """True when the rule has emitted vectors itself wherever they pay: LLVM then does not look for any."""
+    content: Content = Content.LOOPS
+    """What the rule has emitted."""
 
     def add_scratch(self, nbytes: int) -> int:
         """Reserves scratch memory (64-byte aligned, contents undefined), kept over all phases; returns its number."""

@@ -23,7 +23,7 @@ def leaf_shapes(shape: Shape) -> list[Shape]:
 
 def leaf_count(shape: Shape) -> int:
     """How many arrays a value of the shape has."""
-    return len(leaf_shapes(shape))
+    return sum(map(leaf_count, shape.elements)) if shape.elements else int(shape.is_array)
 
 
 def owner(instruction: Instruction, leaf: int = 0) -> Source:
@@ -45,6 +45,13 @@ def owner(instruction: Instruction, leaf: int = 0) -> Source:
             instruction = instruction._operands[0]
         else:
             return instruction, leaf
+
+
+def owners(instruction: Instruction) -> list[Source]:
+    """The owner of each leaf of a value."""
+    if instruction.opcode == "tuple":
+        return [source for operand in instruction._operands for source in owners(operand)]
+    return [owner(instruction, leaf) for leaf in range(leaf_count(instruction.shape))]
 
 
 def aliased_leaves(instruction: Instruction) -> dict[int, tuple[int, int]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from xloom.cpu.fusion import Fusion, Group
 from xloom.cpu.grouping import Step, steps_of
-from xloom.cpu.leaves import Source, leaf_count, owner
+from xloom.cpu.leaves import Source, leaf_count, owners
 from xloom.hlo.module import Computation, Instruction
 
 LAST = 1 << 60
@@ -28,8 +28,7 @@ class Block:
     @property
     def root(self) -> list[Source]:
         """The owner of each leaf of the result."""
-        root = self.computation.root
-        return [owner(root, k) for k in range(leaf_count(root.shape))]
+        return owners(self.computation.root)
 
 
 CONTROL = ("while", "conditional")
@@ -60,10 +59,10 @@ def roots_of(step: Step) -> list[Instruction]:
 
 def _reads(step: Step, stored: set[Instruction]) -> list[Source]:
     if isinstance(step, Instruction):
-        return [owner(o, k) for o in step._operands for k in range(leaf_count(o.shape))]
+        return [source for operand in step._operands for source in owners(operand)]
     found: dict[Source, None] = {}
     for instruction in (*step.roots, *step.inlined):
         for operand in instruction._operands:
             if operand not in step.inlined:
-                found.update({owner(operand, k): None for k in range(leaf_count(operand.shape))})
+                found.update(dict.fromkeys(owners(operand)))
     return list(found)

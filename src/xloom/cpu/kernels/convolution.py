@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from xloom.cpu.jit import Content
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
@@ -18,7 +19,7 @@ from xloom.hlo.module import Instruction
 @kernel("convolution")
 def convolution(kernel: Kernel, instruction: Instruction) -> None:
     """Copies the input where it needs padding or conversion, packs the kernel, then computes tiles of the output."""
-    kernel.vectorised = True
+    kernel.content = Content.VECTORS
     lhs, rhs, out = *kernel.operands, kernel.outputs[0]
     y = Array("output", 0, out.dtype)
     if 0 in (*lhs.dims, *rhs.dims, *out.dims):

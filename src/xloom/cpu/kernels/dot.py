@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from xloom.cpu.jit import Content
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, merged, row_major
@@ -19,7 +20,7 @@ from xloom.hlo.shape import Shape
 @kernel("dot")
 def dot(kernel: Kernel, instruction: Instruction) -> None:
     """Batch dimensions, then the rest of the left operand, then the rest of the right one."""
-    kernel.vectorised = True
+    kernel.content = Content.VECTORS
     lhs, rhs = kernel.operands
     through = _rounding(instruction)
     multiply(

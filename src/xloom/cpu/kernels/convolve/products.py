@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64
+from xloom.cpu.emit.types import I64, element_pointer
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
@@ -28,47 +28,52 @@ class Operands:
     def multiply(self, sums: Sums, x: ir.Value, w: ir.Value) -> None:
         """Adds the products of one place of the window, at these offsets of input and kernel."""
         b, way = self.phase.b, self.way
+        # a pointer, and constant distances from it: processors add these as they load
+        place = element_pointer(b, self.x.pointer(self.phase), self.x.dtype, x)
         if way.name == "spatial":
+            kernel = element_pointer(b, self.w.pointer(self.phase), self.w.dtype, w)
             sums.multiply(
-                b, lambda r: self._kernel(b.add(w, I64(r * way.rows.w))), lambda v: self._input(x, way.lefts[v])
+                b, lambda r: self._scalar(self.w, kernel, r * way.rows.w), lambda v: self._input(place, way.lefts[v])
             )
         elif way.name == "features":
-            sums.multiply(b, lambda r: self._scalar(b.add(x, I64(r * way.rows.x))), lambda v: self._panel(w, v))
+            panel = self._panel(w)
+            sums.multiply(b, lambda r: self._scalar(self.x, place, r * way.rows.x), lambda v: self._vector(panel, v))
         else:
-            self._lane_by_lane(sums, x, w)
+            self._lane_by_lane(sums, place, w)
 
-    def _scalar(self, at: ir.Value) -> Parts:
-        return self.way.tile.arithmetic.load(self.phase.b, self.x.pointer(self.phase), self.x.dtype, at, 1)
+    def _scalar(self, array: Array, place: ir.Value, distance: int) -> Parts:
+        return self.way.tile.arithmetic.load(self.phase.b, place, array.dtype, I64(distance), 1)
 
-    def _kernel(self, at: ir.Value) -> Parts:
-        return self.way.tile.arithmetic.load(self.phase.b, self.w.pointer(self.phase), self.w.dtype, at, 1)
+    def _panel(self, at: ir.Value) -> ir.Value:
+        assert self.packed is not None
+        b, element = self.phase.b, self.way.tile.arithmetic.element
+        return b.gep(self.phase.scratch(self.packed), [at], inbounds=True, source_etype=element)
 
-    def _panel(self, at: ir.Value, vector: int) -> Parts:
+    def _vector(self, panel: ir.Value, vector: int) -> Parts:
         way = self.way
-        assert way.packing is not None and self.packed is not None
-        return way.packing.get(self.phase.b, self.phase.scratch(self.packed), at, way.lefts[vector], way.tile.lanes)
+        assert way.packing is not None
+        return way.packing.get(self.phase.b, panel, way.lefts[vector], way.tile.lanes)
 
-    def _input(self, at: ir.Value, left: int) -> Parts:
+    def _input(self, place: ir.Value, left: int) -> Parts:
         tile, b = self.way.tile, self.phase.b
-        pointer = self.x.pointer(self.phase)
-        return tile.arithmetic.load(b, pointer, self.x.dtype, b.add(at, I64(left)), tile.lanes, self._mask())
+        return tile.arithmetic.load(b, place, self.x.dtype, I64(left), tile.lanes, self._mask())
 
     def _mask(self) -> ir.Value | None:
         lanes, size = self.way.tile.lanes, self.way.width
         return first_lanes(lanes, size) if size < lanes else None
 
-    def _lane_by_lane(self, sums: Sums, x: ir.Value, w: ir.Value) -> None:
+    def _lane_by_lane(self, sums: Sums, place: ir.Value, w: ir.Value) -> None:
         b, way, tile = self.phase.b, self.way, self.way.tile
         each, features, arithmetic = way.unit, way.feature.size, tile.arithmetic
         span = tile.lanes // each * features
         valid = way.columns.most * features
         mask = first_lanes(span, valid) if valid < span else None
-        pointer = self.x.pointer(self.phase)
+        panels = [self._panel(b.add(w, I64(f * way.feature.b))) for f in range(features)]
         for v in range(tile.vectors):
-            kernels = [self._panel(b.add(w, I64(f * way.feature.b)), v) for f in range(features)]
+            kernels = [self._vector(panel, v) for panel in panels]
             for r in range(tile.rows):
-                at = b.add(x, I64(r * way.rows.x + way.lefts[v] // each * features))
-                loaded = arithmetic.load(b, pointer, self.x.dtype, at, span, mask)
+                at = I64(r * way.rows.x + way.lefts[v] // each * features)
+                loaded = arithmetic.load(b, place, self.x.dtype, at, span, mask)
                 for f, kernel in enumerate(kernels):
                     lanes = [k // each * features + f for k in range(tile.lanes)]
                     value = loaded if each == features == 1 else [shuffled(b, part, lanes) for part in loaded]
@@ -80,11 +85,11 @@ class Operands:
         if way.columns.y != way.unit:
             self._scatter(sums, y)
             return
+        place = element_pointer(b, self.y.pointer(self.phase), self.y.dtype, y)
         for r in range(tile.rows):
             for v, left in enumerate(way.lefts):
-                at = b.add(y, I64(r * way.rows.y + left))
-                value = sums.get(b, r, v)
-                tile.arithmetic.store(b, self.y.pointer(self.phase), self.y.dtype, at, value, self._mask())
+                distance = I64(r * way.rows.y + left)
+                tile.arithmetic.store(b, place, self.y.dtype, distance, sums.get(b, r, v), self._mask())
 
     def _scatter(self, sums: Sums, y: ir.Value) -> None:
         """Through memory, as the columns are not adjacent in the output."""

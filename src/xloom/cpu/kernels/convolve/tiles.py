@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.emit.types import I1, I64
+from xloom.cpu.jit import Content
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.products import Operands
@@ -49,7 +50,10 @@ def convolve(kernel: Kernel, arithmetic: Arithmetic, problem: Convolution, x: Ar
                 loops.append((axis, which))
             with b.if_then(present):
                 sums.clear(b)
-                nest(b, _sums(b, chosen, loops), at[:2], lambda o: operands.multiply(sums, o[0], o[1]))
+                walked = _sums(b, chosen, loops)
+                if any(isinstance(size, ir.Value) for size, _ in walked):
+                    kernel.content = Content.WINDOWS
+                nest(b, walked, at[:2], lambda o: operands.multiply(sums, o[0], o[1]))
                 operands.store(sums, at[2])
 
 

@@ -168,17 +168,24 @@ def _tile(
     row, column = (b.mul(x, I64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
     line = inner(product.rows).c  # the rows are adjacent in the result, and so are the columns
     start = b.add(target, b.add(b.mul(row, I64(line)), column))
+    place = element_pointer(b, pc, c.dtype, start)
     for r in range(tile.rows):
         for at in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
-            prefetch(b, element_pointer(b, pc, c.dtype, b.add(start, I64(r * line + at))))
+            prefetch(b, element_pointer(b, place, c.dtype, I64(r * line + at)))
     sums.clear(b)
-    with rolled(b, 0, size, name="k") as k:
-        at = [b.mul(k, I64(x.panel_size(1))) for x in (left, right)]
+    # a pointer a panel, which advances, and constant distances from it: processors add these as they load
+    walks = [allocate(b, POINTER) for _ in panels]
+    for walk, panel in zip(walks, panels, strict=True):
+        b.store(panel, walk)
+    with rolled(b, 0, size, name="k"):
+        here = [b.load(walk, typ=POINTER) for walk in walks]
         sums.multiply(
             b,
-            lambda r: left.get(b, panels[0], at[0], r, 1),
-            lambda v: right.get(b, panels[1], at[1], v * tile.lanes, tile.lanes),
+            lambda r: left.get(b, here[0], r, 1),
+            lambda v: right.get(b, here[1], v * tile.lanes, tile.lanes),
         )
+        for walk, at, x in zip(walks, here, (left, right), strict=True):
+            b.store(b.gep(at, [I64(x.panel_size(1))], inbounds=True, source_etype=tile.arithmetic.element), walk)
     later = b.icmp_signed(">", begin, I64(0)) if blocks.step < blocks.depth else None
     _written(phase, product, sums, c, start, (row, column), later)
 
@@ -196,17 +203,18 @@ def _written(
     b, tile, pc = phase.b, sums.tile, c.pointer(phase)
     arithmetic, line, (row, column) = tile.arithmetic, inner(product.rows).c, place
     lefts = [v * tile.lanes for v in range(tile.vectors)]
+    first = element_pointer(b, pc, c.dtype, start)
 
     def whole() -> None:
         if later is not None:
             with b.if_then(later):
                 for r in range(tile.rows):
                     for v, at in enumerate(lefts):
-                        before = arithmetic.load(b, pc, c.dtype, b.add(start, I64(r * line + at)), tile.lanes)
+                        before = arithmetic.load(b, first, c.dtype, I64(r * line + at), tile.lanes)
                         sums.set(b, r, v, arithmetic.add(b, before, sums.get(b, r, v)))
         for r in range(tile.rows):
             for v, at in enumerate(lefts):
-                arithmetic.store(b, pc, c.dtype, b.add(start, I64(r * line + at)), sums.get(b, r, v))
+                arithmetic.store(b, first, c.dtype, I64(r * line + at), sums.get(b, r, v))
 
     rows, columns = (count(x) for x in (product.rows, product.columns))
     if rows % tile.rows == 0 and columns % tile.columns == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xloom.cpu.emit.types import I64
+from xloom.cpu.emit.types import I64, element_pointer
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
@@ -41,15 +41,17 @@ def direct(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b
                 sums.clear(b)
 
                 def body(at: list) -> None:
+                    # a pointer, and constant distances from it: processors add these as they load
+                    left, right = element_pointer(b, pa, a.dtype, at[0]), element_pointer(b, pb, b_.dtype, at[1])
                     sums.multiply(
                         b,
-                        lambda r: arithmetic.load(b, pa, a.dtype, b.add(at[0], I64(r * row.a)), 1),
-                        lambda v: arithmetic.load(b, pb, b_.dtype, b.add(at[1], I64(lefts[v])), tile.lanes, mask),
+                        lambda r: arithmetic.load(b, left, a.dtype, I64(r * row.a), 1),
+                        lambda v: arithmetic.load(b, right, b_.dtype, I64(lefts[v]), tile.lanes, mask),
                     )
 
                 nest(b, depth, [starts["a"], b.add(starts["b"], left)], body)
-                first = b.add(starts["c"], left)
+                first = element_pointer(b, pc, c.dtype, b.add(starts["c"], left))
                 for r in range(tile.rows):
                     for v in range(tile.vectors):
-                        at = b.add(first, I64(r * row.c + lefts[v]))
-                        arithmetic.store(b, pc, c.dtype, at, sums.get(b, r, v), mask)
+                        distance = I64(r * row.c + lefts[v])
+                        arithmetic.store(b, first, c.dtype, distance, sums.get(b, r, v), mask)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, shuffled
 from xloom.cpu.kernels.matmul.axes import Axes, count, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
@@ -33,6 +34,10 @@ class Part(NamedTuple):
     panel: ir.Value
     """Where the first panel goes; the others follow it."""
     panels: ir.Value = I64(1)
+
+
+_Places = list[tuple[ir.Value, ir.Value | None]]
+"""Distances in elements, and where given, whether there is an element."""
 
 
 @dataclass(frozen=True)
@@ -87,17 +92,22 @@ class Packing:
     def _copy(self, b: ir.IRBuilder, part: Part) -> None:
         """Rows are adjacent: vectors of them, across all panels, so that memory is read in long runs."""
         lanes, width, total = self.arithmetic.lanes, self.width, count(self.rows)
-        with (
-            rolled(b, 0, part.size, name="k") as k,
-            rolled(b, 0, part.panels, name="panel") as number,
-        ):
-            panel, first = self._panel(b, part, number)
-            start = b.add(part.base, linear_offset(b, self.rows, first, self.operand))
-            for at in range(0, width, lanes):
-                some = min(lanes, width - at)
-                mask = lanes_below(b, some, b.sub(I64(total - at), first)) if total % width else None
-                value = self._load(b, part.pointer, b.add(start, I64(at)), b.add(part.begin, k), some, mask)
-                self._put(b, panel, k, I64(at), value)
+        walk, step = allocate(b, POINTER), b.mul(part.size, I64(self.panel_size(1)))
+        with rolled(b, 0, part.size, name="k") as k:
+            places = self._places(b, b.add(part.begin, k))
+            element = self.arithmetic.element
+            line = b.mul(k, I64(self.panel_size(1)))
+            b.store(b.gep(part.panel, [line], inbounds=True, source_etype=element), walk)
+            with rolled(b, 0, part.panels, name="panel") as number:
+                first = b.add(part.first, b.mul(number, I64(width)))
+                start = b.add(part.base, linear_offset(b, self.rows, first, self.operand))
+                panel = b.load(walk, typ=POINTER)
+                b.store(b.gep(panel, [step], inbounds=True, source_etype=element), walk)
+                for at in range(0, width, lanes):
+                    some = min(lanes, width - at)
+                    mask = lanes_below(b, some, b.sub(I64(total - at), first)) if total % width else None
+                    value = self._load(b, part.pointer, b.add(start, I64(at)), places, some, mask)
+                    self._put(b, panel, I64(0), I64(at), value)
 
     def _transpose(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value) -> None:
         """Places of the depth are adjacent: square blocks of rows and depth, transposed in registers."""
@@ -123,27 +133,42 @@ class Packing:
         with rolled(b, 0, self.width, name="row") as r:
             start = self._row(b, part.base, b.add(first, r))
             with rolled(b, low, part.size, name="k") as k:
-                self._put(b, panel, k, r, self._load(b, part.pointer, start, b.add(part.begin, k), 1))
+                places = self._places(b, b.add(part.begin, k))
+                self._put(b, panel, k, r, self._load(b, part.pointer, start, places, 1))
 
     def _place(self, b: ir.IRBuilder, k: ir.Value) -> ir.Value:
         return linear_offset(b, self.depth, k, self.operand)
 
+    def _places(self, b: ir.IRBuilder, k: ir.Value) -> _Places:
+        """How far packed element `k` of a row lies from the row's first, place by place."""
+        places = self.arithmetic.places
+        if places == 1:
+            return [(self._place(b, k), None)]
+        found: _Places = []
+        for p in range(places):
+            place = b.add(b.mul(k, I64(places)), I64(p))
+            inside = b.icmp_signed("<", place, I64(count(self.depth)))
+            found.append((self._place(b, at_most(b, place, count(self.depth) - 1)), inside))
+        return found
+
     def _load(
-        self, b: ir.IRBuilder, pointer: ir.Value, start: ir.Value, k: ir.Value, lanes: int, mask: ir.Value | None = None
+        self,
+        b: ir.IRBuilder,
+        pointer: ir.Value,
+        start: ir.Value,
+        places: _Places,
+        lanes: int,
+        mask: ir.Value | None = None,
     ) -> Parts:
         """Packed elements of adjacent rows, of which the first begins at `start`; 0 past the end of the depth."""
-        arithmetic, dtype = self.arithmetic, self.source.dtype
-        if arithmetic.places == 1:
-            return arithmetic.load(b, pointer, dtype, b.add(start, self._place(b, k)), lanes, mask)
-        values = []
-        for p in range(arithmetic.places):
-            place = b.add(b.mul(k, I64(arithmetic.places)), I64(p))
-            inside = b.icmp_signed("<", place, I64(count(self.depth)))
-            place = at_most(b, place, count(self.depth) - 1)
-            value = arithmetic.load(b, pointer, dtype, b.add(start, self._place(b, place)), lanes, mask)
+        arithmetic, values = self.arithmetic, []
+        for distance, inside in places:
+            value = arithmetic.load(b, pointer, self.source.dtype, b.add(start, distance), lanes, mask)
             zero = arithmetic.zero(lanes)
-            values.append([b.select(inside, x, y) for x, y in zip(value, zero, strict=True)])
-        return arithmetic.joined(b, *values)
+            values.append(
+                value if inside is None else [b.select(inside, x, y) for x, y in zip(value, zero, strict=True)]
+            )
+        return values[0] if len(values) == 1 else arithmetic.joined(b, *values)
 
     def _put(self, b: ir.IRBuilder, panel: ir.Value, k: ir.Value, at: ir.Value, value: Parts) -> None:
         for p, part in enumerate(value):
@@ -151,15 +176,13 @@ class Packing:
             align = self.arithmetic.dtype.real.bytes
             b.store(part, b.gep(panel, [place], inbounds=True, source_etype=self.arithmetic.element), align=align)
 
-    def get(self, b: ir.IRBuilder, panel: ir.Value, at: ir.Value, place: int, lanes: int) -> Parts:
-        """`lanes` rows from row `place` on, where `at` is the element at which a place of the depth begins."""
+    def get(self, b: ir.IRBuilder, panel: ir.Value, place: int, lanes: int) -> Parts:
+        """`lanes` rows from row `place` on, of the place of the depth whose part of a panel begins at `panel`."""
         kind, element = self.arithmetic.kind(lanes), self.arithmetic.element
         align = self.arithmetic.dtype.real.bytes
         return [
             b.load(
-                b.gep(panel, [b.add(at, I64(p * self.width + place))], inbounds=True, source_etype=element),
-                typ=kind,
-                align=align,
+                b.gep(panel, [I64(p * self.width + place)], inbounds=True, source_etype=element), typ=kind, align=align
             )
             for p in range(self.arithmetic.parts)
         ]
