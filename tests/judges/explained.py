@@ -1,8 +1,8 @@
 """Causes of disagreement that are known to lie in XLA:CPU (of jaxlib 0.10.2).
 
 Each is a row of the table at the end: what it is called, and when it explains a reduced program. A program is
-explained only when a single instruction is left of it (two, for one cause) and one row accounts for every element that
-differs; all other programs are disagreements.
+explained only when a single instruction is left of it (several, for some causes) and one row accounts for every element
+that differs; all other programs are disagreements.
 
 It also dies, which is counted as crashed: of a division by zero among constants (SIGFPE), of a reduce-window of size
 1 with negative padding (a failed check), and of cosh of complex numbers (SIGSEGV).
@@ -42,7 +42,9 @@ def _negative_leading_zeros(d: Difference) -> bool:
 
 
 def _sign_of_negative_zero(d: Difference) -> bool:
-    return d.opcode == "sign" and d.folded and bool(np.all(d.operands[0][d.wrong] == 0))
+    if d.opcode not in ("sign", "ceil", "round-nearest-afz", "round-nearest-even") or not d.folded:
+        return False
+    return bool(np.all(d.want[d.wrong] == 0) and np.all(d.got[d.wrong] == 0))
 
 
 def _total_order_of_nan(d: Difference) -> bool:
@@ -139,11 +141,22 @@ def _infinite_modulus(d: Difference) -> bool:
     return bool(np.all((np.isinf(np.real(z)) | np.isinf(np.imag(z))) & np.isnan(d.got[d.wrong])))
 
 
-_SLICE_OF_SLICE = "the starts of a dynamic-slice of a dynamic-slice are added before they are clamped"
+def _opcodes(d: Difference) -> set[str]:
+    return {d.opcode, *(p.opcode for p in d.producers)}
 
 
 def _slice_of_slice(d: Difference) -> bool:
-    return {d.opcode, *(p.opcode for p in d.producers)} == {"dynamic-slice"}
+    return _opcodes(d) == {"dynamic-slice"}
+
+
+def _sums_of_complex(d: Difference) -> bool:
+    return d.got.dtype.kind == "c" and _opcodes(d) <= {"add", "subtract", "negate"}
+
+
+def _quotients_of_complex(d: Difference) -> bool:
+    if d.got.dtype.kind != "c" or not {"divide"} <= _opcodes(d) <= {"divide", "reshape"}:
+        return False
+    return bool(np.all(np.isnan(d.got[d.wrong])))
 
 
 CAUSES: dict[str, Callable[[Difference], bool]] = {
@@ -163,9 +176,14 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
     "groups of a convolution are computed as one with zeros, times which an infinity is NaN": _infinity_in_another_group,
 }
 
+CAUSES_OF_SEVERAL: dict[str, Callable[[Difference], bool]] = {
+    "the starts of a dynamic-slice of a dynamic-slice are added before they are clamped": _slice_of_slice,
+    "x + y - y of complex numbers is x, whatever overflows": _sums_of_complex,
+    "the square of a complex divisor under- or overflows, before the next division": _quotients_of_complex,
+}
+
 
 def explanation(difference: Difference) -> str:
     """The name of the cause, or an empty string."""
-    if difference.producers:
-        return _SLICE_OF_SLICE if _slice_of_slice(difference) else ""
-    return next((name for name, holds in CAUSES.items() if holds(difference)), "")
+    causes = CAUSES_OF_SEVERAL if difference.producers else CAUSES
+    return next((name for name, holds in causes.items() if holds(difference)), "")

@@ -40,7 +40,8 @@ def _reduced(
     excused: dict[Instruction, Small] = {}
     # an instruction alone, its operands arguments, and then constants: what is computed at compile time is code apart
     for folded, instruction in itertools.product((False, True), computation.post_order()):
-        if instruction.opcode in _TRIVIAL or instruction in excused:
+        # how an array of dynamic size is returned is not the same everywhere
+        if instruction.opcode in _TRIVIAL or instruction in excused or instruction.shape.is_dynamic:
             continue
         alone = _extract(instruction, values, instruction.operands, folded=folded)
         cause = verdict(*alone)
@@ -79,12 +80,14 @@ def _cut(
     """One output, with as many instructions as possible replaced by their values, those made first tried first."""
     root = computation.root
     roots = root.operands if root.opcode == "tuple" else (root,)
+    known = None
     for output in dict.fromkeys(roots):
-        if output in cut:
+        if output in cut or output.shape.is_dynamic:
             continue
         small = _extract(output, values, cut)
         cause = verdict(*small)
         if cause != DISAGREES:
+            known = known or ((small, True) if cause else None)
             continue
         for instruction in computation.post_order():
             if instruction.opcode in ("parameter", "tuple") or instruction is output:
@@ -94,7 +97,7 @@ def _cut(
             if smaller_cause:
                 cut, small, cause = [*cut, instruction], smaller, smaller_cause
         return small, cause != DISAGREES
-    return None
+    return known
 
 
 class _Recorder(Evaluator):
