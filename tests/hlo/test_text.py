@@ -138,3 +138,15 @@ def test_elided_constants_are_kept_elided():
     module = xl.parse("ENTRY e { ROOT c = f32[50] constant({...}) }")
     assert module.entry.root.literal.elided
     assert re.search(r"constant\(\{\.\.\.\}\)", str(module))
+
+
+def test_two_branches_that_a_pred_chooses_from():
+    builder = xl.Builder("m", source_lines=False)
+    branches = []
+    for name in ("yes", "no"):
+        branch = builder.computation(name)
+        branches.append(branch.finish(branch.negate(branch.parameter(xl.f32[()]))))
+    x, p = builder.parameter(xl.f32[()]), builder.parameter(xl.pred[()])
+    module = builder.build(builder.conditional(p, x, x, branch_computations=tuple(branches)))
+    assert "true_computation=%yes, false_computation=%no" in str(module)
+    assert str(xl.parse(str(module))) == str(module)

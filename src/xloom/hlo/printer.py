@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -243,7 +243,7 @@ def _operands(instruction: Instruction, options: PrintOptions, percent: str) -> 
 def _attributes(
     instruction: Instruction, sugar: Instruction | None, options: PrintOptions, percent: str, out: list[str]
 ) -> None:
-    attrs = instruction.attrs
+    attrs = _branches(instruction) if instruction.opcode == "conditional" else instruction.attrs
     for name, use in OPCODES[instruction.opcode].attributes.items():
         info = use.info
         kind = info.kind
@@ -272,6 +272,16 @@ def _attributes(
         else:
             text = PRINTERS[kind](value)
         out.append(f", {name}={text}")
+
+
+def _branches(conditional: Instruction) -> Mapping[str, Any]:
+    """The attributes, with two branches that a pred chooses from as the text names them."""
+    attrs = conditional.attrs
+    branches = attrs.get("branch_computations", ())
+    if len(branches) != 2 or not conditional._operands or conditional._operands[0].shape.dtype.name != "pred":
+        return attrs
+    others = {name: value for name, value in attrs.items() if name != "branch_computations"}
+    return {**others, "true_computation": branches[0], "false_computation": branches[1]}
 
 
 def _annotations(instruction: Instruction, options: PrintOptions, percent: str, out: list[str]) -> None:
