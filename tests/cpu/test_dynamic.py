@@ -104,3 +104,26 @@ def test_sizes_that_nothing_needs():
     y, n = xl.compile(module)(np.ones(4, np.float32))
     np.testing.assert_array_equal(y, -np.ones(4))
     assert n == 2
+
+
+def test_sizes_inside_a_scan():
+    module = xl.parse("""HloModule m
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+    body {
+      x = f32[4] parameter(0)
+      n = s32[] parameter(1)
+      cut = f32[<=4] set-dimension-size(x, n), dimensions={0}
+      zero = f32[] constant(0)
+      sum = f32[] reduce(cut, zero), dimensions={0}, to_apply=add
+      one = s32[] constant(1)
+      more = s32[] add(n, one)
+      ROOT t = (f32[], s32[]) tuple(sum, more)
+    }
+    ENTRY e {
+      x = f32[3,4] parameter(0)
+      n = s32[] parameter(1)
+      ROOT s = (f32[3], s32[]) scan(x, n), dimensions={0}, num_carries=1, to_apply=body
+    }""")
+    sums, n = xl.compile(module)(np.ones((3, 4), np.float32), np.int32(1))
+    np.testing.assert_array_equal(sums, [1, 2, 3])
+    assert n == 4

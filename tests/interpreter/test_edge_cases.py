@@ -67,3 +67,14 @@ def test_epsilon_of_batch_norm_is_an_f32():
 def test_complex_rsqrt_of_an_infinity_is_zero():
     z = np.array([complex(-np.inf, 0.5), complex(1, np.inf)], np.complex64)
     assert np.array_equal(run("x = c64[2] parameter(0) ROOT r = c64[2] rsqrt(x)", z), np.zeros(2))
+
+
+def test_scatter_far_out_of_bounds():
+    module = xl.parse("""HloModule m
+    set { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+    ENTRY e { x = f32[4] parameter(0) i = s64[2,1] parameter(1) u = f32[2,2] parameter(2)
+      ROOT s = f32[4] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={},
+        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=set }""")
+    places = np.array([[2**63 - 1], [1]], np.int64)
+    got = xl.evaluate(module, np.zeros(4, np.float32), places, np.ones((2, 2), np.float32))
+    np.testing.assert_array_equal(got, [0, 1, 1, 0])

@@ -35,6 +35,9 @@ from xloom.thread_count import thread_count
 linked: cache.Recent[Image] = cache.Recent(cache.MEMORY_BYTES)
 """Programs of this process by key."""
 
+# a scan whose computation has arrays of dynamic size has them in a loop
+_TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
+
 
 def compile(module: Module) -> Executable | DynamicExecutable:
     """Native code for `module`, which stays as it is.
@@ -44,7 +47,7 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     if has_dynamic(module):
         padded = module.clone()
         padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
-        *_, padding = run_passes(padded, "call-inlining,tuple-simplification,dce,dynamic-padding", verify=False)
+        *_, padding = run_passes(padded, _TO_STATIC, verify=False)
         compiled = compile(padded)
         return DynamicExecutable(module, compiled) if padding.changed else compiled
     if trace.active() is not None:

@@ -112,7 +112,7 @@ def scatter(instruction: Instruction, operands: Sequence[Value], evaluator: Eval
     window = moved[0].shape[len(scatter_dims) :]
     extent = np.ones(x.ndim, np.int64)
     extent[kept] = window
-    fits = np.all((starts >= 0) & (starts + extent <= np.array(x.shape, np.int64)), axis=1)
+    fits = np.all((starts >= 0) & (starts <= np.array(x.shape, np.int64) - extent), axis=1)
     rows = [m.reshape(vectors.shape[0], *window) for m in moved]
     combine = evaluator.elementwise(instruction["to_apply"])
     places = [
