@@ -17,8 +17,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=15, help="of measuring, for each of the two kinds of program")
     parser.add_argument("--programs", type=int, default=2500, help="generated ones that are outlined and expanded")
     options = parser.parse_args()
-    good = [_table(), _overhead(options.seconds), _generated(options.programs), _models()]
+    good = [_table(), _faults(), _overhead(options.seconds), _generated(options.programs), _models()]
     return 0 if all(good) else 1
+
+
+_WHERE = ("in this process", "in a child")
 
 
 def _row(*cells: object) -> None:
@@ -46,6 +49,26 @@ def _table() -> bool:
     print(f"\n{seen['runs']} run, {seen[NOT_THERE]} are not in the ABI, {wrong} are wrong", end="")
     print(f"; CUDA: {seen[known[2]]} called, {seen[known[3]]} compiled and registered, but there is no driver.")
     return not wrong
+
+
+def _faults() -> bool:
+    from tests.judges.custom_calls.faults import planted
+
+    caught: dict[str, Counter[str]] = {}
+    for name, engine, isolate, seen in planted():
+        counts = caught.setdefault(name, Counter())
+        where = "in a child" if isolate else "in this process"
+        counts[f"{where}, of"] += 1
+        counts[where] += seen
+        if not seen:
+            print(f"not caught: {name}, {engine.__name__}, {where}")
+    _head("Sanitizer: caught of planted", "fault", "in this process", "in a child")
+    for name, counts in caught.items():
+        cells = [f"{counts[w]} of {counts[f'{w}, of']}" if counts[f"{w}, of"] else "" for w in _WHERE]
+        _row(name, *cells)
+    seen, all_ = (sum(c[f"{w}{of}"] for c in caught.values() for w in _WHERE) for of in ("", ", of"))
+    print(f"\n{seen} of {all_} are caught and named: by native code, the interpreter and the simulator.")
+    return seen == all_
 
 
 def _overhead(seconds: float) -> bool:

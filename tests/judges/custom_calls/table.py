@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import xloom as xl
@@ -27,11 +27,17 @@ CANNOT_FAIL = ("original", "device")
 WITHOUT_OPAQUE = ("original", "status-returning")
 
 
-def _compiled(module: Module, *arguments: Any) -> Any:
+Engine = Callable[..., Any]
+"""Runs a module with arguments."""
+
+
+def compiled(module: Module, *arguments: Any) -> Any:
+    """On the CPU."""
     return xl.compile(module)(*arguments)
 
 
-def _simulated(module: Module, *arguments: Any) -> Any:
+def simulated(module: Module, *arguments: Any) -> Any:
+    """On the simulated accelerator."""
     return Simulator(memory_bytes=1 << 16).run(module, *arguments)
 
 
@@ -44,7 +50,7 @@ def cell(abi: str, source: str, kind: str) -> str:
     on_device = abi.startswith("device")
     SOURCES[source](kind, abi, "sim" if on_device else "Host")
     module = program(kind, VERSIONS[abi], abi.endswith("typed-ffi"))
-    for run in [_simulated] if on_device else [_compiled, xl.evaluate]:
+    for run in [simulated] if on_device else [compiled, xl.evaluate]:
         try:
             wrong = verdict(kind, run, module)
         except XloomError as error:
