@@ -13,7 +13,7 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.hlo.sharding import ReplicaGroups
-from xloom.passes.partitioning.tiles import Factors, Tiles, digits, extent, groups
+from xloom.passes.partitioning.tiles import Factors, Tiles, are_independent, digits, extent, groups
 
 
 class Part(NamedTuple):
@@ -194,7 +194,8 @@ class Emitter:
                 part = self._try_move(part, wanted, common, source, target)
         for dim in range(rank):  # first smaller, then larger
             rest = wanted.dims[dim][common[dim] :]
-            if len(part.tiles.dims[dim]) == common[dim] and not part.tiles.used & set(rest):
+            is_free = not part.tiles.used & set(rest) and are_independent(part.tiles.used, rest)
+            if len(part.tiles.dims[dim]) == common[dim] and is_free:
                 part = self.slice(part, dim, rest)
         for dim in range(rank):
             if part.tiles.dims[dim] != wanted.dims[dim]:

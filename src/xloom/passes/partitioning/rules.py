@@ -14,7 +14,7 @@ from xloom.hlo.dtype import Kind
 from xloom.hlo.module import Computation, Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.partitioning.resharding import Emitter, Part
-from xloom.passes.partitioning.tiles import Factor, Factors, Tiles, extent
+from xloom.passes.partitioning.tiles import Factor, Factors, Tiles, are_independent, extent
 
 Rule = Callable[[Instruction, list[Part], Tiles, Emitter], "list[Part] | None"]
 RULES: dict[str, Rule] = {}
@@ -112,7 +112,7 @@ def _reshape(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list
         kept: Factors = ()
         for factor in want.dims[first_new] or parts[0].tiles.dims[first_old]:
             n = extent(kept) * factor.size
-            if factor in used or before[first_old] % n or after[first_new] % n:
+            if factor in used or not are_independent(used, [factor]) or before[first_old] % n or after[first_new] % n:
                 break
             kept += (factor,)
             used.add(factor)
@@ -235,7 +235,7 @@ def _reduce(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[
         used = set(want.used)
         for d in gone:
             own = parts[0].tiles.dims[d]
-            if own and not used & set(own) and _mixable(own, across):
+            if own and not used & set(own) and are_independent(used, own, across):
                 dims[d] = own
                 used |= set(own)
                 across += own
@@ -248,10 +248,6 @@ def _reduce(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[
     if opcode == "add":
         return [e.reshard(Part(found, Tiles(want.dims, across)), want)]
     return [e.reshard(e.reduce(Part(found, want.settled), across, i["to_apply"]), want)]
-
-
-def _mixable(first: Factors, second: Factors) -> bool:
-    return len({f.order for f in (*first, *second)}) <= 1
 
 
 def _leaves(shape: Shape) -> list[Shape]:
@@ -285,7 +281,7 @@ def _dot(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Par
     used, across = set(want.used), ()
     for a, b in zip(*contracted, strict=True):
         for own in (left.tiles.dims[a], right.tiles.dims[b]):
-            if own and not used & set(own) and _mixable(own, across):
+            if own and not used & set(own) and are_independent(used, own, across):
                 sides[0][a] = sides[1][b] = own
                 used |= set(own)
                 across += own

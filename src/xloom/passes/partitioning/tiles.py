@@ -148,14 +148,23 @@ def _of_tiled(sharding: Sharding, rank: int) -> Tiles:
     order = tuple((devices.array().reshape(-1).tolist()) if isinstance(devices, Iota) else devices or ())
     sizes = sharding.tile_dims
     strides = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
-    dims = [factors_of(order, stride, size) for stride, size in zip(strides, sizes, strict=True)]
-    dims = [tuple(map(_natural, factors)) for factors in dims]
+    dims = _natural([factors_of(order, stride, size) for stride, size in zip(strides, sizes, strict=True)])
     terms = [f for f, kind in zip(dims[rank:], sharding.last_tile_dims, strict=False) if kind == "unreduced"]
     return Tiles(tuple(dims[:rank]), terms[0] if terms else ())
 
 
-def _natural(factor: Factor) -> Factor:
-    """A factor of the devices 0, 1, 2, ... that tells the same apart, if there is one."""
+def _natural(rows: list[Factors]) -> list[Factors]:
+    """The same by factors of the devices 0, 1, 2, ..., if there are such for all of them.
+
+    Only factors of one order are independent of each other, so that it is all or none.
+    """
+    found = {f: _natural_factor(f) for factors in rows for f in factors}
+    if None in found.values():
+        return rows
+    return [tuple(found[f] or f for f in factors) for factors in rows]
+
+
+def _natural_factor(factor: Factor) -> Factor | None:
     order = factor.order
     if not order:
         return factor
@@ -165,7 +174,12 @@ def _natural(factor: Factor) -> Factor:
     for stride in range(1, len(order)):
         if len(order) % (stride * factor.size) == 0 and (places // stride % factor.size == wanted).all():
             return Factor((), stride, factor.size)
-    return factor
+    return None
+
+
+def are_independent(*sets: Iterable[Factor]) -> bool:
+    """Whether devices can differ in each of the factors and not in the others: those of one order are."""
+    return len({f.order for factors in sets for f in factors}) <= 1
 
 
 def _of_named(sharding: MeshSharding, rank: int, devices: int) -> Tiles:
@@ -180,13 +194,12 @@ def _of_named(sharding: MeshSharding, rank: int, devices: int) -> Tiles:
 
 def axis_factors(mesh: Mesh, axis: Axis) -> Factors:
     """The factors of an axis of a mesh, or of a part of it."""
-    natural = mesh.devices is None
-    order = () if natural else tuple(mesh.array().reshape(-1).tolist())
+    order = () if mesh.devices is None else tuple(mesh.array().reshape(-1).tolist())
     stride, whole = math.prod(mesh.sizes[axis.index + 1 :]), mesh.sizes[axis.index]
     if axis.size:
         stride *= whole // (axis.pre_size * axis.size)
         whole = axis.size
-    return tuple(map(_natural, factors_of(order, stride, whole)))
+    return factors_of(order, stride, whole)
 
 
 def sharding_of(tiles: Tiles, devices: int) -> Sharding:
