@@ -134,6 +134,16 @@ def callbacks():
     ordered(1.0)
     jax.effects_barrier()
     assert seen == [(0, 1.0), (1, 2.0), (2, 3.0)]
+    kept = []
+
+    @jax.vmap
+    def twice(x):
+        jax.experimental.io_callback(kept.append, None, x)
+        jax.experimental.io_callback(kept.append, None, 2 * x)
+
+    twice(jnp.arange(3.0))
+    jax.effects_barrier()
+    same(kept, [0, 1, 2, 0, 2, 4])
     nested = jax.jit(lambda x: jax.pure_callback(lambda v: np.asarray(jnp.sin(v)), shape, x))
     same(nested(jnp.ones(3)), np.sin(np.ones(3)))
 

@@ -90,7 +90,9 @@ def _callbacks_of(module: Module) -> list[_Callback]:
 
 def _call(out: Any, *inputs: Any, attributes: Mapping[str, Any]) -> None:
     """Calls the callback that the call's attribute `index` says."""
-    results = _callbacks[int(attributes["index"])].function(*inputs)
+    # which it may keep: other arrays will be in the program's memory; tokens are None
+    copies = [None if value is None else value.copy() for value in inputs]
+    results = _callbacks[int(attributes["index"])].function(*copies)
     places = out if isinstance(out, tuple) else (out,)
     for place, value in zip(places, results, strict=True):
         if place is not None:
