@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
+from torch._decomp import decomposition_table
 
 from xloom.errors import LoweringError
 from xloom.torch.decompositions import decompositions
@@ -102,7 +103,7 @@ def _counted(op: Any, function: Callable[..., Any]) -> Handler:
 
 def decomposed(op: Any) -> Handler | None:
     """torch's decomposition in Python."""
-    rule = decompositions().get(op)
+    rule = decompositions().get(op) or decomposition_table.get(op)
     return None if rule is None else _counted(op, rule)
 
 

@@ -32,6 +32,7 @@ FAMILIES = (
     "scatter",
     "sort",
     "special",
+    "upsample",
     "view",
 )
 for _family in FAMILIES:

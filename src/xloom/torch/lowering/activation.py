@@ -173,3 +173,17 @@ def prelu(g: Graph, x, weight):
     """x, multiplied by the weight where it is negative."""
     x, weight = g.broadcast_operands(x, weight)
     return g.select(g.compare(x, g.full_like(x, 0), direction="GT"), x, g.multiply(x, weight))
+
+
+@lowers("aten.hardshrink_backward.default")
+def hardshrink_backward(g: Graph, grad_out, x, lambd: Number):
+    """The gradient where |x| is greater than lambd."""
+    grad, x = g.broadcast_operands(grad_out, x)
+    inside = g.compare(g.abs(x), g.full_like(x, lambd), direction="LE")
+    return g.select(inside, g.full_like(grad, 0), grad)
+
+
+@lowers("aten.softshrink_backward.default")
+def softshrink_backward(g: Graph, grad_output, x, lambd: Number):
+    """The same."""
+    return hardshrink_backward(g, grad_output, x, lambd)

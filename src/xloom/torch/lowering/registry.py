@@ -30,6 +30,8 @@ LOWERINGS: dict[str, Lowering] = {}
 IGNORED = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "stable_out"}
 """Schema arguments that a lowering need not take: they say where a tensor lies, not what it holds."""
 
+_OF_NEW_TENSORS = {"dtype", "layout", "device", "pin_memory"}  # what operators that make tensors take, but for out=
+
 _SPELLED = {"self": "x", "other": "y", "from": "from_"}
 
 
@@ -96,7 +98,7 @@ def functional_form(op: OpOverload) -> str | None:
     """The name of the operator that gives the values which `op` writes or copies; None when it is functional."""
     namespace, packet, _ = str(op).split(".")
     inputs = [a for a in op._schema.arguments if not a.is_out]
-    wanted = [(a.name, str(a.type)) for a in inputs]
+    wanted = [(a.name, str(a.type)) for a in inputs if a.name not in _OF_NEW_TENSORS]
     candidates = [packet.removesuffix("_")] if packet.endswith("_") and not packet.endswith("__") else []
     if len(inputs) < len(op._schema.arguments):
         candidates.append(packet)
@@ -106,8 +108,8 @@ def functional_form(op: OpOverload) -> str | None:
         found = getattr(getattr(torch.ops, namespace), candidate, None)
         for overload_name in [] if found is None else found.overloads():
             schema = getattr(found, overload_name)._schema
-            theirs = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
-            if len(theirs) == len(schema.arguments) and theirs == wanted:
+            made = [(a.name, str(a.type)) for a in schema.arguments if a.name not in _OF_NEW_TENSORS]
+            if made == wanted and not any(a.is_out for a in schema.arguments):
                 name = f"{namespace}.{candidate}.{overload_name}"
                 if name in LOWERINGS:
                     return name
