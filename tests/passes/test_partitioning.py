@@ -155,3 +155,14 @@ def test_one_device_calls_where_the_sharding_says_so():
     assert opcodes.count("conditional") == 1
     assert opcodes.count("collective-broadcast") == 1
     assert not any(i.opcode == "custom-call" for i in module.entry)
+
+
+def test_a_program_without_results_has_no_sharding_of_them():
+    module = parse(
+        "HloModule m, num_partitions=8 ENTRY e { p = f32[8,8] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+        'c = f32[] custom-call(p), custom_call_target="f", custom_call_has_side_effect=true\n'
+        "ROOT t = () tuple() }"
+    )
+    SpmdPartitioning().run(module)
+    verify(module)
+    assert module.entry.root.sharding is None

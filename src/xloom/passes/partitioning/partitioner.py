@@ -84,7 +84,8 @@ class _Partitioner:
         if entry.root.opcode == "parameter":
             entry.root = e.make("copy", entry.root.shape, [entry.root])
         elements = [sharding_of(p.tiles, self._devices) for p in results]
-        entry.root.sharding = Sharding.tuple_of(elements) if shape.is_tuple else elements[0]
+        if elements:
+            entry.root.sharding = Sharding.tuple_of(elements) if shape.is_tuple else elements[0]
         config = module.config
         config.parameter_layouts = config.result_layout = None
         reachable = {entry}
