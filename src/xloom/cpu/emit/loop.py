@@ -7,12 +7,14 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.emit.registers import registers
+from xloom.cpu.emit.types import I1, I64, POINTER
 
 VECTOR_ONLY = ("llvm.loop.unroll.disable",)
 """For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
 PLAIN = ("llvm.loop.disable_nonforced",)
 """For loops that run seldom: left as they are, they cost little to compile."""
+_MASKED = "llvm.loop.vectorize.predicate.enable"
 _FEW = range(16, 128)
 
 
@@ -21,11 +23,22 @@ def hints_for(iterations: int) -> Sequence[str]:
     return VECTOR_ONLY if iterations in _FEW else ()
 
 
+def masked_hints_for(iterations: int) -> Sequence[str]:
+    """The same of a loop without branches that adds nothing up.
+
+    Where the processor has masks, the last vector is one of fewer elements if that leaves few lanes idle: one at a
+    time, these elements could take longer than all those before.
+    """
+    if iterations < _FEW.stop and iterations % 16 > 8 and registers().nbytes == 64:
+        return (*VECTOR_ONLY, _MASKED)
+    return hints_for(iterations)
+
+
 class _LoopIdentity(ir.MDValue):
     """Loop metadata: a distinct node whose first operand is itself."""
 
     def __init__(self, module: ir.Module, hints: Sequence[str]):
-        flags = [module.add_metadata([ir.MetaDataString(module, hint)]) for hint in hints]
+        flags = [module.add_metadata([ir.MetaDataString(module, h), *([I1(1)] if h == _MASKED else [])]) for h in hints]
         super().__init__(module, [], name=str(len(module.metadata)))
         self.operands = (self, *flags)
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import allocate, hints_for, loop
+from xloom.cpu.emit.loop import allocate, hints_for, loop, masked_hints_for
 from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import Phase
 from xloom.cpu.leaves import Source
@@ -18,10 +18,13 @@ from xloom.cpu.loops.columns import Columns
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.folding import Folding, along_kept
 from xloom.cpu.loops.nest import Nest, Stage, breakpoints, cost_of, folds_of, interleaved, merged, ordered, stage_cost
-from xloom.cpu.loops.nodes import Fold
+from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
 from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.tiles import crossing, emit_tiled
 from xloom.hlo.dtype import DType
+
+DENSE = 6
+"""What an element costs at least whose last vector is worth a mask."""
 
 
 class Lowering:
@@ -84,11 +87,12 @@ class Lowering:
         b = elements.b
         elements.innermost = inner
         cuts = breakpoints(stage, inner)
+        hints = masked_hints_for if not group and _is_dense(stage, inner) else hints_for
         for low, high in pairwise([0, *cuts, inner.size]):
             first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))
             last = end if not cuts else intrinsic(b, "smin", end, I64(high))
             elements.ranges[inner] = (low, high - 1)
-            with loop(b, first, last, name=inner.name, hints=hints_for(high - low)) as value, elements.scope():
+            with loop(b, first, last, name=inner.name, hints=hints(high - low)) as value, elements.scope():
                 elements.vars[inner] = value
                 for k in range(group.size if group else 1):
                     if group:
@@ -136,3 +140,13 @@ class Lowering:
         *outer, inner = [v for v in loops if v != group]
         with elements.loops(outer):
             self._along(elements, stage, inner, I64(0), I64(inner.size), group)
+
+
+def _is_dense(stage: Stage, inner: Var) -> bool:
+    """True when neighbours are computed without branches from neighbours, and cost more than to be moved."""
+    nodes = [s.node for s in stage.stores]
+    if cost_of(nodes) < DENSE:
+        return False
+    found = walk(nodes)
+    addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]
+    return all(a.factor(inner) in (0, 1) for a in addresses) and not any(isinstance(n, (Guard, Folded)) for n in found)

@@ -10,13 +10,13 @@ import numpy as np
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I8, I32, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fourier import plan
 from xloom.cpu.kernels.fourier.transform import Transform
 from xloom.cpu.kernels.linear.lanes import Lanes, load_scalar
 from xloom.cpu.kernels.linear.transposition import Tile
-from xloom.cpu.kernels.matmul.target import registers
 from xloom.hlo.dtype import DType
 
 _STACK = 1 << 19

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I1, I64, POINTER, VOID, element_pointer
 from xloom.cpu.kernels.linear.lanes import Lanes, Number, load_scalar
-from xloom.cpu.kernels.matmul.target import registers
 from xloom.hlo.dtype import DType
 
 _ROWS = (4, 1)

@@ -11,8 +11,8 @@ from functools import cached_property
 
 from llvmlite import ir
 
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I1, I16, I32, I64, element_pointer, memory_type, register_type
-from xloom.cpu.kernels.matmul.target import registers
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
 
 Parts = list[ir.Value]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I64, POINTER, element_pointer
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, prefetch, splat
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import BLOCK, Packing, Part
-from xloom.cpu.kernels.matmul.target import registers
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share
 from xloom.cpu.kernels.matmul.work import grain
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I16, I32
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, like, overloaded
-from xloom.cpu.kernels.matmul.target import registers
 from xloom.hlo.dtype import DType, Kind, s32
 
 _LANES = (4, 8, 16)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
-from xloom.cpu.kernels.matmul.target import registers
 
 
 @dataclass(frozen=True)
