@@ -3,7 +3,8 @@
     python -m benchmarks.torch_training [mlp gpt resnet] [--steps 200] [--sides eager inductor xloom]
 
 Each side trains its own copy of an example's model. Steps are alternated, so that what else the machine does meets all
-sides, and a side's time is the median of its steps (and the least of them, which load does not touch).
+sides, and a side's time is the median of its steps (and the least of them, which load does not touch). On a machine
+with much else to do, `--clock cpu --threads 1` and XLOOM_NUM_THREADS=1 in the environment compare processor time.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from pathlib import Path
 import torch
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 BACKENDS = {"eager": None, "inductor": "inductor", "xloom": "xloom"}
 
 
 class Side:
     """A model in training, and its losses and times."""
 
-    def __init__(self, name: str, example: dict[str, Callable]):
+    def __init__(self, name: str, example: dict[str, Callable], clock: Callable[[], float]):
         self.name = name
+        self.clock = clock
         model, self.inputs, self.targets = example["problem"]()
         self.model = model
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
@@ -38,18 +41,18 @@ class Side:
     def step(self) -> None:
         """One step of training; only model and loss are timed, the optimizer is eager mode's on all sides."""
         self.optimizer.zero_grad()
-        start = time.perf_counter()
+        start = self.clock()
         loss = self.loss_of(self.model, self.inputs, self.targets)
         loss.backward()
-        self.times.append(time.perf_counter() - start)
+        self.times.append(self.clock() - start)
         self.losses.append(loss.item())
         self.optimizer.step()
 
 
-def measured(model: str, sides: list[str], steps: int) -> list[Side]:
+def measured(model: str, sides: list[str], steps: int, clock: Callable[[], float]) -> list[Side]:
     """Every side, trained by so many steps; times are those after the first ten."""
     example = runpy.run_path(str(EXAMPLES / f"train_{model}.py"))
-    trained = [Side(name, example) for name in sides]
+    trained = [Side(name, example, clock) for name in sides]
     for _ in range(steps):
         for side in trained:
             side.step()
@@ -65,10 +68,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--sides", nargs="*", default=list(BACKENDS), choices=list(BACKENDS))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch's threads")
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     for model in options.models:
-        trained = measured(model, options.sides, options.steps)
+        trained = measured(model, options.sides, options.steps, CLOCKS[options.clock])
         reference = trained[0]
         for side in trained:
             median, least = statistics.median(side.times), min(side.times)

@@ -45,6 +45,14 @@ def test_training_follows_eager_mode(name):
     assert losses["xloom"][-1] < losses["xloom"][0]
 
 
+@pytest.mark.parametrize("door", ["compile", "eager"])
+def test_the_examples_train_by_every_door(door, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["train_mlp.py", "--steps", "3", "--door", door])
+    runpy.run_path(str(EXAMPLES / "train_mlp.py"), run_name="__main__")
+    first, last = (float(line.split("loss ")[1].split(",")[0]) for line in capsys.readouterr().out.splitlines())
+    assert last < first
+
+
 def test_shapes_that_change_have_a_program_each():
     function = compiled(lambda x: (x * 2).sum(0), dynamic=True)
     for rows in (3, 5, 3, 7):
