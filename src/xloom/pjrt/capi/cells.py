@@ -49,13 +49,18 @@ def record_address(shape: Shape, memory_space: MemorySpace) -> int:
     return record.address
 
 
+def record_of(buffer: Buffer) -> int:
+    """The record of a buffer."""
+    return record_address(buffer.shape, buffer.memory_space)
+
+
 def buffer_handle(buffer: Buffer, record: int | None = None) -> int:
     """A handle of a buffer, whose record may be known."""
     try:
         handle = _free.pop()
     except IndexError:
         handle = _more()
-    _store(handle).value = record or record_address(buffer.shape, buffer.memory_space)
+    _store(handle).value = record or record_of(buffer)
     objects[handle] = buffer
     return handle
 

@@ -6,6 +6,7 @@ import ctypes
 from functools import cache, cached_property
 from typing import Any
 
+from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.element_types import NUMBER
 from xloom.pjrt.capi.getters import EXECUTABLE
 from xloom.pjrt.capi.handles import drop, lasting, objects, put, put_at
@@ -128,6 +129,15 @@ class LoadedView:
             for number in (replica, partition)
         ]
         self.logical_ids = Row(ctypes.c_int, ids)
+
+    @cached_property
+    def records(self) -> list[list[int]]:
+        """The records of the results on each device."""
+        shapes, kinds = self.loaded.executable.outputs, self.loaded.executable.output_kinds
+        return [
+            [record_address(shape, device.memory_space(kind)) for shape, kind in zip(shapes, kinds, strict=True)]
+            for device in self.loaded.devices
+        ]
 
 
 def executable_handle(executable: Executable) -> int:

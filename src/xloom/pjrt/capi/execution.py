@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi.cells import buffer_handle
+from xloom.pjrt.capi.cells import buffer_handle, record_of
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import int64s_at, struct
@@ -24,7 +24,8 @@ def _words(count: int) -> type[ctypes.Array[ctypes.c_size_t]]:
 @slot("PJRT_LoadedExecutable_Execute")
 def execute(args: Any) -> None:
     """Runs a program on its devices."""
-    loaded = objects[args.executable].loaded
+    view = objects[args.executable]
+    loaded = view.loaded
     options = _options(args.options)
     count, devices = args.num_args, args.num_devices
     if options.num_send_ops or options.num_recv_ops:
@@ -35,9 +36,10 @@ def execute(args: Any) -> None:
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
     outputs = _words(devices).from_address(args.output_lists)
-    for place, (row, _) in zip(outputs, results, strict=True):
+    records = view.records if device is None else [map(record_of, row) for row, _ in results]
+    for place, (row, _), known in zip(outputs, results, records, strict=True):
         if row:
-            _words(len(row)).from_address(place)[:] = [buffer_handle(buffer) for buffer in row]
+            _words(len(row)).from_address(place)[:] = list(map(buffer_handle, row, known))
     if args.device_complete_events:
         events = _words(devices).from_address(args.device_complete_events)
         events[:] = [event_handle(done) for _, done in results]
