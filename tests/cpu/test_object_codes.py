@@ -1,0 +1,61 @@
+"""Machine code that is made while more is added."""
+
+import ctypes
+
+import pytest
+
+from xloom import f32
+from xloom.cpu import llvm_code
+from xloom.cpu.jit import PASSES, Content, Library, target_machine
+from xloom.cpu.leaves import owner, owners
+from xloom.cpu.object_codes import ObjectCodes
+from xloom.hlo.builder import Builder
+
+
+def number(k: int) -> str:
+    return f"define i64 @number.{k}() {{\n  ret i64 {k}\n}}\n"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_all_modules_are_compiled(threads: int):
+    with ObjectCodes(threads) as codes:
+        for k in range(7):
+            codes.add(number(k), Content.CALLS)
+        objects = codes.finished()
+    library = Library(objects, [f"number.{k}" for k in range(7)])
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64)
+    assert [library.function(f"number.{k}", kind)() for k in range(7)] == list(range(7))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_a_thread_raises_is_raised(threads: int):
+    with ObjectCodes(threads) as codes:
+        codes.add(number(1), Content.CALLS)
+        codes.add("define nonsense", Content.CALLS)
+        with pytest.raises(RuntimeError, match=r"LLVM IR: .*expected"):
+            codes.finished()
+
+
+def test_leaving_early_ends_the_threads():
+    codes = ObjectCodes(2)
+    with pytest.raises(ValueError, match="not finished"), codes:
+        for k in range(20):
+            codes.add(number(k), Content.VECTORS)
+        raise ValueError("not finished")
+    assert not any(helper.is_alive() for helper in codes._helpers)
+
+
+def test_assembly_instead_of_an_object():
+    text = llvm_code.emitted(number(3).encode(), target_machine(), PASSES[Content.CALLS], as_object=False)
+    assert b"number.3:" in text
+
+
+def test_owners_of_all_leaves():
+    b = Builder("nested")
+    x, y = b.parameter(f32[2]), b.parameter(f32[3])
+    inner = b.tuple(x, b.add(y, y))
+    root = b.tuple(inner, y, b.get_tuple_element(inner, index=1))
+    module = b.build(root)
+    root = module.entry.root  # %x, y + y, %y and y + y
+    assert owners(root) == [owner(root, k) for k in range(4)]
+    assert len({made for made, _ in owners(root)}) == 3
