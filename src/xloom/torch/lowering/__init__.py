@@ -28,6 +28,7 @@ FAMILIES = (
     "polynomials",
     "pooling",
     "random",
+    "recurrent",
     "reduce",
     "scatter",
     "sort",
