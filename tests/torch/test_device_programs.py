@@ -97,6 +97,19 @@ def test_a_changing_learning_rate_is_the_same_program():
     assert METRICS.programs == 1 and METRICS.runs == 5
 
 
+def test_loops_without_an_end_of_step_run_by_batches(monkeypatch):
+    interpreter = Client.interpreter()
+    monkeypatch.setattr(runtime, "client", lambda: interpreter)
+    kept = []
+    for _ in range(12):
+        x = torch.ones(3).to("xla")
+        for _ in range(100):
+            x = x + 1
+        kept.append(x)
+    assert METRICS.runs >= 3 and METRICS.programs == 1
+    assert [x[0].item() for x in kept] == [101] * 12
+
+
 def test_why_did_this_recompile():
     for size in (4, 4, 5):
         x = torch.ones(size).to("xla")

@@ -10,14 +10,17 @@ import torch
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lazy import runtime
 from xloom.torch.lazy.array_type import array_type
-from xloom.torch.lazy.execution import buffer_of
+from xloom.torch.lazy.execution import buffer_of, flush
 from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.storage import Alias, Storage, View
 from xloom.torch.lazy.table import handles
 from xloom.torch.lazy.tensor import XlaTensor, tensor_on
-from xloom.torch.lazy.trace import Value
+from xloom.torch.lazy.trace import TRACE, Value
 from xloom.torch.lazy.view_values import permuted, strided_storage
 from xloom.torch.lowering import Graph
+
+LONGEST = 256
+"""With more results than this recorded, data from the host begins a program: it is likely to be the next batch."""
 
 
 def host_tensor(value: Value) -> torch.Tensor:
@@ -119,6 +122,8 @@ def copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
     if isinstance(source, XlaTensor):
         value = source._alias.read()
     else:
+        if len(TRACE.results) > LONGEST:
+            flush()
         value = runtime.to_device(source.to("cpu", target.dtype))
     alias.write(broadcast(convert(value, target.dtype), alias.type.dims))
     return target
