@@ -19,7 +19,7 @@ LAYERS = [
     ["xloom.interpreter"],
     ["xloom.passes"],
     ["xloom.sim"],
-    ["xloom.cpu.emit", "xloom.cpu.math", "xloom.cpu.kernel", "xloom.cpu.leaves"],
+    ["xloom.cpu.emit", "xloom.cpu.math", "xloom.cpu.content", "xloom.cpu.kernel", "xloom.cpu.leaves"],
     ["xloom.cpu.loops"],
     ["xloom.cpu.elements"],
     ["xloom.cpu"],

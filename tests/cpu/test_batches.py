@@ -5,7 +5,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.compile import lowered
-from xloom.cpu.jit import Content
+from xloom.cpu.content import Content
 from xloom.cpu.prepare import prepared
 
 LAYER = """

@@ -6,7 +6,8 @@ import pytest
 
 from xloom import f32
 from xloom.cpu import llvm_code
-from xloom.cpu.jit import PASSES, Content, Library, target_machine
+from xloom.cpu.content import Content
+from xloom.cpu.jit import PASSES, Library, target_machine
 from xloom.cpu.leaves import owner, owners
 from xloom.cpu.object_codes import ObjectCodes
 from xloom.hlo.builder import Builder

@@ -19,13 +19,13 @@ from xloom.cpu.batches import Batches
 from xloom.cpu.buffers import SMALL as STACK_BYTES
 from xloom.cpu.buffers import Assignment, Slot, is_kept
 from xloom.cpu.collectives import COLLECTIVES, device_counts
+from xloom.cpu.content import Content
 from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, nest_of
 from xloom.cpu.host_operators import infeed, outfeed, receive, send
-from xloom.cpu.jit import Content
 from xloom.cpu.kernel import TASK, Kernel, Phase, Rule
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.leaves import Source, leaf_shapes, owner

@@ -7,32 +7,17 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from xloom.cpu.cache import Cache, key_of
+from xloom.cpu.content import Content
 from xloom.cpu.llvm_code import Passes, emitted
 from xloom.cpu.support import SYMBOLS, support_ir
 
 object_cache = Cache()
-
-
-class Content(Enum):
-    """What a module's functions consist of, and so how much LLVM has to do."""
-
-    LOOPS = "loops"
-    """Scalar loops, which LLVM makes vectors of."""
-    ROWS = "rows"
-    """Scalar loops, several after one another for each row: unrolled as well, they are far larger, and no faster."""
-    VECTORS = "vectors"
-    """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
-    WINDOWS = "windows"
-    """The same, in loops whose lengths vary: other addresses for these leave more registers to the sums."""
-    CALLS = "calls"
-    """Little but calls: code as it comes."""
 
 
 _OF_VECTORS = (

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit import types
 from xloom.cpu.emit.types import I64, POINTER, VOID, Value
-from xloom.cpu.jit import Content
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Self
 
-from xloom.cpu.jit import Content, object_code
+from xloom.cpu.content import Content
+from xloom.cpu.jit import object_code
 from xloom.cpu.module_parts import parts_of
 
 

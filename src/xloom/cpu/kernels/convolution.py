@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xloom.cpu.jit import Content
+from xloom.cpu.content import Content
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit.types import I1, I64
-from xloom.cpu.jit import Content
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.products import Operands

@@ -1,0 +1,20 @@
+"""What LLVM is given."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Content(Enum):
+    """What a module's functions consist of, and so how much LLVM has to do."""
+
+    LOOPS = "loops"
+    """Scalar loops, which LLVM makes vectors of."""
+    ROWS = "rows"
+    """Scalar loops, several after one another for each row: unrolled as well, they are far larger, and no faster."""
+    VECTORS = "vectors"
+    """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
+    WINDOWS = "windows"
+    """The same, in loops whose lengths vary: other addresses for these leave more registers to the sums."""
+    CALLS = "calls"
+    """Little but calls: code as it comes."""
