@@ -12,7 +12,7 @@ from xloom.stablehlo.bindings import Bindings
 
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 _SHARDING = "xla.sdy.sharding"
-_MESHES = "xla.sdy.meshes"
+_MESHES = "xloom.meshes"
 _OF_REGIONS = ("xla.sdy.in_shardings", "xla.sdy.out_shardings")
 _RESHARDS = frozenset(
     f"sdy.{name}"
@@ -48,10 +48,10 @@ def propagate(bindings: Bindings, module: Any) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    meshes = {}
+    meshes: list[str] = []
     for operation in found:
         if operation.name == "sdy.mesh":
-            meshes[operation.attributes["sym_name"].value] = str(operation.attributes["mesh"])
+            meshes.append(f"{operation.attributes['sym_name'].value} = {operation.attributes['mesh']}")
         elif operation.name in _RESHARDS:
             _as_custom_call(ir, operation)
         elif operation.name != "func.func" and "sdy.sharding" in operation.attributes:
@@ -62,10 +62,12 @@ def propagate(bindings: Bindings, module: Any) -> None:
             else:
                 _keep(ir, operation, text)
             del operation.attributes["sdy.sharding"]
+    # the converter would only keep those that it finds used
+    _keep(ir, module.operation, ", ".join(meshes), _MESHES)
 
 
-def _keep(ir: Any, operation: Any, text: str) -> None:
-    attributes = {_SHARDING: ir.StringAttr.get(text)}
+def _keep(ir: Any, operation: Any, text: str, name: str = _SHARDING) -> None:
+    attributes = {name: ir.StringAttr.get(text)}
     if "mhlo.frontend_attributes" in operation.attributes:
         given = ir.DictAttr(operation.attributes["mhlo.frontend_attributes"])
         attributes |= {given[k].name: given[k].attr for k in range(len(given))}
@@ -100,6 +102,7 @@ def _resharded(ir: Any, before: Any, value: Any, sharding: str) -> Any:
 def restore_shardings(module: Module) -> None:
     """Turns the attributes into the instructions' shardings."""
     text = module.frontend_attributes.pop(_MESHES, None)
+    module.frontend_attributes.pop("xla.sdy.meshes", None)
     meshes = _meshes(text or "")
     for instruction in module.instructions:
         attributes = instruction.frontend_attributes
