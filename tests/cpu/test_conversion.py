@@ -1,5 +1,7 @@
 """Floats rounded to bf16, as they are stored and as they are computed with."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ def test_rounding_to_bf16(between):
       ROOT t = (bf16[{x.size}], u16[{x.size}]) tuple(z, bits)
     }}""")
     with np.errstate(invalid="ignore"):
-        want = x.astype(ml_dtypes.bfloat16)
+        want: Any = x.astype(ml_dtypes.bfloat16)
     want = {"copy(y)": want, "negate(y)": -want, "abs(y)": abs(want)}[between]
     nan = np.isnan(x)
     for result in xl.compile(module)(x):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.pjrt import Client, PjrtError
+from xloom.pjrt import Client, PjrtError, SimCompiler
 from xloom.sim import DeviceArray, DeviceMemoryError, Simulator
 
 DOUBLE = xl.parse("HloModule double\nENTRY e { x = f32[4] parameter(0)  ROOT y = f32[4] add(x, x) }")
@@ -31,6 +31,7 @@ def test_each_device_has_a_memory():
     first, second = client.devices
     here = client.buffer_from_host(np.ones(4, np.float32), first)
     there = here.copy_to(second.default_memory)
+    assert isinstance(client.compiler, SimCompiler)
     used = [s.memory.used for s in client.compiler.simulators]
     assert used[0] == used[1] > 0
     (result,) = client.compile(DOUBLE).execute_portable([there], second)

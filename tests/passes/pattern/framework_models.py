@@ -1,5 +1,8 @@
 """Models built with flax, equinox, optax, transformers and PyTorch, small, as HLO that JAX and PyTorch make of them."""
 
+# pyright: reportMissingImports=false
+# the tests skip what is not installed
+
 from __future__ import annotations
 
 from collections.abc import Callable
