@@ -114,3 +114,20 @@ def test_places_of_maxima(dims, axis):
     x = np.random.default_rng(2).integers(0, 1000, dims).astype(np.float32)
     module = xl.from_stablehlo(jax.jit(lambda x: jax.lax.argmax(x, axis, np.int32)).lower(x).as_text())
     np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x.argmax(axis))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "c64"])
+def test_a_sum_of_differences_keeps_nan(dtype):
+    """Added in any order, x - x is still NaN for a NaN."""
+    module = xl.parse(f"""HloModule m
+    add {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT s = {dtype}[] add(a, b) }}
+    ENTRY e {{
+      x = {dtype}[9] parameter(0)
+      d = {dtype}[9] subtract(x, x)
+      z = {dtype}[] constant(0)
+      ROOT r = {dtype}[] reduce(d, z), dimensions={{0}}, to_apply=add
+    }}""")
+    x = np.arange(9).astype(module.entry.parameters[0].shape.dtype.numpy)
+    x[3] = np.inf
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(xl.compile(module)(x))

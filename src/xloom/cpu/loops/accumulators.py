@@ -53,7 +53,8 @@ class Sum(Merging):
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
         """In any order."""
-        flags = ["reassoc", "nsz"]
+        # without nsz, with which LLVM takes x - x for 0 where it is added, NaN or not
+        flags = ["reassoc"]
         if isinstance(state, Complex):
             if self.opcode == "add":
                 return Complex(*(b.fadd(s, o, flags=flags) for s, o in zip(state, other, strict=True)))
