@@ -173,3 +173,26 @@ ENTRY e { x = f32[1000] parameter(0) y = f32[1000] negate(x)
         x = raw[shift : shift + 1000]
         np.testing.assert_array_equal(executable(x, donated=[0]), np.ones(1000))
         x[...] = 0
+
+
+def test_a_call_does_not_write_over_what_it_reads():
+    """Its result takes the argument's memory, so what it reads must be elsewhere."""
+
+    @xl.custom_call("donation_reversed")
+    def donation_reversed(out, x):
+        out[0][...] = 0
+        out[0][...] = x[::-1]
+        out[1][...] = np.count_nonzero(x)
+
+    module = xl.parse("""HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+    ENTRY e {
+      p = f32[512] parameter(0)
+      n = f32[512] negate(p)
+      c = (f32[512], s32[]) custom-call(n), custom_call_target="donation_reversed"
+      a = f32[512] get-tuple-element(c), index=0
+      b = s32[] get-tuple-element(c), index=1
+      ROOT t = (f32[512], s32[]) tuple(a, b)
+    }""")
+    x = np.arange(512, dtype=np.float32)
+    reverse, count = xl.compile(module)(x)
+    assert count == 511 and np.array_equal(reverse, -x[::-1])

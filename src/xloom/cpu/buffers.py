@@ -32,7 +32,7 @@ class Slot:
     offset: int = 0
     first: int = LAST
     last: int = -1
-    reserved: list[tuple[Block, int]] = field(default_factory=list)
+    reserved: list[tuple[Block, int, Source]] = field(default_factory=list)
     """Steps that will write it: who shares it before must be dead by then."""
 
     def use(self, position: int) -> None:
@@ -116,7 +116,7 @@ class Assignment:
         """Makes `slot` the memory of an array to come, and of what it is made from in place, as far as that goes."""
         self._preset[source] = slot
         position = block.made[source]
-        slot.reserved.append((block, position))
+        slot.reserved.append((block, position, source))
         before = _changed_operand(source)
         if before is None or before not in block.made or before in self._preset or block.last[before] != position:
             return
@@ -191,11 +191,10 @@ class Assignment:
             if slot is None or slot in self._read_only or slot.nbytes != nbytes:
                 continue
             later = block.last.get((made, leaf), number)
-            reserved = [p for b, p in slot.reserved if b is block]
             others = [s for s in self.slots.sources(slot) if s != source and block.last.get(s, -1) >= number]
             dying = block.last.get(source) == number and not others
             ours = source in block.made or source[0] in self._states
-            if dying and ours and (not slot.reserved or (reserved and later <= min(reserved))):
+            if dying and ours and (not slot.reserved or _is_gone(block, slot, (made, leaf), later)):
                 return slot
         return None
 
@@ -286,6 +285,15 @@ def _aliased(instruction: Instruction, leaf: int) -> list[Source]:
     source = owner(instruction._operands[number], part)
     reads = [owner(o, k) for o in instruction._operands for k in range(leaf_count(o.shape))]
     return [source] if reads.count(source) == 1 else []
+
+
+def _is_gone(block: Block, slot: Slot, source: Source, last: int) -> bool:
+    """True when an array that is read up to step `last` may have the slot until what it is reserved for is written."""
+    reserved = [(position, output) for b, position, output in slot.reserved if b is block]
+    if not reserved:
+        return False
+    first, output = min(reserved, key=lambda r: r[0])
+    return last < first or (last == first and source in _overwritable(block.steps[first], *output))
 
 
 def _overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
