@@ -159,6 +159,30 @@ def _quotients_of_complex(d: Difference) -> bool:
     return bool(np.all(np.isnan(d.got[d.wrong])))
 
 
+def _complex_sine(d: Difference) -> bool:
+    if d.opcode != "sine" or d.got.dtype.kind != "c":
+        return False
+    z, got, want = d.operands[0][d.wrong], d.got[d.wrong], d.want[d.wrong]
+    info = np.finfo(got.dtype)
+    near = np.abs(np.imag(got) - np.imag(want)) <= 400 * info.eps * np.abs(np.imag(want)) + 2 * float(info.tiny)
+    return bool(np.all(near & (np.abs(np.imag(z)) < 0.1)))
+
+
+def _moved_denormal(d: Difference) -> bool:
+    if d.opcode not in ("broadcast", "reshape", "transpose", "copy") or d.got.dtype != ml_dtypes.bfloat16:
+        return False
+    tiny = float(ml_dtypes.finfo(d.got.dtype).tiny)
+    return bool(np.all((d.got[d.wrong] == 0) & (np.abs(d.want[d.wrong].astype(np.float64)) < tiny)))
+
+
+def _product_added_at_once(d: Difference) -> bool:
+    moves = {"dynamic-slice", "slice", "reshape", "broadcast", "transpose"}
+    opcodes = _opcodes(d) - moves
+    if opcodes not in ({"multiply", "add"}, {"multiply", "subtract"}) or not d.instruction.shape.dtype.is_float:
+        return False
+    return bool(np.all(np.isinf(d.got[d.wrong].astype(np.float64)) & np.isnan(d.want[d.wrong].astype(np.float64))))
+
+
 CAUSES: dict[str, Callable[[Difference], bool]] = {
     "the sign of a constant -0 is +0": _sign_of_negative_zero,
     "constants that are NaN are not ordered by total order": _total_order_of_nan,
@@ -174,9 +198,12 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
     "a convolution with negative padding reads other elements": _negative_padding,
     "the square of a complex divisor under- or overflows": _complex_quotient,
     "groups of a convolution are computed as one with zeros, times which an infinity is NaN": _infinity_in_another_group,
+    "the imaginary part of the sine of a number near the real axis is off by tens of units": _complex_sine,
+    "denormal bf16 numbers that are moved are 0": _moved_denormal,
 }
 
 CAUSES_OF_SEVERAL: dict[str, Callable[[Difference], bool]] = {
+    "a product that is added to at once does not overflow before": _product_added_at_once,
     "the starts of a dynamic-slice of a dynamic-slice are added before they are clamped": _slice_of_slice,
     "x + y - y of complex numbers is x, whatever overflows": _sums_of_complex,
     "the square of a complex divisor under- or overflows, before the next division": _quotients_of_complex,
