@@ -78,3 +78,8 @@ def test_scatter_far_out_of_bounds():
     places = np.array([[2**63 - 1], [1]], np.int64)
     got = xl.evaluate(module, np.zeros(4, np.float32), places, np.ones((2, 2), np.float32))
     np.testing.assert_array_equal(got, [0, 1, 1, 0])
+
+
+def test_quotient_of_the_largest_complex_numbers():
+    z = np.array([complex(1.7e308, 1.7e308), complex(3, 4)])
+    assert np.allclose(run("x = c128[2] parameter(0) ROOT r = c128[2] divide(x, x)", z), 1)

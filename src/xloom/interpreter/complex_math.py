@@ -129,7 +129,10 @@ def multiply(x: Array, y: Array) -> Array:
 
 def divide(x: Array, y: Array) -> Array:
     """The quotient, in c128."""
-    wide = np.divide(np.asarray(x, np.complex128), np.asarray(y, np.complex128))
+    a, b = np.asarray(x, np.complex128), np.asarray(y, np.complex128)
+    # NumPy's sum of a divisor's parts would overflow
+    scale = np.where(np.maximum(np.abs(b.real), np.abs(b.imag)) > 2.0**1020, 2.0**-4, 1.0)
+    wide = np.divide(make(a.real * scale, a.imag * scale), make(b.real * scale, b.imag * scale))
     # finite / infinite is 0, infinite / finite is infinite, also where parts are NaN (C99 annex G)
     finite_over_infinite = np.isfinite(x) & np.isinf(y)
     return np.where(finite_over_infinite, 0, wide).astype(x.dtype)
