@@ -92,12 +92,66 @@ def test_errors_name_the_source_line():
             "to_apply=add",
             "in 2 parts",
         ),
+        ("ROOT x = f32[2] parameter(0), sharding={maximal device=-1}", "no device -1"),
+        ("ROOT x = f32[2] parameter(0), origin={({}, {})}", "its origin"),
+        ("x = f32[2] parameter(0) ROOT r = f32[4] all-gather(x, x), replica_groups={{0,1}}, dimensions={0}", "a tuple"),
+        (
+            "x = f32[2,4] parameter(0) y = f32[4,2] parameter(1) s = f32[2,3] parameter(2) t = f32[] constant(1) "
+            "ROOT d = f32[2,2] scaled-dot(x, y, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            "blocks with a scale each",
+        ),
+        (
+            'x = f32[2] parameter(0) ROOT c = f32[3] custom-call(x), custom_call_target="f", '
+            "output_to_operand_aliasing={{}: (0, {})}",
+            "which differ",
+        ),
+        (
+            'x = f32[2] parameter(0) ROOT c = f32[2] custom-call(x), custom_call_target="f", '
+            "output_to_operand_aliasing={{}: (1, {})}",
+            "names operand 1 of 1",
+        ),
+        ('ROOT c = u32[] custom-call(), custom_call_target="GetRngSeed"', "returns u64"),
+        ("ROOT x = b(f32[2]) parameter(0)", "buffers cannot be parameters"),
+        (
+            'x = f32[2] parameter(0) b = b(f32[2]) custom-call(x), custom_call_target="Pin", '
+            'output_to_operand_aliasing={{}: (0, {})} ROOT c = f32[2] custom-call(b), custom_call_target="read"',
+            "not in the results",
+        ),
     ],
 )
 def test_rules_beyond_shapes(body, message):
     add = REDUCE.partition("ENTRY")[0]
     found = [str(p) for p in problems(xl.parse(f"{add}ENTRY e {{ {body} }}"))]
     assert found == [] if message is None else any(message in p for p in found), found
+
+
+def test_a_buffer_has_one_writer():
+    module = xl.parse("""HloModule m
+    ENTRY e { x = f32[2] parameter(0)
+      b = b(f32[2]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}
+      y = f32[2] custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}
+      z = f32[2] custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}
+      ROOT t = (f32[2], f32[2]) tuple(y, z) }""")
+    assert any("has 2 writers" in str(p) for p in problems(module))
+
+
+def test_host_transfers_on_a_channel_are_alike():
+    module = xl.parse("""HloModule m
+    ENTRY e { c = f32[] constant(0) d = f32[3] constant({1, 2, 3}) t = token[] after-all()
+      s = (f32[], u32[], token[]) send(c, t), channel_id=1, is_host_transfer=true
+      u = token[] send-done(s), channel_id=1, is_host_transfer=true
+      v = (f32[3], u32[], token[]) send(d, u), channel_id=1, is_host_transfer=true
+      ROOT w = token[] send-done(v), channel_id=1, is_host_transfer=true }""")
+    assert any("on the same channel" in str(p) for p in problems(module))
+
+
+def test_loops_agree_on_shardings():
+    module = xl.parse("""HloModule m
+    b { x = s32[] parameter(0), sharding={replicated} ROOT y = s32[] negate(x) }
+    c { x = s32[] parameter(0), sharding={maximal device=0} z = s32[] constant(0)
+      ROOT l = pred[] compare(x, z), direction=LT }
+    ENTRY e { x = s32[] parameter(0) ROOT w = s32[] while(x), condition=c, body=b }""")
+    assert any("different shardings" in str(p) for p in problems(module))
 
 
 def test_threads_agree():

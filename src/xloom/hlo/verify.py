@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xloom.errors import ShapeError, VerifyError
-from xloom.hlo.module import Computation, Instruction, Module, async_computation
+from xloom.hlo.module import Instruction, Module, async_computation
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import Shape, tuple_shape
+from xloom.hlo.verify_aliases import buffer_problems, check_aliases
+from xloom.hlo.verify_devices import (
+    channel_problems,
+    check_gather_shapes,
+    check_ragged_all_to_all,
+    check_sharding_devices,
+    sharding_problems,
+)
+from xloom.hlo.verify_graph import graph_problems, has_cyclic_calls, instruction_error
 from xloom.infer import RULES, infer_shape
 from xloom.infer.control import check_arguments
 
@@ -47,8 +56,8 @@ def problems(module: Module) -> Iterator[VerifyError]:
         return
     names: dict[str, str] = {}
     for computation in module.computations:
-        yield from _graph(module, computation, names)
-    if _cyclic_calls(module):
+        yield from graph_problems(module, computation, names)
+    if has_cyclic_calls(module):
         yield VerifyError("computations call each other in a cycle", where=module.name)
         return
     for computation in module.computations:
@@ -56,101 +65,31 @@ def problems(module: Module) -> Iterator[VerifyError]:
             problem = _instruction_problem(instruction)
             if problem is not None:
                 yield problem
+        yield from buffer_problems(computation, f"computation {computation.name}")
+    yield from channel_problems(module)
     yield from _configuration(module)
-
-
-def _error(instruction: Instruction, message: str, hint: str = "") -> VerifyError:
-    place = f"%{instruction.name}"
-    if instruction.metadata.location:
-        place += f", {instruction.metadata.location}"
-    return VerifyError(f"{instruction.opcode}: {message}", where=place, hint=hint)
-
-
-def _graph(module: Module, computation: Computation, names: dict[str, str]) -> Iterator[VerifyError]:
-    where = f"computation {computation.name}"
-    if computation.module is not module:
-        yield VerifyError("the computation belongs to another module", where=where)
-    if not len(computation):
-        yield VerifyError("the computation is empty", where=where)
-        return
-    if computation.root not in computation:
-        yield VerifyError(f"the root {computation.root.name} is not in the computation", where=where)
-    numbers = sorted(p.attrs.get("parameter_number", -1) for p in computation if p.opcode == "parameter")
-    if numbers != list(range(len(numbers))):
-        yield VerifyError(f"parameters are numbered {numbers}, not 0 to {len(numbers) - 1}", where=where)
-    for instruction in computation:
-        if instruction.parent is not computation:
-            yield _error(instruction, "its parent is another computation")
-        if instruction.name in names:
-            yield _error(instruction, f"its name is used twice, also in {names[instruction.name]}")
-        names[instruction.name] = computation.name
-        for operand in instruction._operands:
-            if operand not in computation:
-                yield _error(instruction, f"operand {operand.name} is not in the computation")
-            elif operand._users.get(instruction, 0) != instruction._operands.count(operand):
-                yield _error(instruction, f"it is not rightly among the users of {operand.name}")
-        for user in instruction._users:
-            if user.parent is not None and user not in computation:
-                yield _error(instruction, f"user {user.name} is not in the computation")
-        for before in instruction._predecessors or ():
-            if before not in computation:
-                yield _error(instruction, f"control predecessor {before.name} is not in the computation")
-    if _cyclic(computation):
-        yield VerifyError("instructions depend on each other in a cycle", where=where)
-
-
-def _cyclic(computation: Computation) -> bool:
-    """Kahn's algorithm over operands and control predecessors."""
-    waiting = {i: len(set(i._operands)) + len(i._predecessors or ()) for i in computation}
-    ready = [i for i, count in waiting.items() if count == 0]
-    done = 0
-    while ready:
-        instruction = ready.pop()
-        done += 1
-        for after in (*instruction._users, *(instruction._successors or ())):
-            if after in waiting:
-                waiting[after] -= 1
-                if waiting[after] == 0:
-                    ready.append(after)
-    return done != len(waiting)
-
-
-def _cyclic_calls(module: Module) -> bool:
-    callees = {c: {k for i in c for k in i.called_computations} for c in module.computations}
-    callers: dict[Computation, list[Computation]] = {}
-    for computation, called in callees.items():
-        for callee in called:
-            callers.setdefault(callee, []).append(computation)
-    waiting = {c: len(called) for c, called in callees.items()}
-    ready = [c for c, count in waiting.items() if count == 0]
-    done = 0
-    while ready:
-        done += 1
-        for caller in callers.get(ready.pop(), ()):
-            if caller in waiting:
-                waiting[caller] -= 1
-                if waiting[caller] == 0:
-                    ready.append(caller)
-    return done != len(waiting)
 
 
 def _instruction_problem(instruction: Instruction) -> VerifyError | None:
     row = OPCODES.get(instruction.opcode)
     if row is None:
-        return _error(instruction, "unknown opcode")
+        return instruction_error(instruction, "unknown opcode")
     if row.arity >= 0 and len(instruction._operands) != row.arity:
-        return _error(instruction, f"takes {row.arity} operands, found {len(instruction._operands)}")
+        return instruction_error(instruction, f"takes {row.arity} operands, found {len(instruction._operands)}")
     missing = [n for n, u in row.attributes.items() if u.required and n not in instruction.attrs]
     if missing:
-        return _error(instruction, f"the attribute {missing[0]} is missing", row.attributes[missing[0]].info.doc)
+        return instruction_error(
+            instruction, f"the attribute {missing[0]} is missing", row.attributes[missing[0]].info.doc
+        )
     for _, leaf in instruction.shape.leaves():
         if leaf.layout is not None and sorted(leaf.layout.minor_to_major) != list(range(leaf.rank)):
-            return _error(instruction, f"the layout of {leaf} is not a permutation of its dimensions")
+            return instruction_error(instruction, f"the layout of {leaf} is not a permutation of its dimensions")
     try:
         _shape_problem(instruction)
         check = _CHECKS.get(instruction.opcode)
         if check is not None:
             check(instruction)
+        check_aliases(instruction)
         if instruction.opcode in _BEGINS:
             _one_user(instruction)
         if instruction.opcode != "async-start":
@@ -158,10 +97,16 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
         # an outfeed's sharding is that of its data
         if instruction.sharding is not None and instruction.opcode != "outfeed":
             _sharding(instruction)
+            check_sharding_devices(instruction, _device_count(instruction))
+        different = sharding_problems(instruction)
+        if different:
+            return instruction_error(instruction, different)
+        if "origin" in instruction.attrs:
+            _origin(instruction.attrs["origin"].tree, instruction.shape)
     except ShapeError as error:
-        return _error(instruction, error.message.removeprefix(f"{instruction.opcode}: "), error.hint)
+        return instruction_error(instruction, error.message.removeprefix(f"{instruction.opcode}: "), error.hint)
     except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
-        return _error(instruction, f"malformed attributes: {error!r}")
+        return instruction_error(instruction, f"malformed attributes: {error!r}")
     return None
 
 
@@ -210,6 +155,19 @@ def _same_thread(i: Instruction) -> None:
         _require(
             callee.execution_thread == mine, f"{callee.name} runs on {callee.execution_thread}, its caller on {mine}"
         )
+
+
+def _device_count(i: Instruction) -> int:
+    module = i.parent.module if i.parent is not None else None
+    return module.config.num_partitions if module is not None else 1
+
+
+def _origin(tree: object, shape: Shape) -> None:
+    if not isinstance(tree, tuple):
+        return
+    _require(shape.is_tuple and len(tree) == len(shape.elements), f"its origin is a tuple of another form than {shape}")
+    for part, element in zip(tree, shape.elements, strict=True):
+        _origin(part, element)
 
 
 def _sharding(i: Instruction) -> None:
@@ -303,6 +261,8 @@ def _async_chain(i: Instruction) -> None:
     if body is None:
         raise ShapeError("it is not at the end of a chain that an async-start begins")
     if i.opcode == "async-start":
+        check_arguments(body, [o.shape for o in i._operands])
+        _require(i.shape.elements[0].is_tuple, f"its state begins with a tuple of the operands, found {i.shape}")
         result = i.shape.elements[1] if len(i.shape.elements) > 1 else None
         _require(result is not None and _same(body.root.shape, result), f"its computation returns {body.root.shape}")
     elif i.opcode == "async-done":
@@ -391,6 +351,27 @@ def _groups(i: Instruction) -> None:
     _require(all(n >= 0 for n in numbers), "a device number in replica_groups is negative")
 
 
+def _all_gather(i: Instruction) -> None:
+    _groups(i)
+    check_gather_shapes(i)
+
+
+def _scaled_dot(i: Instruction) -> None:
+    lhs, rhs, *scales = (o.shape for o in i._operands)
+    _require(any(s.rank for s in scales), "one of its scales must be an array")
+    for operand, scale in zip((lhs, rhs), scales, strict=True):
+        if scale.rank:
+            _require(scale.rank == operand.rank, f"scales of {scale} for {operand}, which has another rank")
+            fits = all(m and n % m == 0 for n, m in zip(operand.dims, scale.dims, strict=True))
+            _require(fits, f"{operand} is not made of blocks with a scale each in {scale}")
+
+
+def _custom_call(i: Instruction) -> None:
+    if i["custom_call_target"] == "GetRngSeed":
+        _require(not i._operands, f"GetRngSeed takes no operands, found {len(i._operands)}")
+        _require(i.shape.is_scalar and i.shape.dtype.name == "u64", f"GetRngSeed returns u64[], not {i.shape}")
+
+
 def _parameter(i: Instruction) -> None:
     _require(i["parameter_number"] >= 0, "its number is negative")
 
@@ -415,7 +396,11 @@ _CHECKS: dict[str, Callable[[Instruction], None]] = {
     "copy-done": _done_of("copy-start"),
     "collective-permute": _pairs,
     "collective-permute-start": _pairs,
-    "all-gather": _groups,
+    "all-gather": _all_gather,
+    "all-gather-start": check_gather_shapes,
+    "ragged-all-to-all": check_ragged_all_to_all,
+    "scaled-dot": _scaled_dot,
+    "custom-call": _custom_call,
     "all-reduce": _groups,
     "all-to-all": _groups,
     "reduce-scatter": _reduce_scatter,
