@@ -261,7 +261,8 @@ def _async_chain(i: Instruction) -> None:
     if body is None:
         raise ShapeError("it is not at the end of a chain that an async-start begins")
     if i.opcode == "async-start":
-        if not any(user.opcode == "async-update" and len(user._operands) > 1 for user in i.users):  # which brings others
+        # an update may bring the other operands
+        if not any(user.opcode == "async-update" and len(user._operands) > 1 for user in i.users):
             check_arguments(body, [o.shape for o in i._operands])
         _require(i.shape.elements[0].is_tuple, f"its state begins with a tuple of the operands, found {i.shape}")
         result = i.shape.elements[1] if len(i.shape.elements) > 1 else None
