@@ -8,8 +8,8 @@ import pytest
 
 import xloom as xl
 from xloom.calls import c_compiler, register_pointer
-from xloom.calls.typed_ffi.c_api import Code
 from xloom.sim import Simulator
+from xloom.status_code import Code
 
 X = np.arange(4, dtype=np.float32)
 

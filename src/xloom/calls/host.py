@@ -37,12 +37,12 @@ def invoke(instruction: Instruction, operands: Sequence[Any], run: ProgramRun, d
     settings = active()
     if settings is not None:
         given = list(zip(operands, buffers.operand_shapes(instruction), strict=True))
-        return _value(sanitized(settings, instruction, given, registration, device, partial(_perform, run)))
+        return value_of(sanitized(settings, instruction, given, registration, device, partial(_perform, run)))
     inputs = [buffers.place(v, s) for v, s in zip(operands, buffers.operand_shapes(instruction), strict=True)]
     out = buffers.allocate(instruction.shape)
     buffers.share_aliases(instruction, out, inputs)
     _perform(run, registration, instruction, out, inputs)
-    return _value(out)
+    return value_of(out)
 
 
 def _perform(
@@ -72,9 +72,10 @@ def checked_version(registration: Registration, instruction: Instruction) -> str
     return version
 
 
-def _value(out: Any) -> Any:
+def value_of(out: Any) -> Any:
+    """The value of a call whose results are in these buffers."""
     from xloom.interpreter.registry import TOKEN
 
     if isinstance(out, tuple):
-        return tuple(_value(o) for o in out)
+        return tuple(value_of(o) for o in out)
     return TOKEN if out is None else np.asarray(out)

@@ -11,12 +11,13 @@ from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.client import Client
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
 from xloom.pjrt.device import Device, DeviceDescription
-from xloom.pjrt.error import Code, PjrtError
+from xloom.pjrt.error import PjrtError
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
+from xloom.status_code import Code
 
 if log.is_enabled():
     kinds = [Client, Buffer, Executable, LoadedExecutable, CpuCompiler, InterpreterCompiler, SimCompiler]

@@ -15,13 +15,14 @@ from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
 from xloom.pjrt.device import Device, DeviceDescription
-from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
 from xloom.sim import Simulator
+from xloom.status_code import Code
 from xloom.trace import span
 
 

@@ -18,11 +18,12 @@ from xloom.pjrt.compiler import Launch, Program
 from xloom.pjrt.cost import is_cheap
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
-from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.placement import result_kinds
+from xloom.status_code import Code
 
 if TYPE_CHECKING:
     from xloom.pjrt.client import Client

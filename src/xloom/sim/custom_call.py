@@ -10,16 +10,17 @@ import numpy as np
 
 from xloom.calls import buffers, device_abi
 from xloom.calls.failure import failure
+from xloom.calls.host import value_of
 from xloom.calls.program_run import ProgramRun
 from xloom.calls.registry import Registration, target_of
 from xloom.calls.sanitizer import active
 from xloom.calls.sanitizer.call import sanitized
-from xloom.calls.typed_ffi.c_api import Code
 from xloom.calls.typed_ffi.errors import Failure
 from xloom.hlo.module import Instruction
-from xloom.interpreter.registry import TOKEN, Value
+from xloom.interpreter.registry import Value
 from xloom.sim.device_values import copied
 from xloom.sim.memory import DeviceMemory, DeviceMemoryError
+from xloom.status_code import Code
 
 if TYPE_CHECKING:
     from xloom.sim.simulator import Simulator
@@ -62,12 +63,12 @@ def call_on_device(device: Simulator, run: ProgramRun, instruction: Instruction,
     if settings is not None:
         given = list(zip(operands, shapes, strict=True))
         guarded = sanitized(settings, instruction, given, registration, device.name, partial(_perform, run))
-        return _value(copied(guarded, take))
+        return value_of(copied(guarded, take))
     inputs = [buffers.place(v, s, take) for v, s in zip(operands, shapes, strict=True)]
     out = buffers.allocate(instruction.shape, take)
     buffers.share_aliases(instruction, out, inputs)
     _perform(run, registration, instruction, out, inputs)
-    return _value(out)
+    return value_of(out)
 
 
 def _perform(
@@ -85,9 +86,3 @@ def _perform(
         message = device_abi.call(registration, instruction, stream, addresses, opaque)
         if message is not None:
             raise failure(instruction, message)
-
-
-def _value(out: Any) -> Value:
-    if isinstance(out, tuple):
-        return tuple(_value(o) for o in out)
-    return TOKEN if out is None else out

@@ -9,9 +9,9 @@ from typing import Any
 
 from xloom.calls.registry import Registration, add
 from xloom.calls.typed_ffi import c_api, context, errors, futures, types
-from xloom.calls.typed_ffi.c_api import Code
 from xloom.calls.typed_ffi.errors import Failure
 from xloom.calls.typed_ffi.threads import thread_pool
+from xloom.status_code import Code
 from xloom.thread_count import thread_count
 
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)

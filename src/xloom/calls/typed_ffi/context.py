@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from xloom.calls.typed_ffi import types
-from xloom.calls.typed_ffi.c_api import Code, Stage
+from xloom.calls.typed_ffi.c_api import Stage
 from xloom.calls.typed_ffi.device import HOST, Device
 from xloom.calls.typed_ffi.errors import Failure
+from xloom.status_code import Code
 
 _run_ids = itertools.count(1)
 _user_data: ContextVar[Mapping[int, int]] = ContextVar("user_data", default=MappingProxyType({}))

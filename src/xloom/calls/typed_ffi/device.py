@@ -6,8 +6,8 @@ import ctypes
 from functools import lru_cache
 from typing import Protocol
 
-from xloom.calls.typed_ffi.c_api import Code
 from xloom.calls.typed_ffi.errors import Failure
+from xloom.status_code import Code
 
 
 class Device(Protocol):

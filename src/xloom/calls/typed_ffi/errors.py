@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 
-from xloom.calls.typed_ffi.c_api import Code
+from xloom.status_code import Code
 
 _NAMES = {int(code): code.name for code in Code}
 _messages: dict[int, tuple[int, ctypes.Array[ctypes.c_char]]] = {}

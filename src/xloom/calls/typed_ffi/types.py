@@ -10,9 +10,9 @@ from typing import Any
 
 from xloom.calls.pointers import address_of
 from xloom.calls.typed_ffi import c_api
-from xloom.calls.typed_ffi.c_api import Code
 from xloom.calls.typed_ffi.errors import Failure
 from xloom.errors import CustomCallError
+from xloom.status_code import Code
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 

@@ -18,9 +18,10 @@ from xloom.pjrt.capi.host_memory import host_array
 from xloom.pjrt.capi.memories import memory_of
 from xloom.pjrt.capi.memory import Row, int64s_at, struct, text_at
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.error import Code, PjrtError, invalid
+from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
+from xloom.status_code import Code
 from xloom.trace import span
 
 _ON_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)

@@ -7,7 +7,8 @@ from typing import Any
 
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.memory import Text, new, struct
-from xloom.pjrt.error import Code, code_of
+from xloom.pjrt.error import code_of
+from xloom.status_code import Code
 
 _alive: dict[int, tuple[Any, Text, Code]] = {}
 

@@ -10,8 +10,9 @@ from xloom.pjrt.capi.getters import READY
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import text_at
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.error import Code, PjrtError
+from xloom.pjrt.error import PjrtError
 from xloom.pjrt.future import Future
+from xloom.status_code import Code
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 

@@ -11,7 +11,8 @@ from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import int64s_at, struct
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.error import Code, PjrtError
+from xloom.pjrt.error import PjrtError
+from xloom.status_code import Code
 
 _options = struct("PJRT_ExecuteOptions").from_address
 
