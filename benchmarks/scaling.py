@@ -26,7 +26,7 @@ from benchmarks.child import ChildError, run_child
 from benchmarks.curves import Curve, curves
 from benchmarks.programs.arguments import normal
 from benchmarks.programs.registry import Program
-from benchmarks.sides import compile_ours, compile_xla
+from benchmarks.sides import bytecode, compile_ours, compile_xla
 from benchmarks.timing import alternate, median_wall
 from xloom.stablehlo.reference import compiled_by_xla_cpu
 
@@ -51,7 +51,7 @@ def _runs(function: Callable[..., Any], largest: int = 26) -> Case:
     def measure(size: int) -> tuple[float, float]:
         program = Program("scaling/run", function, (normal(size),))
         arguments = program.make_arguments()
-        theirs, ours = compile_xla(program, arguments), compile_ours(program, arguments)
+        theirs, ours = compile_xla(program, arguments), compile_ours(bytecode(program), arguments)
         times = alternate(theirs.run, ours.run, _REPEATS)
         return median_wall(times.first), median_wall(times.second)
 

@@ -72,9 +72,8 @@ def _xla_peak(memory: Any) -> int:
 # --- xloom
 
 
-def compile_ours(program: Program, arguments: Sequence[np.ndarray]) -> Compiled:
-    """By xloom's CPU compiler; the conversion from StableHLO is part of it."""
-    data = bytecode(program)
+def compile_ours(data: bytes, arguments: Sequence[np.ndarray]) -> Compiled:
+    """By xloom's CPU compiler; the conversion of the bytecode `data` is part of it."""
     start = time.perf_counter()
     executable = xl.compile(xl.from_stablehlo(data))
     seconds = time.perf_counter() - start

@@ -1,6 +1,7 @@
 """One program, measured in this process.
 
-python -m benchmarks.trial NAME REPEATS prints a line of JSON a stage, and the result as the last.
+python -m benchmarks.trial NAME REPEATS FILE prints a line of JSON a stage, and the result as the last. The program's
+bytecode is left in FILE.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from benchmarks.agreement import difference
 from benchmarks.programs import PROGRAMS, Program
 from benchmarks.result import Result, Times
-from benchmarks.sides import WARM_UP, Compiled, compile_ours, compile_xla
+from benchmarks.sides import WARM_UP, Compiled, bytecode, compile_ours, compile_xla
 from benchmarks.timing import Block, alternate, median_cpu, median_wall
 
 
-def try_program(program: Program, repeats: int, stage: Callable[[str], None]) -> Result:
-    """Compiles on both sides, compares the results, and only then measures. `stage` hears what comes next."""
+def try_program(program: Program, data: bytes, repeats: int, stage: Callable[[str], None]) -> Result:
+    """Compiles on both sides, compares the results, and only then measures. `stage` hears what comes next.
+
+    `data` is the program's bytecode.
+    """
     stage("XLA compiles")
     arguments = program.make_arguments()
     warm_up = WARM_UP.make_arguments()
@@ -26,8 +31,8 @@ def try_program(program: Program, repeats: int, stage: Callable[[str], None]) ->
     theirs = compile_xla(program, arguments)
     stage("xloom compiles")
     try:
-        compile_ours(WARM_UP, warm_up)
-        ours = compile_ours(program, arguments)
+        compile_ours(bytecode(WARM_UP), warm_up)
+        ours = compile_ours(data, arguments)
     except Exception as error:  # whatever it is, it is the answer
         return Result(program.name, "not compiled", _one_line(error))
     stage("compare")
@@ -61,10 +66,12 @@ def _one_line(error: Exception) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def main(name: str, repeats: str) -> None:
+def main(name: str, repeats: str, file: str) -> None:
     """What a child process does."""
+    data = bytecode(PROGRAMS[name])
+    Path(file).write_bytes(data)
     result = try_program(
-        PROGRAMS[name], int(repeats), stage=lambda text: print(json.dumps({"stage": text}), flush=True)
+        PROGRAMS[name], data, int(repeats), stage=lambda text: print(json.dumps({"stage": text}), flush=True)
     )
     print(json.dumps({"result": result.to_json()}), flush=True)
 

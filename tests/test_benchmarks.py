@@ -137,7 +137,7 @@ def interpreted(monkeypatch):
 
 def run_trial(name: str) -> tuple[Result, list[str]]:
     stages: list[str] = []
-    return trial.try_program(PROGRAMS[name], 2, stages.append), stages
+    return trial.try_program(PROGRAMS[name], sides.bytecode(PROGRAMS[name]), 2, stages.append), stages
 
 
 def test_trial_measures(interpreted):
@@ -153,7 +153,7 @@ def test_trial_measures(interpreted):
 
 
 def test_recompilation_is_timed(interpreted):
-    assert 0 < recompile("reduction/sum-all") < 10
+    assert 0 < recompile(sides.bytecode(PROGRAMS["reduction/sum-all"])) < 10
 
 
 def test_trial_says_what_does_not_compile(monkeypatch):
@@ -179,12 +179,12 @@ def test_trial_does_not_time_wrong_results(monkeypatch):
 
 def test_child_that_fails_says_why():
     with pytest.raises(ChildError, match="KeyError"):
-        run_child(["benchmarks.trial", "no/program", "1"], "", 60.0)
+        run_child(["benchmarks.trial", "no/program", "1", "unused"], "", 60.0)
 
 
 def test_child_that_hangs_is_ended():
     with pytest.raises(ChildError, match="took more than 0 s"):
-        run_child(["benchmarks.trial", "dispatch/empty", "1"], "", 0.01)
+        run_child(["benchmarks.trial", "dispatch/empty", "1", "unused"], "", 0.01)
 
 
 def test_summary():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
 import random
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +24,8 @@ DISK_BYTES = 1 << 30
 DRAWERS = 64
 """Folders that the entries are spread over by their keys, so that looking for old ones is quick."""
 _MAGIC = b"xloom-1\n"
+_PAUSE, _LONGEST_DELAY = 0.3, 3.0
+"""Seconds without a compilation before anything is written, and those after which it is in any case."""
 _HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
 
@@ -130,20 +133,41 @@ class Cache:
 
 
 class _Writer:
-    """A thread that writes entries while the process goes on; the process ends when all are written."""
+    """A thread that does work for the disk once the process has a pause, or ends.
+
+    At once it would take Python away from the compilation that goes on.
+    """
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, "xloom-cache")
+        self._waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._change = threading.Condition()
+        self._has_thread = False
+        self._writing = threading.Lock()
 
     def run(self, work: Callable[..., None], *arguments: Any) -> None:
-        try:
-            self._pool.submit(work, *arguments)
-        except RuntimeError:  # the process is about to end
-            work(*arguments)
+        with self._change:
+            self._waiting.append((work, arguments))
+            self._change.notify()
+            if self._has_thread:
+                return
+            self._has_thread = True
+        threading.Thread(target=self._later, name="xloom-cache", daemon=True).start()
 
     def wait(self) -> None:
-        with contextlib.suppress(RuntimeError):
-            self._pool.submit(lambda: None).result()
+        with self._writing:
+            with self._change:
+                waiting, self._waiting = self._waiting, []
+            for work, arguments in waiting:
+                with contextlib.suppress(OSError):  # the package may be gone meanwhile
+                    work(*arguments)
+
+    def _later(self) -> None:
+        with self._change:
+            latest = time.monotonic() + _LONGEST_DELAY
+            while self._change.wait(_PAUSE) and time.monotonic() < latest:
+                pass
+            self._has_thread = False
+        self.wait()
 
 
 _writer = _Writer()
@@ -154,11 +178,16 @@ def _renew_writer() -> None:
     _writer = _Writer()
 
 
+def _finish() -> None:
+    _writer.wait()
+
+
+atexit.register(_finish)
 os.register_at_fork(after_in_child=_renew_writer)  # a child has the parent's objects, but not its threads
 
 
 def later(work: Callable[..., None], *arguments: Any) -> None:
-    """Calls `work`, which writes to the disk, in a thread for that."""
+    """Calls `work`, which writes to the disk, before the process ends."""
     _writer.run(work, *arguments)
 
 
