@@ -78,6 +78,8 @@ class Assignment:
         self._preset: dict[Source, Slot] = {}
         self._read_only: set[Slot] = set()
         self._states: set[Instruction] = set()
+        self._lent: set[Source] = set()
+        """What loops leave as it was and see where it lay before them: others may read it there."""
         self._entry(entry)
         self.arena_bytes = _pack(self.arena)
 
@@ -193,7 +195,7 @@ class Assignment:
             later = block.last.get((made, leaf), number)
             others = [s for s in self.slots.sources(slot) if s != source and block.last.get(s, -1) >= number]
             dying = block.last.get(source) == number and not others
-            ours = source in block.made or source[0] in self._states
+            ours = (source in block.made and source not in self._lent) or source[0] in self._states
             if dying and ours and (not slot.reserved or _is_gone(block, slot, (made, leaf), later)):
                 return slot
         return None
@@ -204,12 +206,15 @@ class Assignment:
         (operand,) = instruction._operands
         shapes = leaf_shapes(instruction.shape)
         states: list[Slot] = []
+        lent = self._unchanged(instruction, body)
         for k, shape in enumerate(shapes):
-            slot = self._preset.get((instruction, k)) or self._initial(block, owner(operand, k), number, states)
+            slot = lent.get(k) or self._preset.get((instruction, k))
+            slot = slot or self._initial(block, owner(operand, k), number, [*states, *lent.values()])
             slot = slot or self._new(shape.nbytes)
             slot.use(self._position)
             states.append(slot)
             self.slots[instruction, k] = slot
+        self._lent.update((instruction, k) for k in lent)
         parameter_of = {b: b.computation.parameters[0] for b in (body, condition)}
         for nested in (condition, body):
             for k, slot in enumerate(states):
@@ -225,12 +230,24 @@ class Assignment:
         for slot in states:
             slot.use(self._position)
 
+    def _unchanged(self, instruction: Instruction, body: Block) -> dict[int, Slot]:
+        """The leaves of a loop's state that its body only reads, and where they lie already."""
+        (operand,), parameter = instruction._operands, body.computation.parameters[0]
+        found: dict[int, Slot] = {}
+        for k, source in enumerate(body.root):
+            slot = self.slots.get(owner(operand, k))
+            unchanged = _before_loops(body, source) == (parameter, k) and (instruction, k) not in self._preset
+            if unchanged and slot is not None and slot.nbytes > SMALL and not slot.reserved:
+                found[k] = slot
+        return found
+
     def _initial(self, block: Block, source: Source, number: int, taken: list[Slot]) -> Slot | None:
         slot = self.slots.get(source)
         if slot is None or slot in self._read_only or slot in taken or slot.reserved:
             return None
         others = [s for s in self.slots.sources(slot) if s != source and block.last.get(s, -1) >= number]
-        return slot if block.last.get(source) == number and source in block.made and not others else None
+        ours = source in block.made and source not in self._lent
+        return slot if block.last.get(source) == number and ours and not others else None
 
     def _conditional(self, block: Block, instruction: Instruction) -> None:
         shapes = leaf_shapes(instruction.shape)
@@ -264,6 +281,17 @@ def _may_replace(block: Block, source: Source, old: Source) -> bool:
     if last < made:
         return True
     return last == made and old in _overwritable(block.steps[made], *source)
+
+
+def _before_loops(block: Block, source: Source) -> Source:
+    """The array that loops of the block leave as it was, before the first of them; any other one itself."""
+    instruction, leaf = source
+    while instruction in block.nested and instruction.opcode == "while":
+        body = block.nested[instruction][0]
+        if _before_loops(body, body.root[leaf]) != (body.computation.parameters[0], leaf):
+            break
+        instruction, leaf = owner(instruction._operands[0], leaf)
+    return instruction, leaf
 
 
 def _changed_operand(source: Source) -> Source | None:

@@ -16,6 +16,10 @@ from xloom.hlo.dtype import DType
 
 _FIRST_LEVEL = 32768
 """Bytes of an operand that the first-level cache holds while the result is written."""
+_SECOND_LEVEL = 1 << 18
+"""Bytes of an operand that the second-level cache holds: it is read from there as fast as it is multiplied."""
+_ROW_BYTES = 2048
+"""How far apart its rows may lie then. A page apart, they would evict one another from the first-level cache."""
 
 
 def multiply(
@@ -32,7 +36,7 @@ def multiply(
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
     if count(product.rows) == 1:  # a row times a matrix is the matrix, transposed, times a column
         product, a, b = product.transposed, b, a
-    way = _way(product, b)
+    way = _way(arithmetic, product, b)
     if way is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
     split = way is blocked and depth_block(arithmetic, product) * arithmetic.places < count(product.depth)
@@ -43,12 +47,19 @@ def multiply(
         converted_array(kernel, sums, size, c)
 
 
-def _way(product: Product, b: Array) -> Callable:
+def _way(arithmetic: Arithmetic, product: Product, b: Array) -> Callable:
     if is_vector_product(product):
         return multiply_vector
-    column = inner(product.columns)
-    adjacent = len(product.columns) <= 1 and (column.size == 1 or (column.b, column.c) == (1, 1))
-    nbytes = count(product.columns) * count(product.depth) * b.dtype.bytes
-    if adjacent and (nbytes <= _FIRST_LEVEL or count(product.rows) <= 4):
-        return direct
-    return blocked
+    return direct if _is_read_in_place(arithmetic, product, b) else blocked
+
+
+def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> bool:
+    """True when it costs less to read the right operand where it lies than to rearrange it first."""
+    column, size = inner(product.columns), b.dtype.bytes
+    if len(product.columns) > 1 or (column.size > 1 and (column.b, column.c) != (1, 1)):
+        return False
+    nbytes = count(product.columns) * count(product.depth) * size
+    if nbytes <= _FIRST_LEVEL or count(product.rows) <= 4:
+        return True
+    is_close = all(x.b * size <= _ROW_BYTES for x in product.depth)
+    return nbytes <= _SECOND_LEVEL and is_close and b.dtype is arithmetic.dtype
