@@ -52,6 +52,8 @@ class Elements:
         self.innermost: Var | None = None
         self.bounds: tuple[ir.Value, ir.Value] = (I64(0), I64(0))
         """The items that this call of the phase does."""
+        self.ends_with_fence = False
+        """Something is stored around the caches: whoever learns that the phase is done has to see it."""
         self._scopes: list[dict[int, Any]] = [{}]
 
     @contextmanager

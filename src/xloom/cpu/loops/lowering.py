@@ -20,6 +20,7 @@ from xloom.cpu.loops.folding import Folding, along_kept
 from xloom.cpu.loops.nest import Nest, Stage, breakpoints, cost_of, folds_of, interleaved, merged, ordered, stage_cost
 from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
 from xloom.cpu.loops.phases import Phases
+from xloom.cpu.loops.streaming import Streams, is_streamed
 from xloom.cpu.loops.tiles import crossing, emit_tiled
 from xloom.hlo.dtype import DType
 
@@ -88,10 +89,15 @@ class Lowering:
         elements.innermost = inner
         cuts = breakpoints(stage, inner)
         hints = masked_hints_for if not group and _is_dense(stage, inner) else hints_for
+        streamed = not group and is_streamed(self._code, elements, stage, inner)
+        streams = Streams(self._code, elements, stage, inner) if streamed else None
         for low, high in pairwise([0, *cuts, inner.size]):
             first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))
             last = end if not cuts else intrinsic(b, "smin", end, I64(high))
             elements.ranges[inner] = (low, high - 1)
+            if streams is not None:
+                streams.emit(first, last, hints(high - low))
+                continue
             with loop(b, first, last, name=inner.name, hints=hints(high - low)) as value, elements.scope():
                 elements.vars[inner] = value
                 for k in range(group.size if group else 1):

@@ -91,6 +91,8 @@ class Phases:
                     item = b.udiv(item, I64(var.size))
                 elements.vars[outer[0]] = item
             yield elements
+        if elements.ends_with_fence:
+            b.fence("seq_cst")
         b.ret_void()
         b.position_at_end(body.entry_basic_block)
         b.branch(start)

@@ -1,0 +1,129 @@
+"""Stores around the caches: of results so large that nothing of them would be left there when somebody reads them.
+
+An ordinary store first loads the line that it changes. Whole lines that go straight to memory save that third of the
+traffic, and leave in the caches what is read. What a loop makes is put into a short local array, and from there into
+memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from xloom.cpu.emit import types
+from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, loop
+from xloom.cpu.emit.registers import registers
+from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.loops.affine import Var
+from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.nest import Stage
+from xloom.cpu.loops.nodes import Load, walk
+from xloom.cpu.loops.phases import Phases
+
+FOOTPRINT = 40 << 20
+"""Bytes of all arrays of a nest, gone over once: more than a last-level cache would keep of them for the next."""
+SCATTERED = 24 << 20
+"""The same where runs of memory are short: lines that are not next to each other take longer to load."""
+RUN = 4096
+"""Bytes of a run that is not."""
+LEAST = 4 << 20
+"""Bytes of a result that is worth it."""
+PIECE = 4096
+"""Bytes made before they are written."""
+LINE = 64
+
+
+def is_streamed(code: Phases, elements: Elements, stage: Stage, inner: Var) -> bool:
+    """True when what the stage's innermost loop makes goes around the caches: nothing reads it in this nest."""
+    nest, numbers = code.nest, code.numbers
+    around = math.prod(v.size for v in nest.outer)
+    extent = around * math.prod(v.size for v in stage.vars)
+    sizes = [extent * code.types_of(s.target).bytes for s in stage.stores]
+    if min(sizes) < LEAST or not _is_in_lines(code, elements, stage, inner):
+        return False
+    nbytes: dict[int, int] = {}
+    for other in nest.stages:
+        for node in walk([s.node for s in other.stores]):
+            if isinstance(node, Load) and node.source in numbers:
+                size = node.dtype.bytes * math.prod(v.size for v, _ in node.address.terms if v.node is None)
+                nbytes[numbers[node.source]] = max(size, nbytes.get(numbers[node.source], 0))
+    if any(s.target not in numbers or numbers[s.target] in nbytes for s in stage.stores):
+        return False
+    is_short = inner.size < extent and inner.size * min(code.types_of(s.target).bytes for s in stage.stores) < RUN
+    return sum(nbytes.values()) + sum(sizes) >= (SCATTERED if is_short else FOOTPRINT)
+
+
+def _is_in_lines(code: Phases, elements: Elements, stage: Stage, inner: Var) -> bool:
+    """True when the innermost loop writes neighbours, and begins with a line of memory."""
+    for store in stage.stores:
+        size, address = code.types_of(store.target).bytes, store.address
+        starts = [factor for var, factor in address.terms if var != inner and (var.node or var in elements.vars)]
+        if address.factor(inner) != 1 or any(n * size % LINE for n in (address.const, *starts)):
+            return False
+    return True
+
+
+class Streams:
+    """What the innermost loop of a stage makes, on its way to memory."""
+
+    def __init__(self, code: Phases, elements: Elements, stage: Stage, inner: Var):
+        self._code = code
+        self._elements = elements
+        self._stage = stage
+        self._inner = inner
+        self._types = [code.types_of(s.target) for s in stage.stores]
+        self._step = PIECE // max(t.bytes for t in self._types)
+        self._pieces = [allocate(elements.b, I8, self._step * t.bytes, "piece") for t in self._types]
+        for piece in self._pieces:
+            piece.align = LINE
+        elements.ends_with_fence = True
+
+    def emit(self, first: ir.Value, last: ir.Value, hints: Sequence[str]) -> None:
+        """The loop from `first` to `last`."""
+        b, elements, inner = self._elements.b, self._elements, self._inner
+        with loop(
+            b, b.sdiv(first, I64(self._step)), b.sdiv(b.add(last, I64(self._step - 1)), I64(self._step))
+        ) as number:
+            begin = intrinsic(b, "smax", first, b.mul(number, I64(self._step)))
+            end = intrinsic(b, "smin", last, b.mul(b.add(number, I64(1)), I64(self._step)))
+            with loop(b, begin, end, name=inner.name, hints=hints) as value, elements.scope():
+                elements.vars[inner] = value
+                at = b.sub(value, begin)
+                values = [elements.value(store.node) for store in self._stage.stores]
+                for piece, dtype, x in zip(self._pieces, self._types, values, strict=True):
+                    types.store(b, piece, dtype, at, x, exact=True)
+            elements.vars[inner] = begin
+            with elements.scope():
+                for store, piece, dtype in zip(self._stage.stores, self._pieces, self._types, strict=True):
+                    target = types.element_pointer(
+                        b, self._code.pointers[store.target], dtype, elements.index(store.address)
+                    )
+                    _write(b, target, piece, b.mul(b.sub(end, begin), I64(dtype.bytes)))
+
+
+def _write(b: ir.IRBuilder, target: ir.Value, piece: ir.Value, nbytes: ir.Value) -> None:
+    """Lines where memory is aligned to them, and the rest in the ordinary way."""
+    address = b.ptrtoint(target, I64)
+    aligned = b.icmp_unsigned("==", b.and_(address, I64(LINE - 1)), I64(0))
+    lines = b.select(aligned, b.and_(nbytes, I64(-LINE)), I64(0))
+    width = registers().nbytes
+    kind = ir.VectorType(I8, width)
+    with loop(b, 0, lines, LINE, name="line", hints=VECTOR_ONLY) as at:
+        for k in range(0, LINE, width):
+            here = b.add(at, I64(k))
+            value = b.load(b.gep(piece, [here], inbounds=True, source_etype=I8), typ=kind, align=width)
+            stored = b.store(value, b.gep(target, [here], inbounds=True, source_etype=I8), align=width)
+            stored.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
+    left = b.sub(nbytes, lines)
+    with b.if_then(b.icmp_signed(">", left, I64(0)), likely=False):
+        copy = b.module.globals.get(_COPY) or ir.Function(
+            b.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]), _COPY
+        )
+        places = [b.gep(p, [lines], inbounds=True, source_etype=I8) for p in (target, piece)]
+        b.call(copy, [*places, left, I1(0)])
+
+
+_COPY = "llvm.memcpy.p0.p0.i64"

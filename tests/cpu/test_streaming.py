@@ -1,0 +1,75 @@
+"""Stores around the caches, of arrays so large that it pays; here of small ones."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xloom as xl
+from xloom.cpu import jit
+from xloom.cpu.compile import lowered
+from xloom.cpu.loops import streaming
+from xloom.cpu.prepare import prepared
+
+PROGRAMS = {
+    "flat": "p = f32[70001] parameter(0) ROOT r = f32[70001] negate(p)",
+    "two results": "p = f32[300,500] parameter(0) n = f32[300,500] negate(p) e = f32[300,500] exponential(p) "
+    "ROOT r = (f32[300,500], f32[300,500]) tuple(n, e)",
+    "short runs": "p = f32[40,60,32] parameter(0) ROOT r = f32[60,40,32] transpose(p), dimensions={1,0,2}",
+    "runs that begin within a line": "p = f32[40,60,33] parameter(0) ROOT r = f32[60,40,33] transpose(p), "
+    "dimensions={1,0,2}",
+    "narrow": "p = f32[70001] parameter(0) ROOT r = bf16[70001] convert(p)",
+    "predicates": "p = f32[70001] parameter(0) z = f32[] constant(0) b = f32[70001] broadcast(z), dimensions={} "
+    "ROOT r = pred[70001] compare(p, b), direction=GT",
+    "complex": "p = f32[70001] parameter(0) n = f32[70001] negate(p) ROOT r = c64[70001] complex(p, n)",
+    "several conditions": "p = f32[300,512] parameter(0) z = f32[] constant(7) "
+    "ROOT r = f32[300,1024] pad(p, z), padding=0_0x200_312",
+    "rows": "p = f32[100,1024] parameter(0) z = f32[] constant(0) s = f32[100] reduce(p, z), dimensions={1}, "
+    "to_apply=add b = f32[100,1024] broadcast(s), dimensions={0} ROOT r = f32[100,1024] divide(p, b)",
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    for name in ("FOOTPRINT", "SCATTERED", "LEAST"):
+        monkeypatch.setattr(streaming, name, 1 << 16)
+
+
+def _module(name):
+    add = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }"
+    return xl.parse(f"HloModule streaming_{name.replace(' ', '_')}\n{add}\nENTRY e {{ {PROGRAMS[name]} }}")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_elements_arrive(name):
+    module = _module(name)
+    argument = np.random.default_rng(0).standard_normal(module.entry.parameters[0].shape.dims).astype(np.float32)
+    got, expected = xl.compile(module)(argument), xl.evaluate(module, argument)
+    for x, y in zip(got, expected, strict=True) if isinstance(got, tuple) else [(got, expected)]:
+        assert x.dtype == y.dtype
+        wide = np.complex64 if x.dtype.kind == "c" else np.float32
+        np.testing.assert_allclose(np.asarray(x).astype(wide), np.asarray(y).astype(wide), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_they_are_where_lines_are_whole(name):
+    _, _, program = lowered(prepared(_module(name)))
+    text = program.main + "".join(unit.text for unit in program.units.values())
+    assert ("!nontemporal" in text) == (name != "runs that begin within a line")
+    assert ("fence seq_cst" in text) == ("!nontemporal" in text)
+
+
+def test_memory_that_does_not_begin_with_a_line():
+    _, _, program = lowered(prepared(_module("narrow")))
+    objects = [jit.object_code(text) for text in (program.main, *(u.text for u in program.units.values()))]
+    library = jit.Library(objects, [phase for unit in program.units.values() for phase in [unit.phases[0].symbol]])
+    (unit,) = program.units.values()
+    task = library.function(unit.phases[0].symbol, jit.TASK)
+    values = np.random.default_rng(0).standard_normal(70001).astype(np.float32)
+    room = np.zeros(70001 + 64, ml_dtypes.bfloat16)
+    at = (-room.ctypes.data % 64) // 2 + 3
+    result = room[at : at + 70001]
+    pointers = np.array([values.ctypes.data, result.ctypes.data], np.uintp)
+    task(pointers.ctypes.data, 5, 70001 - 7)
+    np.testing.assert_array_equal(result[5:-7], values[5:-7].astype(ml_dtypes.bfloat16))
+    assert not room[: at + 5].any()
+    assert not room[at + 70001 - 7 :].any()
