@@ -63,9 +63,12 @@ def compile(module: Module) -> Executable | DynamicExecutable:
 
 
 def lowered(
-    module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder, heard: Callable[[Unit], None] = lambda _: None
+    module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder, heard: Callable[[Unit], None] | None = None
 ) -> tuple[Block, Assignment, Program]:
-    """A prepared module's schedule, memory and LLVM IR; `heard` gets each kernel as soon as it is there."""
+    """A prepared module's schedule, memory and LLVM IR; `heard` gets each kernel as soon as it is there.
+
+    Without it, kernels are written out that are known already.
+    """
     block = block_of(module.entry)
     assignment = Assignment(block)
     return block, assignment, builder(block, assignment, heard=heard).program
@@ -103,7 +106,7 @@ def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] 
         with trace.span("passes", "compile"):
             ready = prepared(module)
         with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
-            _, assignment, program = lowered(ready, builder, lambda unit: codes.add(unit.text, unit.content))
+            _, assignment, program = lowered(ready, builder, partial(_heard, codes))
         codes.add(program.main, program.main_content)
         with trace.span("machine code", "compile", modules=len(program.units) + 1):
             objects = codes.finished()
@@ -116,6 +119,13 @@ def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] 
         cache.later(_keep, cache.folder(), key, data)
         linked.put(key, image, len(data))
     return image
+
+
+def _heard(codes: ObjectCodes, unit: Unit) -> None:
+    if unit.objects:
+        codes.have(unit.objects)
+    else:
+        codes.add(unit.text, unit.content)
 
 
 def _keep(folder: cache.Folder, key: str, data: bytes) -> None:

@@ -22,6 +22,7 @@ from xloom.cpu.collectives import COLLECTIVES, device_counts
 from xloom.cpu.content import Content
 from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, nest_of
@@ -33,6 +34,7 @@ from xloom.cpu.loops.identity import nest_key
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.plan import Block
+from xloom.cpu.sized_kernels import SIZED, find, for_shape, form_of, remember
 from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind
@@ -59,6 +61,8 @@ class Unit:
     text: str
     phases: list[Phase]
     content: Content = Content.LOOPS
+    objects: tuple[bytes, ...] = ()
+    """Its machine code where that is known: then there is no text."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class _Code:
     phases: list[Phase]
     scratch: tuple[int, ...]
     symbol: str = ""
+    sizes: tuple[int, ...] = ()
+    """The table of a kernel that serves many shapes."""
 
 
 @dataclass
@@ -108,9 +114,12 @@ class Program:
 
 
 class EntryBuilder:
-    """Emits the entry function of a planned program; `heard` gets each kernel as soon as it is there."""
+    """Emits the entry function of a planned program; `heard` gets each kernel as soon as it is there.
 
-    def __init__(self, block: Block, assignment: Assignment, heard: Callable[[Unit], None] = lambda _: None):
+    Without it nobody makes machine code, and kernels are written out that are known already.
+    """
+
+    def __init__(self, block: Block, assignment: Assignment, heard: Callable[[Unit], None] | None = None):
         self.assignment = assignment
         self._heard = heard
         self.module = ir.Module()
@@ -122,6 +131,7 @@ class EntryBuilder:
         self._is_apart = False
         self._equal: dict[Hashable, _Code] = {}
         self._kernels: dict[Hashable, tuple[Kernel, _Code]] = {}
+        self._size_tables: dict[tuple[int, ...], ir.Value] = {}
         self._depth = 0
         self._scratch_end = assignment.arena_bytes
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
@@ -146,8 +156,7 @@ class EntryBuilder:
         self.b.branch(start)
         self._batches.close()
         for name, text in self._batches.modules.items():
-            self.program.units[name] = Unit(name, text, [], Content.ROWS)
-            self._heard(self.program.units[name])
+            self._add(Unit(name, text, [], Content.ROWS))
         if self.program.collectives:
             replicas, partitions = device_counts(block.computation.root)
             self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
@@ -321,8 +330,11 @@ class EntryBuilder:
         kernel, code = self._kernels.get(key, (None, None))
         if kernel is None or code is None:
             kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
-            rule(kernel, instruction)
-            code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, kernel.content)
+            if instruction.opcode in SIZED:
+                code = self._sized(instruction, kernel, rule)
+            else:
+                rule(kernel, instruction)
+                code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, kernel.content)
             if instruction.opcode in SHAPED:
                 self._kernels[key] = kernel, code
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
@@ -333,6 +345,28 @@ class EntryBuilder:
         self._call(code, [self.pointer(s) for s in (*inputs, *targets)])
         self.program.code[instruction] = StepCode(code.unit, code.phases)
 
+    def _sized(self, instruction: Instruction, kernel: Kernel, rule: Rule) -> _Code:
+        """Code that serves other shapes too, or served another."""
+        form = form_of(instruction, (*kernel.operands, *kernel.outputs))
+        known = find(form) if self._heard else None
+        if known:
+            if known.name not in self.program.units:
+                self._add(Unit(known.name, "", known.phases, known.content, known.objects))
+            return _Code(known.name, known.phases, known.scratch, sizes=known.table)
+        sizes = Sizes(form.values)
+        shapes = form.with_sizes(sizes)
+        kernel.sizes = sizes
+        kernel.operands, kernel.outputs = tuple(shapes[: len(kernel.operands)]), tuple(shapes[len(kernel.operands) :])
+        rule(kernel, instruction)
+        text, symbols = str(kernel.module), [p.symbol for p in kernel.phases]
+        name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+        symbols = [p.symbol.replace(PLACEHOLDER, name) for p in kernel.phases]
+        if self._heard:
+            remember(form, kernel, name, text.replace(PLACEHOLDER, name), symbols)
+        for_shape(kernel)
+        code = self._unit(text, kernel.phases, kernel.scratch, kernel.content)
+        return replace(code, sizes=tuple(sizes.loaded))
+
     def _unit(
         self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
     ) -> _Code:
@@ -340,9 +374,13 @@ class EntryBuilder:
         name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
         if name not in self.program.units:
-            self.program.units[name] = Unit(name, text.replace(PLACEHOLDER, name), phases, content)
-            self._heard(self.program.units[name])
+            self._add(Unit(name, text.replace(PLACEHOLDER, name), phases, content))
         return _Code(name, phases, tuple(scratch))
+
+    def _add(self, unit: Unit) -> None:
+        self.program.units[unit.name] = unit
+        if self._heard:
+            self._heard(unit)
 
     def _call(self, code: _Code, pointers: Sequence[ir.Value]) -> None:
         """Does all phases of a kernel, on the arrays at `pointers`."""
@@ -351,7 +389,12 @@ class EntryBuilder:
             b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
             return
         with self.scratch_memory() as take:
-            buffers = self.table([*pointers, *(self.pointer(take(nbytes)) for nbytes in code.scratch)])
+            buffers = [*pointers, *(self.pointer(take(nbytes)) for nbytes in code.scratch)]
+            if code.sizes:
+                whole = self.table([self._size_table(code.sizes), *buffers])
+                buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
+            else:
+                buffers = self.table(buffers)
             for phase in code.phases:
                 if phase.count <= 0:
                     continue
@@ -368,6 +411,14 @@ class EntryBuilder:
         for k, pointer in enumerate(pointers):
             b.store(pointer, b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER))
         return table
+
+    def _size_table(self, values: tuple[int, ...]) -> ir.Value:
+        if values not in self._size_tables:
+            kind = ir.ArrayType(I64, len(values))
+            table = ir.GlobalVariable(self.module, kind, f"xloom.sizes{len(self._size_tables)}")
+            table.initializer, table.global_constant, table.linkage = ir.Constant(kind, values), True, "internal"
+            self._size_tables[values] = table
+        return self._size_tables[values]
 
     # -- control flow
     def predicate(self, source: Source) -> ir.Value:

@@ -99,11 +99,16 @@ def target_key() -> str:
     return f"{version} {llvm.get_host_cpu_name()} {_features()}"
 
 
+def object_key(text: str, content: Content) -> str:
+    """What `object_cache` has the object file of LLVM IR `text` under."""
+    return key_of(target_key().encode(), content.value.encode(), text.encode())
+
+
 def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
     if content is Content.CALLS:  # quick, and no two programs have the same
         return _emitted(text, content, as_object=True)
-    key = key_of(target_key().encode(), content.value.encode(), text.encode())
+    key = object_key(text, content)
     data = object_cache.get(key)
     if data is None:
         data = _emitted(text, content, as_object=True)

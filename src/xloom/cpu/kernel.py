@@ -2,7 +2,7 @@
 
 A kernel is one or more phases that run one after another. A phase is a function `void(ptr buffers, i64 begin, i64 end)`
 that does items [begin, end) of its `count`; items are independent, so that threads may share them. `buffers` is an
-array of pointers: the operands, the outputs, then scratch memory.
+array of pointers: the operands, the outputs, then scratch memory; before the first, the table of sizes (i64) if any.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from xloom.cpu.content import Content
 from xloom.cpu.emit import types
+from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.emit.types import I64, POINTER, VOID, Value
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
@@ -53,6 +54,8 @@ class Kernel:
     """True when outputs in `in_place` must start as a copy of that operand (the caller copies unless they share)."""
     content: Content = Content.LOOPS
     """What the rule has emitted."""
+    sizes: Sizes | None = None
+    """The table of a kernel whose shapes have dimensions that are known when it runs: each is then a `Size`."""
 
     def add_scratch(self, nbytes: int) -> int:
         """Reserves scratch memory (64-byte aligned, contents undefined), kept over all phases; returns its number."""
@@ -67,6 +70,8 @@ class Kernel:
         function.attributes.add("nounwind")
         b = ir.IRBuilder(function.append_basic_block("entry"))
         builder = PhaseBuilder(self, b, function)
+        if self.sizes:
+            self.sizes.load = builder.size
         start = function.append_basic_block("start")
         b.position_at_end(start)
         yield builder
@@ -86,6 +91,18 @@ class PhaseBuilder:
         buffers.name, self.begin.name, self.end.name = "buffers", "begin", "end"
         self._buffers = buffers
         self._pointers: dict[int, ir.Value] = {}
+        self._sizes: dict[int, ir.Value] = {}
+
+    def size(self, slot: int) -> ir.Value:
+        """A number of the table of sizes (i64)."""
+        if slot not in self._sizes:
+            table = self._pointer(-1)
+            with self.b.goto_block(self.b.function.entry_basic_block):
+                place = self.b.gep(table, [I64(slot)], inbounds=True, source_etype=I64)
+                value = self.b.load(place, typ=I64)
+                value.set_metadata("invariant.load", self.b.module.add_metadata([]))
+            self._sizes[slot] = value
+        return self._sizes[slot]
 
     def _pointer(self, number: int) -> ir.Value:
         if number not in self._pointers:

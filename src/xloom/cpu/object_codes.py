@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Self
 
 from xloom.cpu.content import Content
@@ -38,7 +39,7 @@ class ObjectCodes:
     def add(self, text: str, content: Content) -> None:
         """One more module."""
         with self._change:
-            for part in parts_of(text) if self._threads > 1 else [text]:
+            for part in parts_of(text):
                 self._waiting.append((len(self._objects), part, content))
                 self._objects.append(b"")
             self._change.notify_all()
@@ -46,6 +47,11 @@ class ObjectCodes:
             helper = threading.Thread(target=self._help, name="xloom-llvm")
             self._helpers.append(helper)
             helper.start()
+
+    def have(self, objects: Iterable[bytes]) -> None:
+        """Object files that are made already."""
+        with self._change:
+            self._objects.extend(objects)
 
     def finished(self) -> list[bytes]:
         """The object files. Raises what a thread has raised."""

@@ -48,7 +48,7 @@ class StepTimes:
 class TimedEntryBuilder(EntryBuilder):
     """Its entry function reads the clock around each step."""
 
-    def __init__(self, block: Block, assignment: Assignment, times: StepTimes, heard: Callable[[Unit], None]):
+    def __init__(self, block: Block, assignment: Assignment, times: StepTimes, heard: Callable[[Unit], None] | None):
         self._times = times
         self._clock: ir.Function | None = None
         super().__init__(block, assignment, heard)

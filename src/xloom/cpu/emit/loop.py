@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I1, I64, POINTER
+from xloom.cpu.emit.sizes import Size
+from xloom.cpu.emit.types import I1, I64, POINTER, i64
 
 VECTOR_ONLY = ("llvm.loop.unroll.disable",)
 """For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
@@ -54,9 +55,9 @@ class _LoopIdentity(ir.MDValue):
 @contextmanager
 def loop(
     b: ir.IRBuilder,
-    begin: ir.Value | int,
-    end: ir.Value | int,
-    step: int = 1,
+    begin: ir.Value | int | Size,
+    end: ir.Value | int | Size,
+    step: int | Size = 1,
     name: str = "i",
     hints: Sequence[str] = (),
 ) -> Iterator[ir.Value]:
@@ -65,8 +66,8 @@ def loop(
     The test is at the top, so that empty ranges run nothing. Values of the body are not seen after it: keep what is
     needed in an `alloca`, which LLVM turns into registers. `hints` are names of LLVM's loop metadata.
     """
-    first = begin if isinstance(begin, ir.Value) else I64(begin)
-    last = end if isinstance(end, ir.Value) else I64(end)
+    first, last = (x if isinstance(x, ir.Value) else i64(x) for x in (begin, end))
+    following = i64(step)
     before = b.block
     head, body, done = (b.append_basic_block(f"{name}.{part}") for part in ("head", "body", "done"))
     b.branch(head)
@@ -76,8 +77,8 @@ def loop(
     b.cbranch(b.icmp_signed("<", i, last), body, done)
     b.position_at_end(body)
     yield i
-    following = b.add(i, I64(step), flags=["nsw", "nuw"] if step > 0 else ["nsw"])
-    i.add_incoming(following, b.block)
+    down = isinstance(step, int) and step < 0
+    i.add_incoming(b.add(i, following, flags=["nsw"] if down else ["nsw", "nuw"]), b.block)
     back = b.branch(head)
     if hints:
         back.set_metadata("llvm.loop", _LoopIdentity(b.module, hints))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
+from xloom.cpu.emit.sizes import Size
 from xloom.hlo.dtype import DType, Kind
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
@@ -32,6 +33,11 @@ class Complex(NamedTuple):
 
 
 Value = Any  # ir.Value | Complex
+
+
+def i64(number: int | Size) -> ir.Value:
+    """An index, or how far apart elements lie."""
+    return I64(number) if isinstance(number, int) else number.loaded()
 
 
 def register_type(dtype: DType) -> ir.Type:

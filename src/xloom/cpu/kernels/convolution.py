@@ -14,6 +14,7 @@ from xloom.cpu.kernels.matmul.axes import Axis, row_major
 from xloom.cpu.kernels.matmul.multiply import multiply
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
 from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape
 
 
 @kernel("convolution")
@@ -33,8 +34,8 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     if reaches_out or x.dtype is not arithmetic.dtype:
-        x, starts, strides = _padded(kernel, arithmetic, instruction, x, dims)
-    problem = _problem(instruction, dims, starts, strides)
+        x, starts, strides = _padded(kernel, arithmetic, instruction, lhs, x, dims)
+    problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
     product = as_product(problem)
     if product is not None and prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL:
         multiply(kernel, product, x, w, y)
@@ -51,10 +52,10 @@ _LARGE_KERNEL = 3 << 18
 
 
 def _padded(
-    kernel: Kernel, arithmetic: Arithmetic, instruction: Instruction, x: Array, dims: tuple[Spatial, ...]
+    kernel: Kernel, arithmetic: Arithmetic, instruction: Instruction, shape: Shape, x: Array, dims: tuple[Spatial, ...]
 ) -> tuple[Array, list[int], list[int]]:
     """A copy of the input, and for each of its dimensions the first element of the copy, and the stride there."""
-    shape, labels = instruction._operands[0].shape, instruction["dim_labels"]
+    labels = instruction["dim_labels"]
     extents = [Extent(0, n, n, s) for n, s in zip(shape.dims, row_major(shape.dims), strict=True)]
     for place, dim in zip(labels.input_spatial, dims, strict=True):
         extents[place] = Extent(dim.low, dim.high - dim.low + 1, shape.dims[place], extents[place].stride)
@@ -70,10 +71,12 @@ def _padded(
     return copy, [e.start for e in extents], [strides[k] for k in range(shape.rank)]
 
 
-def _problem(instruction: Instruction, dims: tuple, starts: list[int], sx: list[int]) -> Convolution:
-    lhs, rhs = (o.shape for o in instruction._operands)
+def _problem(
+    instruction: Instruction, shapes: tuple[Shape, ...], dims: tuple[Spatial, ...], starts: list[int], sx: list[int]
+) -> Convolution:
+    lhs, rhs, out = shapes
     labels, window = instruction["dim_labels"], instruction["window"]
-    sw, sy = row_major(rhs.dims), row_major(instruction.shape.dims)
+    sw, sy = row_major(rhs.dims), row_major(out.dims)
     groups, batch_groups = instruction["feature_group_count"], instruction["batch_group_count"]
     features, outputs = rhs.dims[labels.kernel_input_feature], rhs.dims[labels.kernel_output_feature]
     batch = lhs.dims[labels.input_batch] // batch_groups

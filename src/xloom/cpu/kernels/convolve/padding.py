@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64, element_pointer
+from xloom.cpu.emit.types import element_pointer, i64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, digits
@@ -70,23 +70,23 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
                 arithmetic.store(b, target, copy.dtype, i, value, mask)
 
         with rolled(b, phase.begin, phase.end, name="line") as line:
-            at: ir.Value = I64(max(0, extent.start) * extent.stride)
-            length: ir.Value = I64(extent.length)
+            at: ir.Value = i64(max(0, extent.start) * extent.stride)
+            length: ir.Value = i64(extent.length)
             position = digits(b, [Axis(e.size, 0, 0, 0) for e in outer], line)
             for e, digit in zip(outer, position, strict=True):
-                place = b.add(digit, I64(e.start))
-                at = b.add(at, b.mul(place, I64(e.stride)))
+                place = b.add(digit, i64(e.start))
+                at = b.add(at, b.mul(place, i64(e.stride)))
                 if e.length < e.size:
-                    length = b.select(b.icmp_unsigned("<", place, I64(e.present)), length, I64(0))
-            begin = b.mul(line, I64(total))
-            first = b.add(begin, I64(extent.first * tail))
-            middle = b.add(first, b.mul(length, I64(tail)))
+                    length = b.select(b.icmp_unsigned("<", place, i64(e.present)), length, i64(0))
+            begin = b.mul(line, i64(total))
+            first = b.add(begin, i64(extent.first * tail))
+            middle = b.add(first, b.mul(length, i64(tail)))
             if extent.first:
                 fill(begin, first, None)
             if packing is None:
                 fill(first, middle, at)
             else:
                 place = element_pointer(b, target, copy.dtype, first)
-                packing.emit(b, Part(source, at, I64(0), I64(0), length, place))
-            fill(middle, b.add(begin, I64(total)), None)
+                packing.emit(b, Part(source, at, i64(0), i64(0), length, place))
+            fill(middle, b.add(begin, i64(total)), None)
     return copy

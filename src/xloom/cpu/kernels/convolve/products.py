@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64, element_pointer
+from xloom.cpu.emit.types import I64, element_pointer, i64
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, rolled
+from xloom.cpu.kernels.matmul.tile import Sums, rolled, spaced
 
 
 @dataclass
@@ -32,17 +32,17 @@ class Operands:
         place = element_pointer(b, self.x.pointer(self.phase), self.x.dtype, x)
         if way.name == "spatial":
             kernel = element_pointer(b, self.w.pointer(self.phase), self.w.dtype, w)
-            sums.multiply(
-                b, lambda r: self._scalar(self.w, kernel, r * way.rows.w), lambda v: self._input(place, way.lefts[v])
-            )
+            scalars = spaced(b, kernel, self.w.dtype, way.rows.w)
+            sums.multiply(b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(place, way.lefts[v]))
         elif way.name == "features":
             panel = self._panel(w)
-            sums.multiply(b, lambda r: self._scalar(self.x, place, r * way.rows.x), lambda v: self._vector(panel, v))
+            scalars = spaced(b, place, self.x.dtype, way.rows.x)
+            sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(panel, v))
         else:
             self._lane_by_lane(sums, place, w)
 
-    def _scalar(self, array: Array, place: ir.Value, distance: int) -> Parts:
-        return self.way.tile.arithmetic.load(self.phase.b, place, array.dtype, I64(distance), 1)
+    def _scalar(self, array: Array, place: ir.Value) -> Parts:
+        return self.way.tile.arithmetic.load(self.phase.b, place, array.dtype, I64(0), 1)
 
     def _panel(self, at: ir.Value) -> ir.Value:
         assert self.packed is not None
@@ -56,7 +56,7 @@ class Operands:
 
     def _input(self, place: ir.Value, left: int) -> Parts:
         tile, b = self.way.tile, self.phase.b
-        return tile.arithmetic.load(b, place, self.x.dtype, I64(left), tile.lanes, self._mask())
+        return tile.arithmetic.load(b, place, self.x.dtype, i64(left), tile.lanes, self._mask())
 
     def _mask(self) -> ir.Value | None:
         lanes, size = self.way.tile.lanes, self.way.width
@@ -68,12 +68,12 @@ class Operands:
         span = tile.lanes // each * features
         valid = way.columns.most * features
         mask = first_lanes(span, valid) if valid < span else None
-        panels = [self._panel(b.add(w, I64(f * way.feature.b))) for f in range(features)]
+        panels = [self._panel(b.add(w, i64(f * way.feature.b))) for f in range(features)]
+        lines = spaced(b, place, self.x.dtype, way.rows.x)
         for v in range(tile.vectors):
             kernels = [self._vector(panel, v) for panel in panels]
             for r in range(tile.rows):
-                at = I64(r * way.rows.x + way.lefts[v] // each * features)
-                loaded = arithmetic.load(b, place, self.x.dtype, at, span, mask)
+                loaded = arithmetic.load(b, lines(r), self.x.dtype, i64(way.lefts[v] // each * features), span, mask)
                 for f, kernel in enumerate(kernels):
                     lanes = [k // each * features + f for k in range(tile.lanes)]
                     value = loaded if each == features == 1 else [shuffled(b, part, lanes) for part in loaded]
@@ -86,10 +86,10 @@ class Operands:
             self._scatter(sums, y)
             return
         place = element_pointer(b, self.y.pointer(self.phase), self.y.dtype, y)
+        lines = spaced(b, place, self.y.dtype, way.rows.y)
         for r in range(tile.rows):
             for v, left in enumerate(way.lefts):
-                distance = I64(r * way.rows.y + left)
-                tile.arithmetic.store(b, place, self.y.dtype, distance, sums.get(b, r, v), self._mask())
+                tile.arithmetic.store(b, lines(r), self.y.dtype, i64(left), sums.get(b, r, v), self._mask())
 
     def _scatter(self, sums: Sums, y: ir.Value) -> None:
         """Through memory, as the columns are not adjacent in the output."""
@@ -97,6 +97,6 @@ class Operands:
         get = sums.in_memory(b, way.lefts)
         with rolled(b, 0, min(tile.columns, way.columns.most), name="column") as column:
             for r in range(tile.rows):
-                at = b.add(b.add(y, I64(r * way.rows.y)), b.mul(column, I64(way.columns.y)))
-                value = get(I64(r), column, 1)
+                at = b.add(b.add(y, i64(r * way.rows.y)), b.mul(column, i64(way.columns.y)))
+                value = get(i64(r), column, 1)
                 tile.arithmetic.store(b, self.y.pointer(self.phase), self.y.dtype, at, value)

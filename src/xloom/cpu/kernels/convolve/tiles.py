@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.content import Content
-from xloom.cpu.emit.types import I1, I64
+from xloom.cpu.emit.types import I1, I64, i64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.products import Operands
@@ -38,20 +38,20 @@ def convolve(kernel: Kernel, arithmetic: Arithmetic, problem: Convolution, x: Ar
         sums, operands = Sums(b, tile), Operands(phase, chosen, x, w, y, packed)
         with rolled(b, phase.begin, phase.end, name="tile") as item:
             position = digits(b, items, item)
-            at = [I64(problem.x_base), I64(chosen.w_base), I64(0)]
+            at = [i64(problem.x_base), i64(chosen.w_base), i64(0)]
             present: ir.Value = I1(1)
             loops: list[tuple[OutputAxis, ir.Value]] = []
             for k, (axis, size) in enumerate(walk):
                 which, index = position[2 * k], position[2 * k + 1]
                 if axis is chosen.columns:
-                    at[1] = b.add(at[1], b.mul(index, I64(chosen.panel_size)))
-                at, inside = _moved(b, axis, which, b.mul(index, I64(size)), size, at)
+                    at[1] = b.add(at[1], b.mul(index, i64(chosen.panel_size)))
+                at, inside = _moved(b, axis, which, b.mul(index, i64(size)), size, at)
                 present = b.and_(present, inside)
                 loops.append((axis, which))
             with b.if_then(present):
                 sums.clear(b)
                 walked = _sums(b, chosen, loops)
-                if any(isinstance(size, ir.Value) for size, _ in walked):
+                if not all(isinstance(size, int) for size, _ in walked):
                     kernel.content = Content.WINDOWS
                 nest(b, walked, at[:2], lambda o: operands.multiply(sums, o[0], o[1]))
                 operands.store(sums, at[2])
@@ -68,12 +68,12 @@ def _moved(
     else:
         present = _choice(b, counts, which)
         inside = b.icmp_signed("<", index, present)
-        last = b.sub(present, I64(size))
+        last = b.sub(present, i64(size))
         index = b.select(b.icmp_signed("<", index, last), index, last)
     steps = (axis.x, axis.w, axis.y)
     starts = [[p.x for p in axis.places], [p.w for p in axis.places], [p.y for p in axis.places]]
     moved = [
-        b.add(b.add(o, _choice(b, values, which)), b.mul(index, I64(step)))
+        b.add(b.add(o, _choice(b, values, which)), b.mul(index, i64(step)))
         for o, values, step in zip(at, starts, steps, strict=True)
     ]
     return moved, inside
@@ -87,7 +87,7 @@ def _sums(b: ir.IRBuilder, chosen: Way, axes: list[tuple[OutputAxis, ir.Value]])
             loops.append((axis.tap_x, [p.taps for p in axis.places], which, (axis.tap_x, axis.tap_w)))
     if chosen.name != "channels":
         feature = chosen.feature
-        loops.append((feature.a, [feature.size], I64(0), (feature.a, feature.b)))
+        loops.append((feature.a, [feature.size], i64(0), (feature.a, feature.b)))
     loops.sort(key=lambda x: -x[0])
     if all(min(taps) == max(taps) for _, taps, _, _ in loops):
         return [(x.size, (x.a, x.b)) for x in merged([Axis(taps[0], *steps, 0) for _, taps, _, steps in loops])]
@@ -97,12 +97,12 @@ def _sums(b: ir.IRBuilder, chosen: Way, axes: list[tuple[OutputAxis, ir.Value]])
 def _choice(b: ir.IRBuilder, values: list[int], which: ir.Value) -> ir.Value:
     """The value of a class."""
     if min(values) == max(values):
-        return I64(values[0])
+        return i64(values[0])
     kind = ir.ArrayType(I64, len(values))
     name = b.module.get_unique_name("classes")
     table = ir.GlobalVariable(b.module, kind, name)
     table.initializer, table.global_constant, table.linkage = ir.Constant(kind, values), True, "internal"
-    place = b.gep(table, [I64(0), which], inbounds=True, source_etype=kind)
+    place = b.gep(table, [i64(0), which], inbounds=True, source_etype=kind)
     return b.load(place, typ=I64)
 
 
@@ -117,8 +117,8 @@ def _packed(kernel: Kernel, chosen: Way, problem: Convolution) -> int:
         source, target = packing.source.pointer(phase), phase.scratch(memory)
         with rolled(b, phase.begin, phase.end, name="panel") as item:
             group, panel = digits(b, [Axis(chosen.groups, 0, 0, 0), Axis(packing.panels, 0, 0, 0)], item)
-            base = b.add(I64(problem.w_base), b.mul(group, I64(problem.group.b)))
-            first = at_most(b, b.mul(panel, I64(packing.width)), max(0, count(packing.rows) - packing.width))
-            place = b.gep(target, [b.mul(item, I64(size))], inbounds=True, source_etype=arithmetic.element)
-            packing.emit(b, Part(source, base, first, I64(0), I64(depth), place))
+            base = b.add(i64(problem.w_base), b.mul(group, i64(problem.group.b)))
+            first = at_most(b, b.mul(panel, i64(packing.width)), max(0, count(packing.rows) - packing.width))
+            place = b.gep(target, [b.mul(item, i64(size))], inbounds=True, source_etype=arithmetic.element)
+            packing.emit(b, Part(source, base, first, i64(0), i64(depth), place))
     return memory

@@ -102,6 +102,10 @@ def _spatial(arithmetic: Arithmetic, problem: Convolution, axes: list[OutputAxis
     return Way("spatial", tile, plain(problem.output), along, others, problem.feature, problem.w_base)
 
 
+_TIME = 1 << 16
+"""Fractions of the time of a step that are told apart."""
+
+
 def _packed(
     arithmetic: Arithmetic, problem: Convolution, w: Array, output: Axis, most: int
 ) -> tuple[Packing, list[int], Axis, Tile, int]:
@@ -109,10 +113,10 @@ def _packed(
     sizes = [plain(problem.batch), *problem.spatial_axes([0] * len(problem.taps))]
     tiles = [fitting(arithmetic, a.least, output.size, most) for a in sizes]
 
-    def time(number: int) -> float:
+    def time(number: int) -> int:
         tile, axis = tiles[number], sizes[number]
         steps = max(tile.rows * tile.vectors, 8, tile.rows + tile.vectors)
-        return -(-axis.most // tile.rows) * steps / (axis.most * tile.vectors)
+        return -(-axis.most // tile.rows) * steps * _TIME // (axis.most * tile.vectors)
 
     number = min(reversed(range(len(sizes))), key=time)
     sums = [*(Axis(t.size, t.a, t.b, 0) for t in problem.taps), problem.feature]

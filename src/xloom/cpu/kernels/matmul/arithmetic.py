@@ -12,7 +12,7 @@ from functools import cached_property
 from llvmlite import ir
 
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I1, I16, I32, I64, element_pointer, memory_type, register_type
+from xloom.cpu.emit.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
 
 Parts = list[ir.Value]
@@ -88,7 +88,7 @@ class Arithmetic:
             return [self._widened(b, _load(b, place, kind, lanes, size, mask), dtype)]
         size //= 2
         if lanes == 1:
-            second = b.gep(place, [I64(1)], inbounds=True, source_etype=kind)
+            second = b.gep(place, [i64(1)], inbounds=True, source_etype=kind)
             return [b.load(place, typ=kind, align=size), b.load(second, typ=kind, align=size)]
         both = _load(b, place, kind, 2 * lanes, size, None if mask is None else _doubled(b, mask))
         return [shuffled(b, both, range(k, 2 * lanes, 2)) for k in (0, 1)]
@@ -118,7 +118,7 @@ class Arithmetic:
         size //= 2
         if not isinstance(value[0].type, ir.VectorType):
             b.store(value[0], place, align=size)
-            b.store(value[1], b.gep(place, [I64(1)], inbounds=True, source_etype=self.element), align=size)
+            b.store(value[1], b.gep(place, [i64(1)], inbounds=True, source_etype=self.element), align=size)
             return
         lanes = value[0].type.count
         both = shuffled(b, value[0], [k // 2 + lanes * (k % 2) for k in range(2 * lanes)], value[1])
@@ -223,7 +223,7 @@ def first_lanes(lanes: int, valid: int) -> ir.Constant:
 
 def lanes_below(b: ir.IRBuilder, lanes: int, limit: ir.Value) -> ir.Value:
     """A mask that is true in the lanes whose number is less than `limit` (i64, not below -2**31)."""
-    few = b.select(b.icmp_signed("<", limit, I64(lanes)), limit, I64(lanes))
+    few = b.select(b.icmp_signed("<", limit, i64(lanes)), limit, i64(lanes))
     return b.icmp_signed("<", constant_vector(list(range(lanes))), splat(b, b.trunc(few, I32), lanes))
 
 

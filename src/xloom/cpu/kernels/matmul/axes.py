@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64
+from xloom.cpu.emit.types import i64
 
 
 class Axis(NamedTuple):
@@ -84,18 +84,18 @@ def digits(b: ir.IRBuilder, axes: Sequence[Axis], index: ir.Value) -> list[ir.Va
     out: list[ir.Value] = []
     for k, axis in enumerate(reversed(axes)):
         last = k == len(axes) - 1
-        out.append(index if last else b.urem(index, I64(axis.size)))
-        index = index if last else b.udiv(index, I64(axis.size))
+        out.append(index if last else b.urem(index, i64(axis.size)))
+        index = index if last else b.udiv(index, i64(axis.size))
     return out[::-1]
 
 
 def offset(b: ir.IRBuilder, axes: Sequence[Axis], position: Sequence[ir.Value], operand: str) -> ir.Value:
     """Where the element at `position` lies in an operand, in elements."""
-    total: ir.Value = I64(0)
+    total: ir.Value = i64(0)
     for axis, at in zip(axes, position, strict=True):
         stride = axis.stride(operand)
         if stride:
-            total = b.add(total, b.mul(at, I64(stride), flags=["nsw"]), flags=["nsw"])
+            total = b.add(total, b.mul(at, i64(stride), flags=["nsw"]), flags=["nsw"])
     return total
 
 

@@ -8,7 +8,8 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I64, POINTER, element_pointer
+from xloom.cpu.emit.sizes import divides, greatest, least
+from xloom.cpu.emit.types import POINTER, element_pointer, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, prefetch, splat
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
@@ -72,7 +73,7 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     step = depth_block(arithmetic, product)
     line = width * step * arithmetic.parts * arithmetic.dtype.real.bytes
     own = right if shares_left else left
-    panels = max(1, min(_BLOCK_BYTES // line, own.panels // _LEAST_BLOCKS))
+    panels = greatest(1, least(_BLOCK_BYTES // line, own.panels // _LEAST_BLOCKS))
     blocks = _Blocks(tile, depth, step, left, right, shares_left, panels)
     batch, shared = count(product.batch), blocks.shared
     memory = kernel.add_scratch(batch * shared.panels * shared.panel_size(depth) * arithmetic.dtype.real.bytes)
@@ -95,11 +96,11 @@ def _pack_shared(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory:
         with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
             size = _size(b, begin, blocks)
             place = _shared_panel(b, blocks, target, number, begin, size, panel)
-            packing.emit(b, Part(pointer, base, b.mul(panel, I64(packing.width)), begin, size, place))
+            packing.emit(b, Part(pointer, base, b.mul(panel, i64(packing.width)), begin, size, place))
 
 
 def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
-    return at_most(b, b.sub(I64(blocks.depth), begin), blocks.step)
+    return at_most(b, b.sub(i64(blocks.depth), begin), blocks.step)
 
 
 def _shared_panel(
@@ -112,16 +113,17 @@ def _shared_panel(
     panel: ir.Value,
 ) -> ir.Value:
     packing = blocks.shared
-    place = b.mul(batch, I64(packing.panels * packing.panel_size(blocks.depth)))
-    place = b.add(place, b.mul(begin, I64(packing.panels * packing.panel_size(1))))
-    place = b.add(place, b.mul(b.mul(panel, size), I64(packing.panel_size(1))))
+    place = b.mul(batch, i64(packing.panels * packing.panel_size(blocks.depth)))
+    place = b.add(place, b.mul(begin, i64(packing.panels * packing.panel_size(1))))
+    place = b.add(place, b.mul(b.mul(panel, size), i64(packing.panel_size(1))))
     return b.gep(memory, [place], inbounds=True, source_etype=packing.arithmetic.element)
 
 
 def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int, c: Array) -> None:
     b, own, shared = phase.b, blocks.own, blocks.shared
     element = own.arithmetic.element
-    local = allocate(b, element, blocks.panels * own.panel_size(blocks.step))
+    most = max(_BLOCK_BYTES, own.panel_size(BLOCK) * own.arithmetic.dtype.real.bytes + own.width * _DEPTH_BYTES)
+    local = allocate(b, element, most // own.arithmetic.dtype.real.bytes)
     local.align, local.type = 64, POINTER
     source, packed = own.source.pointer(phase), phase.scratch(memory)
     sums = Sums(b, blocks.tile)
@@ -131,15 +133,15 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int,
         number, block = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(outer, 0, 0, 0)], item)
         base = linear_offset(b, product.batch, number, own.operand)
         target = linear_offset(b, product.batch, number, "c")
-        first = b.mul(block, I64(blocks.panels))
-        present = at_most(b, b.sub(I64(own.panels), first), blocks.panels)
+        first = b.mul(block, i64(blocks.panels))
+        present = at_most(b, b.sub(i64(own.panels), first), blocks.panels)
         with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
             size = _size(b, begin, blocks)
-            step = b.mul(size, I64(own.panel_size(1)))
-            own.emit(b, Part(source, base, b.mul(first, I64(own.width)), begin, size, local, present))
+            step = b.mul(size, i64(own.panel_size(1)))
+            own.emit(b, Part(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
             with rolled(b, 0, shared.panels, chunk, name="chunk") as low:
-                high = b.add(low, at_most(b, b.sub(I64(shared.panels), low), chunk))
-                bounds = {"own": (I64(0), present), "shared": (low, high)}
+                high = b.add(low, at_most(b, b.sub(i64(shared.panels), low), chunk))
+                bounds = {"own": (i64(0), present), "shared": (low, high)}
                 kinds = ("own", "shared") if blocks.shares_left else ("shared", "own")
                 with rolled(b, *bounds[kinds[0]], name="column") as j, rolled(b, *bounds[kinds[1]], name="row") as i:
                     mine, other = (j, i) if blocks.shares_left else (i, j)
@@ -165,13 +167,13 @@ def _tile(
 ) -> None:
     b, tile, left, right = phase.b, blocks.tile, blocks.left, blocks.right
     pc = c.pointer(phase)
-    row, column = (b.mul(x, I64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
+    row, column = (b.mul(x, i64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
     line = inner(product.rows).c  # the rows are adjacent in the result, and so are the columns
-    start = b.add(target, b.add(b.mul(row, I64(line)), column))
+    start = b.add(target, b.add(b.mul(row, i64(line)), column))
     place = element_pointer(b, pc, c.dtype, start)
     for r in range(tile.rows):
         for at in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
-            prefetch(b, element_pointer(b, place, c.dtype, I64(r * line + at)))
+            prefetch(b, element_pointer(b, place, c.dtype, i64(r * line + at)))
     sums.clear(b)
     # a pointer a panel, which advances, and constant distances from it: processors add these as they load
     walks = [allocate(b, POINTER) for _ in panels]
@@ -185,8 +187,8 @@ def _tile(
             lambda v: right.get(b, here[1], v * tile.lanes, tile.lanes),
         )
         for walk, at, x in zip(walks, here, (left, right), strict=True):
-            b.store(b.gep(at, [I64(x.panel_size(1))], inbounds=True, source_etype=tile.arithmetic.element), walk)
-    later = b.icmp_signed(">", begin, I64(0)) if blocks.step < blocks.depth else None
+            b.store(b.gep(at, [i64(x.panel_size(1))], inbounds=True, source_etype=tile.arithmetic.element), walk)
+    later = b.icmp_signed(">", begin, i64(0)) if blocks.step < blocks.depth else None
     _written(phase, product, sums, c, start, (row, column), later)
 
 
@@ -210,29 +212,29 @@ def _written(
             with b.if_then(later):
                 for r in range(tile.rows):
                     for v, at in enumerate(lefts):
-                        before = arithmetic.load(b, first, c.dtype, I64(r * line + at), tile.lanes)
+                        before = arithmetic.load(b, first, c.dtype, i64(r * line + at), tile.lanes)
                         sums.set(b, r, v, arithmetic.add(b, before, sums.get(b, r, v)))
         for r in range(tile.rows):
             for v, at in enumerate(lefts):
-                arithmetic.store(b, first, c.dtype, I64(r * line + at), sums.get(b, r, v))
+                arithmetic.store(b, first, c.dtype, i64(r * line + at), sums.get(b, r, v))
 
     rows, columns = (count(x) for x in (product.rows, product.columns))
-    if rows % tile.rows == 0 and columns % tile.columns == 0:
+    if divides(tile.rows, rows) and divides(tile.columns, columns):
         whole()
         return
     fits = b.and_(
-        b.icmp_signed("<=", row, I64(rows - tile.rows)), b.icmp_signed("<=", column, I64(columns - tile.columns))
+        b.icmp_signed("<=", row, i64(rows - tile.rows)), b.icmp_signed("<=", column, i64(columns - tile.columns))
     )
     with b.if_else(fits, likely=True) as (inside, edge):
         with inside:
             whole()
         with edge:
             get = sums.in_memory(b, lefts)
-            with rolled(b, 0, at_most(b, b.sub(I64(rows), row), tile.rows), name="row") as r:
+            with rolled(b, 0, at_most(b, b.sub(i64(rows), row), tile.rows), name="row") as r:
                 for left in lefts:
-                    mask = lanes_below(b, tile.lanes, b.sub(I64(columns - left), column))
-                    at = b.add(b.add(start, b.mul(r, I64(line))), I64(left))
-                    value = get(r, I64(left), tile.lanes)
+                    mask = lanes_below(b, tile.lanes, b.sub(i64(columns - left), column))
+                    at = b.add(b.add(start, b.mul(r, i64(line))), i64(left))
+                    value = get(r, i64(left), tile.lanes)
                     if later is not None:
                         present = b.and_(mask, splat(b, later, tile.lanes))
                         value = arithmetic.add(b, arithmetic.load(b, pc, c.dtype, at, tile.lanes, present), value)

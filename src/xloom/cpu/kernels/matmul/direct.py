@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xloom.cpu.emit.types import I64, element_pointer
+from xloom.cpu.emit.types import I64, element_pointer, i64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, at_most, few_sums, fitting, nest, rolled
+from xloom.cpu.kernels.matmul.tile import Sums, at_most, few_sums, fitting, nest, rolled, spaced
 from xloom.cpu.kernels.matmul.work import grain
 
 
@@ -31,9 +31,9 @@ def direct(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b
         mask = first_lanes(tile.lanes, column.size) if column.size < tile.lanes else None
         with rolled(b, phase.begin, phase.end, name="tile") as item:
             position = digits(b, items, item)
-            begin = at_most(b, b.mul(position[-1], I64(tile.rows)), row.size - tile.rows)
+            begin = at_most(b, b.mul(position[-1], i64(tile.rows)), row.size - tile.rows)
             starts = {
-                name: b.add(offset(b, outer, position[:-1], name), b.mul(begin, I64(row.stride(name))))
+                name: b.add(offset(b, outer, position[:-1], name), b.mul(begin, i64(row.stride(name))))
                 for name in "abc"
             }
             with rolled(b, 0, column.size, tile.columns, name="column") as j:
@@ -43,15 +43,15 @@ def direct(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b
                 def body(at: list) -> None:
                     # a pointer, and constant distances from it: processors add these as they load
                     left, right = element_pointer(b, pa, a.dtype, at[0]), element_pointer(b, pb, b_.dtype, at[1])
+                    scalars = spaced(b, left, a.dtype, row.a)
                     sums.multiply(
                         b,
-                        lambda r: arithmetic.load(b, left, a.dtype, I64(r * row.a), 1),
-                        lambda v: arithmetic.load(b, right, b_.dtype, I64(lefts[v]), tile.lanes, mask),
+                        lambda r: arithmetic.load(b, scalars(r), a.dtype, I64(0), 1),
+                        lambda v: arithmetic.load(b, right, b_.dtype, i64(lefts[v]), tile.lanes, mask),
                     )
 
                 nest(b, depth, [starts["a"], b.add(starts["b"], left)], body)
-                first = element_pointer(b, pc, c.dtype, b.add(starts["c"], left))
+                lines = spaced(b, element_pointer(b, pc, c.dtype, b.add(starts["c"], left)), c.dtype, row.c)
                 for r in range(tile.rows):
                     for v in range(tile.vectors):
-                        distance = I64(r * row.c + lefts[v])
-                        arithmetic.store(b, first, c.dtype, distance, sums.get(b, r, v), mask)
+                        arithmetic.store(b, lines(r), c.dtype, i64(lefts[v]), sums.get(b, r, v), mask)

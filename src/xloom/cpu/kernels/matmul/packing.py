@@ -6,13 +6,15 @@ the last row: what they are multiplied to is not stored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.emit.sizes import divides
+from xloom.cpu.emit.types import POINTER, i64
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, shuffled
 from xloom.cpu.kernels.matmul.axes import Axes, count, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
@@ -33,7 +35,7 @@ class Part(NamedTuple):
     size: ir.Value
     panel: ir.Value
     """Where the first panel goes; the others follow it."""
-    panels: ir.Value = I64(1)
+    panels: ir.Value = i64(1)
 
 
 _Places = list[tuple[ir.Value, ir.Value | None]]
@@ -77,13 +79,13 @@ class Packing:
             if place.stride(self.operand) == 1 and (len(self.depth) == 1 or place.size % block == 0):
                 self._transpose(b, part, panel, first)
             else:
-                self._elements(b, part, panel, first, I64(0))
+                self._elements(b, part, panel, first, i64(0))
 
     def _panel(self, b: ir.IRBuilder, part: Part, number: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where a panel is and its first row."""
-        at = b.mul(number, b.mul(part.size, I64(self.panel_size(1))))
+        at = b.mul(number, b.mul(part.size, i64(self.panel_size(1))))
         panel = b.gep(part.panel, [at], inbounds=True, source_etype=self.arithmetic.element)
-        return panel, b.add(part.first, b.mul(number, I64(self.width)))
+        return panel, b.add(part.first, b.mul(number, i64(self.width)))
 
     def _row(self, b: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
         index = at_most(b, index, count(self.rows) - 1)
@@ -92,40 +94,51 @@ class Packing:
     def _copy(self, b: ir.IRBuilder, part: Part) -> None:
         """Rows are adjacent: vectors of them, across all panels, so that memory is read in long runs."""
         lanes, width, total = self.arithmetic.lanes, self.width, count(self.rows)
-        walk, step = allocate(b, POINTER), b.mul(part.size, I64(self.panel_size(1)))
+        walk, step = allocate(b, POINTER), b.mul(part.size, i64(self.panel_size(1)))
         with rolled(b, 0, part.size, name="k") as k:
             places = self._places(b, b.add(part.begin, k))
             element = self.arithmetic.element
-            line = b.mul(k, I64(self.panel_size(1)))
+            line = b.mul(k, i64(self.panel_size(1)))
             b.store(b.gep(part.panel, [line], inbounds=True, source_etype=element), walk)
             with rolled(b, 0, part.panels, name="panel") as number:
-                first = b.add(part.first, b.mul(number, I64(width)))
+                first = b.add(part.first, b.mul(number, i64(width)))
                 start = b.add(part.base, linear_offset(b, self.rows, first, self.operand))
                 panel = b.load(walk, typ=POINTER)
                 b.store(b.gep(panel, [step], inbounds=True, source_etype=element), walk)
-                for at in range(0, width, lanes):
-                    some = min(lanes, width - at)
-                    mask = lanes_below(b, some, b.sub(I64(total - at), first)) if total % width else None
-                    value = self._load(b, part.pointer, b.add(start, I64(at)), places, some, mask)
-                    self._put(b, panel, I64(0), I64(at), value)
+                vectors = [(at, min(lanes, width - at)) for at in range(0, width, lanes)]
+
+                def copy(masks: Sequence[ir.Value | None]) -> None:
+                    for (at, some), mask in zip(vectors, masks, strict=True):
+                        value = self._load(b, part.pointer, b.add(start, i64(at)), places, some, mask)
+                        self._put(b, panel, i64(0), i64(at), value)
+
+                whole: list[ir.Value | None] = [None] * len(vectors)
+                if divides(width, total):
+                    copy(whole)
+                else:
+                    with b.if_else(b.icmp_signed("<=", first, i64(total - width)), likely=True) as (inside, edge):
+                        with inside:
+                            copy(whole)
+                        with edge:
+                            copy([lanes_below(b, some, b.sub(i64(total - at), first)) for at, some in vectors])
 
     def _transpose(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value) -> None:
         """Places of the depth are adjacent: square blocks of rows and depth, transposed in registers."""
         arithmetic, size = self.arithmetic, part.size
         if count(self.depth) % arithmetic.places:  # the last element is not whole
-            size = b.select(b.icmp_signed("==", b.add(part.begin, size), I64(self.length)), b.sub(size, I64(1)), size)
-        whole = b.and_(size, I64(-BLOCK))
+            size = b.select(b.icmp_signed("==", b.add(part.begin, size), i64(self.length)), b.sub(size, i64(1)), size)
+        whole = b.and_(size, i64(-BLOCK))
         kept = min(BLOCK, self.width)
         with rolled(b, 0, self.width, BLOCK, name="group") as step:
             group = at_most(b, step, max(0, self.width - BLOCK))
-            at = [self._row(b, part.base, b.add(b.add(first, group), I64(r))) for r in range(BLOCK)]
+            at = [self._row(b, part.base, b.add(b.add(first, group), i64(r))) for r in range(BLOCK)]
             with rolled(b, 0, whole, BLOCK, name="k") as k:
-                line = self._place(b, b.mul(b.add(part.begin, k), I64(arithmetic.places)))
+                line = self._place(b, b.mul(b.add(part.begin, k), i64(arithmetic.places)))
                 rows = [arithmetic.adjacent(b, part.pointer, self.source.dtype, b.add(x, line), BLOCK) for x in at]
                 columns = [transposed(b, [x[p] for x in rows]) for p in range(arithmetic.parts)]
                 for j in range(BLOCK):
                     value = [c[j] if kept == BLOCK else shuffled(b, c[j], range(kept)) for c in columns]
-                    self._put(b, panel, b.add(k, I64(j)), group, value)
+                    self._put(b, panel, b.add(k, i64(j)), group, value)
         self._elements(b, part, panel, first, whole)
 
     def _elements(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value, low: ir.Value) -> None:
@@ -146,8 +159,8 @@ class Packing:
             return [(self._place(b, k), None)]
         found: _Places = []
         for p in range(places):
-            place = b.add(b.mul(k, I64(places)), I64(p))
-            inside = b.icmp_signed("<", place, I64(count(self.depth)))
+            place = b.add(b.mul(k, i64(places)), i64(p))
+            inside = b.icmp_signed("<", place, i64(count(self.depth)))
             found.append((self._place(b, at_most(b, place, count(self.depth) - 1)), inside))
         return found
 
@@ -172,7 +185,7 @@ class Packing:
 
     def _put(self, b: ir.IRBuilder, panel: ir.Value, k: ir.Value, at: ir.Value, value: Parts) -> None:
         for p, part in enumerate(value):
-            place = b.add(b.mul(b.add(b.mul(k, I64(len(value))), I64(p)), I64(self.width)), at)
+            place = b.add(b.mul(b.add(b.mul(k, i64(len(value))), i64(p)), i64(self.width)), at)
             align = self.arithmetic.dtype.real.bytes
             b.store(part, b.gep(panel, [place], inbounds=True, source_etype=self.arithmetic.element), align=align)
 
@@ -182,7 +195,7 @@ class Packing:
         align = self.arithmetic.dtype.real.bytes
         return [
             b.load(
-                b.gep(panel, [I64(p * self.width + place)], inbounds=True, source_etype=element), typ=kind, align=align
+                b.gep(panel, [i64(p * self.width + place)], inbounds=True, source_etype=element), typ=kind, align=align
             )
             for p in range(self.arithmetic.parts)
         ]

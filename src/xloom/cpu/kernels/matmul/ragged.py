@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit.conversion import converted
 from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.types import I64, load
+from xloom.cpu.emit.types import I64, i64, load
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, offset, row_major
@@ -88,11 +88,11 @@ def multiply_ragged(kernel: Kernel, arithmetic: Arithmetic, product: Ragged, a: 
             places = {k: at for (k, _), at in zip(product.outer, position, strict=False)}
             begin, end, group = _range(phase, product, places, position[-1])
             if product.kind == "free":
-                at["b"] = b.add(at["b"], b.mul(group, I64(product.group.b)))
+                at["b"] = b.add(at["b"], b.mul(group, i64(product.group.b)))
             loops: list = [(x.size, (x.a, x.b)) for k, x in product.depth if k != product.ragged]
             axis = next((x for k, x in product.depth if k == product.ragged), Axis(1, 0, 0, 0))
-            at["a"] = b.add(at["a"], b.mul(begin, I64(axis.a)))
-            at["b"] = b.add(at["b"], b.mul(begin, I64(axis.b)))
+            at["a"] = b.add(at["a"], b.mul(begin, i64(axis.a)))
+            at["b"] = b.add(at["b"], b.mul(begin, i64(axis.b)))
             loops.insert(0, (b.sub(end, begin), (axis.a, axis.b)))
             with rolled(b, 0, column.size, tile.columns, name="column") as j:
                 first = at_most(b, j, max(0, column.size - tile.columns))
@@ -103,13 +103,13 @@ def multiply_ragged(kernel: Kernel, arithmetic: Arithmetic, product: Ragged, a: 
                         b,
                         lambda r: arithmetic.load(b, a.pointer(phase), a.dtype, o[0], 1),
                         lambda v: arithmetic.load(
-                            b, b_.pointer(phase), b_.dtype, b.add(o[1], I64(lefts[v])), tile.lanes, mask
+                            b, b_.pointer(phase), b_.dtype, b.add(o[1], i64(lefts[v])), tile.lanes, mask
                         ),
                     )
 
-                nest(b, loops, [at["a"], b.add(at["b"], b.mul(first, I64(column.b)))], body)
+                nest(b, loops, [at["a"], b.add(at["b"], b.mul(first, i64(column.b)))], body)
                 for v, left in enumerate(lefts):
-                    to = b.add(b.add(at["c"], b.mul(first, I64(column.c))), I64(left))
+                    to = b.add(b.add(at["c"], b.mul(first, i64(column.c))), i64(left))
                     arithmetic.store(b, c.pointer(phase), c.dtype, to, sums.get(b, 0, v), mask)
 
 
@@ -119,10 +119,10 @@ def _range(
     """What is summed of the ragged dimension (once or not at all, unless it is contracting), and the item's group."""
     b, sizes = phase.b, phase.kernel.operands[2]
     lines = [Axis(1, s, 0, 0) for s in row_major(sizes.dims)]
-    line = offset(b, lines, [*(position[k] for k in product.counts), I64(0)], "a")
+    line = offset(b, lines, [*(position[k] for k in product.counts), i64(0)], "a")
     total, group, begin = (allocate(b, I64) for _ in range(3))
     for place in (total, group, begin):
-        b.store(I64(0), place)
+        b.store(i64(0), place)
     with rolled(b, 0, product.group.size, name="group") as g:
         before = b.load(total, typ=I64)
         size = converted(b, load(b, phase.operand(2), sizes.dtype, b.add(line, g)), sizes.dtype, s64)
@@ -137,6 +137,6 @@ def _range(
     first, number = b.load(begin, typ=I64), b.load(group, typ=I64)
     if product.kind == "contracting":
         size = next(x.size for k, x in product.depth if k == product.ragged)
-        return first, at_most(b, b.add(first, number), size), I64(0)
-    inside = b.icmp_signed("<", number, I64(product.group.size))
-    return I64(0), b.zext(inside, I64), b.select(inside, number, I64(0))
+        return first, at_most(b, b.add(first, number), size), i64(0)
+    inside = b.icmp_signed("<", number, i64(product.group.size))
+    return i64(0), b.zext(inside, I64), b.select(inside, number, i64(0))

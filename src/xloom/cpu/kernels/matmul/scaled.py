@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from xloom.cpu.emit.conversion import converted
-from xloom.cpu.emit.types import I64, load, store
+from xloom.cpu.emit.types import i64, load, store
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, digits, offset, row_major
@@ -26,7 +26,7 @@ def scaled(kernel: Kernel, arithmetic: Arithmetic, shape: Shape, scales: Shape, 
         b = phase.b
         with rolled(b, phase.begin, phase.end) as i:
             position = digits(b, axes, i)[: scales.rank]
-            block = [b.udiv(at, I64(max(1, n))) for at, n in zip(position, lengths, strict=True)]
+            block = [b.udiv(at, i64(max(1, n))) for at, n in zip(position, lengths, strict=True)]
             values = [
                 converted(b, load(b, phase.operand(k), s.dtype, at), s.dtype, dtype)
                 for k, s, at in ((operand, shape, i), (scale, scales, offset(b, blocks, block, "a")))

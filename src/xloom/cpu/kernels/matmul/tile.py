@@ -10,8 +10,10 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.emit.sizes import Size, greatest, least
+from xloom.cpu.emit.types import I8, I64, POINTER, element_pointer, i64
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
+from xloom.hlo.dtype import DType
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,24 @@ class Tile:
 
 def share(total: int, most: int) -> int:
     """The size of equal pieces of `total`, each at most `most`."""
-    return max(1, -(-total // max(1, -(-total // most))))
+    return greatest(1, -(-total // greatest(1, -(-total // most))))
+
+
+def needed_lanes(arithmetic: Arithmetic, count: int) -> int:
+    """The lanes of the least vector that holds `count` elements, or of the widest."""
+    lanes = arithmetic.lanes
+    while lanes > 1 and 2 * count <= lanes:
+        lanes //= 2
+    return lanes
 
 
 def fitting(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> Tile:
     """A tile of at most that many vectors of sums for so many rows and columns, with little of it over the edges."""
     budget = sums // arithmetic.parts
-    lanes = min(arithmetic.lanes, 1 << max(0, columns - 1).bit_length())
+    lanes = needed_lanes(arithmetic, columns)
     whole = -(-columns // lanes)
-    tall = share(rows, min(_TALLEST, budget // min(whole, 2)))
-    return Tile(arithmetic, tall, share(whole, min(8, budget // tall)), lanes)
+    tall = int(share(rows, min(_TALLEST, budget // int(least(whole, 2)))))
+    return Tile(arithmetic, tall, int(share(whole, min(8, budget // tall))), lanes)
 
 
 def few_sums() -> int:
@@ -100,8 +110,8 @@ class Sums:
         align = arithmetic.dtype.real.bytes
 
         def place(row: ir.Value, part: int, column: ir.Value) -> ir.Value:
-            line = b.add(b.mul(row, I64(arithmetic.parts)), I64(part))
-            at = b.add(b.mul(line, I64(tile.columns)), column)
+            line = b.add(b.mul(row, i64(arithmetic.parts)), i64(part))
+            at = b.add(b.mul(line, i64(tile.columns)), column)
             return b.gep(room, [at], inbounds=True, source_etype=arithmetic.element)
 
         def get(row: ir.Value, column: ir.Value, lanes: int) -> Parts:
@@ -111,13 +121,37 @@ class Sums:
         for r in range(tile.rows):
             for v, left in enumerate(lefts):
                 for p, part in enumerate(self.get(b, r, v)):
-                    b.store(part, place(I64(r), p, I64(left)), align=align)
+                    b.store(part, place(i64(r), p, i64(left)), align=align)
         return get
+
+
+def spaced(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, step: int | Size) -> Callable[[int], ir.Value]:
+    """The addresses of the elements that lie `step` apart from `pointer` on, by number.
+
+    Of a step that is known when the code runs, processors add a few small multiples as they load; so that every fifth
+    element is enough of an address of its own.
+    """
+    if isinstance(step, int):
+        return lambda r: element_pointer(b, pointer, dtype, I64(r * step))
+    distance = step * dtype.bytes
+    once, thrice = i64(distance), i64(3 * distance)
+    bases: dict[int, ir.Value] = {0: pointer}
+
+    def address(r: int) -> ir.Value:
+        first, rest = 5 * (r // 5), r % 5
+        if first not in bases:
+            bases[first] = b.gep(pointer, [i64(first * distance)], inbounds=True, source_etype=I8)
+        if rest == 0:
+            return bases[first]
+        factor, index = (1, thrice) if rest == 3 else (rest, once)
+        return b.gep(bases[first], [b.mul(index, I64(factor))], inbounds=True, source_etype=I8)
+
+    return address
 
 
 @contextmanager
 def rolled(
-    b: ir.IRBuilder, begin: ir.Value | int, end: ir.Value | int, step: int = 1, name: str = "i"
+    b: ir.IRBuilder, begin: ir.Value | int | Size, end: ir.Value | int | Size, step: int | Size = 1, name: str = "i"
 ) -> Iterator[ir.Value]:
     """A loop that LLVM leaves as it is: neither unrolled nor vectorised."""
     with loop(b, begin, end, step, name) as i:
@@ -151,7 +185,7 @@ def nest(
     with rolled(b, 0, size, unroll, "k") as k:
         for u in range(unroll):
             at = [
-                b.add(o, b.mul(b.add(k, I64(u)) if u else k, I64(s), flags=["nsw"]), flags=["nsw"]) if s else o
+                b.add(o, b.mul(b.add(k, i64(u)) if u else k, i64(s), flags=["nsw"]), flags=["nsw"]) if s else o
                 for o, s in zip(offsets, steps, strict=True)
             ]
             nest(b, rest, at, body)
@@ -159,4 +193,4 @@ def nest(
 
 def at_most(b: ir.IRBuilder, index: ir.Value, limit: int) -> ir.Value:
     """The lesser of the two."""
-    return b.select(b.icmp_signed("<", index, I64(limit)), index, I64(limit))
+    return b.select(b.icmp_signed("<", index, i64(limit)), index, i64(limit))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.emit.sizes import greatest, least
+from xloom.cpu.emit.types import POINTER, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, nest, rolled, share
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
 
 _STREAMS = 8
 """Rows read side by side: as many as the hardware fetches ahead of use."""
@@ -51,13 +52,13 @@ class _Way:
         outer = (*self.product.batch, *self.product.rows[:-1])
         items = (*outer, Axis(-(-self.row.size // self.height), 0, 0, 0))
         nbytes = self.height * count(self.product.depth) * self.matrix.dtype.bytes
-        with self.kernel.phase(count(items), max(1, _GRAIN_BYTES // nbytes)) as phase:
+        with self.kernel.phase(count(items), greatest(1, _GRAIN_BYTES // nbytes)) as phase:
             b = phase.b
             state = self.prepare(b)
             with rolled(b, phase.begin, phase.end, name="item") as item:
                 position = digits(b, items, item)
                 starts = {name: offset(b, outer, position[:-1], name) for name in "abc"}
-                self.item(phase, starts, b.mul(position[-1], I64(self.height)), state)
+                self.item(phase, starts, b.mul(position[-1], i64(self.height)), state)
 
     def prepare(self, b: ir.IRBuilder) -> object:
         raise NotImplementedError
@@ -73,9 +74,9 @@ class _Dots(_Way):
         return Sums(b, self.tile)
 
     def emit(self) -> None:
-        self.height = share(self.row.size, _STREAMS // self.arithmetic.parts)
-        lanes = min(self.arithmetic.lanes, 1 << (inner(self.product.depth).size - 1).bit_length())
-        vectors = max(1, min(_STREAMS // self.height, inner(self.product.depth).size // lanes))
+        self.height = int(share(self.row.size, _STREAMS // self.arithmetic.parts))
+        lanes = needed_lanes(self.arithmetic, inner(self.product.depth).size)
+        vectors = int(greatest(1, least(_STREAMS // self.height, inner(self.product.depth).size // lanes)))
         self.tile = Tile(self.arithmetic, self.height, vectors, lanes)
         super().emit()
 
@@ -83,7 +84,7 @@ class _Dots(_Way):
         assert isinstance(state, Sums)
         b, tile, row = phase.b, self.tile, self.row
         first = at_most(b, first, row.size - tile.rows)
-        start = b.add(starts["a"], b.mul(first, I64(row.a)))
+        start = b.add(starts["a"], b.mul(first, i64(row.a)))
         state.clear(b)
         outer = [(x.size, (x.a, x.b)) for x in self.product.depth[:-1]]
         nest(b, outer, [start, starts["b"]], lambda at: self._depth(phase, state, at))
@@ -91,7 +92,7 @@ class _Dots(_Way):
             total = state.get(b, r, 0)
             for v in range(1, tile.vectors):
                 total = self.arithmetic.add(b, total, state.get(b, r, v))
-            at = b.add(starts["c"], b.mul(b.add(first, I64(r)), I64(row.c)))
+            at = b.add(starts["c"], b.mul(b.add(first, i64(r)), i64(row.c)))
             pointer, dtype = self.result.pointer(phase), self.result.dtype
             self.arithmetic.store(b, pointer, dtype, at, self.arithmetic.reduced(b, total))
 
@@ -100,10 +101,10 @@ class _Dots(_Way):
         whole = size - size % tile.columns
         with rolled(b, 0, whole, tile.columns, name="k") as k:
             for v in range(tile.vectors):
-                self._step(phase, sums, v, b.add(k, I64(v * tile.lanes)), at, None)
+                self._step(phase, sums, v, b.add(k, i64(v * tile.lanes)), at, None)
         if whole < size:
             with rolled(b, whole, size, tile.lanes, name="k") as k:
-                mask = lanes_below(b, tile.lanes, b.sub(I64(size), k)) if size % tile.lanes else None
+                mask = lanes_below(b, tile.lanes, b.sub(i64(size), k)) if size % tile.lanes else None
                 self._step(phase, sums, 0, k, at, mask)
 
     def _step(
@@ -112,7 +113,7 @@ class _Dots(_Way):
         b, arithmetic, lanes = phase.b, self.arithmetic, self.tile.lanes
         y = arithmetic.load(b, self.vector.pointer(phase), self.vector.dtype, b.add(at[1], k), lanes, mask)
         for r in range(self.tile.rows):
-            place = b.add(b.add(at[0], k), I64(r * self.row.a))
+            place = b.add(b.add(at[0], k), i64(r * self.row.a))
             x = arithmetic.load(b, self.matrix.pointer(phase), self.matrix.dtype, place, lanes, mask)
             sums.set(b, r, v, arithmetic.multiply_add(b, x, y, sums.get(b, r, v)))
 
@@ -121,19 +122,19 @@ class _Strips(_Way):
     """The rows are adjacent: multiples of several columns of the matrix are added to a strip of the result."""
 
     def emit(self) -> None:
-        self.lanes = min(self.arithmetic.lanes, 1 << (self.row.size - 1).bit_length())
+        self.lanes = needed_lanes(self.arithmetic, self.row.size)
         self.height = -(-share(self.row.size, _STRIP) // self.lanes) * self.lanes
         super().emit()
 
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
-        room = allocate(b, self.arithmetic.kind(self.lanes), self.arithmetic.parts * self.height // self.lanes)
+        room = allocate(b, self.arithmetic.kind(self.lanes), self.arithmetic.parts * (_STRIP // self.lanes + 1))
         room.align, room.type = 64, POINTER
         return room
 
     def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
         assert isinstance(state, ir.Value)
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
-        size = at_most(b, b.sub(I64(self.row.size), first), self.height)
+        size = at_most(b, b.sub(i64(self.row.size), first), self.height)
         with rolled(b, 0, size, lanes) as i:
             self._put(b, state, i, arithmetic.zero(lanes))
         *outer, place = self.product.depth or (Axis(1, 0, 0, 0),)
@@ -144,9 +145,9 @@ class _Strips(_Way):
             for begin, end, streams in ((0, whole, _STREAMS), (whole, place.size, 1)):
                 if begin < end:
                     with rolled(b, begin, end, streams, name="k") as k:
-                        spots = [b.add(k, I64(s)) for s in range(streams)]
-                        rows = [b.add(at[0], b.mul(spot, I64(place.a))) for spot in spots]
-                        factors = [b.add(at[1], b.mul(spot, I64(place.b))) for spot in spots]
+                        spots = [b.add(k, i64(s)) for s in range(streams)]
+                        rows = [b.add(at[0], b.mul(spot, i64(place.a))) for spot in spots]
+                        factors = [b.add(at[1], b.mul(spot, i64(place.b))) for spot in spots]
                         self._add(phase, state, rows, factors, size)
 
         nest(b, loops, [b.add(starts["a"], first), starts["b"]], body)
@@ -174,7 +175,7 @@ class _Strips(_Way):
     def _places(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value) -> list[ir.Value]:
         parts, element = self.arithmetic.parts, self.arithmetic.element
         return [
-            b.gep(state, [b.add(b.mul(i, I64(parts)), I64(p * self.lanes))], inbounds=True, source_etype=element)
+            b.gep(state, [b.add(b.mul(i, i64(parts)), i64(p * self.lanes))], inbounds=True, source_etype=element)
             for p in range(parts)
         ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xloom.cpu.emit.sizes import greatest
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 
 _OPERATIONS = 2_000_000
@@ -11,4 +12,4 @@ _OPERATIONS = 2_000_000
 def grain(operations: int, arithmetic: Arithmetic) -> int:
     """The number of items that take about 20 µs, when each takes that many multiplications and additions."""
     share = _OPERATIONS * 4 // (arithmetic.dtype.real.bytes * arithmetic.parts**2)
-    return max(1, share // max(1, operations))
+    return greatest(1, share // greatest(1, operations))

@@ -1,0 +1,229 @@
+"""Integers that a kernel reads when it runs, so that the same machine code does for other shapes.
+
+A rule that is given a `Size` in place of an `int` computes with it as before. What it computes is written down as
+Python; what it decides (a comparison, a size used as a number) is written down as a condition. The code that comes out
+serves all shapes that meet the conditions: it loads what it needs of the computed numbers from a table.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any
+
+from llvmlite import ir
+
+_COMPUTE: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": min,
+    "max": max,
+}
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_SAME_RIGHT, _SAME_LEFT = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}, {("+", 0), ("*", 1)}
+"""What changes nothing."""
+
+
+class Sizes:
+    """The sizes of one kernel: what was computed of them, decided by them, and is loaded of them."""
+
+    def __init__(self, values: Sequence[int]):
+        self._names = [f"s{k}" for k in range(len(values))]
+        self._lines: list[str] = []
+        self._computed: dict[tuple[str, str, str], Size] = {}
+        self._decided: set[str] = set()
+        self._slots: dict[str, int] = {}
+        self.loaded: list[int] = []
+        """The table of this shape."""
+        self.load: Callable[[int], ir.Value] = _outside
+        """Gives the table's number at an index, in the function that is being emitted."""
+        self.symbols: list[Any] = [Size(self, name, value) for name, value in zip(self._names, values, strict=True)]
+
+    def compute(self, operation: str, x: int | Size, y: int | Size) -> int | Size:
+        """A number made of two, at least one of which is a `Size`."""
+        if isinstance(y, int) and (operation, y) in _SAME_RIGHT:
+            return x
+        if isinstance(x, int) and (operation, x) in _SAME_LEFT:
+            return y
+        if operation == "*" and any(isinstance(n, int) and n == 0 for n in (x, y)):
+            return 0
+        key = operation, str(_name(x)), str(_name(y))
+        found = self._computed.get(key)
+        if found is None:
+            found = Size(self, f"t{len(self._computed)}", _COMPUTE[operation](_value(x), _value(y)))
+            a, b = key[1:]
+            text = f"{operation}({a},{b})" if operation in ("min", "max") else f"{a}{operation}{b}"
+            self._lines.append(f"{found.name}={text}")
+            self._computed[key] = found
+        return found
+
+    def decide(self, comparison: str, x: Size, y: int | Size) -> bool:
+        """What a comparison says, which becomes a condition."""
+        result = _COMPARE[comparison](x.value, _value(y))
+        if _name(x) != _name(y):
+            self._require(f"({x.name}{comparison}{_name(y)}) is {result}")
+        return result
+
+    def known(self, size: Size) -> int:
+        """The number itself, which becomes a condition."""
+        self._require(f"{size.name}=={size.value}")
+        return size.value
+
+    def slot(self, size: Size) -> int:
+        """Where a number is in the table."""
+        if size.name not in self._slots:
+            self._slots[size.name] = len(self._slots)
+            self.loaded.append(size.value)
+        return self._slots[size.name]
+
+    def code(self, *results: Any) -> CodeType:
+        """A function's code: of the values to the table and `results`, or to None where it does not serve them."""
+        parts = [f"({''.join(f'{name},' for name in self._slots)})", *map(_text, results)]
+        lines = [f"def sizes({','.join(self._names)}):", *self._lines, f"return {','.join(parts)},"]
+        space: dict[str, Any] = {}
+        exec("\n ".join(lines), space)
+        return space["sizes"].__code__
+
+    def _require(self, condition: str) -> None:
+        if condition not in self._decided:
+            self._decided.add(condition)
+            self._lines.append(f"if not({condition}):return")
+
+
+class Size:
+    """An integer with a name; as a number itself only by a condition."""
+
+    __slots__ = ("_sizes", "name", "value")
+
+    def __init__(self, sizes: Sizes, name: str, value: int):
+        self._sizes = sizes
+        self.name = name
+        self.value = value
+
+    def loaded(self) -> ir.Value:
+        """The number when the kernel runs (i64)."""
+        return self._sizes.load(self._sizes.slot(self))
+
+    def __index__(self) -> int:
+        return self._sizes.known(self)
+
+    def __int__(self) -> int:
+        return self._sizes.known(self)
+
+    def __str__(self) -> str:
+        return str(self._sizes.known(self))
+
+    def __bool__(self) -> bool:
+        return self._sizes.decide("!=", self, 0)
+
+    __hash__ = object.__hash__  # by what it is, whose value may change
+
+    def __eq__(self, other: object) -> bool:
+        return self._sizes.decide("==", self, other) if isinstance(other, int | Size) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return self._sizes.decide("!=", self, other) if isinstance(other, int | Size) else NotImplemented
+
+    def __lt__(self, other: int | Size) -> bool:
+        return self._sizes.decide("<", self, other)
+
+    def __le__(self, other: int | Size) -> bool:
+        return self._sizes.decide("<=", self, other)
+
+    def __gt__(self, other: int | Size) -> bool:
+        return self._sizes.decide(">", self, other)
+
+    def __ge__(self, other: int | Size) -> bool:
+        return self._sizes.decide(">=", self, other)
+
+    def __add__(self, other: int | Size) -> Any:
+        return self._sizes.compute("+", self, other)
+
+    def __radd__(self, other: int) -> Any:
+        return self._sizes.compute("+", other, self)
+
+    def __sub__(self, other: int | Size) -> Any:
+        return self._sizes.compute("-", self, other)
+
+    def __rsub__(self, other: int) -> Any:
+        return self._sizes.compute("-", other, self)
+
+    def __mul__(self, other: int | Size) -> Any:
+        return self._sizes.compute("*", self, other)
+
+    def __rmul__(self, other: int) -> Any:
+        return self._sizes.compute("*", other, self)
+
+    def __floordiv__(self, other: int | Size) -> Any:
+        return self._sizes.compute("//", self, other)
+
+    def __rfloordiv__(self, other: int) -> Any:
+        return self._sizes.compute("//", other, self)
+
+    def __mod__(self, other: int | Size) -> Any:
+        return self._sizes.compute("%", self, other)
+
+    def __rmod__(self, other: int) -> Any:
+        return self._sizes.compute("%", other, self)
+
+    def __neg__(self) -> Any:
+        return self._sizes.compute("-", 0, self)
+
+
+def least(x: Any, y: Any) -> Any:
+    """The lesser of two numbers; of sizes, without a decision."""
+    return _of_two("min", x, y)
+
+
+def greatest(x: Any, y: Any) -> Any:
+    """The greater of two numbers; of sizes, without a decision."""
+    return _of_two("max", x, y)
+
+
+def divides(step: int, x: Any) -> bool:
+    """True when `x` is known to be a multiple of `step`; not of sizes, for it is no use to have code for either."""
+    return isinstance(x, int) and x % step == 0
+
+
+def number(x: Any) -> int:
+    """The value of an `int` or a `Size`, without a condition: for what no machine code depends on."""
+    return _value(x)
+
+
+def _of_two(operation: str, x: Any, y: Any) -> Any:
+    for size in (x, y):
+        if isinstance(size, Size):
+            return size._sizes.compute(operation, x, y)
+    return _COMPUTE[operation](x, y)
+
+
+def _name(x: int | Size) -> str | int:
+    return x.name if isinstance(x, Size) else x
+
+
+def _value(x: int | Size) -> int:
+    return x.value if isinstance(x, Size) else x
+
+
+def _text(result: Any) -> str:
+    """Python for a number, or for nested sequences of them and of strings."""
+    if isinstance(result, Size):
+        return result.name
+    if isinstance(result, int | str):
+        return repr(result)
+    return f"({''.join(f'{_text(x)},' for x in result)})"
+
+
+def _outside(slot: int) -> ir.Value:
+    raise AssertionError("a size is loaded in a function of its kernel")

@@ -1,0 +1,143 @@
+"""Machine code that serves many shapes: what is computed of their sizes, the conditions, and results on other shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xloom as xl
+from xloom.cpu import compile, entry, jit, sized_kernels
+from xloom.cpu.emit.sizes import Sizes, divides, greatest, least
+
+SIZE = st.integers(16, 90) | st.sampled_from([128, 256, 257, 300])
+
+
+@pytest.fixture
+def emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The kernels that were written out, in a process that has compiled nothing."""
+    found: list[str] = []
+
+    def noted(rule: Callable) -> Callable:
+        def run(kernel, instruction):
+            found.append(instruction.opcode)
+            rule(kernel, instruction)
+
+        return run
+
+    monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
+    original = entry.rule_of
+    monkeypatch.setattr(entry, "rule_of", lambda opcode: (r := original(opcode)) and noted(r))
+    for cache in (compile.linked, jit.object_cache, sized_kernels.forms):
+        cache.clear()
+    yield found
+    for cache in (compile.linked, jit.object_cache, sized_kernels.forms):
+        cache.clear()
+
+
+def dot(rows: int, depth: int, columns: int, left: int = 1, right: int = 0, dtype: str = "f32") -> xl.Module:
+    a = (rows, depth) if left == 1 else (depth, rows)
+    b = (depth, columns) if right == 0 else (columns, depth)
+    return xl.parse(f"""HloModule m
+    ENTRY e {{
+      a = {dtype}[{a[0]},{a[1]}] parameter(0)
+      b = {dtype}[{b[0]},{b[1]}] parameter(1)
+      ROOT c = {dtype}[{rows},{columns}] dot(a, b), lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}
+    }}""")
+
+
+def agrees(module: xl.Module) -> bool:
+    random = np.random.default_rng(0)
+    arguments = [random.integers(-4, 5, p.shape.dims).astype(p.shape.dtype.numpy) for p in module.entry.parameters]
+    return np.array_equal(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
+
+
+def test_what_is_computed_is_written_down():
+    sizes = Sizes([100, 7])
+    a, b = sizes.symbols
+    pieces = -(-a // 16)
+    assert least(pieces, b) is least(pieces, b)
+    assert (pieces * 1 + 0) is pieces and a * 0 == 0
+    assert greatest(3, 4) == 4
+    sizes.slot(least(pieces, b))
+    function = FunctionType(sizes.code([a % b, 5], a - 1), {"min": min})
+    assert function(100, 7) == ((7,), (2, 5), 99)
+    assert function(33, 70) == ((3,), (33, 5), 32)
+
+
+def test_what_is_decided_is_a_condition():
+    sizes = Sizes([100, 7])
+    a, b = sizes.symbols
+    assert a > 50 and b != 8 and a == a and not divides(10, a)
+    assert list(range(b)) == list(range(7))
+    function = FunctionType(sizes.code(), {})
+    assert function(51, 7) == ((),)
+    assert function(50, 7) is None
+    assert function(51, 6) is None
+
+
+def test_a_product_of_another_shape_is_not_written_again(emitted):
+    assert agrees(dot(300, 400, 500)) and agrees(dot(301, 999, 777))
+    assert emitted == ["dot"]
+    assert agrees(dot(300, 400, 500, right=1))  # other code
+    assert emitted == ["dot", "dot"]
+
+
+def test_another_process_finds_it(emitted):
+    xl.compile(dot(300, 400, 500))
+    for cache in (compile.linked, jit.object_cache, sized_kernels.forms):
+        compile.cache.flush()
+        cache.clear()
+    assert agrees(dot(310, 410, 510))
+    assert emitted == ["dot"]
+
+
+def test_lost_machine_code_is_made_again(emitted):
+    xl.compile(dot(300, 400, 500))
+    compile.cache.flush()
+    jit.object_cache.clear()
+    for path in Path(compile.cache.folder().path).rglob("*"):
+        if path.is_file():
+            path.unlink()
+    assert agrees(dot(310, 410, 510))
+    assert emitted == ["dot", "dot"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZE, SIZE, SIZE, st.sampled_from([0, 1]), st.sampled_from([0, 1]), st.sampled_from(["f32", "bf16", "s8"]))
+def test_products_of_any_sizes(rows, depth, columns, left, right, dtype):
+    if dtype == "s8":
+        depth = min(depth, 64)
+    module = dot(rows, depth, columns, left, right, dtype)
+    assert agrees(module)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(st.integers(1, 3), st.integers(5, 40), st.integers(5, 40)),
+    st.sampled_from([1, 3, 16, 17, 40, 64]),
+    st.sampled_from([1, 8, 16, 33, 64]),
+    st.sampled_from(["1x1", "3x3", "3x3 pad=1_1x1_1", "3x3 stride=2x2 pad=0_1x0_1", "3x3 rhs_dilate=2x2"]),
+    st.sampled_from(["b01f_01io->b01f", "bf01_oi01->bf01"]),
+)
+def test_convolutions_of_any_sizes(image, features, outputs, window, labels):
+    batch, height, width = image
+    size = int(window[0])
+    x = (batch, height, width, features) if labels[1] == "0" else (batch, features, height, width)
+    w = (size, size, features, outputs) if labels[1] == "0" else (outputs, features, size, size)
+    text = f"""HloModule m
+    ENTRY e {{
+      x = f32[{",".join(map(str, x))}] parameter(0)
+      w = f32[{",".join(map(str, w))}] parameter(1)
+      ROOT y = SHAPE convolution(x, w), window={{size={window}}}, dim_labels={labels}
+    }}"""
+    pad, stride = (1, 1) if "pad=1" in window else (0.5, 2) if "pad=0" in window else (0, 1)
+    reach = 5 if "dilate" in window else size
+    places = [(int(n + 2 * pad) - reach) // stride + 1 for n in (height, width)]
+    y = (batch, *places, outputs) if labels[1] == "0" else (batch, outputs, *places)
+    assert agrees(xl.parse(text.replace("SHAPE", f"f32[{','.join(map(str, y))}]")))
