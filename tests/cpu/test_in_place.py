@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.copying import LARGE
 
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
 X = np.arange(1000, dtype=np.float32)
@@ -32,3 +33,19 @@ def test_an_operand_that_is_read_too(operator, index, users):
         f"{ADD}\nENTRY e {{ p = f32[1000] parameter(0) i = {indices} parameter(1) x = f32[1000] negate(p) {end} }}"
     )
     np.testing.assert_array_equal(xl.compile(module)(X, index), xl.evaluate(module, X, index))
+
+
+def test_a_large_array_that_stays_as_it_was():
+    n = LARGE // 4 + 777  # not whole pieces
+    module = xl.parse(
+        f"ENTRY e {{ x = f32[{n}] parameter(0) u = f32[2] parameter(1) i = s32[] parameter(2) "
+        f"ROOT s = f32[{n}] dynamic-update-slice(x, u, i) }}"
+    )
+    room = np.arange(n + 1, dtype=np.float32)
+    update = np.float32([-1, -2])
+    executable = xl.compile(module)
+    for x in (room[:-1], room[1:]):  # and however it lies
+        expected = x.copy()
+        expected[5:7] = update
+        np.testing.assert_array_equal(executable(x, update, np.int32(5)), expected)
+    np.testing.assert_array_equal(room, np.arange(n + 1))

@@ -20,6 +20,7 @@ from xloom.cpu.buffers import SMALL as STACK_BYTES
 from xloom.cpu.buffers import Assignment, Slot, is_kept
 from xloom.cpu.collectives import COLLECTIVES, device_counts
 from xloom.cpu.content import Content
+from xloom.cpu.copying import LARGE, copying, pieces
 from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import Sizes
@@ -199,8 +200,14 @@ class EntryBuilder:
         if target is source or not target.nbytes:
             return
         b, to, origin = self.b, self.pointer(target), self.pointer(source)
+        nbytes = target.nbytes
+        if nbytes >= LARGE:
+            phase, left = pieces(nbytes, f"{PLACEHOLDER}.0")
+            self._call(self._unit(copying(phase.symbol), [phase], (), Content.VECTORS), [to, origin])
+            to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
+            nbytes = left
         memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
-        b.call(memcpy, [to, origin, I64(target.nbytes), I1(0)])
+        b.call(memcpy, [to, origin, I64(nbytes), I1(0)])
 
     def _start_as(self, target: Slot, source: Slot) -> None:
         """Copies an array, unless the caller gave both the same memory."""

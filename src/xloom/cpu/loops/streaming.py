@@ -14,9 +14,9 @@ from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import VECTOR_ONLY, allocate, loop
-from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.emit.lines import LINE, write_around
+from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.types import I8, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage
@@ -33,7 +33,6 @@ LEAST = 4 << 20
 """Bytes of a result that is worth it."""
 PIECE = 4096
 """Bytes made before they are written."""
-LINE = 64
 
 
 def is_streamed(code: Phases, elements: Elements, stage: Stage, inner: Var) -> bool:
@@ -101,29 +100,4 @@ class Streams:
                     target = types.element_pointer(
                         b, self._code.pointers[store.target], dtype, elements.index(store.address)
                     )
-                    _write(b, target, piece, b.mul(b.sub(end, begin), I64(dtype.bytes)))
-
-
-def _write(b: ir.IRBuilder, target: ir.Value, piece: ir.Value, nbytes: ir.Value) -> None:
-    """Lines where memory is aligned to them, and the rest in the ordinary way."""
-    address = b.ptrtoint(target, I64)
-    aligned = b.icmp_unsigned("==", b.and_(address, I64(LINE - 1)), I64(0))
-    lines = b.select(aligned, b.and_(nbytes, I64(-LINE)), I64(0))
-    width = registers().nbytes
-    kind = ir.VectorType(I8, width)
-    with loop(b, 0, lines, LINE, name="line", hints=VECTOR_ONLY) as at:
-        for k in range(0, LINE, width):
-            here = b.add(at, I64(k))
-            value = b.load(b.gep(piece, [here], inbounds=True, source_etype=I8), typ=kind, align=width)
-            stored = b.store(value, b.gep(target, [here], inbounds=True, source_etype=I8), align=width)
-            stored.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
-    left = b.sub(nbytes, lines)
-    with b.if_then(b.icmp_signed(">", left, I64(0)), likely=False):
-        copy = b.module.globals.get(_COPY) or ir.Function(
-            b.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]), _COPY
-        )
-        places = [b.gep(p, [lines], inbounds=True, source_etype=I8) for p in (target, piece)]
-        b.call(copy, [*places, left, I1(0)])
-
-
-_COPY = "llvm.memcpy.p0.p0.i64"
+                    write_around(b, target, piece, b.mul(b.sub(end, begin), I64(dtype.bytes)))

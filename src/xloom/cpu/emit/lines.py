@@ -1,0 +1,41 @@
+"""Lines of memory that are written whole and around the caches: they need not be loaded first, as others are.
+
+Processors may show such lines to other threads late: a fence comes before whatever tells them.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import VECTOR_ONLY, loop
+from xloom.cpu.emit.registers import registers
+from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+
+LINE = 64
+
+
+def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir.Value, align: int = LINE) -> None:
+    """Copies from memory of that alignment: lines where `target` begins with one, and the rest in the ordinary way."""
+    address = b.ptrtoint(target, I64)
+    aligned = b.icmp_unsigned("==", b.and_(address, I64(LINE - 1)), I64(0))
+    lines = b.select(aligned, b.and_(nbytes, I64(-LINE)), I64(0))
+    width = registers().nbytes
+    kind = ir.VectorType(I8, width)
+    with loop(b, 0, lines, LINE, name="line", hints=VECTOR_ONLY) as at:
+        for k in range(0, LINE, width):
+            here = b.add(at, I64(k))
+            value = b.load(_at(b, source, here), typ=kind, align=min(align, width))
+            stored = b.store(value, _at(b, target, here), align=width)
+            stored.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
+    left = b.sub(nbytes, lines)
+    with b.if_then(b.icmp_signed(">", left, I64(0)), likely=False):
+        copy = b.module.globals.get(_COPY)
+        copy = copy or ir.Function(b.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]), _COPY)
+        b.call(copy, [_at(b, target, lines), _at(b, source, lines), left, I1(0)])
+
+
+_COPY = "llvm.memcpy.p0.p0.i64"
+
+
+def _at(b: ir.IRBuilder, pointer: ir.Value, nbytes: ir.Value) -> ir.Value:
+    return b.gep(pointer, [nbytes], inbounds=True, source_etype=I8)
