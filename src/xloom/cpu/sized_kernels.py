@@ -21,7 +21,7 @@ from xloom.hlo.shape import Shape
 SIZED = frozenset({"dot", "convolution"})
 """Opcodes whose rules compute with sizes that they do not know."""
 _LEAST = 16
-"""Smaller dimensions are part of the code, whose loops over them are unrolled."""
+"""Smaller dimensions are part of the code, whose loops over them are unrolled, but for images and places in them."""
 _MOST = 64
 """Kernels of one form that are remembered."""
 _SPACE = {"__builtins__": {"min": min, "max": max}}
@@ -37,19 +37,36 @@ class Form:
     key: str
     values: tuple[int, ...]
     shapes: tuple[Shape, ...]
+    is_open: tuple[tuple[bool, ...], ...]
+    """Which dimensions are no part of it."""
 
     def with_sizes(self, sizes: Sizes) -> list[Shape]:
         """The shapes, with symbols where dimensions are not part of the form."""
         symbols = iter(sizes.symbols)
-        return [Shape(s.dtype, tuple(next(symbols) if d >= _LEAST else d for d in s.dims)) for s in self.shapes]
+        return [
+            Shape(s.dtype, tuple(next(symbols) if o else d for o, d in zip(row, s.dims, strict=True)))
+            for row, s in zip(self.is_open, self.shapes, strict=True)
+        ]
 
 
 def form_of(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
     """The form of a kernel on arrays of these shapes, operands and then results."""
-    known = [(s.dtype.name, [0 if d >= _LEAST else d for d in s.dims], 0 in s.dims) for s in shapes]
+    least = [[_LEAST] * s.rank for s in shapes]
+    if instruction.opcode == "convolution":
+        labels = instruction["dim_labels"]
+        places = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)
+        for row, dims in zip(least, places, strict=True):
+            for d in dims:
+                row[d] = 2
+    is_open = tuple(
+        tuple(d >= n for d, n in zip(s.dims, row, strict=True)) for s, row in zip(shapes, least, strict=True)
+    )
+    rows = list(zip(shapes, is_open, strict=True))
+    known = [(s.dtype.name, [0 if o else d for d, o in zip(s.dims, row, strict=True)], 0 in s.dims) for s, row in rows]
     text = repr((instruction.opcode, known, instruction.attrs))
     key = key_of(jit.target_key().encode(), sys.version.encode(), text.encode())
-    return Form(key, tuple(d for s in shapes for d in s.dims if d >= _LEAST), tuple(shapes))
+    values = tuple(d for s, row in rows for d, o in zip(s.dims, row, strict=True) if o)
+    return Form(key, values, tuple(shapes), is_open)
 
 
 @dataclass(frozen=True)

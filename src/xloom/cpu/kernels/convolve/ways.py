@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xloom.cpu.emit.sizes import greatest
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis, plain
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Packing
-from xloom.cpu.kernels.matmul.tile import Tile, few_sums, fitting, most_sums
+from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums
 
 
 @dataclass(frozen=True)
@@ -111,19 +112,20 @@ def _packed(
 ) -> tuple[Packing, list[int], Axis, Tile, int]:
     """The packing of the kernel; its strides in a panel, spatial and of features; the tile; the number of its rows."""
     sizes = [plain(problem.batch), *problem.spatial_axes([0] * len(problem.taps))]
-    tiles = [fitting(arithmetic, a.least, output.size, most) for a in sizes]
 
     def time(number: int) -> int:
-        tile, axis = tiles[number], sizes[number]
-        steps = max(tile.rows * tile.vectors, 8, tile.rows + tile.vectors)
-        return -(-axis.most // tile.rows) * steps * _TIME // (axis.most * tile.vectors)
+        axis = sizes[number]
+        rows, vectors = extent(arithmetic, axis.least, output.size, most)
+        steps = greatest(greatest(rows * vectors, 8), rows + vectors)
+        return -(-axis.most // rows) * steps * _TIME // (axis.most * vectors)
 
     number = min(reversed(range(len(sizes))), key=time)
+    tile = fitting(arithmetic, sizes[number].least, output.size, most)
     sums = [*(Axis(t.size, t.a, t.b, 0) for t in problem.taps), problem.feature]
     order = sorted(range(len(sums)), key=lambda k: -sums[k].a)  # as the input lies in memory
     depth = tuple(sums[k] for k in order)
-    packing = Packing(arithmetic, w, "b", (output,), depth, tiles[number].columns)
+    packing = Packing(arithmetic, w, "b", (output,), depth, tile.columns)
     places = dict(zip(order, row_major([x.size for x in depth]), strict=True))
     strides = [places[k] * packing.panel_size(1) for k in range(len(sums))]
     feature = Axis(problem.feature.size, problem.feature.a, strides[-1], 0)
-    return packing, strides[:-1], feature, tiles[number], number
+    return packing, strides[:-1], feature, tile, number

@@ -61,5 +61,6 @@ def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> boo
     nbytes = count(product.columns) * count(product.depth) * size
     if nbytes <= _FIRST_LEVEL or count(product.rows) <= 4:
         return True
-    is_close = all(x.b * size <= _ROW_BYTES for x in product.depth)
-    return nbytes <= _SECOND_LEVEL and is_close and b.dtype is arithmetic.dtype
+    if nbytes > _SECOND_LEVEL or b.dtype is not arithmetic.dtype:
+        return False
+    return all(x.b * size <= _ROW_BYTES for x in product.depth)

@@ -46,11 +46,17 @@ def needed_lanes(arithmetic: Arithmetic, count: int) -> int:
 
 def fitting(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> Tile:
     """A tile of at most that many vectors of sums for so many rows and columns, with little of it over the edges."""
-    budget = sums // arithmetic.parts
     lanes = needed_lanes(arithmetic, columns)
-    whole = -(-columns // lanes)
-    tall = int(share(rows, min(_TALLEST, budget // int(least(whole, 2)))))
-    return Tile(arithmetic, tall, int(share(whole, min(8, budget // tall))), lanes)
+    tall, vectors = extent(arithmetic, rows, columns, sums)
+    return Tile(arithmetic, int(tall), int(vectors), lanes)
+
+
+def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> tuple[int, int]:
+    """The rows and vectors of that tile."""
+    budget = sums // arithmetic.parts
+    whole = -(-columns // needed_lanes(arithmetic, columns))
+    tall = share(rows, least(_TALLEST, budget // least(whole, 2)))
+    return tall, share(whole, least(8, budget // tall))
 
 
 def few_sums() -> int:
