@@ -101,11 +101,17 @@ def test_results_that_are_arguments_are_not_copied():
 
 
 def test_an_operator_without_a_lowering_names_itself_and_its_line():
-    def function(x):
-        return torch.nn.functional.fractional_max_pool2d(x, 2, output_size=2)
+    @torch.library.custom_op("xloom_tests::unlowered", mutates_args=())
+    def unlowered(x: torch.Tensor) -> torch.Tensor:
+        return x * x
 
-    with pytest.raises(Exception, match=r"aten\.fractional_max_pool2d\.default has no lowering") as caught:
-        compiled(function)(torch.ones(1, 1, 8, 8))
+    unlowered.register_fake(torch.empty_like)
+
+    def function(x):
+        return unlowered(x)
+
+    with pytest.raises(Exception, match=r"xloom_tests\.unlowered\.default has no lowering") as caught:
+        compiled(function)(torch.ones(8))
     assert __file__ in str(caught.value)
 
 

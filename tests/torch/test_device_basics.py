@@ -156,12 +156,19 @@ def test_errors_of_a_backward_step_are_raised():
 
 
 def test_an_operator_without_lowering_says_what_to_do(monkeypatch):
+    with torch.library._scoped_library("xloom_tests", "FRAGMENT") as library:
+        library.define("on_the_cpu(Tensor x) -> Tensor")
+        library.impl("on_the_cpu", lambda x: x * x, "CPU")
+        _without_lowering_says_what_to_do(torch.ops.xloom_tests.on_the_cpu, monkeypatch)
+
+
+def _without_lowering_says_what_to_do(operator, monkeypatch):
     x = torch.ones(3, device=DEVICE)
     monkeypatch.delenv("XLOOM_TORCH_FALLBACK", raising=False)
     with pytest.raises(Exception, match=r"no lowering[\s\S]*XLOOM_TORCH_FALLBACK=1"):
-        torch.hash_tensor(x)
+        operator(x)
     monkeypatch.setenv("XLOOM_TORCH_FALLBACK", "1")
     xt.metrics.clear()
-    assert torch.hash_tensor(x).device.type == "xla"
-    assert xt.metrics.METRICS.fallbacks == {"aten.hash_tensor.default": 1}
-    assert "aten.hash_tensor.default: 1" in xt.metrics_report()
+    assert operator(x).device.type == "xla"
+    assert xt.metrics.METRICS.fallbacks == {"xloom_tests.on_the_cpu.default": 1}
+    assert "xloom_tests.on_the_cpu.default: 1" in xt.metrics_report()

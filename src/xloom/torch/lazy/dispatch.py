@@ -12,7 +12,17 @@ from torch._decomp import decomposition_table
 
 from xloom.errors import LoweringError
 from xloom.torch.decompositions import decompositions
-from xloom.torch.lazy import batch_norm, fallback, foreach, fused_optimizers, host_values, mutation, transfer, views
+from xloom.torch.lazy import (
+    batch_norm,
+    fallback,
+    foreach,
+    fused_optimizers,
+    host_arguments,
+    host_values,
+    mutation,
+    transfer,
+    views,
+)
 from xloom.torch.lazy.record import Recorder
 from xloom.torch.lazy.table import HANDLERS, KEPT, NAMED, Handler
 from xloom.torch.lazy.tensor import tensor_of
@@ -24,6 +34,7 @@ _FILLS_BY_HAND = (
     fallback,
     foreach,
     fused_optimizers,
+    host_arguments,
     host_values,
     transfer,
     views,

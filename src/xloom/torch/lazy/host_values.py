@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_map_only
 
 from xloom.hlo import dtype as dt
 from xloom.torch.lazy.operation import apply
+from xloom.torch.lazy.outside import outside_dispatch
 from xloom.torch.lazy.table import Handler, handles
 from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.lazy.transfer import convert, host_tensor
@@ -46,7 +47,9 @@ def on_host(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Computes `op` on the host, from copies; its results, on the device."""
     args, kwargs = tree_map_only(XlaTensor, lambda t: host_tensor(t._alias.read()), (args, kwargs))
     kwargs = {n: torch.device("cpu") if isinstance(v, torch.device) else v for n, v in kwargs.items()}
-    return tree_map_only(torch.Tensor, lambda t: t.to("xla"), op(*args, **kwargs))
+    with outside_dispatch():
+        found = op(*args, **kwargs)
+    return tree_map_only(torch.Tensor, lambda t: t.to("xla"), found)
 
 
 # -- masks as indices

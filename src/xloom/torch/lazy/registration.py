@@ -10,7 +10,7 @@ import torch
 from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
-from xloom.torch.lazy import attention, autocast, device_module, tensor, transfer
+from xloom.torch.lazy import attention, autocast, device_module, host_arguments, tensor, transfer
 from xloom.torch.lazy.execution import flush
 
 _python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that is set
@@ -81,6 +81,8 @@ def register() -> None:
     library.impl("empty_strided", transfer.empty_strided, "PrivateUse1")
     library.impl("_copy_from", transfer.copy_from, "PrivateUse1")
     library.impl("_efficientzerotensor", transfer.empty, "PrivateUse1")
+    split = host_arguments.tensor_split
+    library.impl("tensor_split.tensor_indices_or_sections", split, "AutogradPrivateUse1")
     library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")
     _libraries.append(library)
     _libraries.extend(autocast.register())

@@ -15,6 +15,7 @@ FAMILIES = (
     "complex_parts",
     "convolution",
     "creation",
+    "ctc_loss",
     "cumulative",
     "division",
     "elementwise",

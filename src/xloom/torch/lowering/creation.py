@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering.graph import Graph, Number, Value
-from xloom.torch.lowering.promotion import default_float, number_dtype
+from xloom.torch.lowering.promotion import default_float, number_dtype, result_type
 from xloom.torch.lowering.registry import lowers
 from xloom.torch.lowering.scalar import Scalar
 
@@ -123,14 +122,15 @@ def arange(g: Graph, end, dtype: Dtype, start=0, step=1):
 @lowers("aten.linspace.default")
 def linspace(g: Graph, start: Number, end: Number, steps: int, dtype: Dtype):
     """So many points from start to end, both ends exact: the second half counts from the end."""
+    if isinstance(start, Scalar) or isinstance(end, Scalar):
+        return linspace_of_tensors(g, start, end, steps, dtype)
     inputs_complex = isinstance(start, complex) or isinstance(end, complex)
     target = dtype_or(dtype, dt.c64 if inputs_complex else default_float())
-    if isinstance(start, Scalar) or isinstance(end, Scalar):
-        raise UnsupportedError("linspace between numbers that are known only at run time")
     if target.is_complex or isinstance(start, complex) or isinstance(end, complex):
         return g.literal(np.linspace(start, end, steps).astype(target.numpy))
     k = np.arange(steps)
     if target.is_integer:
+        start, end = int(start), int(end)
         step = np.float32((end - start) / (steps - 1) if steps > 1 else 0.0)
         points = np.where(k < steps / 2, start + step * k, end - step * (steps - 1 - k))
         return g.literal(np.trunc(points).astype(target.numpy))
@@ -139,6 +139,28 @@ def linspace(g: Graph, start: Number, end: Number, steps: int, dtype: Dtype):
     step = real((last - first) / real(steps - 1)) if steps > 1 else real(0)
     low, high = first + step * k.astype(real), last - step * (steps - 1 - k).astype(real)
     return g.literal(np.where(k < steps // 2, low, high if steps > 1 else low).astype(target.numpy))
+
+
+@lowers("aten.linspace.Tensor_Tensor", "aten.linspace.Tensor_Scalar", "aten.linspace.Scalar_Tensor")
+def linspace_of_tensors(g: Graph, start, end, steps: int, dtype: Dtype):
+    """The same between numbers that are known when the program runs."""
+    found = result_type(start, end)
+    target = dtype_or(dtype, found if found.is_complex else default_float())
+    first, last = (g.cast(e, target) for e in (start, end))
+    if target.is_integer:
+        first, last = g.cast(first, dt.f64), g.cast(last, dt.f64)
+    wide = first.shape.dtype
+    if wide.bits < 32:  # the ends are rounded before, the points after
+        first, last = g.widened(first), g.widened(last)
+        wide = dt.f32
+    step = g.divide(g.subtract(last, first), g.full((), max(1, steps - 1), wide))
+    k = g.iota_along((steps,), 0, dt.s64)
+    first, last, step = (g.expand(e, (steps,)) for e in (first, last, step))
+    low = g.add(first, g.multiply(step, g.cast(k, wide)))
+    back = g.subtract(g.full_like(k, steps - 1), k)
+    high = g.subtract(last, g.multiply(step, g.cast(back, wide)))
+    early = g.compare(k, g.full_like(k, max(1, steps // 2)), direction="LT")
+    return g.cast(g.select(early, low, high), target)
 
 
 @lowers("aten.eye.default", "aten.eye.m")

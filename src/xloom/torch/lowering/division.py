@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.module import Instruction
-from xloom.torch.lowering.elementwise import in_wide, toward_zero, with_sign
+from xloom.torch.lowering.elementwise import combined, in_wide, toward_zero, with_sign
 from xloom.torch.lowering.graph import Graph, Value
 from xloom.torch.lowering.promotion import float_type, result_type
 from xloom.torch.lowering.registry import lowers
@@ -13,7 +13,7 @@ from xloom.torch.lowering.registry import lowers
 @lowers("aten.div.Tensor", "aten.div.Scalar")
 def div(g: Graph, x: Value, y: Value):
     """x / y, never in integers."""
-    return g.divide(*g.broadcast_operands(x, y, dtype=float_type(x, y)))
+    return combined(g, "divide", x, y, float_type(x, y))
 
 
 @lowers("aten.div.Tensor_mode", "aten.div.Scalar_mode")

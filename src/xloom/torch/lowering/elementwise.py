@@ -66,6 +66,14 @@ def in_wide(g: Graph, dtype: dt.DType, compute: Callable[..., Instruction], *ope
     return g.cast(compute(*g.broadcast_operands(*operands, dtype=wide)), dtype)
 
 
+def combined(g: Graph, opcode: str, x: Value, y: Value, dtype: dt.DType) -> Instruction:
+    """One opcode of two operands; a number, or a tensor of a wider type, is not rounded to a narrow float before."""
+    combine = getattr(g, opcode)
+    if all(isinstance(o, Instruction) and o.shape.dtype is dtype for o in (x, y)):
+        return combine(*g.broadcast_operands(x, y))
+    return in_wide(g, dtype, combine, x, y)
+
+
 @lowers("aten.add.Tensor", "aten.add.Scalar")
 def add(g: Graph, x: Value, y: Value, alpha: Value):
     """x + alpha y."""
@@ -86,16 +94,16 @@ def rsub(g: Graph, x: Value, y: Value, alpha: Value):
 
 def _sum(g: Graph, opcode: str, x: Value, y: Value, alpha: Value) -> Instruction:
     dtype = result_type(x, y)
-    combine = getattr(g, opcode)
     if not isinstance(alpha, Instruction) and isinstance(alpha, (bool, int, float, complex)) and alpha == 1:
-        return combine(*g.broadcast_operands(x, y))
+        return combined(g, opcode, x, y, dtype)
+    combine = getattr(g, opcode)
     return in_wide(g, dtype, lambda a, b: combine(a, g.multiply(b, g.full_like(b, alpha))), x, y)
 
 
 @lowers("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(g: Graph, x: Value, y: Value):
     """x y."""
-    return g.multiply(*g.broadcast_operands(x, y))
+    return combined(g, "multiply", x, y, result_type(x, y))
 
 
 @lowers("aten.pow.Tensor_Tensor", "aten.pow.Scalar", "aten.pow.Tensor_Scalar")
@@ -386,15 +394,13 @@ def lerp(g: Graph, x, end, weight: Value):
 @lowers("aten.deg2rad.default")
 def deg2rad(g: Graph, x):
     """x pi / 180."""
-    x = g.cast(x, float_type(x))
-    return g.multiply(x, g.full_like(x, 0.017453292519943295))
+    return combined(g, "multiply", x, 0.017453292519943295, float_type(x))
 
 
 @lowers("aten.rad2deg.default")
 def rad2deg(g: Graph, x):
     """180 x / pi."""
-    x = g.cast(x, float_type(x))
-    return g.multiply(x, g.full_like(x, 57.29577951308232))
+    return combined(g, "multiply", x, 57.29577951308232, float_type(x))
 
 
 @lowers("aten.frexp.Tensor")

@@ -150,12 +150,12 @@ def bucketize(g: Graph, x, boundaries, out_int32: bool, right: bool):
 @lowers("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
 def searchsorted(g: Graph, sorted_sequence, x, out_int32: bool, right: bool, side: str | None, sorter):
     """Where each value would be put in its sorted line: how many elements are before it."""
-    if sorter is not None:
+    size = sorted_sequence.shape.dims[-1]
+    target = dt.s32 if out_int32 else dt.s64
+    if sorter is not None and size:
         sorted_sequence = gather_lines(g, sorted_sequence, sorted_sequence.shape.rank - 1, g.cast(sorter, dt.s64))
     right = right or side == "right"
     x = x if isinstance(x, Instruction) else g.scalar(x, sorted_sequence.shape.dtype)
-    size = sorted_sequence.shape.dims[-1]
-    target = dt.s32 if out_int32 else dt.s64
     dims = x.shape.dims
     line = [*dims, size]
     if sorted_sequence.shape.rank > 1:

@@ -39,10 +39,22 @@ def matmul(g: Graph, a: Instruction, b: Instruction) -> Instruction:
     )
 
 
+_WITHOUT_SHAPE_FUNCTION = {"geqrf", "linalg_lstsq"}
+
+
+def _without_values(x: Instruction) -> torch.Tensor:
+    return torch.empty(x.shape.dims, dtype=torch_dtype(x.shape.dtype), device="meta")
+
+
+def _identities(x: Instruction) -> torch.Tensor:
+    """Matrices of full rank: there are no residuals of others."""
+    return torch.eye(*x.shape.dims[-2:], dtype=torch_dtype(x.shape.dtype)).expand(x.shape.dims)
+
+
 def call_lapack(g: Graph, operator: str, *tensors: Instruction, **options: Any) -> Any:
     """A custom call; the results' shapes are those of torch's own shape functions."""
-    metas = [torch.empty(t.shape.dims, dtype=torch_dtype(t.shape.dtype), device="meta") for t in tensors]
-    results = overload(f"aten.{operator}.default")(*metas, **options)
+    example = _identities if operator in _WITHOUT_SHAPE_FUNCTION else _without_values
+    results = overload(f"aten.{operator}.default")(*map(example, tensors), **options)
     if isinstance(results, torch.Tensor):
         shape = array_shape(hlo_dtype(results.dtype), tuple(results.shape))
     else:
@@ -377,6 +389,6 @@ def trilinear(g: Graph, i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_di
         for place in places:
             x = unsqueeze(g, x, place)
         parts.append(x)
-    a, b, c = g.broadcast_operands(*parts)
-    total = g.fold(g.widened(g.multiply(g.multiply(a, b), c)), "add", 0, list(sumdim))
+    a, b, c = (g.widened(p) for p in g.broadcast_operands(*parts))
+    total = g.fold(g.multiply(g.multiply(a, b), c), "add", 0, list(sumdim))
     return g.cast(total, i1.shape.dtype)

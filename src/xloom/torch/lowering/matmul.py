@@ -94,8 +94,9 @@ def addmv(g: Graph, x, mat, vec, beta: Number, alpha: Number):
 def addr(g: Graph, x, vec1, vec2, beta: Number, alpha: Number):
     """beta x + alpha vec1 vec2ᵀ."""
     rows, columns = vec1.shape.size, vec2.shape.size
-    left = g.expand(g.reshape_to(vec1, (rows, 1)), (rows, columns))
-    return plus_product(g, x, g.multiply(left, g.expand(vec2, (rows, columns))), beta, alpha, vec1)
+    left, right = g.widened(g.reshape_to(vec1, (rows, 1))), g.widened(vec2)
+    outer = g.multiply(g.expand(left, (rows, columns)), g.expand(right, (rows, columns)))
+    return plus_product(g, x, outer, beta, alpha, vec1)
 
 
 def plus_product(

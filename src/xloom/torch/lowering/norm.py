@@ -67,7 +67,7 @@ def _batch_norm(
         assert running_mean is not None and running_var is not None
         mean, spread = g.widened(running_mean), g.widened(running_var)
         scale = g.rsqrt(g.add(spread, g.full_like(spread, eps)))
-        saved_mean = saved_scale = g.full((0,), 0, mean.shape.dtype)
+        saved_mean = saved_scale = g.full((0,), 0, own)
     if weight is not None:
         scale = g.multiply(scale, g.widened(weight))
     shift = g.negate(g.multiply(mean, scale))

@@ -103,6 +103,15 @@ def _logical(g: Graph, x: Instruction, dim, keepdim: bool, opcode: str, initial:
     return g.cast(kept(g, result, x.shape.dims, keepdim, dims), dt.u8 if x.shape.dtype is dt.u8 else dt.pred)
 
 
+@lowers("aten.hash_tensor.default")
+def hash_tensor(g: Graph, x, dim, keepdim: bool, mode: int):
+    """The exclusive or of the bits of the elements, as numbers of 64 bits."""
+    dims = normalized_dims(dim, x.shape.rank)
+    wide = g.cast(x, dt.f64 if x.shape.dtype.is_float else dt.s64)
+    bits = g.bitcast_convert(wide, shape=wide.shape.with_dtype(dt.u64))
+    return kept(g, g.fold(bits, "xor", 0, dims), x.shape.dims, keepdim, dims)
+
+
 def extreme_with_index(g: Graph, x: Instruction, dim: int, largest: bool) -> tuple[Instruction, Instruction]:
     """The greatest (or least) along a dimension and where it first is; NaN is beyond both."""
     dtype, size = x.shape.dtype, x.shape.dims[dim]

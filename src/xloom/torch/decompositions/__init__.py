@@ -1,0 +1,38 @@
+"""Operators that are written with others of ATen: torch's own decompositions, and some that torch lacks."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from torch._ops import OpOverload
+
+from xloom.torch.decompositions.registry import OWN, Decomposition, aten
+from xloom.torch.lowering.registry import has_lowering
+
+FAMILIES = (
+    "elementwise",
+    "embedding_bag",
+    "fractional_pooling",
+    "grid_sampler",
+    "hinge_loss",
+    "histogram",
+    "linear_cross_entropy",
+    "places",
+    "pseudo_inverse",
+    "segment_reduce",
+)
+for _family in FAMILIES:
+    import_module(f"xloom.torch.decompositions.{_family}")
+
+# torch has these, but not among its core decompositions
+_BEYOND_CORE = (aten.batch_norm_backward.default, aten.dist.default, aten.narrow_copy.default)
+
+
+@cache
+def decompositions() -> dict[OpOverload, Decomposition]:
+    """By operator; only of operators that the lowering table lacks."""
+    from torch._decomp import core_aten_decompositions, get_decompositions
+
+    found = {**core_aten_decompositions(), **get_decompositions(_BEYOND_CORE), **OWN}
+    return {op: rule for op, rule in found.items() if isinstance(op, OpOverload) and not has_lowering(op)}

@@ -1,0 +1,152 @@
+"""Operators on the device against the CPU, where op_db has few cases or none: values and gradients."""
+
+from itertools import product
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import xloom.torch  # noqa: F401
+
+
+def assert_as_on_cpu(function, *tensors, tolerance=1e-4):
+    """The same values, and the same gradients of those that have one."""
+    found = []
+    for device in ("cpu", "xla"):
+        own = [t.detach().to(device).requires_grad_(t.requires_grad) for t in tensors]
+        results = function(*own)
+        results = results if isinstance(results, (tuple, list)) else [results]
+        asked = [t for t in own if t.requires_grad]
+        differentiable = [r for r in results if r.requires_grad]
+        gradients = torch.autograd.grad([r.sum() for r in differentiable], asked) if asked else ()
+        found.append([r.detach().cpu() for r in (*results, *gradients)])
+    for ours, theirs in zip(*found[::-1], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def normal(*dims, dtype=torch.float32):
+    """Numbers that are the same in every run."""
+    return torch.randn(*dims, generator=torch.Generator().manual_seed(len(dims)), dtype=dtype)
+
+
+@pytest.mark.parametrize(("mode", "padding"), [*product(["bilinear", "nearest", "bicubic"], range(3))])
+def test_grid_sample(mode, padding):
+    name = ("zeros", "border", "reflection")[padding]
+    x, grid = normal(2, 2, 4, 5).requires_grad_(), (normal(2, 3, 2, 2) * 1.5).requires_grad_()
+    for aligned in (False, True):
+        assert_as_on_cpu(
+            lambda x, g, aligned=aligned: F.grid_sample(x, g, mode, name, align_corners=aligned),
+            x,
+            grid,
+            tolerance=1e-3,
+        )
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample_of_volumes(padding):
+    x, grid = normal(1, 2, 3, 4, 5).requires_grad_(), (normal(1, 2, 2, 3, 3) * 1.5).requires_grad_()
+    assert_as_on_cpu(
+        lambda x, g: F.grid_sample(x, g, "bilinear", padding, align_corners=False), x, grid, tolerance=1e-3
+    )
+
+
+def test_fractional_max_pools_of_given_samples():
+    image, samples = normal(2, 3, 9, 11).requires_grad_(), torch.rand(2, 3, 2)
+    assert_as_on_cpu(
+        lambda x, s: F.fractional_max_pool2d_with_indices(x, [3, 2], [4, 5], _random_samples=s), image, samples
+    )
+    volume, samples = normal(2, 3, 7, 8, 9).requires_grad_(), torch.rand(2, 3, 3)
+    assert_as_on_cpu(
+        lambda x, s: F.fractional_max_pool3d_with_indices(x, [2, 2, 2], [3, 1, 4], _random_samples=s), volume, samples
+    )
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_multi_margin_loss(p, reduction):
+    target, weight = torch.tensor([0, 3, 1]), torch.tensor([0.5, 1.0, 2.0, 3.0])
+    x = normal(3, 4).requires_grad_()
+    assert_as_on_cpu(
+        lambda x, t, w: F.multi_margin_loss(x, t, p=p, weight=w, reduction=reduction, margin=0.7), x, target, weight
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "blank"),
+    [([10, 8, 9], [3, 2, 4], 0), ([10, 8, 9], [3, 0, 4], 2), ([4, 2, 10], [4, 3, 1], 0), ([10, 0, 3], [0, 0, 2], 0)],
+)
+def test_ctc_loss(inputs, targets, blank):
+    labels = torch.tensor([[1, 1, 3, 4], [4, 3, 1, 1], [3, 1, 1, 3]])
+    x = normal(10, 3, 5).requires_grad_()
+    for impossible in (False, True):
+        assert_as_on_cpu(
+            lambda x, t, zero=impossible: F.ctc_loss(
+                x.log_softmax(2), t, inputs, targets, blank, reduction="none", zero_infinity=zero
+            ),
+            x,
+            labels,
+        )
+    flat = torch.cat([row[:n] for row, n in zip(labels, targets, strict=True)])
+    lengths = torch.tensor(inputs), torch.tensor(targets)
+    assert_as_on_cpu(
+        lambda x, t, i, n: F.ctc_loss(x.log_softmax(2), t, i, n, blank, zero_infinity=True), x, flat, *lengths
+    )
+
+
+def test_histograms():
+    x, weight = normal(40, 2), torch.rand(40)
+    assert_as_on_cpu(lambda x: list(torch.histogram(x, 7)), x)
+    assert_as_on_cpu(lambda x: list(torch.histogram(x, 5, range=(-1.0, 0.5), density=True)), x)
+    assert_as_on_cpu(lambda x, e: list(torch.histogram(x, e)), x, torch.tensor([-2.0, -0.5, 0.0, 3.0]))
+
+    def cells(x, w):
+        counts, edges = torch.histogramdd(x, [3, 4], weight=w)
+        return [counts, *edges]
+
+    assert_as_on_cpu(cells, x, weight)
+
+
+def test_hash_of_a_tensor():
+    for x in (normal(3, 4), torch.arange(-3, 9).reshape(3, 4), normal(3, 4).bfloat16()):
+        assert_as_on_cpu(lambda x: [torch.hash_tensor(x).view(torch.int64)], x)
+        assert_as_on_cpu(lambda x: [torch.hash_tensor(x, 1, keepdim=True).view(torch.int64)], x)
+
+
+def test_numbers_are_not_rounded_to_narrow_floats():
+    x = torch.linspace(0.1, 9, 64).bfloat16()
+    for function in (
+        lambda x: x * 0.69314718,
+        lambda x: x + 0.1003,
+        lambda x: x / 3.3,
+        torch.deg2rad,
+    ):
+        assert torch.equal(function(x.to("xla")).cpu(), function(x))
+
+
+def test_linspace_between_tensors():
+    for ends in ((0.5, 3.0), (2, -7)):
+        for dtype in (None, torch.int64):
+            for steps in (0, 1, 6):
+                assert_as_on_cpu(
+                    lambda a, b, n=steps, d=dtype: torch.linspace(a, b, n, dtype=d, device=a.device),
+                    *map(torch.tensor, ends),
+                )
+
+
+def test_places_in_nothing():
+    empty = torch.zeros(2, 0), torch.zeros(2, 3), torch.zeros(2, 0, dtype=torch.int64)
+    assert_as_on_cpu(lambda line, x, order: torch.searchsorted(line, x, sorter=order), *empty)
+
+
+def test_tensors_of_places_to_split_at():
+    x = normal(10)
+    ends, count = torch.tensor([2, 5]), torch.tensor(3)
+    for places in (ends, count):
+        found = torch.tensor_split(x.to("xla"), places.to("xla"))
+        assert [f.tolist() for f in found] == [e.tolist() for e in torch.tensor_split(x, places)]
+
+
+def test_factorisations_conjugate():
+    a, b = normal(4, 3, dtype=torch.complex64), normal(4, 2, dtype=torch.complex64)
+    assert_as_on_cpu(lambda a, b: torch.linalg.lstsq(a, b, driver="gels").residuals, a, b)
+    assert_as_on_cpu(lambda a: list(torch.geqrf(a)), a)
