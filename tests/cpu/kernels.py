@@ -1,7 +1,7 @@
 """Runs the kernel of one instruction, without the rest of the compiler."""
 
 import ctypes
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,27 @@ from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels import rule_of
 
 
-def run_kernel(text, *arguments, split=1) -> Any:
-    """The value of a module's root, an operator with a kernel of its own whose operands are the parameters in order.
-
-    Each phase is called in `split` pieces, as threads would.
-    """
-    module = xl.parse(text)
-    root = module.entry.root
+def kernel_of(text) -> Kernel:
+    """The kernel of a module's root, an operator that has its own, whose operands are the parameters in order."""
+    root = xl.parse(text).entry.root
     outputs = root.shape.elements if root.shape.is_tuple else (root.shape,)
     kernel = Kernel("k", tuple(o.shape for o in root.operands), tuple(outputs))
     rule = rule_of(root.opcode)
     assert rule is not None
     rule(kernel, root)
-    library = jit.Library([jit.object_code(str(kernel.module), kernel.content)], [p.symbol for p in kernel.phases])
+    return kernel
+
+
+def run_kernel(text, *arguments, split=1) -> Any:
+    """The value of a module's root.
+
+    Each phase is called in `split` pieces, as threads would.
+    """
+    kernel = kernel_of(text)
+    modules = {**kernel.needed, str(kernel.module): kernel.content}
+    library = jit.Library(list(starmap(jit.object_code, modules.items())), [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]
-    results = [np.zeros(s.dims, s.dtype.numpy) for s in outputs]
+    results = [np.zeros(s.dims, s.dtype.numpy) for s in kernel.outputs]
     if kernel.must_alias:
         for output, operand in kernel.in_place.items():
             results[output][...] = inputs[operand]
@@ -39,4 +45,4 @@ def run_kernel(text, *arguments, split=1) -> Any:
         bounds = [phase.count * k // split for k in range(split + 1)]
         for begin, end in pairwise(bounds):
             function(ctypes.addressof(buffers), begin, end)
-    return tuple(results) if root.shape.is_tuple else results[0]
+    return tuple(results) if xl.parse(text).entry.root.shape.is_tuple else results[0]

@@ -16,5 +16,7 @@ class Content(Enum):
     """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
     WINDOWS = "windows"
     """The same, in loops whose lengths vary: other addresses for these leave more registers to the sums."""
+    ROUTINES = "routines"
+    """Written as they are to run, down to the vectors."""
     CALLS = "calls"
     """Little but calls: code as it comes."""

@@ -341,6 +341,8 @@ class EntryBuilder:
                 code = self._sized(instruction, kernel, rule)
             else:
                 rule(kernel, instruction)
+                for text, content in kernel.needed.items():
+                    self._unit(text, [], [], content)
                 code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, kernel.content)
             if instruction.opcode in SHAPED:
                 self._kernels[key] = kernel, code

@@ -35,6 +35,7 @@ PASSES = {
     Content.ROWS: Passes(level=3, vectorise=True),
     Content.VECTORS: Passes(level=None, named=_OF_VECTORS),
     Content.WINDOWS: Passes(level=None, named=(*_OF_VECTORS, "LoopStrengthReduce")),
+    Content.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
     Content.CALLS: Passes(level=0),
 }
 
@@ -46,7 +47,7 @@ _idle: dict[int, list[llvm.TargetMachine]] = defaultdict(list)
 @contextmanager
 def _borrowed_machine(content: Content) -> Iterator[llvm.TargetMachine]:
     """A target machine that no other thread uses meanwhile."""
-    level = 0 if content is Content.CALLS else 3
+    level = 0 if content is Content.CALLS else 1 if content is Content.ROUTINES else 3
     try:
         machine = _idle[level].pop()
     except IndexError:

@@ -56,6 +56,12 @@ class Kernel:
     """What the rule has emitted."""
     sizes: Sizes | None = None
     """The table of a kernel whose shapes have dimensions that are known when it runs: each is then a `Size`."""
+    needed: dict[str, Content] = field(default_factory=dict)
+    """Modules, as text, that have functions which the kernel calls. They are compiled once for all that need them."""
+
+    def need(self, text: str, content: Content) -> None:
+        """Links a module of LLVM IR, whose functions the kernel's module declares."""
+        self.needed[text] = content
 
     def add_scratch(self, nbytes: int) -> int:
         """Reserves scratch memory (64-byte aligned, contents undefined), kept over all phases; returns its number."""

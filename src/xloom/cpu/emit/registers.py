@@ -26,3 +26,8 @@ def registers() -> Registers:
     if features.get("avx"):
         return Registers(32, 16, False)
     return Registers(16, 16 if "x86" in llvm.get_default_triple() else 32, False)
+
+
+def packs_lanes() -> bool:
+    """True when one instruction moves the lanes of a mask to the front: that of AVX-512, in vectors of 64 bytes."""
+    return registers().nbytes == 64

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from xloom.cpu.emit.bits import move
 from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.registers import packs_lanes
 from xloom.cpu.kernel import Kernel, kernel
-from xloom.cpu.kernels.sorting import merge, network, radix
-from xloom.cpu.kernels.sorting.keys import plain_keys
+from xloom.cpu.kernels.sorting.keys import Key, plain_keys
 from xloom.cpu.kernels.sorting.records import INDEX_BITS, Indexed, Packed
 from xloom.cpu.kernels.sorting.rows import Rows
+from xloom.hlo.dtype import DType
 from xloom.hlo.module import Instruction
+
+if TYPE_CHECKING:
+    from xloom.cpu.kernels.sorting.element_keys import ElementKey
 
 _NETWORK_SIZE = 512
 """The longest rows that a network sorts faster, when there are enough of them to fill its lanes."""
 _LONE_NETWORK_SIZE = 64
+_LEAST_ELEMENTS = 16
+"""In the shortest rows of single elements that leave few lanes of vectors idle."""
+_LEAST_KEY = 16
+"""Bits of keys that radix sorts are as quick with."""
 _WIDEST = 128
 """Bits of a record."""
 
 
 @kernel("sort")
 def sort(kernel: Kernel, instruction: Instruction) -> None:
-    """Plain keys by a network or a radix sort, other comparators by merging."""
+    """Plain keys by vectors, a network or a radix sort, other comparators by merging."""
     shapes = [o.shape for o in instruction._operands]
     dtypes = [s.dtype for s in shapes]
     rows = Rows.along(shapes[0], instruction["dimensions"][0] if shapes[0].rank else 0)
@@ -32,14 +41,40 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
     comparator = instruction["to_apply"]
     keys = plain_keys(comparator)
     bits = sum(k.bits for k in keys) if keys else math.inf
-    if keys and bits + INDEX_BITS <= 64 and rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE):
+    short = rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE)
+    # no more is imported than what sorts this: all of it would take as long as to compile it
+    if keys and (key := _element_key(rows, dtypes, keys)):
+        from xloom.cpu.kernels.sorting import elements
+
+        elements.sort(kernel, rows, key)
+    elif keys and short and bits + INDEX_BITS <= 64:
+        from xloom.cpu.kernels.sorting import network
+
         network.sort(kernel, Indexed(rows, dtypes, keys))
+    elif keys and _LEAST_KEY < bits <= 64 - INDEX_BITS and packs_lanes():
+        from xloom.cpu.kernels.sorting import numbered
+
+        numbered.sort(kernel, Indexed(rows, dtypes, keys))
     elif keys and bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, -(-bits // 8)):
+        from xloom.cpu.kernels.sorting import radix
+
         packed = Packed.bits(dtypes) <= max(64, Indexed.bits(keys))
         radix.sort(kernel, (Packed if packed else Indexed)(rows, dtypes, keys))
     else:
+        from xloom.cpu.kernels.sorting import merge
+
         packed = Packed.bits(dtypes) <= _WIDEST
         merge.sort(kernel, (Packed if packed else Indexed)(rows, dtypes), comparator)
+
+
+def _element_key(rows: Rows, dtypes: list[DType], keys: list[Key]) -> ElementKey | None:
+    """How the elements of rows that vectors sort are keys themselves, or None."""
+    single = len(dtypes) == len(keys) == 1 and dtypes[0].bits in (32, 64)
+    if not single or rows.stride != 1 or rows.size < _LEAST_ELEMENTS or not packs_lanes():
+        return None
+    from xloom.cpu.kernels.sorting.element_keys import ElementKey
+
+    return ElementKey.of(keys[0])
 
 
 def _radix_is_faster(size: int, passes: float) -> bool:

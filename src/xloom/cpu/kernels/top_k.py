@@ -6,18 +6,20 @@ from llvmlite import ir
 
 from xloom.cpu.emit.bits import move
 from xloom.cpu.emit.nest import plus
+from xloom.cpu.emit.registers import packs_lanes
 from xloom.cpu.emit.routine import write
 from xloom.cpu.emit.types import I32, I64
 from xloom.cpu.kernel import Kernel, kernel
-from xloom.cpu.kernels.sorting import network, radix, selection
 from xloom.cpu.kernels.sorting.keys import Key
-from xloom.cpu.kernels.sorting.records import INDEX_BITS, Indexed, Row
+from xloom.cpu.kernels.sorting.records import Indexed, Row
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.hlo.dtype import DType
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import array_shape
 
 _NETWORK_SIZE = 512
+_GREATEST = 4096
+"""The greatest k that is selected, for what the stack holds."""
 
 
 @kernel("topk")
@@ -28,11 +30,22 @@ def topk(kernel: Kernel, instruction: Instruction) -> None:
         return
     rows = Rows.along(shape, shape.rank - 1)
     records = _Top(rows, shape.dtype, instruction["largest"], k)
-    if rows.size <= _NETWORK_SIZE and rows.count >= 8 and records.key_bits + INDEX_BITS <= 64:
+    # no more is imported than what is needed: all of it would take as long as to compile it
+    if rows.size <= _NETWORK_SIZE and rows.count >= 8 and records.type.width == 64:
+        from xloom.cpu.kernels.sorting import network
+
         network.sort(kernel, records)
-    elif k <= min(selection.GREATEST, rows.size // 4):
+    elif k <= min(_GREATEST, rows.size // 4):
+        from xloom.cpu.kernels.sorting import selection
+
         selection.select(kernel, records, k)
+    elif records.type.width == 64 and packs_lanes():
+        from xloom.cpu.kernels.sorting import numbered
+
+        numbered.sort(kernel, records)
     else:
+        from xloom.cpu.kernels.sorting import radix
+
         radix.sort(kernel, records)
 
 

@@ -145,3 +145,27 @@ def _value(b: ir.IRBuilder, i: Instruction, elements: Sequence[Value], known: di
     if i not in known:
         known[i] = RULES[i.opcode](b, i, *(_value(b, o, elements, known) for o in i._operands))
     return known[i]
+
+
+def canonical_nan(expression: Instruction) -> int | None:
+    """Where it is an element but for -0, which it makes 0, and for NaNs, which it makes one: the bits of that one."""
+    if expression.opcode != "select":
+        return None
+    is_nan, nan, rest = expression._operands
+    if rest.opcode != "select" or nan.opcode != "constant":
+        return None
+    is_zero, zero, element = rest._operands
+    if element.opcode != "parameter" or not _compares(is_nan, "NE", element, element):
+        return None
+    if zero.opcode != "constant" or not _compares(is_zero, "EQ", element, zero) or _bits(zero) != 0:
+        return None
+    return _bits(nan) if nan.literal.item() != nan.literal.item() else None
+
+
+def _compares(i: Instruction, direction: str, left: Instruction, right: Instruction) -> bool:
+    found = i.opcode == "compare" and i["direction"] == direction and i.attrs.get("type") != "TOTALORDER"
+    return found and i._operands[0] is left and i._operands[1] is right
+
+
+def _bits(constant: Instruction) -> int:
+    return int.from_bytes(constant.literal.value.tobytes(), "little")

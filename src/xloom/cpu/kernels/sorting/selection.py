@@ -18,8 +18,6 @@ _BLOCK = 32
 _FEW = 64
 """The greatest k for which records are kept in order."""
 _LANES = 8
-GREATEST = 4096
-"""The greatest k, for what the stack holds."""
 _TASK = 40_000
 """Elements compared in about 20 µs."""
 

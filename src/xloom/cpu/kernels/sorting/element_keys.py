@@ -1,0 +1,228 @@
+"""Elements that are their own keys: to unsigned integers that order as they do and back, as text of LLVM functions.
+
+Comparators may hold both zeros, or all NaNs, to be equal. Such elements get one key, become all the same on the way
+back, and are then put in their places from the unsorted row, in the order in which they stand there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from xloom.cpu.kernels.sorting.keys import Key, canonical_nan
+from xloom.cpu.kernels.sorting.quicksort import DECLARED, HEADER, expanded, vector_names
+from xloom.hlo.dtype import DType, Kind
+
+
+@dataclass(frozen=True)
+class ElementKey:
+    """How elements of 32 or 64 bits order."""
+
+    dtype: DType
+    descending: bool
+    equal_zeros: bool = False
+    nan: int | None = None
+    """The bits of the NaN that all NaNs are taken for, if they are."""
+
+    @classmethod
+    def of(cls, key: Key) -> ElementKey | None:
+        """The same order as a key's, where that is of the element itself."""
+        dtype, expression = key.dtype, key.expression
+        if dtype.bits not in (32, 64) or dtype.kind is Kind.PRED or dtype.is_complex:
+            return None
+        if expression.opcode == "parameter":
+            return cls(dtype, key.descending, dtype.is_float and not key.total_order)
+        nan = canonical_nan(expression) if key.total_order else None
+        return None if nan is None else cls(dtype, key.descending, equal_zeros=True, nan=nan)
+
+    @property
+    def name(self) -> str:
+        """That tells it from all others."""
+        parts = [self.dtype.name, "descending" if self.descending else "ascending"]
+        if self.equal_zeros:
+            parts.append("zeros" if self.nan is None else f"zeros.{self.nan:x}")
+        return ".".join(parts)
+
+    @property
+    def convert_symbol(self) -> str:
+        """`i1 convert(ptr elements, ptr keys, i64 count, i1 back)`: true when elements that differ got one key.
+
+        With `back`, what it reads are keys, and what it writes are elements.
+        """
+        return f"xloom.sort.keys.{self.name}"
+
+    @property
+    def restore_symbol(self) -> str:
+        """`void restore(ptr unsorted, i64 count, ptr elements, i64 begin, i64 end)`: makes elements what they were.
+
+        Of the row, [begin, end) is a part that has all elements of one key or none.
+        """
+        return f"xloom.sort.restore.{self.name}"
+
+    def integer(self, bits: int) -> int:
+        """The key of the element that has these bits."""
+        width, sign = self.dtype.bits, 1 << (self.dtype.bits - 1)
+        if self.dtype.is_float:
+            bits ^= (1 << width) - 1 if bits & sign else sign
+        elif self.dtype.kind is Kind.SIGNED:
+            bits ^= sign
+        return bits ^ ((1 << width) - 1 if self.descending else 0)
+
+
+@lru_cache(maxsize=16)
+def element_functions(key: ElementKey) -> str:
+    """A module that has the functions."""
+    width = key.dtype.bits
+    classes = [0] if key.nan is None else [0, key.nan]
+    fraction = 23 if width == 32 else 52
+    names = {
+        **vector_names(width),
+        "CONVERT": key.convert_symbol,
+        "RESTORE": key.restore_symbol,
+        "SIGN": str(1 << (width - 1)),
+        "LAST_BIT": str(width - 1),
+        "FLIP": str(-1 if key.descending else 0),
+        "INFINITY": str((1 << (width - 1)) - (1 << fraction)),
+        "NAN": str(key.nan),
+        "FIRST": str(key.integer(classes[0])),
+        "LAST": str(key.integer(classes[-1])),
+    }
+    same = _SAME_ZEROS if key.equal_zeros else ""
+    same += "" if key.nan is None else _SAME_NANS
+    result = "%x" if not same else "%y" if key.nan is None else "%z"
+    order = _FLOAT if key.dtype.is_float else _SIGNED if key.dtype.kind is Kind.SIGNED else _UNSIGNED
+    text = DECLARED + _SAME.replace("#", same + f"  ret `V` {result}") + order + _CONVERT
+    return HEADER + expanded(text + (_RESTORE if same else ""), names)
+
+
+_SAME = """
+; one of all elements that are equal
+define internal `V` @same(`V` %x) alwaysinline nounwind {
+#
+}
+"""
+_SAME_ZEROS = """\
+  %is.zero = icmp eq `V` %x, splat (`T` `SIGN`)
+  %y = select `M` %is.zero, `V` zeroinitializer, `V` %x
+"""
+_SAME_NANS = """\
+  %twice = shl `V` %y, splat (`T` 1)
+  %size = lshr `V` %twice, splat (`T` 1)
+  %is.nan = icmp ugt `V` %size, splat (`T` `INFINITY`)
+  %z = select `M` %is.nan, `V` splat (`T` `NAN`), `V` %y
+"""
+
+_UNSIGNED = """
+define internal `V` @order(`V` %x, i1 %back) alwaysinline nounwind {
+  %key = xor `V` %x, splat (`T` `FLIP`)
+  ret `V` %key
+}
+"""
+_SIGNED = """
+define internal `V` @order(`V` %x, i1 %back) alwaysinline nounwind {
+  %unsigned = xor `V` %x, splat (`T` `SIGN`)
+  %key = xor `V` %unsigned, splat (`T` `FLIP`)
+  ret `V` %key
+}
+"""
+_FLOAT = """
+; negative numbers have all their bits changed, others the sign
+define internal `V` @order(`V` %x, i1 %back) alwaysinline nounwind {
+  %before = select i1 %back, `V` splat (`T` `FLIP`), `V` zeroinitializer
+  %after = xor `V` %before, splat (`T` `FLIP`)
+  %less = select i1 %back, `V` splat (`T` -1), `V` zeroinitializer
+  %y = xor `V` %x, %before
+  %sign = ashr `V` %y, splat (`T` `LAST_BIT`)
+  %negative = xor `V` %sign, %less
+  %flips = or `V` %negative, splat (`T` `SIGN`)
+  %z = xor `V` %y, %flips
+  %key = xor `V` %z, %after
+  ret `V` %key
+}
+"""
+
+_CONVERT = """
+define i1 @"`CONVERT`"(ptr %elements, ptr %keys, i64 %n, i1 %back) nounwind {
+entry:
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%i2, %vector]
+  %changed = phi `V` [zeroinitializer, %entry], [%changed2, %vector]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %vector, label %done
+vector:
+  %from = getelementptr inbounds `T`, ptr %elements, i64 %i
+  %to = getelementptr inbounds `T`, ptr %keys, i64 %i
+  %rest = sub i64 %n, %i
+  %mask = call `M` @first.`m`(i64 %rest)
+  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %x.same = call `V` @same(`V` %x)
+  %y = select i1 %back, `V` %x, `V` %x.same
+  %key = call `V` @order(`V` %y, i1 %back)
+  call void @llvm.masked.store.`s`.p0(`V` %key, ptr %to, i32 `A`, `M` %mask)
+  %difference = xor `V` %x, %y
+  %changed2 = or `V` %changed, %difference
+  %i2 = add i64 %i, `W`
+  br label %head
+done:
+  %lanes = icmp ne `V` %changed, zeroinitializer
+  %bits = bitcast `M` %lanes to i`W`
+  %any = icmp ne i`W` %bits, 0
+  ret i1 %any
+}
+"""
+_RESTORE = """
+define void @"`RESTORE`"(ptr %unsorted, i64 %n, ptr %elements, i64 %begin, i64 %end) nounwind {
+entry:
+  br label %class
+class:
+  %value = phi `T` [`FIRST`, %entry], [`LAST`, %class.done]
+  %one = insertelement `V` poison, `T` %value, i64 0
+  %values = shufflevector `V` %one, `V` poison, <`W` x i32> zeroinitializer
+  br label %pass
+; the first pass counts the elements before the class, the second puts those of the class behind
+pass:
+  %base = phi i64 [0, %class], [%at2, %pass.done]
+  %counts = phi i1 [true, %class], [false, %pass.done]
+  br label %vector
+vector:
+  %i = phi i64 [0, %pass], [%i2, %vector.done]
+  %at = phi i64 [%base, %pass], [%at2, %vector.done]
+  %from = getelementptr inbounds `T`, ptr %unsorted, i64 %i
+  %rest = sub i64 %n, %i
+  %mask = call `M` @first.`m`(i64 %rest)
+  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %y = call `V` @same(`V` %x)
+  %key = call `V` @order(`V` %y, i1 false)
+  %less = icmp ult `V` %key, %values
+  %equal = icmp eq `V` %key, %values
+  %wanted = select i1 %counts, `M` %less, `M` %equal
+  %valid = and `M` %wanted, %mask
+  %bits = bitcast `M` %valid to i`W`
+  %count = call i`W` @llvm.ctpop.i`W`(i`W` %bits)
+  %count64 = zext i`W` %count to i64
+  br i1 %counts, label %vector.done, label %put
+put:
+  %found = call `V` @llvm.experimental.vector.compress.`s`(`V` %x, `M` %valid, `V` poison)
+  %to = getelementptr inbounds `T`, ptr %elements, i64 %at
+  %lows = call `M` @first.`m`(i64 %count64)
+  call void @llvm.masked.store.`s`.p0(`V` %found, ptr %to, i32 `A`, `M` %lows)
+  br label %vector.done
+vector.done:
+  %at2 = add i64 %at, %count64
+  %i2 = add i64 %i, `W`
+  %more = icmp slt i64 %i2, %n
+  br i1 %more, label %vector, label %pass.done
+pass.done:
+  %late = icmp sge i64 %at2, %begin
+  %early = icmp slt i64 %at2, %end
+  %inside = and i1 %late, %early
+  %puts = and i1 %counts, %inside
+  br i1 %puts, label %pass, label %class.done
+class.done:
+  %again = icmp ne `T` %value, `LAST`
+  br i1 %again, label %class, label %done
+done:
+  ret void
+}
+"""

@@ -1,0 +1,50 @@
+"""Rows whose elements are their own keys, sorted by vectors where they end."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.content import Content
+from xloom.cpu.emit.nest import plus
+from xloom.cpu.emit.types import I1, I64, POINTER, VOID
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.sorting import vectors
+from xloom.cpu.kernels.sorting.element_keys import ElementKey, element_functions
+from xloom.cpu.kernels.sorting.records import Row
+from xloom.cpu.kernels.sorting.rows import Rows
+
+
+def sort(kernel: Kernel, rows: Rows, key: ElementKey) -> None:
+    """Emits the phases that sort all rows, which are contiguous."""
+    vectors.sort(kernel, _Elements(kernel, rows, key))
+
+
+class _Elements:
+    """Rows whose elements are their own keys, sorted where they end."""
+
+    def __init__(self, kernel: Kernel, rows: Rows, key: ElementKey):
+        self.rows, self.bits, self.in_output = rows, key.dtype.bits, True
+        kernel.need(element_functions(key), Content.ROUTINES)
+        self._convert = vectors.declared(kernel, key.convert_symbol, I1, [POINTER, POINTER, I64, I1])
+        self._restore = None
+        if key.equal_zeros:
+            self._restore = vectors.declared(kernel, key.restore_symbol, VOID, [POINTER, I64, POINTER, I64, I64])
+
+    def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+        """Makes keys of the elements [begin, end); true when some are not told apart."""
+        source = self._at(b, row.operands[0], plus(b, row.base, begin))
+        return b.call(self._convert, [source, self._at(b, array, begin), b.sub(end, begin), I1(0)])
+
+    def write(
+        self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
+    ) -> None:
+        """Makes elements of sorted keys, which differ from other parts'; `changed` when some were not told apart."""
+        place = self._at(b, array, begin)
+        b.call(self._convert, [place, place, b.sub(end, begin), I1(1)])
+        if self._restore is not None:
+            with b.if_then(changed):
+                source = self._at(b, row.operands[0], row.base)
+                b.call(self._restore, [source, I64(self.rows.size), array, begin, end])
+
+    def _at(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
+        return b.gep(pointer, [place], inbounds=True, source_etype=ir.IntType(self.bits))

@@ -1,0 +1,41 @@
+"""Records of 64 bits that hold a key and the element's number, sorted by vectors."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.routine import read, write
+from xloom.cpu.emit.types import I1
+from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.sorting import vectors
+from xloom.cpu.kernels.sorting.records import Indexed, Row
+
+
+def sort(kernel: Kernel, records: Indexed) -> None:
+    """Emits the phases that sort all rows."""
+    vectors.sort(kernel, _Numbered(records))
+
+
+class _Numbered:
+    """Rows of records that hold a key and the element's number."""
+
+    bits = 64
+    in_output = False
+
+    def __init__(self, records: Indexed):
+        assert records.type.width == self.bits
+        self.rows, self.records = records.rows, records
+
+    def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+        """Makes the records of [begin, end)."""
+        with loop(b, begin, end) as i:
+            write(b, array, i, self.records.read(b, row, i))
+        return I1(0)
+
+    def write(
+        self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
+    ) -> None:
+        """Copies the elements to [begin, end) of the outputs."""
+        with loop(b, begin, end) as i:
+            self.records.write(b, row, i, read(b, array, self.records.type, i))

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from tests.cpu.kernels import kernel_of
+from tests.cpu.test_sort import CANONICAL, LESS, check, program
+from xloom.cpu.emit.registers import packs_lanes
+from xloom.cpu.kernels import sort
+
+RNG = np.random.default_rng(1)
+LONG = 40_000
+SHAPES_OF_DATA = {
+    "one value": lambda n: np.full(n, 7),
+    "few values": lambda n: RNG.integers(-2, 3, n),
+    "in order": np.arange,
+    "reversed": lambda n: np.arange(n)[::-1],
+    "organ pipe": lambda n: np.minimum(np.arange(n), np.arange(n)[::-1]),
+    "most are one value": lambda n: np.where(RNG.random(n) < 0.98, 5, RNG.integers(-9, 99, n)),
+    "sizes far apart": lambda n: np.left_shift(1, RNG.integers(0, 31, n) * RNG.integers(0, 2, n)),
+    "extremes": lambda n: RNG.choice([-(1 << 31), (1 << 31) - 1, 0, -1], n),
+}
+
+
+@pytest.mark.parametrize("dtype", ["s32", "u32", "s64", "u64", "f32", "f64"])
+@pytest.mark.parametrize("size", [16, 17, 31, 63, 127, 128, 129, 255, 256, 257, 500])
+def test_about_the_size_of_vectors(dtype, size):
+    check(program(f"[3,{size}]", [dtype], 1, LESS + ", type=TOTALORDER" if dtype[0] == "f" else LESS))
+
+
+@pytest.mark.parametrize("data", SHAPES_OF_DATA.values(), ids=SHAPES_OF_DATA)
+@pytest.mark.parametrize("dtype", ["s32", "s64"])
+@pytest.mark.parametrize("size", [3000, LONG])
+def test_any_distribution(data, dtype, size):
+    values = data(size).astype({"s32": np.int32, "s64": np.int64}[dtype])
+    check(program(f"[{size}]", [dtype], 0, LESS), data=[values])
+    check(program(f"[{size}]", [dtype, "s32"], 0, LESS, "GT"), data=[values, np.arange(size, dtype=np.int32)])
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("size", [100, LONG])
+def test_equal_floats_stay_in_order(dtype, size, direction):
+    """Zeros of both signs and NaNs of any bits, which the comparator holds to be equal, keep their bits and order."""
+    kind, word = {"f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64)}[dtype]
+    width = 8 * np.dtype(kind).itemsize
+    bits = RNG.integers(0, 1 << width, size, dtype=word, endpoint=False)
+    special = np.array([0, 1 << (width - 1)], word)
+    nans = np.array(np.nan, kind).view(word) | RNG.integers(0, 99, size, dtype=word) | (bits & special[1])
+    bits = np.choose(RNG.integers(0, 5, size), [bits, bits, nans, special[:1], special[1:]])
+    check(program(f"[2,{size}]", [dtype], 1, CANONICAL, direction), data=[np.stack([bits, bits[::-1]]).view(kind)])
+    check(program(f"[{size}]", [dtype], 0, LESS, direction), data=[np.where(bits & 1, 0.0, -0.0).astype(kind)])
+
+
+@pytest.mark.parametrize("dims", ["[9,40]", "[700]", "[20000]"])
+@pytest.mark.parametrize("dtypes", [["s32"], ["f64"], ["f32", "s32"]], ids=len)
+def test_processors_without_such_vectors(monkeypatch, dims, dtypes):
+    monkeypatch.setattr(sort, "packs_lanes", lambda: False)
+    check(program(dims, dtypes, dims.count(","), CANONICAL if dtypes[0][0] == "f" else LESS))
+
+
+@pytest.mark.skipif(not packs_lanes(), reason="needs vectors of 64 bytes")
+def test_machine_code_of_the_algorithm_depends_on_no_shape():
+    first, second = (kernel_of(program(f"[{n}]", ["f32"], 0, CANONICAL)) for n in (3000, LONG))
+    assert first.needed == second.needed
+    assert first.needed
