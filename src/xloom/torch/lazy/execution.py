@@ -27,7 +27,9 @@ def _start(trace: Trace, live: list[Value]) -> None:
         except BaseException:
             trace.begin()  # what cannot be compiled is not tried again with all that follows
             raise
+        trace.programs += 1
         recompiles.note(program, trace.node, reason)
+    trace.node.used = trace.epoch
     buffers = program.run(trace.arguments, trace.packed_scalars())
     if program.outputs != wanted:
         at = {index: k for k, index in enumerate(program.outputs)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xloom.pjrt.buffer import Buffer
-from xloom.torch.lazy import log
+from xloom.torch.lazy import log, trimming
 from xloom.torch.lazy.array_type import ArrayType
 from xloom.torch.lazy.source import Source, caller
 from xloom.torch.metrics import METRICS
@@ -43,7 +43,7 @@ class Value:
 class Node:
     """A place in the tree: the steps that lead here from the root, and the programs that were compiled for them."""
 
-    __slots__ = ("depth", "next", "parent", "programs", "refs", "signature", "source")
+    __slots__ = ("depth", "next", "parent", "programs", "refs", "signature", "source", "used")
 
     def __init__(
         self, parent: Node | None, signature: Signature | None, refs: tuple[int, ...], source: Source | None, depth: int
@@ -55,6 +55,8 @@ class Node:
         self.depth = depth
         self.next: dict[tuple, Node] = {}
         self.programs: dict[tuple[int, ...], Program] = {}
+        self.used = 0
+        """The epoch in which a program of this node ran last."""
 
     def path(self) -> list[Node]:
         """The steps from the root to here."""
@@ -73,6 +75,7 @@ class Trace:
         self.after_operator: Callable[[], None] | None = None
         """Called when an operator was recorded, in eager mode."""
         self.roots: dict[str, Node] = {}
+        self.nodes = self.programs = 0
         self.epoch = 0
         self.enter("")
 
@@ -83,6 +86,9 @@ class Trace:
 
     def begin(self) -> None:
         """Forgets what was recorded; the next operator is the first."""
+        if self.nodes > trimming.MOST_NODES or self.programs > trimming.MOST_PROGRAMS:
+            most = trimming.MOST_NODES // 2, trimming.MOST_PROGRAMS // 2
+            self.nodes, self.programs = trimming.trim(self.roots.values(), *most)
         self.epoch += 1
         self.node = self.root
         self.results: list[weakref.ref[Value]] = []
@@ -109,6 +115,7 @@ class Trace:
             if self.left_known is None:
                 self.left_known = self.node
             node = self.node.next[step] = Node(self.node, signature, step[1:], caller(), self.node.depth + 1)
+            self.nodes += 1
         self.node = node
         if scalars:
             self.scalars.extend(scalars)

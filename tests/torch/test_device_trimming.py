@@ -1,0 +1,43 @@
+"""The tree of traces is bounded: programs that ran long ago are forgotten, and compiled again when they come back."""
+
+import pytest
+import torch
+
+from xloom.torch.lazy import trimming
+from xloom.torch.lazy.execution import flush
+from xloom.torch.lazy.trace import TRACE
+from xloom.torch.metrics import METRICS
+
+
+def run(number):
+    """A program of its own for each number."""
+    x = torch.ones(number + 1, device="xla")
+    for _ in range(3):
+        x = x * 2
+    return x.sum().item()
+
+
+def compiled_by(function):
+    before = METRICS.programs
+    function()
+    return METRICS.programs - before
+
+
+@pytest.mark.parametrize("bound", ["MOST_PROGRAMS", "MOST_NODES"])
+def test_programs_that_ran_long_ago_are_forgotten(monkeypatch, bound):
+    flush()
+    monkeypatch.setattr(trimming, "MOST_PROGRAMS", 10_000)
+    monkeypatch.setattr(trimming, "MOST_NODES", 1_000_000)
+    run(100)
+    monkeypatch.setattr(trimming, bound, 8 if bound == "MOST_PROGRAMS" else 60)
+    for number in range(20):
+        assert run(number) == 8 * (number + 1)
+        assert compiled_by(lambda: run(0)) == 0 or number == 0  # it is used all the time
+    assert TRACE.programs <= 9 and TRACE.nodes <= 70
+    assert compiled_by(lambda: run(19)) == 0
+    assert compiled_by(lambda: run(5)) > 0
+    nodes = list(TRACE.roots.values())
+    for node in nodes:
+        nodes.extend(node.next.values())
+    assert len(nodes) - len(TRACE.roots) == TRACE.nodes
+    assert sum(len(node.programs) for node in nodes) == TRACE.programs
