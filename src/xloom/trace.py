@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager as Context
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -43,11 +43,25 @@ class Trace:
 
 
 _active: Trace | None = None
+_watching: list[Callable[[bool], object]] = []
 
 
 def active() -> Trace | None:
     """The trace that is being taken."""
     return _active
+
+
+def watch(function: Callable[[bool], object]) -> None:
+    """Calls `function` with whether a trace is being taken: now, and whenever one begins or ends."""
+    _watching.append(function)
+    function(_active is not None)
+
+
+def _set_active(taken: Trace | None) -> None:
+    global _active
+    _active = taken
+    for function in _watching:
+        function(taken is not None)
 
 
 @contextmanager
@@ -57,13 +71,12 @@ def trace(path: str | os.PathLike[str] | None = None) -> Iterator[Trace]:
     Programs compiled meanwhile also tell of their kernels, which makes them a little slower. With `XLOOM_TRACE=path` in
     the environment the whole process is traced.
     """
-    global _active
-    before, _active = _active, Trace()
-    taken = _active
+    before, taken = _active, Trace()
+    _set_active(taken)
     try:
         yield taken
     finally:
-        _active = before
+        _set_active(before)
         if path is not None:
             Path(path).write_text(taken.to_json())
 

@@ -64,6 +64,21 @@ class Memory:
         return needed - self.aliased_bytes
 
 
+@dataclass(frozen=True)
+class Direct:
+    """What native code needs to run a program without Python.
+
+    `main` takes tables of the addresses of row-major arrays: arguments, results, constants; then the arena."""
+
+    main: int
+    constants: int
+    arena_bytes: int
+    aliases: list[tuple[int, int]]
+    """The results that may lie where an argument does that is given away, by number."""
+    owner: Any
+    """What the addresses are of."""
+
+
 class Executable:
     """A program ready to run: `y = executable(a, b)`."""
 
@@ -128,6 +143,19 @@ class Executable:
             if number != MISFIT:
                 return self._finished(number, run, outputs)
         return self._run(self._inputs(arguments), queue)
+
+    @property
+    def direct(self) -> Direct | None:
+        """How to run it without Python; None where calls, tuples or memory that must be given away need it."""
+        if self._calls or not self._plain or self._must_give:
+            return None
+        return Direct(
+            self._image.library.address(MAIN),
+            ctypes.addressof(self._constant_table),
+            self._arena_bytes,
+            [(alias.result, alias.argument) for alias in self._aliases],
+            self,
+        )
 
     def call_at(self, arguments: Any, results: Any) -> None:
         """Runs it on memory that the caller answers for: tables of the addresses of row-major arrays, one a leaf.

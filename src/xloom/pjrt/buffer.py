@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ _references = threading.Lock()
 class Buffer:
     """An array in a memory space."""
 
-    __slots__ = ("__weakref__", "_external", "_lent", "is_deleted", "memory_space", "ready", "shape")
+    __slots__ = ("__weakref__", "_external", "_lent", "is_deleted", "memory_space", "on_delete", "ready", "shape")
 
     def __init__(self, shape: Shape, memory_space: MemorySpace, ready: Future):
         self.shape = shape
@@ -41,6 +42,8 @@ class Buffer:
         self.ready = ready
         """When the array is there, which is its value, or why it will not be."""
         self.is_deleted = False
+        self.on_delete: Callable[[], None] | None = None
+        """Called once the array is given up."""
         self._external = 0
         self._lent: Future | None = None
 
@@ -92,6 +95,8 @@ class Buffer:
                 self._lent = self.ready
             self.is_deleted = True
             self.ready = Future.failed(deleted())
+        if self.on_delete is not None:
+            self.on_delete()
 
     def acquire_external_reference(self) -> None:
         """From now on the memory is also used outside."""

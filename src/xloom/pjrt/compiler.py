@@ -11,7 +11,7 @@ import numpy as np
 import xloom
 from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.dynamic import DynamicExecutable
-from xloom.cpu.executable import Executable, Memory
+from xloom.cpu.executable import Direct, Executable, Memory
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.meeting import Meeting
 from xloom.cpu.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
@@ -148,6 +148,11 @@ class Native:
         if launch.donated:
             return self._executable(*arguments, donated=launch.donated)
         return self._executable(*arguments)
+
+    @property
+    def direct(self) -> Direct | None:
+        """What runs it without Python, if anything does."""
+        return self._executable.direct if type(self._executable) is Executable else None
 
     def meeting(self) -> None:
         """A device is alone."""

@@ -25,9 +25,11 @@ from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
 )
 from xloom.pjrt.capi.extensions import chain, entries
 from xloom.pjrt.capi.handles import objects
+from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
 from xloom.pjrt.capi.memory import new
 from xloom.pjrt.capi.slots import declare
 from xloom.pjrt.capi.structs import MAJOR, MINOR, STRUCTS
+from xloom.trace import watch
 
 
 def _slots() -> list[str]:
@@ -45,10 +47,11 @@ def api() -> Any:
     for name in _slots():
         setattr(table, name, call_log.address(name))
     errors.fill_table()
+    watch(_python_sees_all)
     memories.fill_table()
     extensions = chain()
     table.extension_start = ctypes.addressof(extensions[0])
-    for kept in (table, extensions, guard.library(), jit._jit(), objects, cells.blocks, cells.records):
+    for kept in (table, extensions, guard.library(), jit._jit(), objects, cells.records):
         # they may be used after Python's end, when nobody knows in which order things go
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     atexit.register(_retire)
@@ -58,6 +61,11 @@ def api() -> Any:
 def api_address() -> int:
     """The address of the PJRT_Api."""
     return ctypes.addressof(api())
+
+
+def _python_sees_all(does: bool) -> None:
+    """Whether Python must see every call, which takes longer."""
+    ctypes.c_int64.from_address(guard.address(PYTHON_ONLY)).value = does
 
 
 def _retire() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted
-from xloom.pjrt.capi.cells import buffer_handle, drop_buffer
+from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drop_buffer
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
@@ -96,7 +96,7 @@ def minor_to_major(rank: int) -> Row:
 @slot("PJRT_Buffer_GetMemoryLayout")
 def get_memory_layout(args: Any) -> None:
     """Row-major."""
-    layout = minor_to_major(objects[args.buffer].shape.rank)
+    layout = minor_to_major(buffer_of(args.buffer).shape.rank)
     args.layout.type = 0
     args.layout.tiled.minor_to_major, args.layout.tiled.minor_to_major_size = layout.address, layout.size
     args.layout.tiled.num_tiles = 0
@@ -105,37 +105,37 @@ def get_memory_layout(args: Any) -> None:
 @slot("PJRT_Buffer_Delete")
 def delete(args: Any) -> None:
     """Gives up the array."""
-    objects[args.buffer].delete()
+    buffer_of(args.buffer).delete()
 
 
 @slot("PJRT_Buffer_IsDeleted")
 def is_deleted(args: Any) -> None:
     """Whether somebody did, or gave it to a program."""
-    args.is_deleted = objects[args.buffer].is_deleted
+    args.is_deleted = buffer_of(args.buffer).is_deleted
 
 
 @slot("PJRT_Buffer_ReadyEvent")
 def ready_event(args: Any) -> None:
     """When the array is there."""
-    args.event = event_handle(objects[args.buffer].ready)
+    args.event = event_handle(buffer_of(args.buffer).ready)
 
 
 @slot("PJRT_Buffer_CopyToDevice")
 def copy_to_device(args: Any) -> None:
     """To another device."""
-    args.dst_buffer = buffer_handle(objects[args.buffer].copy_to(objects[args.dst_device].default_memory))
+    args.dst_buffer = buffer_handle(buffer_of(args.buffer).copy_to(objects[args.dst_device].default_memory))
 
 
 @slot("PJRT_Buffer_CopyToMemory")
 def copy_to_memory(args: Any) -> None:
     """To another memory."""
-    args.dst_buffer = buffer_handle(objects[args.buffer].copy_to(memory_of(args.dst_memory)))
+    args.dst_buffer = buffer_handle(buffer_of(args.buffer).copy_to(memory_of(args.dst_memory)))
 
 
 @slot("PJRT_Buffer_ToHostBuffer")
 def to_host_buffer(args: Any) -> None:
     """A copy for the host, in the layout that it wants; without a place for it, how large it is."""
-    buffer = objects[args.src]
+    buffer = buffer_of(args.src)
     if not args.dst:
         args.dst_size = buffer.nbytes
         return
@@ -149,7 +149,7 @@ def to_host_buffer(args: Any) -> None:
 def copy_raw_to_host(args: Any) -> None:
     """A copy of some of its bytes."""
     first, last = args.offset, args.offset + args.transfer_size
-    buffer = objects[args.buffer]
+    buffer = buffer_of(args.buffer)
     if first < 0 or last > buffer.nbytes:
         raise invalid(f"the array has {buffer.nbytes} bytes, not {first} to {last}")
     args.event = event_handle(_copied(buffer, args.dst, lambda array: array.reshape(-1).view(np.uint8)[first:last]))
@@ -187,7 +187,7 @@ def _copied(buffer: Buffer, place: int, view: Any) -> Future:
 
 
 def _address(args: Any) -> int:
-    buffer = objects[args.buffer]
+    buffer = buffer_of(args.buffer)
     if not buffer.memory_space.is_host:
         raise PjrtError(Code.UNIMPLEMENTED, f"the host cannot read {buffer.memory_space}")
     return buffer.ready.result().__array_interface__["data"][0]
@@ -208,19 +208,19 @@ def opaque_pointer(args: Any) -> None:
 @slot("PJRT_Buffer_IncreaseExternalReferenceCount")
 def increase_references(args: Any) -> None:
     """Its memory is used outside."""
-    objects[args.buffer].acquire_external_reference()
+    buffer_of(args.buffer).acquire_external_reference()
 
 
 @slot("PJRT_Buffer_DecreaseExternalReferenceCount")
 def decrease_references(args: Any) -> None:
     """It is not any more."""
-    objects[args.buffer].release_external_reference()
+    buffer_of(args.buffer).release_external_reference()
 
 
 @slot("PJRT_Buffer_Bitcast")
 def bitcast(args: Any) -> None:
     """The same bytes as another array."""
-    buffer = objects[args.buffer]
+    buffer = buffer_of(args.buffer)
     shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
     if shape.nbytes != buffer.nbytes:
         raise invalid(f"{buffer.shape} has {buffer.nbytes} bytes, and {shape} has {shape.nbytes}")

@@ -1,51 +1,89 @@
-"""Handles of buffers: words in C memory that are used again, each a pointer to the record of its kind of array."""
+"""Handles of buffers: native cells, which Python's buffers come to and from.
+
+A buffer that native code has made is a `Buffer` from the moment that Python first sees it; one that Python has made
+lends its array to native code once it is there.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
-from xloom.hlo.shape import Shape
+from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt.buffer import Buffer
+from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.element_types import NUMBER
-from xloom.pjrt.capi.getters import BUFFER
 from xloom.pjrt.capi.handles import lasting, objects
+from xloom.pjrt.capi.host_memory import host_array
+from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memories import memory_handle
 from xloom.pjrt.capi.memory import Row
+from xloom.pjrt.capi.native_entries import FUNCTIONS
+from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, HAS_DATA, IN_PYTHON
+from xloom.pjrt.client import Client
+from xloom.pjrt.future import Future
+from xloom.pjrt.log import is_enabled
 from xloom.pjrt.memory_space import MemorySpace
 
-_CELLS = 1024
-_STEP = 16  # handles look like what malloc returns
+_KINDS = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "v": None}
 
 
 class _Record:
     """What native code tells of a buffer."""
 
     def __init__(self, shape: Shape, memory_space: MemorySpace):
+        self.shape = shape
+        self.memory_space = memory_space
+        self._itemsize = shape.dtype.numpy.itemsize if shape.is_array else 0
         self._dims = Row.int64(shape.dims)
-        self._words = (ctypes.c_uint64 * len(BUFFER))(
-            lasting(memory_space.device),
-            memory_handle(memory_space),
-            NUMBER[shape.dtype],
-            self._dims.address,
-            self._dims.size,
-            shape.nbytes,
-            memory_space.is_host,
+        self._words = BUFFER.row(
+            device=lasting(memory_space.device),
+            memory=memory_handle(memory_space),
+            type=NUMBER[shape.dtype],
+            dims=self._dims.address,
+            num_dims=self._dims.size,
+            nbytes=shape.nbytes,
+            is_host=memory_space.is_host,
+            itemsize=self._itemsize,
+            layout=layout_handle(shape.rank),
         )
         self.address = ctypes.addressof(self._words)
+        if self._is_of_the_hosts_arrays:
+            native("remember_record")(self.address)
+
+    @property
+    def _is_of_the_hosts_arrays(self) -> bool:
+        """Whether an array of the host is the contents of such a buffer as it is, and nobody wants to see it."""
+        if is_enabled() or not self.memory_space.is_host:
+            return False
+        is_plain = type(self.memory_space.device.client).buffer_from_host is Client.buffer_from_host
+        return is_plain and self.shape.nbytes == self.shape.size * self._itemsize > 0
 
 
 records: dict[tuple[Shape, int], _Record] = {}
-blocks: list[ctypes.Array[ctypes.c_char]] = []
-_free: list[int] = []
-_store = ctypes.c_uint64.from_address
+_by_address: dict[int, _Record] = {}
+_sharing = threading.Lock()
+
+
+@cache
+def native(name: str) -> Callable[..., Any]:
+    """A native function as Python calls it."""
+    result, *arguments = (_KINDS[kind] for kind in FUNCTIONS[name])
+    return ctypes.PYFUNCTYPE(result, *arguments)(guard.address(name))
 
 
 def record_address(shape: Shape, memory_space: MemorySpace) -> int:
-    """The record of buffers of that shape in that memory."""
+    """The record of buffers of that shape in that memory, whose layout does not matter."""
+    if shape.layout is not None and not shape.is_dynamic:
+        shape = array_shape(shape.dtype, shape.dims)
     key = (shape, memory_handle(memory_space))
     record = records.get(key)
     if record is None:
         record = records.setdefault(key, _Record(shape, memory_space))
+        _by_address[record.address] = record
     return record.address
 
 
@@ -56,24 +94,51 @@ def record_of(buffer: Buffer) -> int:
 
 def buffer_handle(buffer: Buffer, record: int | None = None) -> int:
     """A handle of a buffer, whose record may be known."""
-    try:
-        handle = _free.pop()
-    except IndexError:
-        handle = _more()
-    _store(handle).value = record or record_of(buffer)
+    handle = native("new_cell")(record or record_of(buffer), None, None, IN_PYTHON)
     objects[handle] = buffer
+    buffer.on_delete = partial(native("delete_cell"), handle)
+    if buffer.memory_space.is_host and buffer.shape.is_array and not is_enabled():
+        buffer.ready.on_ready(partial(_fill, handle, buffer))
     return handle
+
+
+def _fill(handle: int, buffer: Buffer, ready: Future) -> None:
+    """Lends the array to native code, unless the handle is gone."""
+    if ready.error is None and objects.get(handle) is buffer:
+        native("fill_cell")(handle, ready.value.__array_interface__["data"][0], id(ready.value))
+
+
+def buffer_of(handle: int) -> Buffer:
+    """The buffer behind a handle."""
+    return objects.get(handle) or _shared(handle)
+
+
+def _shared(handle: int) -> Buffer:
+    with _sharing:
+        if handle in objects:
+            return objects[handle]
+        was = (ctypes.c_uint64 * (CELL.size // 8))()
+        native("share_cell")(handle, ctypes.addressof(was))
+        words = dict(zip(CELL, was, strict=True))
+        record = _by_address[ctypes.c_uint64.from_address(handle).value]
+        if words["state"] & HAS_DATA:
+            release = partial(native("release_storage"), words["storage"])
+            ready = Future.ready(host_array(words["data"], record.shape, (), release))
+        else:
+            ready = Future()
+        buffer = Buffer(record.shape, record.memory_space, ready)
+        for _ in range(words["external"]):
+            buffer.acquire_external_reference()
+        if words["state"] & DELETED:
+            buffer.delete()
+        buffer.on_delete = partial(native("delete_cell"), handle)
+        objects[handle] = buffer
+        return buffer
 
 
 def drop_buffer(handle: int | None) -> None:
     """Forgets a handle; NULL is allowed."""
-    if handle and objects.pop(handle, None) is not None:
-        _free.append(handle)
-
-
-def _more() -> int:
-    block = ctypes.create_string_buffer(_CELLS * _STEP + _STEP)
-    blocks.append(block)
-    first = -(-ctypes.addressof(block) // _STEP) * _STEP
-    _free.extend(range(first + _STEP, first + _CELLS * _STEP, _STEP))
-    return first
+    buffer = objects.pop(handle or 0, None)
+    if buffer is not None:
+        buffer.on_delete = None
+        native("free_cell")(handle)

@@ -6,10 +6,10 @@ import ctypes
 from typing import Any
 
 from xloom.pjrt.capi import errors
-from xloom.pjrt.capi.getters import READY
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import text_at
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.capi.words import READY
 from xloom.pjrt.error import PjrtError
 from xloom.pjrt.future import Future
 from xloom.status_code import Code

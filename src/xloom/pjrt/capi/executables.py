@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.element_types import NUMBER
-from xloom.pjrt.capi.getters import EXECUTABLE
-from xloom.pjrt.capi.handles import drop, lasting, objects, put, put_at
+from xloom.pjrt.capi.handles import drop, lasting, objects, put_at
+from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, struct
 from xloom.pjrt.capi.owned import hand_over
+from xloom.pjrt.capi.plans import Plan
 from xloom.pjrt.capi.shardings import Shardings, of_leaves
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.capi.words import EXECUTABLE
 from xloom.pjrt.cost import analysis
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.memory_space import KINDS
@@ -34,9 +36,13 @@ class ExecutableView:
         self.num_outputs = len(executable.outputs)
         self._name = Text(executable.name)
         options = executable.options
-        counts = (options.num_replicas, options.num_partitions, self.num_outputs)
-        self._record = (ctypes.c_uint64 * len(EXECUTABLE))(*counts, self._name.address, self._name.size)
-
+        self._record = EXECUTABLE.row(
+            num_replicas=options.num_replicas,
+            num_partitions=options.num_partitions,
+            num_outputs=self.num_outputs,
+            name=self._name.address,
+            name_size=self._name.size,
+        )
         self.address = ctypes.addressof(self._record)
 
     @cached_property
@@ -76,12 +82,12 @@ class ExecutableView:
     @cached_property
     def output_layouts(self) -> Row:
         """Of the results, as the layouts extension knows them."""
-        return Row.pointers(lasting_layout(shape.rank) for shape in self.executable.outputs)
+        return Row.pointers(layout_handle(shape.rank) for shape in self.executable.outputs)
 
     @cached_property
     def parameter_layouts(self) -> Row:
         """The same of the parameters."""
-        return Row.pointers(lasting_layout(shape.rank) for shape in self.executable.parameters)
+        return Row.pointers(layout_handle(shape.rank) for shape in self.executable.parameters)
 
     @cached_property
     def parameter_shardings(self) -> Shardings:
@@ -104,12 +110,6 @@ class ExecutableView:
         return _kinds([KINDS[0]] * len(self.executable.parameters))
 
 
-@cache
-def lasting_layout(rank: int) -> int:
-    """The handle of a layout that nobody destroys."""
-    return put(rank)
-
-
 def _kinds(kinds: list[str]) -> tuple[Row, Row]:
     texts = [_KINDS[kind] for kind in kinds]
     return Row.pointers(t.address for t in texts), Row(ctypes.c_size_t, [t.size for t in texts])
@@ -120,6 +120,7 @@ class LoadedView:
 
     def __init__(self, loaded: LoadedExecutable):
         self.loaded = loaded
+        self.plan = Plan(loaded)
         self.fingerprint = Text(loaded.executable.fingerprint)
         self.devices = Row.pointers(lasting(device) for device in loaded.devices)
         ids = [
@@ -148,7 +149,8 @@ def executable_handle(executable: Executable) -> int:
 
 def loaded_handle(loaded: LoadedExecutable) -> int:
     """A handle of a loaded executable."""
-    return put(LoadedView(loaded))
+    view = LoadedView(loaded)
+    return put_at(view.plan.address, view)
 
 
 @slot("PJRT_Executable_Destroy")
@@ -297,7 +299,9 @@ def addressable_device_logical_ids(args: Any) -> None:
 @slot("PJRT_LoadedExecutable_Delete")
 def delete(args: Any) -> None:
     """Gives up the program."""
-    objects[args.executable].loaded.delete()
+    view = objects[args.executable]
+    view.plan.leave_to_python()
+    view.loaded.delete()
 
 
 @slot("PJRT_LoadedExecutable_IsDeleted")

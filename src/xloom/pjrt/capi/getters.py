@@ -1,7 +1,7 @@
 """The entries that frameworks call with every dispatch and that only read: native code over cells in C memory.
 
-A buffer's handle points to a cell whose one word points to a record that all buffers of its shape and memory share; an
-executable's handle points to its own record, and a memory's handle to itself.
+A buffer's handle points to a cell whose first word points to a record that all buffers of its shape and memory share;
+an executable's, a layout's and a memory's handle point to their own record.
 """
 
 from __future__ import annotations
@@ -9,25 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.pjrt.capi.memory import struct
-
-READY = 16
-"""The handle of an event that is ready, without an error."""
-
-BUFFER = ("device", "memory", "type", "dims", "num_dims", "nbytes", "is_host")
-"""The words of a buffer's record."""
-EXECUTABLE = ("num_replicas", "num_partitions", "num_outputs", "name", "name_size")
-"""The words of an executable's record."""
-USER_DATA = 4
-"""How many keys with data a memory has room for."""
-MEMORY = (
-    "vtable",
-    "id",
-    "kind_id",
-    "kind",
-    "kind_size",
-    *(f"{w}{k}" for k in range(USER_DATA) for w in ("key", "data")),
-)
-"""The words of a memory's record."""
+from xloom.pjrt.capi.words import BUFFER, EXECUTABLE, LAYOUT, MEMORY, USER_DATA, Words
 
 
 @dataclass(frozen=True)
@@ -35,7 +17,7 @@ class _Getter:
     """Which results come from which words of whose record."""
 
     handle: str
-    words: tuple[str, ...]
+    words: Words
     results: dict[str, str]
     shared: bool = False
 
@@ -50,6 +32,10 @@ def _of_executable(**results: str) -> _Getter:
 
 def _of_memory(**results: str) -> _Getter:
     return _Getter("memory", MEMORY, results)
+
+
+def _of_layout(**results: str) -> _Getter:
+    return _Getter("layout", LAYOUT, results)
 
 
 _GETTERS = {
@@ -68,39 +54,29 @@ _GETTERS = {
     "PJRT_Memory_Id": _of_memory(id="id"),
     "PJRT_Memory_Kind": _of_memory(kind="kind", kind_size="kind_size"),
     "PJRT_Memory_Kind_Id": _of_memory(kind_id="kind_id"),
+    "PJRT_Layouts_PJRT_Buffer_MemoryLayout": _of_buffer(layout="layout"),
+    "PJRT_Layouts_MemoryLayout_Serialize": _of_layout(
+        serialized_bytes="text",
+        serialized_bytes_size="size",
+        serialized_layout="text",
+        serialized_layout_deleter="deleter",
+    ),
+    "PJRT_Layouts_MemoryLayout_Destroy": _of_layout(),
 }
-_EVENTS = {
-    "PJRT_Event_Destroy": "",
-    "PJRT_Event_IsReady": "  %place = getelementptr i8, ptr %args, i64 24\n  store i8 1, ptr %place\n",
-    "PJRT_Event_Error": "",
-    "PJRT_Event_Await": "",
-    "PJRT_Event_OnReady": """  %function_place = getelementptr i8, ptr %args, i64 24
-  %function = load ptr, ptr %function_place
-  %user_place = getelementptr i8, ptr %args, i64 32
-  %user = load ptr, ptr %user_place
-  call void %function(ptr null, ptr %user)
-""",
-}
-"""What is done where the event is READY; the rest is done in Python."""
-
 NAMES = frozenset(_GETTERS)
-EVENT_NAMES = frozenset(_EVENTS)
-PENDING = "_pending"
-"""What the name of an event's function in Python ends with."""
 GET_USER_DATA = "memory_get_user_data"
 _TYPES = {1: "i8", 4: "i32", 8: "i64"}
 
 
 def native_ir(prefix: str) -> str:
-    """The functions `<prefix><name>`, as LLVM IR; those of pending events are in the same module."""
+    """The functions `<prefix><name>`, as LLVM IR."""
     getters = [_getter(f"{prefix}{name}", name, getter) for name, getter in _GETTERS.items()]
-    events = [_event(f"{prefix}{name}", code) for name, code in _EVENTS.items()]
-    return "".join([*getters, *events, _user_data(f"{prefix}{GET_USER_DATA}")])
+    return "".join([*getters, _user_data(f"{prefix}{GET_USER_DATA}")])
 
 
 def native_names() -> list[str]:
     """What `native_ir` defines."""
-    return [*_GETTERS, *_EVENTS, GET_USER_DATA]
+    return [*_GETTERS, GET_USER_DATA]
 
 
 def _getter(symbol: str, name: str, getter: _Getter) -> str:
@@ -116,7 +92,7 @@ def _getter(symbol: str, name: str, getter: _Getter) -> str:
         type_ = _TYPES[place.size]
         value = word
         if not word.isdigit():
-            lines.append(f"  %{field}_word = getelementptr i8, ptr %record, i64 {8 * getter.words.index(word)}")
+            lines.append(f"  %{field}_word = getelementptr i8, ptr %record, i64 {getter.words.offset(word)}")
             lines.append(f"  %{field}_value = load {type_}, ptr %{field}_word")
             value = f"%{field}_value"
         lines.append(f"  %{field}_place = getelementptr i8, ptr %args, i64 {place.offset}")
@@ -124,26 +100,11 @@ def _getter(symbol: str, name: str, getter: _Getter) -> str:
     return "\n".join([*lines, "  ret ptr null", "}", ""])
 
 
-def _event(symbol: str, code: str) -> str:
-    return f"""define ptr @{symbol}(ptr %args) {{
-  %event_place = getelementptr i8, ptr %args, i64 16
-  %event = load i64, ptr %event_place
-  %is_ready = icmp eq i64 %event, {READY}
-  br i1 %is_ready, label %ready, label %pending
-ready:
-{code}  ret ptr null
-pending:
-  %error = call ptr @{symbol}{PENDING}(ptr %args, ptr null, ptr null, ptr null)
-  ret ptr %error
-}}
-"""
-
-
 def _user_data(symbol: str) -> str:
     """Looks through the keys of a memory."""
     lines = [f"define ptr @{symbol}(ptr %memory, i64 %key) {{", "  br label %look0"]
     for k in range(USER_DATA):
-        key, data = (8 * MEMORY.index(f"{word}{k}") for word in ("key", "data"))
+        key, data = (MEMORY.offset(f"{word}{k}") for word in ("key", "data"))
         lines += [
             f"look{k}:",
             f"  %place{k} = getelementptr i8, ptr %memory, i64 {key}",

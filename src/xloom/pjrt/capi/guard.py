@@ -12,13 +12,14 @@ from functools import cache
 from typing import Any
 
 from xloom.cpu import jit
-from xloom.pjrt.capi.getters import native_ir, native_names
+from xloom.pjrt.capi import getters, native_entries
+from xloom.pjrt.capi.storage_ir import RETIRED, RUNNING
+from xloom.pjrt.capi.words import PREFIX
 
-_PREFIX, _BODY = "xloom_pjrt_", "xloom_python_"
+_BODY = "xloom_python_"
 NOTHING = "nothing"
 """The name of a function that returns NULL, without Python."""
 
-_RUNNING, _RETIRED = "running", "retired"
 _PATIENCE = 2.0
 
 _functions: dict[str, Any] = {}
@@ -33,7 +34,7 @@ def register(name: str, function: Any) -> None:
 @cache
 def address(name: str) -> int:
     """The native function that calls a registered one."""
-    return library().address(f"{_PREFIX}{name}")
+    return library().address(f"{PREFIX}{name}")
 
 
 @cache
@@ -42,9 +43,10 @@ def library() -> jit.Library:
     bodies = {
         f"{_BODY}{name}": ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _functions.items()
     }
-    names = [f"{_PREFIX}{name}" for name in (NOTHING, _RUNNING, _RETIRED, *_functions, *native_names())]
-    code = jit.object_code(_ir(list(_functions)), jit.Content.CALLS)
-    return jit.Library([code], names, bodies)
+    native = (*getters.native_names(), *native_entries.native_names())
+    names = [f"{PREFIX}{name}" for name in (NOTHING, *_functions, *native)]
+    calls = jit.object_code(_ir(list(_functions)), jit.Content.CALLS)
+    return jit.Library([calls, jit.object_code(native_entries.native_text())], names, bodies)
 
 
 def retire() -> None:
@@ -53,8 +55,8 @@ def retire() -> None:
     jaxlib's own threads call while Python ends, and a thread that then asks for Python's lock would be killed, and the
     process with it.
     """
-    ctypes.c_int64.from_address(address(_RETIRED)).value = 1
-    running, end = ctypes.c_int64.from_address(address(_RUNNING)), time.monotonic() + _PATIENCE
+    ctypes.c_int64.from_address(address(RETIRED)).value = 1
+    running, end = ctypes.c_int64.from_address(address(RUNNING)), time.monotonic() + _PATIENCE
     while running.value and time.monotonic() < end:
         time.sleep(0.001)
 
@@ -64,9 +66,9 @@ declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Fetch(ptr, ptr, ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
-@{_PREFIX}{_RUNNING} = global i64 0
-@{_PREFIX}{_RETIRED} = global i64 0
-define ptr @{_PREFIX}{NOTHING}() {{
+@{PREFIX}{RUNNING} = external global i64
+@{PREFIX}{RETIRED} = external global i64
+define ptr @{PREFIX}{NOTHING}() {{
   ret ptr null
 }}
 """
@@ -101,6 +103,6 @@ python:
 
 
 def _ir(names: list[str]) -> str:
-    symbols = {"running": f"{_PREFIX}{_RUNNING}", "retired": f"{_PREFIX}{_RETIRED}"}
-    guards = [_GUARD.format(name=f"{_PREFIX}{name}", body=f"{_BODY}{name}", **symbols) for name in names]
-    return "".join([jit._NO_TARGET, _DECLARATIONS, *guards, native_ir(_PREFIX)])
+    symbols = {"running": f"{PREFIX}{RUNNING}", "retired": f"{PREFIX}{RETIRED}"}
+    guards = [_GUARD.format(name=f"{PREFIX}{name}", body=f"{_BODY}{name}", **symbols) for name in names]
+    return "".join([jit._NO_TARGET, _DECLARATIONS, *guards, getters.native_ir(PREFIX)])

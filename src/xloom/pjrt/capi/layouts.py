@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi.handles import drop, objects, put
-from xloom.pjrt.capi.owned import hand_over
+from xloom.pjrt.capi import guard
+from xloom.pjrt.capi.handles import objects
+from xloom.pjrt.capi.memory import Text
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.capi.words import LAYOUT
 
 ENTRIES = [
     "PJRT_Layouts_MemoryLayout_Destroy",
@@ -19,35 +23,36 @@ ENTRIES = [
 ]
 
 
-@slot("PJRT_Layouts_MemoryLayout_Destroy")
-def destroy(args: Any) -> None:
-    """Frees it."""
-    drop(args.layout)
+class _Layout:
+    """A layout in C memory, which nobody frees: a getter has its text."""
+
+    def __init__(self, rank: int):
+        self._text = Text(f"{{{','.join(map(str, range(rank - 1, -1, -1)))}}}")
+        deleter = guard.address(guard.NOTHING)
+        self._words = LAYOUT.row(text=self._text.address, size=self._text.size, deleter=deleter)
+        self.address = ctypes.addressof(self._words)
 
 
-@slot("PJRT_Layouts_MemoryLayout_Serialize")
-def serialize(args: Any) -> None:
-    """As HLO text writes it."""
-    order = ",".join(map(str, range(objects[args.layout] - 1, -1, -1)))
-    hand_over(args, "serialized_layout", f"{{{order}}}".encode())
+@cache
+def _layout(rank: int) -> _Layout:
+    return _Layout(rank)
+
+
+def layout_handle(rank: int) -> int:
+    """The handle of the layout of arrays of that rank."""
+    return _layout(rank).address
 
 
 @slot("PJRT_Layouts_PJRT_Client_GetDefaultLayout")
 def client_default_layout(args: Any) -> None:
     """Of arrays of some type and dimensions."""
-    args.layout = put(args.num_dims)
+    args.layout = layout_handle(args.num_dims)
 
 
 @slot("PJRT_Layouts_PJRT_Topology_GetDefaultLayout")
 def topology_default_layout(args: Any) -> None:
     """The same."""
-    args.layout = put(args.num_dims)
-
-
-@slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")
-def buffer_layout(args: Any) -> None:
-    """Of a buffer."""
-    args.layout = put(objects[args.buffer].shape.rank)
+    args.layout = layout_handle(args.num_dims)
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")

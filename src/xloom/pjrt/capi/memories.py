@@ -6,21 +6,21 @@ import ctypes
 from typing import Any
 
 from xloom.pjrt.capi import guard
-from xloom.pjrt.capi.getters import MEMORY, USER_DATA
 from xloom.pjrt.capi.handles import lasting, objects
 from xloom.pjrt.capi.memory import Row, Text, new, struct
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.capi.words import MEMORY, USER_DATA
 from xloom.pjrt.memory_space import MemorySpace
 
 _SET = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
-_FIRST_KEY = MEMORY.index("key0")
+_FIRST_KEY = MEMORY.offset("key0") // 8
 
 
 @_SET
 def _set_user_data(memory: int, key: int, data: int, destructor: int) -> None:
     """Keeps data that lives as long as the memory: native code looks it up."""
     record = objects[memory].record
-    for k in range(_FIRST_KEY, len(MEMORY), 2):
+    for k in range(_FIRST_KEY, MEMORY.size // 8, 2):
         if record[k] in (0, key):
             record[k + 1], record[k] = data or 0, key
             return
@@ -44,8 +44,13 @@ class _View:
     def __init__(self, memory: MemorySpace):
         self.memory = memory
         self.kind = Text(memory.kind)
-        words = (ctypes.addressof(table), memory.id, memory.kind_id, self.kind.address, self.kind.size)
-        self.record = (ctypes.c_uint64 * len(MEMORY))(*words)
+        self.record = MEMORY.row(
+            vtable=ctypes.addressof(table),
+            id=memory.id,
+            kind_id=memory.kind_id,
+            kind=self.kind.address,
+            kind_size=self.kind.size,
+        )
         self.text = Text(str(memory))
         self.devices = Row.pointers(lasting(device) for device in memory.devices)
 

@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from xloom.pjrt.capi import errors, guard
-from xloom.pjrt.capi.getters import EVENT_NAMES, NAMES, PENDING
+from xloom.pjrt.capi import errors, getters, guard, native_entries
 from xloom.pjrt.capi.memory import struct
+from xloom.pjrt.capi.native_module import IN_PYTHON
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 Body = Callable[[Any], None]
@@ -30,11 +30,11 @@ def slot(name: str) -> Callable[[Body], Body]:
 def declare(names: Iterable[str]) -> None:
     """Makes C functions for entries: what is registered, or one that says that nothing is.
 
-    Those that only read are native code already."""
+    Those that only read are native code already; others are for what native code leaves to Python."""
     for name in names:
-        if name in EVENT_NAMES:
-            guard.register(f"{name}{PENDING}", FUNCTION(_entry(name)))
-        elif name not in NAMES:
+        if name in native_entries.NAMES:
+            guard.register(f"{name}{IN_PYTHON}", FUNCTION(_entry(name)))
+        elif name not in getters.NAMES:
             guard.register(name, FUNCTION(_entry(name)))
 
 

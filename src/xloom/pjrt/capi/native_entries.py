@@ -1,0 +1,36 @@
+"""The entries that native code answers where it can, and Python where it must: their names and their code."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from xloom.pjrt.capi import buffer_ir, execute_ir, host_buffer_ir, storage_ir
+from xloom.pjrt.capi.native_module import NativeModule
+
+NAMES = frozenset([*buffer_ir.ENTRIES, host_buffer_ir.NAME, execute_ir.NAME])
+WORDS = (storage_ir.RETIRED, storage_ir.RUNNING, host_buffer_ir.PYTHON_ONLY)
+"""Words that Python reads or writes."""
+FUNCTIONS = {
+    "new_cell": "ppppq",
+    "free_cell": "vp",
+    "delete_cell": "vp",
+    "share_cell": "vpp",
+    "fill_cell": "vppp",
+    "release_storage": "vp",
+    "remember_record": "vp",
+}
+"""What Python calls, and the kinds of its result and arguments."""
+
+
+@cache
+def native_text() -> str:
+    """All of it as LLVM IR."""
+    native = NativeModule()
+    for part in (storage_ir, buffer_ir, host_buffer_ir, execute_ir):
+        part.define(native)
+    return str(native)
+
+
+def native_names() -> list[str]:
+    """What others use of it."""
+    return [*NAMES, *WORDS, *FUNCTIONS]

@@ -1,0 +1,166 @@
+"""Writing the plugin's native functions: LLVM IR by llvmlite, with structures whose fields have names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
+from xloom.pjrt.capi.memory import struct
+from xloom.pjrt.capi.words import PREFIX, Words
+
+NULL = ir.Constant(POINTER, None)
+IN_PYTHON = "_in_python"
+"""What the name of an entry's function in Python ends with, if it has a native one."""
+_FIELD = {1: I8, 4: I32, 8: I64}
+
+
+class NativeModule:
+    """Functions of one LLVM module; those of other modules are declared when they are first used."""
+
+    def __init__(self) -> None:
+        self._module = ir.Module()
+
+    def __str__(self) -> str:
+        return str(self._module)
+
+    @contextmanager
+    def function(self, name: str, kinds: str) -> Iterator[Builder]:
+        """Defines a function, whose body is what is emitted in the `with`.
+
+        `kinds` has a letter for the result and each argument: p(ointer), q (64 bits), v(oid)."""
+        function = self.declared(f"{PREFIX}{name}", kinds)
+        yield Builder(self, function)
+
+    @contextmanager
+    def entry(self, name: str) -> Iterator[Entry]:
+        """Defines an entry of PJRT's tables; where its body ends or `Entry.python` says so, Python does it."""
+        function = self.declared(f"{PREFIX}{name}", "pp")
+        yield Entry(self, function, name)
+
+    def declared(self, symbol: str, kinds: str) -> ir.Function:
+        """A function, which may be defined elsewhere."""
+        if symbol not in self._module.globals:
+            result, *arguments = (_KINDS[kind] for kind in kinds)
+            ir.Function(self._module, ir.FunctionType(result, arguments), symbol)
+        return self._module.globals[symbol]
+
+    def word(self, name: str, count: int = 1, *, is_own: bool = False) -> ir.Value:
+        """The address of words of the plugin's, which one of the modules owns."""
+        symbol = f"{PREFIX}{name}"
+        if symbol not in self._module.globals:
+            ir.GlobalVariable(self._module, ir.ArrayType(I64, count), symbol).type = POINTER
+        if is_own:
+            self._module.globals[symbol].initializer = ir.Constant(ir.ArrayType(I64, count), None)
+        return self._module.globals[symbol]
+
+
+_KINDS = {"p": POINTER, "q": I64, "i": I32, "v": VOID}
+
+
+class Builder(ir.IRBuilder):
+    """Writes one function."""
+
+    def __init__(self, native: NativeModule, function: ir.Function):
+        super().__init__(function.append_basic_block("entry"))
+        self.native = native
+        self.arguments: Sequence[Any] = function.args
+
+    def variable(self, kind: ir.Type) -> ir.Value:
+        """Memory for a value that changes, which LLVM turns into registers."""
+        with self.goto_entry_block():
+            made = self.alloca(kind)
+        made.type = POINTER
+        return made
+
+    def place(self, base: ir.Value, offset: int | ir.Value) -> ir.Value:
+        """So many bytes further."""
+        return self.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True, source_etype=I8)
+
+    def get(self, words: Words, base: ir.Value, name: str, kind: ir.Type = I64) -> ir.Value:
+        """A word of a structure."""
+        return self.load(self.place(base, words.offset(name)), typ=kind)
+
+    def set(self, words: Words, base: ir.Value, **values: ir.Value | int) -> None:
+        """Writes words of a structure."""
+        for name, value in values.items():
+            self.store(I64(value) if isinstance(value, int) else value, self.place(base, words.offset(name)))
+
+    def get_now(self, words: Words, base: ir.Value, name: str) -> ir.Value:
+        """A word that other threads may be writing."""
+        return self.load_atomic(self.place(base, words.offset(name)), "acquire", 8, typ=I64)
+
+    def item(self, table: ir.Value, number: ir.Value, words: Words | None = None) -> ir.Value:
+        """The address of an element of an array of structures, or of words."""
+        return self.place(table, self.mul(number, I64(words.size if words else 8)))
+
+    def has(self, value: ir.Value, flags: int) -> ir.Value:
+        """Whether one of the flags is set."""
+        return self.icmp_unsigned("!=", self.and_(value, I64(flags)), I64(0))
+
+    def is_zero(self, value: ir.Value) -> ir.Value:
+        """Whether it is 0, or NULL."""
+        return self.icmp_unsigned("==", value, ir.Constant(value.type, None if value.type == POINTER else 0))
+
+    def add_to(self, place: ir.Value, value: int) -> ir.Value:
+        """Adds to a word that other threads change too; what it was before."""
+        return self.atomic_rmw("add", place, I64(value), "seq_cst")
+
+    def do(self, name: str, kinds: str, *arguments: ir.Value) -> ir.Value:
+        """Calls a function of the plugin's."""
+        return self.call(self.native.declared(f"{PREFIX}{name}", kinds), arguments)
+
+    def do_c(self, symbol: str, kinds: str, *arguments: ir.Value) -> ir.Value:
+        """Calls a function of the process's."""
+        return self.call(self.native.declared(symbol, kinds), arguments)
+
+    def do_at(self, function: ir.Value, kinds: str, *arguments: ir.Value) -> ir.Value:
+        """Calls the function at an address."""
+        result, *kinds_ = (_KINDS[kind] for kind in kinds)
+        function.type = ir.FunctionType(result, kinds_).as_pointer()  # llvmlite must know what it calls
+        return self.call(function, arguments)
+
+    def return_if(self, condition: ir.Value, value: ir.Value | None = None) -> None:
+        """Ends the function early."""
+        with self.if_then(condition):
+            self.ret_void() if value is None else self.ret(value)
+
+
+class Entry(Builder):
+    """Writes an entry of PJRT's tables: a function of its arguments' structure."""
+
+    def __init__(self, native: NativeModule, function: ir.Function, name: str):
+        super().__init__(native, function)
+        self._struct = struct(f"{name}_Args")
+        self.name = name
+        self.args = self.arguments[0]
+
+    def arg(self, name: str) -> ir.Value:
+        """A field of the arguments' structure: a pointer or an integer."""
+        field = getattr(self._struct, name)
+        kind = dict(self._struct._fields_)[name]
+        is_pointer = kind.__name__ == "c_void_p"
+        return self.load(self.place(self.args, field.offset), typ=POINTER if is_pointer else _FIELD[field.size])
+
+    def answer(self, **values: ir.Value | int) -> None:
+        """Writes results there."""
+        for name, value in values.items():
+            field = getattr(self._struct, name)
+            given = _FIELD[field.size](value) if isinstance(value, int) else value
+            self.store(given, self.place(self.args, field.offset))
+
+    def done(self) -> None:
+        """Returns without an error."""
+        self.ret(NULL)
+
+    def python(self) -> None:
+        """Leaves it to Python."""
+        self.ret(self.do(f"{self.name}{IN_PYTHON}", "ppppp", self.args, NULL, NULL, NULL))
+
+    def python_if(self, condition: ir.Value) -> None:
+        """Leaves it to Python where the condition holds."""
+        with self.if_then(condition, likely=False):
+            self.python()

@@ -1,0 +1,208 @@
+"""The native life of buffers: the memory of arrays, the cells that handles point to, and events of the host's arrays.
+
+A cell and an event are changed under a lock of their own, which is held for a few instructions. Memory is counted:
+each cell, each array of Python's and each run that uses it refers to it.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I64, POINTER
+from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
+from xloom.pjrt.capi.words import (
+    CELL,
+    DATA_OFFSET,
+    DELETED,
+    EVENT,
+    HAS_DATA,
+    IN_PYTHON,
+    LENT,
+    OF_PYTHON,
+    OWN,
+    STORAGE,
+    WAITING,
+    Words,
+)
+
+RETIRED, RUNNING = "retired", "running"
+"""Words: whether Python is gone, and how many calls are in it."""
+
+
+def define(native: NativeModule) -> None:
+    """The functions of this file."""
+    for rule in (_lock, _storage, _cells, _events, _python):
+        rule(native)
+
+
+def _lock(native: NativeModule) -> None:
+    with native.function("lock", "vp") as b:
+        (place,) = b.arguments
+        look, wait, done = (b.append_basic_block(name) for name in ("look", "wait", "done"))
+        b.branch(look)
+        b.position_at_end(look)
+        b.cbranch(b.is_zero(b.atomic_rmw("xchg", place, I64(1), "acquire")), done, wait)
+        b.position_at_end(wait)
+        b.do_c("sched_yield", "i")
+        b.branch(look)
+        b.position_at_end(done)
+        b.ret_void()
+    with native.function("unlock", "vp") as b:
+        b.atomic_rmw("xchg", b.arguments[0], I64(0), "release")
+        b.ret_void()
+
+
+def lock(b: Builder, words: Words, base: ir.Value) -> ir.Value:
+    """Takes the lock of a cell or an event, and returns what `unlock` wants."""
+    place = b.place(base, words.offset("lock"))
+    b.do("lock", "vp", place)
+    return place
+
+
+def unlock(b: Builder, place: ir.Value) -> None:
+    """Gives the lock back."""
+    b.do("unlock", "vp", place)
+
+
+def _storage(native: NativeModule) -> None:
+    with native.function("new_storage", "pq") as b:
+        raw = b.do_c("malloc", "pq", b.add(b.arguments[0], I64(2 * DATA_OFFSET)))
+        address = b.add(b.ptrtoint(raw, I64), I64(2 * DATA_OFFSET - 1))
+        data = b.inttoptr(b.and_(address, I64(-DATA_OFFSET)), POINTER)
+        storage = b.place(data, -DATA_OFFSET)
+        b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=raw)
+        b.ret(storage)
+    with native.function("foreign_storage", "pqp") as b:
+        kind, owner = b.arguments
+        storage = b.do_c("malloc", "pq", I64(STORAGE.size))
+        b.set(STORAGE, storage, references=1, kind=kind, owner=owner, raw=storage)
+        b.ret(storage)
+    with native.function("release_storage", "vp") as b:
+        (storage,) = b.arguments
+        b.return_if(b.is_zero(storage))
+        before = b.add_to(b.place(storage, STORAGE.offset("references")), -1)
+        b.return_if(b.icmp_unsigned("!=", before, I64(1)))
+        kind, owner = b.get(STORAGE, storage, "kind"), b.get(STORAGE, storage, "owner", POINTER)
+        with b.if_then(b.icmp_unsigned("==", kind, I64(LENT))):
+            b.do("fire_event", "vp", owner)
+        with b.if_then(b.icmp_unsigned("==", kind, I64(OF_PYTHON))):
+            b.do("drop_object", "vp", owner)
+        b.do_c("free", "vp", b.get(STORAGE, storage, "raw", POINTER))
+        b.ret_void()
+
+
+def _cells(native: NativeModule) -> None:
+    with native.function("new_cell", "ppppq") as b:
+        record, storage, data, state = b.arguments
+        cell = b.do_c("malloc", "pq", I64(CELL.size))
+        b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0)
+        b.ret(cell)
+    with native.function("free_cell", "vp") as b:
+        (cell,) = b.arguments
+        b.do("release_storage", "vp", b.get(CELL, cell, "storage", POINTER))
+        b.do_c("free", "vp", cell)
+        b.ret_void()
+    with native.function("delete_cell", "vp") as b:
+        (cell,) = b.arguments
+        held = lock(b, CELL, cell)
+        state = b.get(CELL, cell, "state")
+        b.set(CELL, cell, state=b.or_(b.and_(state, I64(~HAS_DATA)), I64(DELETED)))
+        freed = b.variable(POINTER)
+        b.store(NULL, freed)
+        with b.if_then(b.is_zero(b.get(CELL, cell, "external"))):
+            b.store(b.get(CELL, cell, "storage", POINTER), freed)
+            b.set(CELL, cell, storage=NULL)
+        unlock(b, held)
+        b.do("release_storage", "vp", b.load(freed, typ=POINTER))
+        b.ret_void()
+    # Python now has a `Buffer` for it, which keeps the memory by a reference of its own: what the cell was
+    with native.function("share_cell", "vpp") as b:
+        cell, was = b.arguments
+        held = lock(b, CELL, cell)
+        state, storage = b.get(CELL, cell, "state"), b.get(CELL, cell, "storage", POINTER)
+        external, data = b.get(CELL, cell, "external"), b.get(CELL, cell, "data", POINTER)
+        b.set(CELL, was, state=state, storage=storage, data=data, external=external)
+        with b.if_then(b.has(state, HAS_DATA)):
+            b.add_to(b.place(storage, STORAGE.offset("references")), 1)
+        b.set(CELL, cell, state=b.or_(state, I64(IN_PYTHON)), external=0)
+        unlock(b, held)
+        b.ret_void()
+    # the array of a `Buffer` is there
+    with native.function("fill_cell", "vppp") as b:
+        cell, data, owner = b.arguments
+        b.do_c("Py_IncRef", "vp", owner)
+        storage = b.do("foreign_storage", "pqp", I64(OF_PYTHON), owner)
+        held = lock(b, CELL, cell)
+        state = b.get(CELL, cell, "state")
+        refused = b.has(state, DELETED | HAS_DATA)
+        with b.if_else(refused) as (then, otherwise):
+            with then:
+                unlock(b, held)
+                b.do("release_storage", "vp", storage)
+            with otherwise:
+                b.set(CELL, cell, state=b.or_(state, I64(HAS_DATA)), storage=storage, data=data)
+                unlock(b, held)
+        b.ret_void()
+
+
+def _events(native: NativeModule) -> None:
+    with native.function("new_event", "p") as b:  # one reference is the caller's, one that of who fires it
+        event = b.do_c("malloc", "pq", I64(EVENT.size))
+        b.set(EVENT, event, references=2, lock=0, is_done=0, waiting=0)
+        b.ret(event)
+    with native.function("release_event", "vp") as b:
+        (event,) = b.arguments
+        before = b.add_to(b.place(event, EVENT.offset("references")), -1)
+        with b.if_then(b.icmp_unsigned("==", before, I64(1))):
+            b.do_c("free", "vp", event)
+        b.ret_void()
+    with native.function("await_event", "vpqp") as b:
+        event, function, user = b.arguments
+        held = lock(b, EVENT, event)
+        is_pending = b.is_zero(b.get(EVENT, event, "is_done"))
+        with b.if_then(is_pending):
+            waiting = b.do_c("malloc", "pq", I64(WAITING.size))
+            first = b.get(EVENT, event, "waiting", POINTER)
+            b.set(WAITING, waiting, function=function, user=user, next=first)
+            b.set(EVENT, event, waiting=waiting)
+        unlock(b, held)
+        b.return_if(is_pending)
+        b.do_at(b.inttoptr(function, POINTER), "vpp", NULL, user)
+        b.ret_void()
+    with native.function("fire_event", "vp") as b:
+        (event,) = b.arguments
+        # what would be called back may be gone
+        b.return_if(b.has(b.load_atomic(native.word(RETIRED), "seq_cst", 8, typ=I64), -1))
+        held = lock(b, EVENT, event)
+        waiting = b.variable(POINTER)
+        b.store(b.get(EVENT, event, "waiting", POINTER), waiting)
+        b.set(EVENT, event, is_done=1, waiting=0)
+        unlock(b, held)
+        look, call, done = (b.append_basic_block(name) for name in ("look", "call", "done"))
+        b.branch(look)
+        b.position_at_end(look)
+        each = b.load(waiting, typ=POINTER)
+        b.cbranch(b.is_zero(each), done, call)
+        b.position_at_end(call)
+        b.do_at(b.get(WAITING, each, "function", POINTER), "vpp", NULL, b.get(WAITING, each, "user", POINTER))
+        b.store(b.get(WAITING, each, "next", POINTER), waiting)
+        b.do_c("free", "vp", each)
+        b.branch(look)
+        b.position_at_end(done)
+        b.do("release_event", "vp", event)
+        b.ret_void()
+
+
+def _python(native: NativeModule) -> None:
+    native.word(RETIRED, is_own=True)
+    native.word(RUNNING, is_own=True)
+    with native.function("drop_object", "vp") as b:
+        running = native.word(RUNNING)
+        b.add_to(running, 1)
+        is_retired = b.has(b.load_atomic(native.word(RETIRED), "seq_cst", 8, typ=I64), -1)
+        with b.if_then(b.not_(is_retired)):
+            state = b.do_c("PyGILState_Ensure", "i")
+            b.do_c("Py_DecRef", "vp", b.arguments[0])
+            b.do_c("PyGILState_Release", "vi", state)
+        b.add_to(running, -1)
+        b.ret_void()

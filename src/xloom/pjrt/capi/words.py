@@ -1,0 +1,79 @@
+"""Structures of the native run time: words of eight bytes, by name."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+PREFIX = "xloom_pjrt_"
+"""What the names of the plugin's native functions start with."""
+
+
+class Words:
+    """The words of a structure, in their order."""
+
+    def __init__(self, *names: str):
+        self._at = {name: 8 * k for k, name in enumerate(names)}
+        self.size = 8 * len(names)
+
+    def __iter__(self):
+        return iter(self._at)
+
+    def offset(self, name: str) -> int:
+        """Where a word is, in bytes."""
+        return self._at[name]
+
+    def row(self, **values: int) -> Any:
+        """The structure in C memory; words that are not given are 0."""
+        assert values.keys() <= self._at.keys(), values
+        return (ctypes.c_uint64 * len(self._at))(*[values.get(name, 0) & (1 << 64) - 1 for name in self._at])
+
+
+BUFFER = Words("device", "memory", "type", "dims", "num_dims", "nbytes", "is_host", "itemsize", "layout")
+"""What all buffers of one shape in one memory share."""
+
+LAYOUT = Words("text", "size", "deleter")
+"""How arrays of one rank lie in memory, as HLO text writes it: its handle is the address."""
+
+CELL = Words("record", "lock", "state", "storage", "data", "external")
+"""A buffer: its handle is the address. `external` counts the references from outside."""
+HAS_DATA, DELETED, IN_PYTHON = 1, 2, 4
+"""The flags of a cell's state: its array is there, it was deleted, and there is a `Buffer` of Python's for it."""
+
+STORAGE = Words("references", "kind", "owner", "raw")
+"""The memory of an array, which several cells and Python's arrays may refer to; `raw` is what `free` is given."""
+OWN, LENT, OF_PYTHON = 0, 1, 2
+"""Kinds of storage: the array follows; it is the host's, and `owner` the event for its end; `owner` is an object."""
+DATA_OFFSET = 64
+"""Where the array follows a storage's words, and how it is aligned."""
+
+EVENT = Words("references", "lock", "is_done", "waiting")
+WAITING = Words("function", "user", "next")
+"""A callback of an event."""
+READY = 16
+"""The handle of an event that is ready, without an error."""
+NATIVE_EVENT = 8
+"""Added to the address of an EVENT in its handle; handles of Python's futures are multiples of 16."""
+
+EXECUTABLE = Words("num_replicas", "num_partitions", "num_outputs", "name", "name_size")
+"""What C programs ask of each executable."""
+
+PLAN = Words(
+    "is_native", "main", "constants", "arena", "num_arguments", "num_results", "num_donated", "arguments", "results"
+)
+"""A loaded executable: its handle is the address. Unless `is_native`, Python runs it."""
+ARGUMENT = Words("record", "is_donated")
+RESULT = Words("record", "nbytes", "given")
+"""`given` is the number of the argument whose memory the result may take, or -1."""
+
+USER_DATA = 4
+"""How many keys with data a memory has room for."""
+MEMORY = Words(
+    "vtable",
+    "id",
+    "kind_id",
+    "kind",
+    "kind_size",
+    *(f"{w}{k}" for k in range(USER_DATA) for w in ("key", "data")),
+)
+"""A memory: its handle is the address."""

@@ -1,0 +1,177 @@
+"""JAX programs whose dispatches are native code's alone, run in a process of their own: `native_programs.py NAME`."""
+
+import gc
+import sys
+import threading
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xloom.pjrt.capi import slots
+from xloom.trace import trace
+
+entered = Counter()
+_entry = slots._entry
+
+
+def _counted(name):
+    function = _entry(name)
+
+    def call(address):
+        entered[name] += 1
+        return function(address)
+
+    return call
+
+
+slots._entry = _counted  # before JAX looks for its platforms
+add = jax.jit(lambda x: x + 1)
+give = jax.jit(lambda x: x + 1, donate_argnums=0)
+
+
+def same(found, wanted):
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+def no_python():
+    source, x = np.arange(8, dtype=np.float32), jnp.ones(8)
+    state = [jnp.ones(8)]
+
+    def donate():
+        state[0] = give(state[0])
+
+    works = {
+        "dispatch": lambda: add(x),
+        "donate": donate,
+        "wait": lambda: add(x).block_until_ready(),
+        "read": lambda: np.asarray(add(x)),
+        "scalar": lambda: float(add(1.0)),
+        "put": lambda: jax.device_put(source).block_until_ready(),
+        "delete": lambda: add(x).delete(),
+    }
+    for name, work in works.items():
+        work()
+        gc.collect()
+        entered.clear()
+        for _ in range(3):
+            work()
+        assert not entered, (name, entered)
+
+
+def views_outlive_arrays():
+    for take in (lambda x: x.delete(), give):
+        array = add(jnp.ones(50))
+        view = np.asarray(array)
+        take(array)
+        assert array.is_deleted()
+        others = [jnp.full(50, float(k)) + 1 for k in range(20)]
+        same(view, np.full(50, 2.0))
+        del others
+
+
+def given_memory():
+    x = add(jnp.zeros(50))
+    place = x.unsafe_buffer_pointer()
+    y = give(x)
+    assert y.unsafe_buffer_pointer() == place
+    same(y, np.full(50, 2.0))
+    z = give(y)
+    same(z, np.full(50, 3.0))
+
+
+def host_memory():
+    source = np.arange(5000, dtype=np.float32)
+    before = sys.getrefcount(source)
+    array = jax.device_put(source)
+    result = add(array)
+    assert sys.getrefcount(source) > before
+    array.delete()
+    del array
+    same(result, source + 1)
+    for _ in range(100):  # jaxlib lets go of it when it next has Python's lock
+        add(result).block_until_ready()
+        gc.collect()
+    assert sys.getrefcount(source) == before
+    for array in (source.reshape(50, 100).T, source[::-1], source[:0], source[1:2].reshape(1, 1)[:, ::-1]):
+        for _ in range(2):
+            same(jax.device_put(array), array)
+
+
+def both_sides():
+    """Buffers of Python's in native runs, and native ones in Python's."""
+    double = jax.jit(lambda x: jax.pure_callback(lambda v: 2 * v, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    x = add(double(add(jnp.ones(8))))
+    same(x, np.full(8, 5.0))
+    for _ in range(3):
+        same(add(double(x)), np.full(8, 11.0))
+    product = jax.jit(lambda x: x @ x)
+    y = jnp.ones((600, 600))
+    for _ in range(3):
+        y = add(product(y)[:2, :2]) + product(jnp.ones((600, 600)))[:2, :2]
+        same(y, np.full((2, 2), y[0, 0]))
+        y = jnp.ones((600, 600)) * (y[0, 0] * 0 + 1)
+    given = double(jnp.ones(8))
+    same(give(given), np.full(8, 3.0))
+    assert given.is_deleted()
+
+
+def errors():
+    x = add(jnp.ones(3))
+    pair = jax.jit(lambda x, y, z: (x + y, y + z), donate_argnums=(0, 2))
+    for arguments in ((x, x, jnp.ones(3)), (jnp.ones(3), x, x), (x, jnp.ones(3), x)):
+        try:
+            pair(*arguments)
+        except jax.errors.JaxRuntimeError as error:
+            assert "previously donated in the same call" in str(error), error
+        else:
+            raise AssertionError("it is given twice")
+        same(x, np.full(3, 2.0))
+    x.delete()
+    try:
+        add(x)
+    except (RuntimeError, ValueError) as error:
+        assert "has been deleted" in str(error), error
+    else:
+        raise AssertionError("it is deleted")
+
+
+def donated_at_once():
+    """Many threads give the same array away: one of them does, and all others learn that it is gone."""
+    for _ in range(200):
+        array, results, barrier = jnp.zeros(64), [], threading.Barrier(4)
+
+        def work(array=array, results=results, barrier=barrier):
+            barrier.wait()
+            try:
+                results.append(give(array))
+            except (RuntimeError, ValueError) as error:
+                assert "delete" in str(error), error
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert array.is_deleted()
+        assert len(results) == 1
+        same(results[0], np.ones(64))
+
+
+def traced():
+    x = jnp.ones(8)
+    add(x)
+    with trace() as taken:
+        jax.device_put(np.ones((4, 4), np.float32)[:, ::2])
+        entered.clear()
+        add(x).block_until_ready()
+    assert taken.spans("transfer")
+    assert entered["PJRT_LoadedExecutable_Execute"] == 1
+    entered.clear()
+    add(x)
+    assert not entered
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
