@@ -21,3 +21,23 @@ def test_rows(dtype, length):
 
     module = xl.from_stablehlo(jax.jit(function).lower(x, y).as_text())
     np.testing.assert_array_equal(np.asarray(xl.compile(module)(x, y)), np.asarray(xl.evaluate(module, x, y)))
+
+
+def test_a_fold_over_few_elements_is_a_stage_of_longer_rows():
+    module = xl.parse("""
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+    ENTRY e {
+      x = f32[100,3] parameter(0)
+      zero = f32[] constant(0)
+      one = f32[100,100,3] broadcast(x), dimensions={0,2}
+      other = f32[100,100,3] broadcast(x), dimensions={1,2}
+      apart = f32[100,100,3] subtract(one, other)
+      square = f32[100,100,3] multiply(apart, apart)
+      distance = f32[100,100] reduce(square, zero), dimensions={2}, to_apply=add
+      root = f32[100,100] sqrt(distance)
+      ROOT r = f32[100] reduce(root, zero), dimensions={1}, to_apply=add
+    }""")
+    x = np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
+    executable = xl.compile(module)
+    np.testing.assert_allclose(executable(x), xl.evaluate(module, x), rtol=1e-5)
+    assert executable.memory.peak_bytes < 100 * 100 * 4  # the distances of all pairs are never in memory at once

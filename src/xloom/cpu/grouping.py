@@ -83,9 +83,10 @@ def _joined(step: Group, root: Instruction, reads: set[Instruction], stored: set
             group = _grouped([*step.stages[:-1], [*last, root]], step.rank, stored)
             if group is not None:
                 return group
-    rank = step.rank or _row_rank(step, root)
-    if produced and rank and _fits_rows([*step.roots, root], rank):
-        return _grouped([*step.stages, [root]], rank, stored)
+    most = step.rank or _row_rank(step, root)
+    for rank in range(most, min(most, step.rank or 1) - 1, -1) if produced and most else ():
+        if _fits_rows([*step.roots, root], rank):
+            return _grouped([*step.stages, [root]], rank, stored)
     return None
 
 
@@ -102,7 +103,7 @@ def _shares(step: Group, reads: set[Instruction], stored: set[Instruction]) -> b
 
 
 def _row_rank(step: Group, root: Instruction) -> int:
-    """How many dimensions the rows of a fold have around them; 0 when there is none."""
+    """How many dimensions the rows of a fold have around them at most; 0 when there is none."""
     for candidate in (*step.roots, root):
         if candidate.opcode == "reduce":
             return min(candidate["dimensions"], default=0)
