@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import xloom.torch  # noqa: F401
+from xloom.torch.metrics import METRICS
 
 
 def assert_as_on_cpu(function, *tensors, tolerance=1e-4):
@@ -150,3 +150,35 @@ def test_factorisations_conjugate():
     a, b = normal(4, 3, dtype=torch.complex64), normal(4, 2, dtype=torch.complex64)
     assert_as_on_cpu(lambda a, b: torch.linalg.lstsq(a, b, driver="gels").residuals, a, b)
     assert_as_on_cpu(lambda a: list(torch.geqrf(a)), a)
+
+
+@pytest.mark.parametrize("dims", [(5, 4), (2, 5, 4), (4,), (0, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_linear_layers_are_one_operator_each_way(dims, dtype):
+    x, weight, bias = (normal(*d, dtype=dtype).requires_grad_() for d in (dims, (3, 4), (3,)))
+    parts = torch.view_as_real if dtype.is_complex else torch.clone
+    assert_as_on_cpu(lambda x, w, b: parts(F.linear(x, w, b)).pow(2), x, weight, bias)
+    assert_as_on_cpu(lambda x, w: parts(F.linear(x, w)).pow(2), x, weight)
+    on_device = [t.detach().to("xla").requires_grad_() for t in (x, weight, bias)]
+    before = METRICS.operators
+    result = F.linear(*on_device)
+    assert METRICS.operators == before + 1
+    torch.autograd.grad(result, on_device, result.detach())
+    assert METRICS.operators == before + 2
+
+
+def test_linear_layers_with_one_feature_and_under_transformations():
+    x, weight, bias = (normal(*d).requires_grad_() for d in ((5, 4), (3, 4), (3,)))
+    assert_as_on_cpu(lambda x, w: F.linear(x, w).pow(2), x, normal(4).requires_grad_())
+
+    def penalty(x, w, b):
+        gradients = torch.autograd.grad(F.linear(x, w, b).pow(3).sum(), (x, w, b), create_graph=True)
+        return [g.pow(2) for g in gradients]
+
+    assert_as_on_cpu(penalty, x, weight, bias)
+
+    def of_each_row(x, w, b):
+        slope = torch.func.grad(lambda w, row: F.linear(row, w, b).pow(2).sum())
+        return torch.func.vmap(slope, (None, 0))(w, x)
+
+    assert_as_on_cpu(of_each_row, x.detach(), weight.detach(), bias.detach())

@@ -69,6 +69,10 @@ def _with_escaped_errors(engine_run_backward: Any) -> Any:
 _libraries: list[torch.library.Library] = []  # registrations last as long as these
 
 
+def _linear(*args: Any) -> Any:
+    raise AssertionError("tensors of the device are dispatched to Python")
+
+
 def register() -> None:
     """Registers the device, once."""
     torch._register_device_module("xla", sys.modules[device_module.__name__])
@@ -81,6 +85,8 @@ def register() -> None:
     library.impl("empty_strided", transfer.empty_strided, "PrivateUse1")
     library.impl("_copy_from", transfer.copy_from, "PrivateUse1")
     library.impl("_efficientzerotensor", transfer.empty, "PrivateUse1")
+    # with a kernel for the device it is one operator to autograd, and so is its gradient
+    library.impl("linear", _linear, "PrivateUse1")
     split = host_arguments.tensor_split
     library.impl("tensor_split.tensor_indices_or_sections", split, "AutogradPrivateUse1")
     library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")

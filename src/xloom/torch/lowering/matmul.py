@@ -7,6 +7,7 @@ from typing import Any
 from xloom.hlo import dtype as dt
 from xloom.hlo.module import Instruction
 from xloom.infer import infer_shape
+from xloom.torch.lowering.complex_parts import conj
 from xloom.torch.lowering.graph import Graph, Number
 from xloom.torch.lowering.registry import lowers
 
@@ -60,8 +61,6 @@ def dot(g: Graph, x, tensor):
 @lowers("aten.vdot.default")
 def vdot(g: Graph, x, y):
     """The sum of products, the first conjugated."""
-    from xloom.torch.lowering.complex_parts import conj
-
     return dot(g, conj(g, x), y)
 
 
@@ -130,6 +129,27 @@ def linear(g: Graph, input, weight, bias):
     if bias is not None:
         result = g.add(result, g.expand(g.cast(bias, result.shape.dtype), result.shape.dims))
     return g.cast(result, input.shape.dtype)
+
+
+@lowers("aten.linear_backward.default")
+def linear_backward(g: Graph, x, grad_output, weight, output_mask) -> list[Instruction | None]:
+    """The gradients of input, weight and bias."""
+    own = x.shape.dtype
+    alone = weight.shape.rank == 1
+    matrix = g.reshape_to(weight, (1, weight.shape.size)) if alone else weight
+    count, features = (x.shape.size // max(1, x.shape.dims[-1])), matrix.shape.dims[0]
+    grad = g.reshape_to(grad_output, (count, features))
+    rows = g.reshape_to(x, (count, x.shape.dims[-1]))
+    found: list[Instruction | None] = [None, None, None]
+    if output_mask[0]:
+        found[0] = g.reshape_to(product(g, grad, conj(g, matrix), **_MATRICES), x.shape.dims)
+    if output_mask[1]:
+        of_weight = product(g, grad, conj(g, rows), lhs_contracting_dims=(0,), rhs_contracting_dims=(0,))
+        found[1] = g.reshape_to(of_weight, weight.shape.dims)
+    if output_mask[2]:
+        of_bias = g.cast(g.fold(g.widened(grad), "add", 0, [0]), own)
+        found[2] = g.reshape_to(of_bias, () if alone else (features,))
+    return found
 
 
 @lowers("aten._int_mm.default")
