@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xloom.cpu.elements import register_rules
 from xloom.cpu.kernels import FAMILIES as KERNELS
-from xloom.cpu.leaves import FORWARDING
+from xloom.cpu.leaves import FORWARDING, owners
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
 from xloom.cpu.roots import loop_dims
 from xloom.hlo.module import Computation, Instruction
@@ -39,6 +40,15 @@ class Group:
     def roots(self) -> list[Instruction]:
         """The stored instructions of all stages."""
         return [root for stage in self.stages for root in stage]
+
+    @cached_property
+    def reads(self) -> set[Instruction]:
+        """What makes the arrays that it reads."""
+        found: set[Instruction] = set()
+        for instruction in (*self.roots, *self.inlined):
+            found.update(made for o in instruction._operands if o not in self.inlined for made, _ in owners(o))
+            found.update(instruction.control_predecessors)
+        return found.difference(self.roots)
 
 
 def is_fusible(instruction: Instruction) -> bool:

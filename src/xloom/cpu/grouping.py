@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xloom.cpu.fusion import Fusion, Group, inlined_by, is_fusible
-from xloom.cpu.leaves import Source, owners
+from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
 from xloom.cpu.loops.nodes import Load, walk
@@ -38,26 +38,10 @@ def steps_of(fusion: Fusion) -> list[Step]:
     return steps
 
 
-def reads_of(step: Step, stored: set[Instruction]) -> set[Instruction]:
-    """The owners of the arrays that a step reads."""
-    if isinstance(step, Instruction):
-        instructions = [*step._operands, *step.control_predecessors]
-        return {i for o in instructions for i in _owners(o)}
-    found: set[Instruction] = set()
-    for instruction in (*step.roots, *step.inlined):
-        found.update(i for o in instruction._operands if o not in step.inlined for i in _owners(o))
-        found.update(instruction.control_predecessors)
-    return found - set(step.roots)
-
-
-def _owners(instruction: Instruction) -> list[Instruction]:
-    return [made for made, _ in owners(instruction)]
-
-
 def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
     """Appends a group, or joins it to an earlier one."""
     (root,) = group.roots
-    reads = reads_of(group, stored)
+    reads = group.reads
     if root.opcode != "dynamic-update-slice":
         between: set[Instruction] = set()  # made by steps after the candidate
         for k in range(len(steps) - 1, max(-1, len(steps) - 1 - WINDOW), -1):
@@ -77,7 +61,7 @@ def _joined(step: Group, root: Instruction, reads: set[Instruction], stored: set
     if len(step.roots) >= ROOTS or any(r.opcode == "dynamic-update-slice" for r in step.roots):
         return None
     produced = bool(reads & set(step.roots))
-    if produced or _shares(step, reads, stored):
+    if produced or _shares(step, reads):
         last = step.stages[-1]
         if all(_loops(r) == _loops(root) for r in last):
             group = _grouped([*step.stages[:-1], [*last, root]], step.rank, stored)
@@ -97,8 +81,8 @@ def _loops(root: Instruction) -> tuple:
     return ("map", loop_dims(root))
 
 
-def _shares(step: Group, reads: set[Instruction], stored: set[Instruction]) -> bool:
-    both = reads & reads_of(step, stored)
+def _shares(step: Group, reads: set[Instruction]) -> bool:
+    both = reads & step.reads
     return any(i.shape.is_tuple or i.shape.size > 1 for i in both)
 
 

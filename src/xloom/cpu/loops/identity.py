@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -67,33 +67,38 @@ class _Keys:
 
     def add(self, value: Any) -> None:
         """Writes down a value and what it consists of."""
-        tokens = self.tokens
-        if value is None or isinstance(value, (int, str, bytes, Enum, type, CodeType, BuiltinFunctionType)):
-            tokens.append((type(value), value))
-        elif isinstance(value, float):
-            tokens.append(value.hex())
-        elif isinstance(value, Var):
-            self._variable(value)
-        elif isinstance(value, (tuple, list)):
-            if len(value) == 2 and isinstance(value[0], Instruction) and isinstance(value[1], int):
-                self._source((value[0], value[1]))
-            else:
-                tokens.append(len(value))
-                for element in value:
-                    self.add(element)
-        elif isinstance(value, (np.ndarray, np.generic)):
-            array = np.asarray(value)
-            tokens.extend((array.dtype.name, array.shape, array.tobytes()))
-        elif isinstance(value, (FunctionType, MethodType, partial)):
-            self._function(value)
-        elif isinstance(value, Instruction):
-            self._operator(value)
-        elif isinstance(value, (DType, ir.Type)):
-            tokens.append((type(value), str(value)))
-        elif is_dataclass(value) and not isinstance(value, type):
-            self._record(value)
-        else:
-            raise _IncomparableError
+        kind = type(value)
+        if kind in _PLAIN:
+            self.tokens.append((kind, value))
+            return
+        writer = _writers.get(kind)
+        if writer is None:
+            writer = _writers[kind] = _writer(kind)
+        writer(self, value)
+
+    def _plain(self, value: Hashable) -> None:
+        self.tokens.append((type(value), value))
+
+    def _float(self, value: float) -> None:
+        self.tokens.append(value.hex())
+
+    def _sequence(self, value: Sequence[Any]) -> None:
+        if len(value) == 2 and isinstance(value[0], Instruction) and isinstance(value[1], int):
+            self._source((value[0], value[1]))
+            return
+        self.tokens.append(len(value))
+        for element in value:
+            self.add(element)
+
+    def _array(self, value: Any) -> None:
+        array = np.asarray(value)
+        self.tokens.extend((array.dtype.name, array.shape, array.tobytes()))
+
+    def _named(self, value: Any) -> None:
+        self.tokens.append((type(value), str(value)))
+
+    def _incomparable(self, value: Any) -> None:
+        raise _IncomparableError
 
     def _is_new(self, key: Hashable) -> bool:
         place = self._places.setdefault(key, len(self._places))
@@ -115,8 +120,8 @@ class _Keys:
     def _record(self, value: Any) -> None:
         if not isinstance(value, (Node, Fold)) or self._is_new(id(value)):
             self.tokens.append(type(value))
-            for field in fields(value):
-                self.add(getattr(value, field.name))
+            for name in _field_names(type(value)):
+                self.add(getattr(value, name))
 
     def _operator(self, instruction: Instruction) -> None:
         """An elementwise instruction, whose rule knows types and attributes, but not where operands come from."""
@@ -135,3 +140,31 @@ class _Keys:
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
             self.tokens.append(value.__module__)
             self.add((value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items()), cells))
+
+
+_PLAIN = frozenset({type(None), int, bool, str, bytes, CodeType, BuiltinFunctionType})
+"""Types of which most values are."""
+
+_writers: dict[type, Callable[[_Keys, Any], None]] = {}
+"""How values are written down, by their type."""
+
+
+def _writer(kind: type) -> Callable[[_Keys, Any], None]:
+    for kinds, writer in (
+        ((int, str, bytes, Enum, type), _Keys._plain),
+        (float, _Keys._float),
+        (Var, _Keys._variable),
+        ((tuple, list), _Keys._sequence),
+        ((np.ndarray, np.generic), _Keys._array),
+        ((FunctionType, MethodType, partial), _Keys._function),
+        (Instruction, _Keys._operator),
+        ((DType, ir.Type), _Keys._named),
+    ):
+        if issubclass(kind, kinds):
+            return writer
+    return _Keys._record if is_dataclass(kind) else _Keys._incomparable
+
+
+@lru_cache(maxsize=64)
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
