@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.region import apply
 from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
@@ -29,6 +30,7 @@ _TASK = 500
 
 def sort(kernel: Kernel, records: Records, comparator: Computation) -> None:
     """Emits one phase for short rows; for long ones one of blocks, one a level of merges, and one that writes."""
+    kernel.content = Content.VECTORS
     merges = _Merges(kernel, records, comparator)
     if records.rows.size <= _BLOCK:
         _short_rows(kernel, records, merges)

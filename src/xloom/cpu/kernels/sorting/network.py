@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import function, keep_small, least, read, write
 from xloom.cpu.emit.types import I64, POINTER
@@ -20,6 +21,7 @@ _TASK = 8_000
 
 def sort(kernel: Kernel, records: Indexed) -> None:
     """Emits the phase that sorts all rows by 64-bit records; these hold the element's number, so it is stable."""
+    kernel.content = Content.VECTORS
     rows = records.rows
     exchange = exchange_function(kernel.module, _VECTOR)
     groups = -(-rows.count // _LANES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.routine import read, write
 from xloom.cpu.emit.types import I1
@@ -21,6 +22,7 @@ class _Numbered:
     """Rows of records that hold a key and the element's number."""
 
     bits = 64
+    content = Content.ROUTINES
     in_output = False
 
     def __init__(self, records: Indexed):

@@ -1,7 +1,7 @@
 """Quicksort of unsigned integers by vectors, as text of LLVM functions that depend on no shape.
 
 A partition reads whole vectors: lanes below the pivot are packed to the front of the array, all others go to scratch
-memory, and from there behind them. Parts that fit sixteen vectors are sorted by a bitonic network. After a partition
+memory, and from there behind them. Parts of few vectors are sorted by a bitonic network. After a partition
 that splits off next to nothing, the next pivots halve the range of values, so that no input takes quadratic time.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 _BYTES = 64
 """Of a vector."""
-_MOST = 16
+_MOST = 32
 """Vectors that the network sorts."""
 
 
@@ -41,6 +41,9 @@ def quicksort(bits: int) -> str:
     names = {
         **vector_names(bits),
         "w": str(w.bit_length() - 1),
+        "BYTES": str(_BYTES),
+        "BYTE_SHIFT": str(_BYTES.bit_length() - 1),
+        "HALF_SHIFT": str(_BYTES.bit_length() - 2),
         "MOST": str(_MOST),
         "LIMIT": str(_MOST * w),
         "SORT": sort_symbol(bits),
@@ -212,17 +215,18 @@ level:
   %merged = icmp sge i64 %h.at, %n
   br i1 %merged, label %store, label %flip
 flip:
-  %last = add i64 %h2, -1
-  %pairs = lshr i64 %k, 1
-  %h.above = sub i64 0, %h
+  %last0 = add i64 %h2, -1
+  %last = shl i64 %last0, `BYTE_SHIFT`
+  %pairs = shl i64 %k, `HALF_SHIFT`
+  %h.above = mul i64 %h, -`BYTES`
   br label %flip.pair
 flip.pair:
   %i = phi i64 [0, %flip], [%i2, %flip.pair]
   %i.high = and i64 %i, %h.above
   %p = add i64 %i, %i.high
   %q = xor i64 %p, %last
-  %pp = getelementptr inbounds `V`, ptr %buffer, i64 %p
-  %pq = getelementptr inbounds `V`, ptr %buffer, i64 %q
+  %pp = getelementptr inbounds i8, ptr %buffer, i64 %p
+  %pq = getelementptr inbounds i8, ptr %buffer, i64 %q
   %px = load `V`, ptr %pp, align 64
   %qx = load `V`, ptr %pq, align 64
   %qr = shufflevector `V` %qx, `V` poison, <`W` x i32> `REVERSED`
@@ -231,28 +235,29 @@ flip.pair:
   %phr = shufflevector `V` %ph, `V` poison, <`W` x i32> `REVERSED`
   store `V` %pl, ptr %pp, align 64
   store `V` %phr, ptr %pq, align 64
-  %i2 = add i64 %i, 1
+  %i2 = add i64 %i, `BYTES`
   %i.more = icmp slt i64 %i2, %pairs
   br i1 %i.more, label %flip.pair, label %cross
 cross:
   %d0 = phi i64 [%h, %flip.pair], [%d, %cross.pair]
   %d = lshr i64 %d0, 1
   %far = icmp sgt i64 %d, 0
-  %d.above = sub i64 0, %d
+  %d.bytes = shl i64 %d, `BYTE_SHIFT`
+  %d.above = sub i64 0, %d.bytes
   br i1 %far, label %cross.pair, label %lanes
 cross.pair:
   %j = phi i64 [0, %cross], [%j2, %cross.pair]
   %j.high = and i64 %j, %d.above
   %r = add i64 %j, %j.high
-  %pr = getelementptr inbounds `V`, ptr %buffer, i64 %r
-  %pt = getelementptr inbounds `V`, ptr %pr, i64 %d
+  %pr = getelementptr inbounds i8, ptr %buffer, i64 %r
+  %pt = getelementptr inbounds i8, ptr %pr, i64 %d.bytes
   %rx = load `V`, ptr %pr, align 64
   %tx = load `V`, ptr %pt, align 64
   %rl = call `V` @llvm.umin.`s`(`V` %rx, `V` %tx)
   %rh = call `V` @llvm.umax.`s`(`V` %rx, `V` %tx)
   store `V` %rl, ptr %pr, align 64
   store `V` %rh, ptr %pt, align 64
-  %j2 = add i64 %j, 1
+  %j2 = add i64 %j, `BYTES`
   %j.more = icmp slt i64 %j2, %pairs
   br i1 %j.more, label %cross.pair, label %cross
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import function, keep_small, read, write
 from xloom.cpu.emit.types import I1, I32, I64, POINTER
@@ -31,6 +32,7 @@ _TASK = 2_000
 
 def sort(kernel: Kernel, records: Records) -> None:
     """Emits the phases that sort all rows by the records' keys."""
+    kernel.content = Content.VECTORS
     if records.rows.size * _record_bytes(records) <= STACK_BYTES:
         _short_rows(kernel, records)
     else:

@@ -33,6 +33,8 @@ class Integers(Protocol):
 
     rows: Rows
     bits: int
+    content: Content
+    """What `read` and `write` consist of."""
     in_output: bool
     """True when they are sorted in the output; else they need memory of their own."""
 
@@ -52,7 +54,7 @@ class Integers(Protocol):
 
 def sort(kernel: Kernel, source: Integers) -> None:
     """Emits the phases that sort all rows."""
-    kernel.content = Content.ROUTINES
+    kernel.content = source.content
     kernel.need(quicksort(source.bits), Content.ROUTINES)
     if source.rows.size * source.bits // 8 <= _STACK_BYTES:
         _short_rows(kernel, source)
