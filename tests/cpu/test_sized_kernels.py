@@ -8,11 +8,13 @@ from types import FunctionType
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xloom as xl
-from xloom.cpu import compile, entry, jit, sized_kernels
+from xloom.cli.main import cli
+from xloom.cpu import compile, entry, jit, kernel_library, sized_kernels
 from xloom.cpu.emit.sizes import Sizes, divides, greatest, least
 
 SIZE = st.integers(16, 90) | st.sampled_from([128, 256, 257, 300])
@@ -33,10 +35,10 @@ def emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
     original = entry.rule_of
     monkeypatch.setattr(entry, "rule_of", lambda opcode: (r := original(opcode)) and noted(r))
-    for cache in (compile.linked, jit.object_cache, sized_kernels.forms):
+    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
         cache.clear()
     yield found
-    for cache in (compile.linked, jit.object_cache, sized_kernels.forms):
+    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
         cache.clear()
 
 
@@ -90,7 +92,7 @@ def test_a_product_of_another_shape_is_not_written_again(emitted):
 
 def test_another_process_finds_it(emitted):
     xl.compile(dot(300, 400, 500))
-    for cache in (compile.linked, jit.object_cache, sized_kernels.forms):
+    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
         compile.cache.flush()
         cache.clear()
     assert agrees(dot(310, 410, 510))
@@ -106,6 +108,25 @@ def test_lost_machine_code_is_made_again(emitted):
             path.unlink()
     assert agrees(dot(310, 410, 510))
     assert emitted == ["dot", "dot"]
+
+
+def test_the_library_is_what_it_says():
+    texts = list(kernel_library.programs())
+    assert len(set(texts)) == len(texts)
+    for text in texts:
+        xl.verify(xl.parse(text))
+
+
+def test_the_library_command_keeps_kernels(emitted, monkeypatch):
+    text = dot(300, 400, 500).to_text()
+    monkeypatch.setattr(kernel_library, "programs", lambda: iter([text]))
+    assert CliRunner().invoke(cli, ["library"]).exit_code == 0
+    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
+        cache.clear()
+    assert agrees(dot(310, 410, 510))
+    assert emitted == ["dot"]
+    monkeypatch.setenv("XLOOM_CACHE", "0")
+    assert "keeps nothing" in str(CliRunner().invoke(cli, ["library"]).exception)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,1 +1,1 @@
-"""The command line: xloom run, opt, info, ops."""
+"""The command line: xloom run, opt, bench, info, ops, library."""

@@ -12,6 +12,7 @@ from rich.text import Text
 import xloom
 from xloom.cli.bench import bench
 from xloom.cli.info import info
+from xloom.cli.library import library
 from xloom.cli.ops import ops
 from xloom.cli.opt import opt
 from xloom.cli.run import run
@@ -33,10 +34,11 @@ def cli() -> None:
       xloom opt --passes "expand,dce" model.hlo rewrite it
       xloom bench model.hlo --profile           where does its time go
       xloom ops reduce-window                   what an opcode means
+      xloom library                             compile what most programs share
     """
 
 
-for _command in (run, opt, bench, info, ops):
+for _command in (run, opt, bench, info, ops, library):
     cli.add_command(_command)
 
 

@@ -25,6 +25,7 @@ from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.form import FORMS
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, nest_of
 from xloom.cpu.host_operators import infeed, outfeed, receive, send
@@ -35,7 +36,7 @@ from xloom.cpu.loops.identity import nest_key
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.plan import Block
-from xloom.cpu.sized_kernels import SIZED, find, for_shape, form_of, remember
+from xloom.cpu.sized_kernels import find, for_shape, remember
 from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind
@@ -337,7 +338,7 @@ class EntryBuilder:
         kernel, code = self._kernels.get(key, (None, None))
         if kernel is None or code is None:
             kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
-            if instruction.opcode in SIZED:
+            if instruction.opcode in FORMS:
                 code = self._sized(instruction, kernel, rule)
             else:
                 rule(kernel, instruction)
@@ -356,25 +357,23 @@ class EntryBuilder:
 
     def _sized(self, instruction: Instruction, kernel: Kernel, rule: Rule) -> _Code:
         """Code that serves other shapes too, or served another."""
-        form = form_of(instruction, (*kernel.operands, *kernel.outputs))
+        form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
         known = find(form) if self._heard else None
         if known:
             if known.name not in self.program.units:
                 self._add(Unit(known.name, "", known.phases, known.content, known.objects))
             return _Code(known.name, known.phases, known.scratch, sizes=known.table)
-        sizes = Sizes(form.values)
-        shapes = form.with_sizes(sizes)
-        kernel.sizes = sizes
-        kernel.operands, kernel.outputs = tuple(shapes[: len(kernel.operands)]), tuple(shapes[len(kernel.operands) :])
+        kernel.sizes = Sizes(form.values)
+        kernel.problem = form.problem(kernel.sizes)
         rule(kernel, instruction)
-        text, symbols = str(kernel.module), [p.symbol for p in kernel.phases]
+        text = str(kernel.module)
         name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         symbols = [p.symbol.replace(PLACEHOLDER, name) for p in kernel.phases]
         if self._heard:
             remember(form, kernel, name, text.replace(PLACEHOLDER, name), symbols)
         for_shape(kernel)
         code = self._unit(text, kernel.phases, kernel.scratch, kernel.content)
-        return replace(code, sizes=tuple(sizes.loaded))
+        return replace(code, sizes=tuple(kernel.sizes.loaded))
 
     def _unit(
         self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS

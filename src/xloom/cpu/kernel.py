@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from llvmlite import ir
 
@@ -55,7 +56,9 @@ class Kernel:
     content: Content = Content.LOOPS
     """What the rule has emitted."""
     sizes: Sizes | None = None
-    """The table of a kernel whose shapes have dimensions that are known when it runs: each is then a `Size`."""
+    """The table of a kernel with numbers that are known when it runs: each is then a `Size`."""
+    problem: Any = None
+    """What the rule of its form has made of the instruction, with such numbers, if there is one."""
     needed: dict[str, Content] = field(default_factory=dict)
     """Modules, as text, that have functions which the kernel calls. They are compiled once for all that need them."""
 

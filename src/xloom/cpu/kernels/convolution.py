@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 from xloom.cpu.content import Content
+from xloom.cpu.form import LEAST, Form, form, form_of
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
@@ -17,11 +20,28 @@ from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 
+@form_of("convolution")
+def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
+    """Its shapes, whatever the images are and the places in them."""
+    labels = instruction["dim_labels"]
+    places = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)
+
+    def opened(size: Callable[[int], Any]) -> list[tuple]:
+        return [
+            tuple(size(n) if n >= LEAST or (n and d in free) else n for d, n in enumerate(s.dims))
+            for s, free in zip(shapes, places, strict=True)
+        ]
+
+    return form(repr((instruction.opcode, [s.dtype.name for s in shapes], instruction.attrs)), opened)
+
+
 @kernel("convolution")
 def convolution(kernel: Kernel, instruction: Instruction) -> None:
     """Copies the input where it needs padding or conversion, packs the kernel, then computes tiles of the output."""
     kernel.content = Content.VECTORS
-    lhs, rhs, out = *kernel.operands, kernel.outputs[0]
+    arrays = *kernel.operands, *kernel.outputs
+    sizes = kernel.problem or [s.dims for s in arrays]
+    lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
     y = Array("output", 0, out.dtype)
     if 0 in (*lhs.dims, *rhs.dims, *out.dims):
         cleared(kernel, y, prod(out.dims))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xloom.cpu.content import Content
+from xloom.cpu.form import Form, form, form_of
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, merged, row_major
@@ -17,6 +19,14 @@ from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 
+@form_of("dot")
+def dot_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
+    """Its axes, however many dimensions make them up."""
+    product = product_of(instruction, *shapes[:2])
+    text = repr(("dot", [s.dtype.name for s in shapes], instruction["algorithm"]))
+    return form(text, product.opened)
+
+
 @kernel("dot")
 def dot(kernel: Kernel, instruction: Instruction) -> None:
     """Batch dimensions, then the rest of the left operand, then the rest of the right one."""
@@ -25,7 +35,7 @@ def dot(kernel: Kernel, instruction: Instruction) -> None:
     through = _rounding(instruction)
     multiply(
         kernel,
-        product_of(instruction, lhs, rhs),
+        kernel.problem or product_of(instruction, lhs, rhs),
         Array("operand", 0, lhs.dtype),
         Array("operand", 1, rhs.dtype),
         Array("output", 0, kernel.outputs[0].dtype),

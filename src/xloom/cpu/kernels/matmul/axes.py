@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 
 from xloom.cpu.emit.types import i64
+from xloom.cpu.form import LEAST
 
 
 class Axis(NamedTuple):
@@ -45,6 +46,23 @@ class Product:
             return tuple(Axis(x.size, x.b, x.a, x.c) for x in axes)
 
         return Product(swap(self.batch), swap(self.columns), swap(self.rows), swap(self.depth))
+
+    def opened(self, size: Callable[[int], Any]) -> Product:
+        """The same with `size(n)` for each number that kernels need not know."""
+
+        inside = (*self.rows, *self.columns, *self.depth)
+        is_small = all(x.size < LEAST for x in inside)  # a tile, whose addresses are best known
+
+        def of(axes: Axes, least: int) -> Axes:
+            return tuple(
+                Axis(
+                    size(x.size) if x.size >= least else x.size,
+                    *(s if s < 2 or (is_small and x in inside) else size(s) for s in x[1:]),
+                )
+                for x in axes
+            )
+
+        return Product(of(self.batch, 2), of(self.rows, LEAST), of(self.columns, LEAST), of(self.depth, LEAST))
 
 
 def row_major(dims: Sequence[int]) -> list[int]:

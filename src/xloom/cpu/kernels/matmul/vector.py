@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.sizes import greatest, least
+from xloom.cpu.emit.sizes import divides, greatest, least
 from xloom.cpu.emit.types import POINTER, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
@@ -102,9 +102,9 @@ class _Dots(_Way):
         with rolled(b, 0, whole, tile.columns, name="k") as k:
             for v in range(tile.vectors):
                 self._step(phase, sums, v, b.add(k, i64(v * tile.lanes)), at, None)
-        if whole < size:
+        if not divides(tile.columns, size):
             with rolled(b, whole, size, tile.lanes, name="k") as k:
-                mask = lanes_below(b, tile.lanes, b.sub(i64(size), k)) if size % tile.lanes else None
+                mask = None if divides(tile.lanes, size) else lanes_below(b, tile.lanes, b.sub(i64(size), k))
                 self._step(phase, sums, 0, k, at, mask)
 
     def _step(

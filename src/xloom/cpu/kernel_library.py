@@ -1,0 +1,115 @@
+"""Programs whose kernels most others need too: once they are compiled on a machine, others compile faster there.
+
+What is kept of them serves other shapes: products of matrices in the ways that depend on their sizes, layouts and
+types, convolutions over images with the usual windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+_PRODUCTS = (
+    (600, 500, 700),
+    (700, 500, 600),
+    (600, 200, 700),
+    (700, 200, 600),
+    (100, 90, 100),
+    (64, 64, 64),
+    (32, 1000, 2000),
+    (1000, 2000, 32),
+    (16, 1000, 2000),
+    (2000, 1000, 16),
+    (128, 128, 128),
+    (200, 200, 200),
+    (300, 64, 300),
+)
+"""Rows, depth and columns: one for each way to multiply, as far as they depend on these."""
+_VECTORS = ((1000, 900, 1), (1, 900, 1000), (1024, 1024, 1), (1, 1024, 1024), (4, 1000, 900), (8, 1000, 900))
+_LONG = ((600, 1300, 700), (700, 1300, 600))
+"""For types that are multiplied in pairs."""
+_BATCHED = ((32, 16, 16, 16), (64, 64, 64, 64), (16, 300, 64, 300), (16, 300, 300, 64), (16, 400, 500, 600))
+_ATTENTION = (
+    ("a[4,128,8,32] b[4,128,8,32] c[4,8,128,128]", "{0,2}", "{0,2}", 3, 3),
+    ("a[4,8,128,128] b[4,128,8,32] c[4,8,128,32]", "{0,1}", "{0,2}", 3, 1),
+    ("a[4,8,128,128] b[4,128,8,32] c[4,8,128,32]", "{0,1}", "{0,2}", 2, 1),
+    ("a[4,8,128,32] b[4,8,128,32] c[4,8,128,128]", "{0,1}", "{0,1}", 3, 3),
+    ("a[4,8,128,128] b[4,8,128,32] c[4,8,128,32]", "{0,1}", "{0,1}", 3, 2),
+    ("a[4,8,128,128] b[4,8,128,32] c[4,8,128,32]", "{0,1}", "{0,1}", 2, 2),
+    ("a[4,128,8,32] b[4,8,32,128] c[4,8,128,128]", "{0,2}", "{0,1}", 3, 2),
+)
+"""Of queries, keys and values by heads: shapes, batch dimensions, and those that are contracted."""
+_TYPES = (
+    ("f32", "f32", "f32"),
+    ("bf16", "bf16", "bf16"),
+    ("bf16", "bf16", "f32"),
+    ("f16", "f16", "f16"),
+    ("s8", "s8", "s32"),
+    ("f64", "f64", "f64"),
+)
+_WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (7, 2, 3, 3), (7, 2, 2, 3))
+"""Of convolutions: a window's size and stride, its padding below and above."""
+_IMAGES = (56, 28, 14, 7)
+_CHANNELS = ((64, 64), (32, 16), (3, 64))
+
+
+def programs() -> Iterator[str]:
+    """HLO text of each program."""
+    for types, sizes, lc, rc in product(_TYPES, _PRODUCTS, (1, 0), (0, 1)):
+        yield _product(types, sizes, lc, rc)
+    for types, sizes, lc, rc in product(_TYPES[:2], _VECTORS, (1, 0), (0, 1)):
+        yield _product(types, sizes, lc, rc)
+    for sizes, lc, rc in product(_LONG, (1, 0), (0, 1)):
+        yield _product(("s8", "s8", "s32"), sizes, lc, rc)
+    for shapes, lb, rb, lc, rc in _ATTENTION:
+        a, b, c = (tuple(map(int, x[2:-1].split(","))) for x in shapes.split())
+        dims = f"lhs_batch_dims={lb}, rhs_batch_dims={rb}, lhs_contracting_dims={{{lc}}}, rhs_contracting_dims={{{rc}}}"
+        yield _program("dot", ("f32", a), ("f32", b), ("f32", c), dims)
+    for (batch, rows, depth, columns), rc in product(_BATCHED, (1, 2)):
+        b = (batch, columns, depth) if rc == 2 else (batch, depth, columns)
+        dims = f"lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{{rc}}}"
+        result = ("f32", (batch, rows, columns))
+        yield _program("dot", ("f32", (batch, rows, depth)), ("f32", b), result, dims)
+    for window, image, channels, batch in product(_WINDOWS, _IMAGES, _CHANNELS, (1, 8)):
+        if image >= 2 * window[0] - 4:
+            yield _convolution(window, image, channels, batch, "b01f_01io->b01f")
+            if image >= 28:
+                yield _convolution(window, image, channels, batch, "bf01_oi01->bf01")
+
+
+def _product(types: tuple[str, str, str], sizes: tuple[int, int, int], lc: int, rc: int) -> str:
+    left, right, result = types
+    rows, depth, columns = sizes
+    a = (rows, depth) if lc else (depth, rows)
+    b = (columns, depth) if rc else (depth, columns)
+    attributes = f"lhs_contracting_dims={{{lc}}}, rhs_contracting_dims={{{rc}}}"
+    return _program("dot", (left, a), (right, b), (result, (rows, columns)), attributes)
+
+
+def _convolution(
+    window: tuple[int, int, int, int], image: int, channels: tuple[int, int], batch: int, labels: str
+) -> str:
+    size, stride, low, high = window
+    features, outputs = channels
+    text = f"size={size}x{size}"
+    text += f" stride={stride}x{stride}" if stride > 1 else ""
+    text += f" pad={low}_{high}x{low}_{high}" if low or high else ""
+    places = (image + low + high - size) // stride + 1
+    if labels.startswith("bf"):
+        x, w = (batch, features, image, image), (outputs, features, size, size)
+        y = (batch, outputs, places, places)
+    else:
+        x, w = (batch, image, image, features), (size, size, features, outputs)
+        y = (batch, places, places, outputs)
+    return _program("convolution", ("f32", x), ("f32", w), ("f32", y), f"window={{{text}}}, dim_labels={labels}")
+
+
+_Array = tuple[str, Sequence[int]]
+
+
+def _program(opcode: str, left: _Array, right: _Array, result: _Array, attributes: str) -> str:
+    a, b, c = (f"{dtype}[{','.join(map(str, dims))}]" for dtype, dims in (left, right, result))
+    return (
+        f"HloModule library\nENTRY e {{\n a = {a} parameter(0)\n b = {b} parameter(1)\n"
+        f" ROOT c = {c} {opcode}(a, b), {attributes}\n}}\n"
+    )
