@@ -18,5 +18,7 @@ class Content(Enum):
     """The same, in loops whose lengths vary: other addresses for these leave more registers to the sums."""
     ROUTINES = "routines"
     """Written as they are to run, down to the vectors."""
+    CALLERS = "callers"
+    """Loops that call routines: code as it comes."""
     CALLS = "calls"
     """Little but calls: code as it comes."""

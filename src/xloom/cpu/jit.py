@@ -36,6 +36,7 @@ PASSES = {
     Content.VECTORS: Passes(level=None, named=_OF_VECTORS),
     Content.WINDOWS: Passes(level=None, named=(*_OF_VECTORS, "LoopStrengthReduce")),
     Content.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
+    Content.CALLERS: Passes(level=0),
     Content.CALLS: Passes(level=0),
 }
 
@@ -47,7 +48,7 @@ _idle: dict[int, list[llvm.TargetMachine]] = defaultdict(list)
 @contextmanager
 def _borrowed_machine(content: Content) -> Iterator[llvm.TargetMachine]:
     """A target machine that no other thread uses meanwhile."""
-    level = 0 if content is Content.CALLS else 1 if content is Content.ROUTINES else 3
+    level = 0 if content in (Content.CALLERS, Content.CALLS) else 3
     try:
         machine = _idle[level].pop()
     except IndexError:

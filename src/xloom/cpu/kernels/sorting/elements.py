@@ -24,7 +24,7 @@ class _Elements:
 
     def __init__(self, kernel: Kernel, rows: Rows, key: ElementKey):
         self.rows, self.bits, self.in_output = rows, key.dtype.bits, True
-        self.content = Content.CALLS
+        self.content = Content.CALLERS
         kernel.need(element_functions(key), Content.ROUTINES)
         self._convert = vectors.declared(kernel, key.convert_symbol, I1, [POINTER, POINTER, I64, I1])
         self._restore = None
