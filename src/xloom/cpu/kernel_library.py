@@ -1,7 +1,7 @@
 """Programs whose kernels most others need too: once they are compiled on a machine, others compile faster there.
 
 What is kept of them serves other shapes: products of matrices in the ways that depend on their sizes, layouts and
-types, convolutions over images with the usual windows.
+types, convolutions over images with the usual windows, and the routines of sorts.
 """
 
 from __future__ import annotations
@@ -52,6 +52,16 @@ _WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2)
 _IMAGES = (56, 28, 14, 7)
 _CHANNELS = ((64, 64), (32, 16), (3, 64))
 
+_KEYS = ("f32", "f64", "s32", "s64", "u32", "u16")
+_SORTED = (("100000", 0), ("300,5000", 1), ("5000,300", 0))
+"""Dimensions, and the one that is sorted along."""
+_CANONICAL = """
+ e{0} = pred[] compare(k{0}, zero), direction=EQ
+ n{0} = pred[] compare(k{0}, k{0}), direction=NE
+ z{0} = {1}[] select(e{0}, zero, k{0})
+ c{0} = {1}[] select(n{0}, nan, z{0})"""
+"""Frameworks' order of floats: both zeros are equal, and so are all NaNs, which come last."""
+
 
 def programs() -> Iterator[str]:
     """HLO text of each program."""
@@ -70,6 +80,14 @@ def programs() -> Iterator[str]:
         dims = f"lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{{rc}}}"
         result = ("f32", (batch, rows, columns))
         yield _program("dot", ("f32", (batch, rows, depth)), ("f32", b), result, dims)
+    for dtype, (dims, along), more in product(_KEYS, _SORTED, (False, True)):
+        yield _sort(dtype, dims, along, more)
+    for dims, results in (("100000", "64"), ("300,5000", "300,8")):
+        result = f"(f32[{results}], s32[{results}])"
+        yield (
+            f"HloModule library\nENTRY e {{\n a = f32[{dims}] parameter(0)\n"
+            f" ROOT c = {result} topk(a), k={results.rpartition(',')[2]}, largest=true\n}}\n"
+        )
     for window, image, channels, batch in product(_WINDOWS, _IMAGES, _CHANNELS, (1, 8)):
         if image >= 2 * window[0] - 4:
             yield _convolution(window, image, channels, batch, "b01f_01io->b01f")
@@ -84,6 +102,26 @@ def _product(types: tuple[str, str, str], sizes: tuple[int, int, int], lc: int, 
     b = (columns, depth) if rc else (depth, columns)
     attributes = f"lhs_contracting_dims={{{lc}}}, rhs_contracting_dims={{{rc}}}"
     return _program("dot", (left, a), (right, b), (result, (rows, columns)), attributes)
+
+
+def _sort(dtype: str, dims: str, along: int, more: bool) -> str:
+    """Of keys, `more` of them with their numbers."""
+    region, names, kind = "", ("k0", "k1"), ""
+    if dtype.startswith("f"):
+        region = f" zero = {dtype}[] constant(0)\n nan = {dtype}[] constant(nan)"
+        region += "".join(_CANONICAL.format(k, dtype) for k in (0, 1)) + "\n"
+        names, kind = ("c0", "c1"), ", type=TOTALORDER"
+    numbers = " i0 = s32[] parameter(2)\n i1 = s32[] parameter(3)\n" if more else ""
+    shape, operands, iota = f"{dtype}[{dims}]", "a", ""
+    if more:
+        iota = f" i = s32[{dims}] iota(), iota_dimension={along}\n"
+        shape, operands = f"({shape}, s32[{dims}])", "a, i"
+    return (
+        f"HloModule library\nless {{\n k0 = {dtype}[] parameter(0)\n k1 = {dtype}[] parameter(1)\n{numbers}{region}"
+        f" ROOT r = pred[] compare({', '.join(names)}), direction=LT{kind}\n}}\n"
+        f"ENTRY e {{\n a = {dtype}[{dims}] parameter(0)\n{iota}"
+        f" ROOT c = {shape} sort({operands}), dimensions={{{along}}}, is_stable=true, to_apply=less\n}}\n"
+    )
 
 
 def _convolution(
