@@ -6,6 +6,8 @@ import atexit
 import ctypes
 from typing import Any
 
+from xloom.jax.versions import version_error
+
 PLATFORM = "xloom"
 
 _registered: set[str] = set()
@@ -21,7 +23,17 @@ def initialize() -> None:
 
 
 def register(platform: str, options: dict[str, Any], priority: int) -> None:
-    """Registers a platform, whose client is made with `options`; the highest priority is JAX's default platform."""
+    """Registers a platform, whose client is made with `options`; the highest priority is JAX's default platform.
+
+    Raises UnsupportedError where JAX lacks what xloom needs of it, as other versions may.
+    """
+    try:
+        _register(platform, options, priority)
+    except (AttributeError, ImportError) as error:
+        raise version_error(error) from error
+
+
+def _register(platform: str, options: dict[str, Any], priority: int) -> None:
     from jax._src import xla_bridge
 
     from xloom.pjrt.capi import api_address

@@ -29,6 +29,15 @@ def struct(name: str) -> Any:
     )
 
 
+@cache
+def least_size(name: str) -> int:
+    """How many bytes a caller's structure has at least, without padding at its end; 0 of one that is not known."""
+    if name not in STRUCTS:
+        return 0
+    last = getattr(struct(name), struct(name)._fields_[-1][0])
+    return last.offset + last.size
+
+
 def new(name: str, **values: Any) -> Any:
     """A structure that knows its size."""
     kind = struct(name)

@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 
 from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
-from xloom.pjrt.capi.memory import struct
+from xloom.pjrt.capi.memory import least_size, struct
 from xloom.pjrt.capi.words import PREFIX, Words
 
 NULL = ir.Constant(POINTER, None)
@@ -137,6 +137,7 @@ class Entry(Builder):
         self._struct = struct(f"{name}_Args")
         self.name = name
         self.args = self.arguments[0]
+        self.python_if(self.icmp_unsigned("<", self.arg("struct_size"), I64(least_size(f"{name}_Args"))))
 
     def arg(self, name: str) -> ir.Value:
         """A field of the arguments' structure: a pointer or an integer."""

@@ -6,9 +6,12 @@ import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import xloom
 from xloom.pjrt.capi import errors, getters, guard, native_entries
-from xloom.pjrt.capi.memory import struct
+from xloom.pjrt.capi.memory import least_size, struct
 from xloom.pjrt.capi.native_module import IN_PYTHON
+from xloom.pjrt.capi.structs import MAJOR, MINOR
+from xloom.pjrt.error import PjrtError, invalid
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 Body = Callable[[Any], None]
@@ -42,13 +45,23 @@ def _entry(name: str) -> Callable[[int], int | None]:
     body = bodies.get(name)
     if body is None:
         return lambda _: errors.unimplemented(name)
-    read = struct(f"{name}_Args").from_address
+    read, least = struct(f"{name}_Args").from_address, least_size(f"{name}_Args")
 
     def call(address: int) -> int | None:
         try:
-            body(read(address))
+            args = read(address)
+            if args.struct_size < least:
+                raise _too_old(name, args.struct_size, least)
+            body(args)
         except BaseException as error:  # the caller is C++
             return errors.new_error(error)
         return None
 
     return call
+
+
+def _too_old(name: str, size: int, least: int) -> PjrtError:
+    return invalid(
+        f"{name}: the arguments have {size} bytes, and {least} in PJRT {MAJOR}.{MINOR}, which "
+        f"xloom {xloom.__version__} speaks: the caller is older. Install a newer jaxlib (or whatever calls), or an older xloom"
+    )
