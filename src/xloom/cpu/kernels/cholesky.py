@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import allocate, loop
@@ -34,6 +35,7 @@ _STACK = 1 << 16
 @kernel("cholesky")
 def cholesky(kernel: Kernel, instruction: Instruction) -> None:
     """One triangle is read, the other is 0 in the result; all is NaN if the matrix is not positive definite."""
+    kernel.content = Content.VECTORS
     shape = kernel.operands[0]
     if not shape.size:
         return

@@ -6,6 +6,7 @@ import math
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.fourier import real
 from xloom.cpu.kernels.fourier.dimensions import Dimensions
@@ -20,6 +21,7 @@ def fft(kernel: Kernel, instruction: Instruction) -> None:
     if not shape.size:
         return
     dtype = c128 if shape.dtype.real.bits == 64 else c64
+    kernel.content = Content.VECTORS if kind in ("FFT", "IFFT") else Content.ROWS  # halves are put together in loops
     is_inverse = kind in ("IFFT", "IRFFT")
     work = Dimensions(kernel, dtype, 1 if is_inverse else -1)
     outer, n = math.prod(shape.dims[: shape.rank - len(lengths)]), lengths[-1]

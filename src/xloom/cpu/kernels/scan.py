@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit import elementwise  # noqa: F401 - registers the scalar rules
 from xloom.cpu.emit.distinct import distinct
 from xloom.cpu.emit.loop import loop
@@ -27,6 +28,7 @@ _TASK = 10_000
 @kernel("scan")
 def scan(kernel: Kernel, instruction: Instruction) -> None:
     """One phase; its items are the rows before the scanned dimension, and pieces of the columns after it."""
+    kernel.content = Content.VECTORS
     carries = instruction["num_carries"]
     inputs, outputs = len(kernel.operands) - carries, len(kernel.outputs) - carries
     (dimension,) = instruction["dimensions"]
