@@ -4,6 +4,7 @@ import pytest
 import xloom as xl
 from tests.cpu.kernels import run_kernel
 from tests.cpu.test_sort import TYPES, values
+from xloom.cpu.kernels.sorting import selection
 
 RNG = np.random.default_rng(0)
 
@@ -51,3 +52,10 @@ def test_one_candidate_a_row():
     x = np.arange(16, dtype=np.int32)[:, None]
     values, places = run_kernel(text, x)
     assert np.array_equal(values, x) and not places.any()
+
+
+@pytest.mark.parametrize("k", [5, 300])
+@pytest.mark.parametrize("dtype", ["f32", "s64"])
+def test_processors_that_pack_no_lanes(monkeypatch, dtype, k):
+    monkeypatch.setattr(selection, "packs_lanes", lambda: False)
+    check(dtype, (2, 3000), k, True)

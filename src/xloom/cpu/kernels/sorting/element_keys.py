@@ -59,6 +59,14 @@ class ElementKey:
         """
         return f"xloom.sort.restore.{self.name}"
 
+    @property
+    def scan_symbol(self) -> str:
+        """`i64 scan(ptr elements, i64 begin, i64 count, integer limit)`: where a key below the limit is near.
+
+        The first element, from `begin` on in steps of a vector, of one that has such a key; or `count`.
+        """
+        return f"xloom.sort.scan.{self.name}"
+
     def integer(self, bits: int) -> int:
         """The key of the element that has these bits."""
         width, sign = self.dtype.bits, 1 << (self.dtype.bits - 1)
@@ -71,7 +79,17 @@ class ElementKey:
 
 @lru_cache(maxsize=16)
 def element_functions(key: ElementKey) -> str:
-    """A module that has the functions."""
+    """A module that has `convert`, and `restore` where that can be needed."""
+    return _module(key, _CONVERT + (_RESTORE if key.equal_zeros else ""))
+
+
+@lru_cache(maxsize=16)
+def scan_function(key: ElementKey) -> str:
+    """A module that has `scan`."""
+    return _module(key, _SCAN)
+
+
+def _module(key: ElementKey, functions: str) -> str:
     width = key.dtype.bits
     classes = [0] if key.nan is None else [0, key.nan]
     fraction = 23 if width == 32 else 52
@@ -79,6 +97,7 @@ def element_functions(key: ElementKey) -> str:
         **vector_names(width),
         "CONVERT": key.convert_symbol,
         "RESTORE": key.restore_symbol,
+        "SCAN": key.scan_symbol,
         "SIGN": str(1 << (width - 1)),
         "LAST_BIT": str(width - 1),
         "FLIP": str(-1 if key.descending else 0),
@@ -91,8 +110,8 @@ def element_functions(key: ElementKey) -> str:
     same += "" if key.nan is None else _SAME_NANS
     result = "%x" if not same else "%y" if key.nan is None else "%z"
     order = _FLOAT if key.dtype.is_float else _SIGNED if key.dtype.kind is Kind.SIGNED else _UNSIGNED
-    text = DECLARED + _SAME.replace("#", same + f"  ret `V` {result}") + order + _CONVERT
-    return HEADER + expanded(text + (_RESTORE if same else ""), names)
+    text = DECLARED + _SAME.replace("#", same + f"  ret `V` {result}") + order + functions
+    return HEADER + expanded(text, names)
 
 
 _SAME = """
@@ -224,5 +243,35 @@ class.done:
   br i1 %again, label %class, label %done
 done:
   ret void
+}
+"""
+
+_SCAN = """
+define i64 @"`SCAN`"(ptr %elements, i64 %begin, i64 %n, `T` %limit) nounwind {
+entry:
+  %one = insertelement `V` poison, `T` %limit, i64 0
+  %limits = shufflevector `V` %one, `V` poison, <`W` x i32> zeroinitializer
+  br label %head
+head:
+  %i = phi i64 [%begin, %entry], [%i2, %vector]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %vector, label %none
+vector:
+  %from = getelementptr inbounds `T`, ptr %elements, i64 %i
+  %rest = sub i64 %n, %i
+  %mask = call `M` @first.`m`(i64 %rest)
+  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %y = call `V` @same(`V` %x)
+  %key = call `V` @order(`V` %y, i1 false)
+  %below = icmp ult `V` %key, %limits
+  %valid = and `M` %below, %mask
+  %bits = bitcast `M` %valid to i`W`
+  %found = icmp ne i`W` %bits, 0
+  %i2 = add i64 %i, `W`
+  br i1 %found, label %here, label %head
+here:
+  ret i64 %i
+none:
+  ret i64 %n
 }
 """

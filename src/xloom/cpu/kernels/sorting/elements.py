@@ -13,6 +13,9 @@ from xloom.cpu.kernels.sorting.element_keys import ElementKey, element_functions
 from xloom.cpu.kernels.sorting.records import Row
 from xloom.cpu.kernels.sorting.rows import Rows
 
+_CONVERT = ir.FunctionType(I1, [POINTER, POINTER, I64, I1])
+_RESTORE = ir.FunctionType(VOID, [POINTER, I64, POINTER, I64, I64])
+
 
 def sort(kernel: Kernel, rows: Rows, key: ElementKey) -> None:
     """Emits the phases that sort all rows, which are contiguous."""
@@ -26,10 +29,10 @@ class _Elements:
         self.rows, self.bits, self.in_output = rows, key.dtype.bits, True
         self.content = Content.CALLERS
         kernel.need(element_functions(key), Content.ROUTINES)
-        self._convert = vectors.declared(kernel, key.convert_symbol, I1, [POINTER, POINTER, I64, I1])
+        self._convert = ir.Function(kernel.module, _CONVERT, key.convert_symbol)
         self._restore = None
         if key.equal_zeros:
-            self._restore = vectors.declared(kernel, key.restore_symbol, VOID, [POINTER, I64, POINTER, I64, I64])
+            self._restore = ir.Function(kernel.module, _RESTORE, key.restore_symbol)
 
     def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes keys of the elements [begin, end); true when some are not told apart."""

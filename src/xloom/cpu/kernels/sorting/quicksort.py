@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I1, I64, POINTER
+
 _BYTES = 64
 """Of a vector."""
 _MOST = 32
@@ -21,6 +25,9 @@ _MOST = 32
 def lanes(bits: int) -> int:
     """How many integers a vector holds; scratch memory is longer by so many than what is sorted."""
     return 8 * _BYTES // bits
+
+
+SORT = ir.FunctionType(I64, [POINTER, I64, POINTER, I1, I1])
 
 
 def sort_symbol(bits: int) -> str:

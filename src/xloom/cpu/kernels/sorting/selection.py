@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from llvmlite import ir
 
+from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.registers import packs_lanes
 from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
-from xloom.cpu.emit.types import I32, I64, POINTER
+from xloom.cpu.emit.types import I1, I32, I64, POINTER
 from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.sorting.element_keys import ElementKey, scan_function
 from xloom.cpu.kernels.sorting.network import exchange_function
-from xloom.cpu.kernels.sorting.records import Indexed, resized, row_of
+from xloom.cpu.kernels.sorting.quicksort import SORT, lanes, quicksort, sort_symbol
+from xloom.cpu.kernels.sorting.records import Indexed, Row, resized, row_of
 
 _BLOCK = 32
 """Elements that are compared at once."""
@@ -24,30 +30,74 @@ _TASK = 40_000
 
 def select(kernel: Kernel, records: Indexed, k: int) -> None:
     """Emits the phase that writes the k least records of all rows."""
-    rows = records.rows
-    key_kind = ir.IntType(1 << (records.key_bits - 1).bit_length())
+    rows, key = records.rows, _element_key(records)
+    candidates = _blocks_by_loop if key is None else partial(_blocks_by_vectors, key)
+    if key:
+        kernel.content = Content.VECTORS
+        kernel.need(scan_function(key), Content.ROUTINES)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
-        least_records = (_InOrder if k <= _FEW else _Collected)(b, records.type, k)
-        lowest = allocate(b, key_kind)
+        if k <= _FEW:
+            least_records = _InOrder(b, records.type, k)
+        else:
+            least_records = _Collected(kernel, b, records.type, k)
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = row_of(phase, rows, number)
             least_records.start(lambda i: records.read(b, row, i))
-            with loop(b, k, rows.size, _BLOCK, name="block") as begin:
-                end = least(b, b.add(begin, I64(_BLOCK)), I64(rows.size))
-                # later elements with the threshold's key come after it
-                limit = resized(b, records.key(b, least_records.threshold), key_kind)
-                b.store(limit, lowest)
+            # later elements with the threshold's key come after it
+            with candidates(b, records, row, k, lambda: records.key(b, least_records.threshold)) as (begin, end):
                 with loop(b, begin, end) as i:
-                    key, low = resized(b, records.key_of(b, row, i), key_kind), b.load(lowest, typ=key_kind)
-                    b.store(b.select(b.icmp_unsigned("<", key, low), key, low), lowest)
-                with b.if_then(b.icmp_unsigned("<", b.load(lowest, typ=key_kind), limit)):
-                    with loop(b, begin, end) as i:
-                        least_records.offer(records.read(b, row, i))
-                    least_records.make_room()
+                    least_records.offer(records.read(b, row, i))
+                least_records.make_room()
             least_records.finish()
             with loop(b, 0, k) as i:
                 records.write(b, row, i, read(b, least_records.memory, records.type, i))
+
+
+def _element_key(records: Indexed) -> ElementKey | None:
+    """How elements that vectors can scan order, or None."""
+    return ElementKey.of(records.keys[0]) if packs_lanes() and records.rows.stride == 1 else None
+
+
+@contextmanager
+def _blocks_by_vectors(
+    key: ElementKey, b: ir.IRBuilder, records: Indexed, row: Row, first: int, limit: Callable[[], ir.Value]
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """For each block [begin, end) from element `first` on that has a key below the limit."""
+    width, size = key.dtype.bits, I64(records.rows.size)
+    kind = ir.FunctionType(I64, [POINTER, I64, I64, ir.IntType(width)])
+    scan = ir.Function(b.module, kind, key.scan_symbol)
+    elements = b.gep(row.operands[0], [row.base], inbounds=True, source_etype=ir.IntType(width))
+    place = allocate(b, I64)
+    b.store(I64(first), place)
+
+    def found() -> ir.Value:
+        b.store(b.call(scan, [elements, b.load(place, typ=I64), size, limit()]), place)
+        return b.icmp_signed("<", b.load(place, typ=I64), size)
+
+    with repeat(b, found):
+        begin = b.load(place, typ=I64)
+        following = b.add(begin, I64(lanes(width)))
+        yield begin, least(b, following, size)
+        b.store(following, place)
+
+
+@contextmanager
+def _blocks_by_loop(
+    b: ir.IRBuilder, records: Indexed, row: Row, first: int, limit: Callable[[], ir.Value]
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """The same, for keys that LLVM has to find out how to compute several of at once."""
+    kind, size = ir.IntType(1 << (records.key_bits - 1).bit_length()), I64(records.rows.size)
+    lowest = allocate(b, kind)
+    with loop(b, first, size, _BLOCK, name="block") as begin:
+        end = least(b, b.add(begin, I64(_BLOCK)), size)
+        bound = resized(b, limit(), kind)
+        b.store(bound, lowest)
+        with loop(b, begin, end) as i:
+            key, low = resized(b, records.key_of(b, row, i), kind), b.load(lowest, typ=kind)
+            b.store(b.select(b.icmp_unsigned("<", key, low), key, low), lowest)
+        with b.if_then(b.icmp_unsigned("<", b.load(lowest, typ=kind), bound)):
+            yield begin, end
 
 
 class _InOrder:
@@ -107,11 +157,16 @@ class _InOrder:
 class _Collected:
     """Records in any order, sorted when memory for them runs out."""
 
-    def __init__(self, b: ir.IRBuilder, kind: ir.IntType, k: int):
+    def __init__(self, kernel: Kernel, b: ir.IRBuilder, kind: ir.IntType, k: int):
         self.b, self.kind, self.k = b, kind, k
         self.capacity = 2 * k + 2 * _BLOCK
         self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
-        self.sort = _sort_function(b.module, kind)
+        if kind.width == 64 and packs_lanes():
+            kernel.need(quicksort(64), Content.ROUTINES)
+            self.sort = ir.Function(b.module, SORT, sort_symbol(64))
+            self.rest = [allocate(b, kind, self.capacity + lanes(64)), I1(0), I1(0)]
+        else:
+            self.sort, self.rest = _sort_function(b.module, kind), []
 
     @property
     def threshold(self) -> ir.Value:
@@ -140,7 +195,7 @@ class _Collected:
 
     def finish(self) -> None:
         """Sorts them, and drops those after the first k."""
-        self.b.call(self.sort, [self.memory, self.b.load(self.count, typ=I64)])
+        self.b.call(self.sort, [self.memory, self.b.load(self.count, typ=I64), *self.rest])
         self.b.store(I64(self.k), self.count)
 
 

@@ -5,7 +5,7 @@ Rows that fit the stack are an item each. Longer ones are split in a few parts, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -14,9 +14,9 @@ from llvmlite import ir
 from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import read, write
-from xloom.cpu.emit.types import I1, I8, I64, POINTER
+from xloom.cpu.emit.types import I1, I8, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sorting.quicksort import lanes, quicksort, sort_symbol
+from xloom.cpu.kernels.sorting.quicksort import SORT, lanes, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Row, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
 
@@ -62,13 +62,8 @@ def sort(kernel: Kernel, source: Integers) -> None:
         _LongRows(kernel, source).emit()
 
 
-def declared(kernel: Kernel, symbol: str, result: ir.Type, parameters: Sequence[ir.Type]) -> ir.Function:
-    """A function of a module that the kernel needs."""
-    return ir.Function(kernel.module, ir.FunctionType(result, parameters), symbol)
-
-
 def _sort_function(kernel: Kernel, bits: int) -> ir.Function:
-    return declared(kernel, sort_symbol(bits), I64, [POINTER, I64, POINTER, I1, I1])
+    return ir.Function(kernel.module, SORT, sort_symbol(bits))
 
 
 def _short_rows(kernel: Kernel, source: Integers) -> None:
