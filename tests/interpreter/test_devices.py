@@ -43,6 +43,15 @@ def test_permute_leaves_zeros():
     assert not y[0].any() and not y[3].any()
 
 
+def test_forms_without_a_meaning_are_refused():
+    form = "z = s32[] constant(0) ROOT r = f32[4] collective-broadcast(x, z), replica_groups={{0,1,2,3}}"
+    with pytest.raises(xl.UnsupportedError, match="a root that is an operand"):
+        run(f"{form}, has_dynamic_root=true")
+    form = "z = (s32[]) tuple(o) ROOT r = f32[4] collective-permute(x, y, z, z), source_target_pairs={{0,1}}"
+    with pytest.raises(xl.UnsupportedError, match="slices sent into an operand"):
+        run(f"y = f32[4] negate(x) o = s32[] constant(0) {form}, slice_sizes={{{{2}}}}")
+
+
 def test_partitions_and_ids():
     _, y = run("ROOT r = u32[] partition-id()", partitions=True)
     assert [int(v) for v in y] == [0, 1, 2, 3]

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xloom.errors import EvaluationError
+from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.parser import parse
 from xloom.pjrt import Client
 from xloom.pjrt.compiler import SpmdNative
+from xloom.trace import trace
 
 REGIONS = """
 sum { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
@@ -95,6 +96,18 @@ def arrays(shape=(4, 6), count=8):
 @pytest.mark.parametrize("form", FORMS)
 def test_form(clients, form):
     same(clients, f"HloModule m, replica_count=4, num_partitions=2{REGIONS}ENTRY e {{ {FORMS[form]} }}", arrays())
+
+
+def test_a_traced_program_is_native_too(clients):
+    with trace():
+        same(clients, f"HloModule m, replica_count=2\n{REGIONS}ENTRY e {{ {FORMS['all-reduce-all']} }}", arrays(count=2))
+
+
+def test_what_is_not_native_is_refused(clients):
+    form = "r = s32[] constant(0) ROOT b = f32[4,6] collective-broadcast(p, r), replica_groups={{0,1}}"
+    module = parse(f"HloModule m, replica_count=2\nENTRY e {{ {P} {form}, has_dynamic_root=true }}")
+    with pytest.raises(LoweringError, match="collective-broadcast has no native code"):
+        clients[0].compile(module)
 
 
 @pytest.mark.parametrize("size", [40_000, 40_003])

@@ -50,7 +50,7 @@ def compile(module: Module) -> Executable | DynamicExecutable:
         *_, padding = run_passes(padded, _TO_STATIC, verify=False)
         compiled = compile(padded)
         return DynamicExecutable(module, compiled) if padding.changed else compiled
-    if trace.active() is not None:
+    if trace.active() is not None and not is_spmd(module):  # devices would write down their times in one place
         times = StepTimes()
         with trace.span(module.name, "compile"):
             image = _made(module, None, partial(TimedEntryBuilder, times=times))

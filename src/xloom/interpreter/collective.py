@@ -155,12 +155,19 @@ def all_to_all(instruction: Instruction, operands: Sequence[Value], evaluator: E
 @evaluates("collective-broadcast")
 def collective_broadcast(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """The first member's operands; zeros on devices outside every group."""
+    if instruction.attrs.get("has_dynamic_root"):
+        raise _no_semantics(instruction, "a root that is an operand")
     devices = group_of(instruction, evaluator)
     me = (evaluator.replica, evaluator.partition)
     groups = instruction.attrs.get("replica_groups")
     if devices == [me] and groups is not None and groups.groups(1) and not _listed(instruction, evaluator, me):
         return _each(instruction, [np.zeros_like(x) for x in operands])
     return _each(instruction, list(exchange(instruction, evaluator, devices, tuple(operands))[0]))
+
+
+def _no_semantics(instruction: Instruction, form: str) -> UnsupportedError:
+    """XLA has this form for some backends only, and does not say what it means."""
+    return UnsupportedError(f"{instruction.opcode} with {form}", where=instruction.name)
 
 
 def _listed(instruction: Instruction, evaluator: Evaluator, me: Device) -> bool:
@@ -171,6 +178,8 @@ def _listed(instruction: Instruction, evaluator: Evaluator, me: Device) -> bool:
 @evaluates("collective-permute", "collective-permute-start")
 def collective_permute(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """What the source sends; zeros where no pair ends."""
+    if instruction.attrs.get("slice_sizes"):
+        raise _no_semantics(instruction, "slices sent into an operand")
     pairs = instruction["source_target_pairs"]
     by_partition = instruction.attrs.get("channel_id") is not None
     count = evaluator.partition_count if by_partition else evaluator.replica_count

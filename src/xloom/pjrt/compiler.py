@@ -126,14 +126,17 @@ class CpuCompiler(Compiler):
     device_kind = "cpu"
 
     def compile(self, module: Module) -> Program:
-        """Native code, or the interpreter for forms of collectives that have none."""
+        """Native code. Raises LoweringError for what has none."""
+        executable = compile_for_cpu(module)
         if not is_spmd(module):
-            return Native(compile_for_cpu(module))
-        try:
-            executable = compile_for_cpu(module)
-        except LoweringError:
-            return Interpreted(module)
-        return SpmdNative(executable) if isinstance(executable, SpmdExecutable) else Interpreted(module)
+            return Native(executable)
+        if isinstance(executable, SpmdExecutable):
+            return SpmdNative(executable)
+        raise LoweringError(
+            "arrays of dynamic size on several devices have no native code",
+            where=module.name,
+            hint="run the program on a client of InterpreterCompiler",
+        )
 
 
 class Native:
