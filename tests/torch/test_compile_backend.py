@@ -136,3 +136,24 @@ def test_export_keeps_the_state_of_buffers():
     expected = nn.BatchNorm1d(4)
     torch.testing.assert_close(exported(x), expected(x))
     torch.testing.assert_close(model.running_mean, expected.running_mean)
+
+
+def test_results_have_memory_of_their_own():
+    x = torch.ones(3)
+    for function in (torch.clone, lambda x: x * 1, lambda x: x.to(torch.float32, copy=True)):
+        compiled(function)(x).add_(1)
+        assert x.tolist() == [1, 1, 1]
+    viewed = compiled(lambda x: x.view(1, 3))(x)
+    viewed.add_(1)
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_statistics_that_are_written_as_they_were_do_not_disturb_gradients():
+    def function(x, mean, variance):
+        return torch.ops.aten._native_batch_norm_legit(x, None, None, mean, variance, False, 0.1, 1e-5)[0]
+
+    x = torch.randn(4, 2, 3, requires_grad=True)
+    statistics = torch.rand(2), torch.rand(2)
+    (expected,) = torch.autograd.grad(function(x, *statistics).sum(), x)
+    (found,) = torch.autograd.grad(compiled(function)(x, *statistics).sum(), x)
+    torch.testing.assert_close(found, expected)

@@ -151,18 +151,27 @@ class _Translator:
 
     def _finish(self, results: Any) -> Translated:
         self.translated.is_tuple = isinstance(results, (list, tuple))
-        values = [self._value(r) for r in (results if self.translated.is_tuple else [results])]
         outputs: list[Instruction] = []
-        for value in values:
+        for result in results if self.translated.is_tuple else [results]:
+            value = self._value(result)
             if not isinstance(value, Instruction):
                 self.translated.results.append(Given(None, value))
-            elif value in self.parameter_of:
+            elif value in self.parameter_of and _is_argument(result):
                 self.translated.results.append(Given(self.parameter_of[value]))
             else:
                 self.translated.results.append(len(outputs))
                 outputs.append(value)
         self.builder.build(self.builder.tuple(*outputs))
         return self.translated
+
+
+def _is_argument(node: Node) -> bool:
+    """True for an argument, or a view of one; other results have memory of their own, a clone for one."""
+    while isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:
+        first = node.args[0]
+        assert isinstance(first, Node)
+        node = first
+    return node.op == "placeholder"
 
 
 def _check(node: Node, result: Any) -> None:
