@@ -12,6 +12,7 @@ import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import checkify
 
 
 def same(found, wanted):
@@ -254,6 +255,29 @@ def dlpack():
     taken = jnp.from_dlpack(source)
     assert taken.devices() == {jax.devices()[0]} and taken.unsafe_buffer_pointer() == source.ctypes.data
     assert np.array_equal(jnp.from_dlpack(source.T), source.T)
+
+
+def checks():
+    def positive(x):
+        checkify.check(jnp.all(x > 0), "must be positive")
+        return x
+
+    error, _ = checkify.checkify(jax.jit(positive))(jnp.array([-1.0]))
+    assert "must be positive" in error.get()
+    error, _ = checkify.checkify(jax.jit(lambda x: x[5]), checkify.index_checks)(jnp.arange(3))
+    assert "out-of-bounds" in error.get()
+    with jax.debug_nans(True):
+        raises(FloatingPointError, "nan", lambda: jax.jit(jnp.log)(jnp.array([-1.0])))
+    with jax.debug_infs(True):
+        raises(FloatingPointError, "inf", lambda: jax.jit(jnp.log)(jnp.array([0.0])))
+
+
+def profile():
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            jax.jit(lambda x: (x @ x).sum())(jnp.ones((64, 64))).block_until_ready()
+        found = [name for _, _, files in os.walk(folder) for name in files]
+        assert any(name.endswith(".xplane.pb") for name in found), found
 
 
 def threads():

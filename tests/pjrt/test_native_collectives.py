@@ -100,7 +100,9 @@ def test_form(clients, form):
 
 def test_a_traced_program_is_native_too(clients):
     with trace():
-        same(clients, f"HloModule m, replica_count=2\n{REGIONS}ENTRY e {{ {FORMS['all-reduce-all']} }}", arrays(count=2))
+        same(
+            clients, f"HloModule m, replica_count=2\n{REGIONS}ENTRY e {{ {FORMS['all-reduce-all']} }}", arrays(count=2)
+        )
 
 
 def test_what_is_not_native_is_refused(clients):
