@@ -62,3 +62,22 @@ def test_machine_code_of_the_algorithm_depends_on_no_shape():
     first, second = (kernel_of(program(f"[{n}]", ["f32"], 0, CANONICAL)) for n in (3000, LONG))
     assert first.needed == second.needed
     assert first.needed
+
+
+@pytest.mark.parametrize("dtype", ["f32", "s32", "u32"])
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("dims", ["[3,600]", f"[{LONG}]"])
+def test_keys_of_any_operand_with_others(dtype, operand, dims):
+    types = ["s32", "s32"]
+    types[operand] = dtype
+    if dtype == "f32":
+        region = CANONICAL.replace("{t}", dtype).replace("{d}", "GT")
+    else:
+        region = LESS.replace("{t}", dtype).replace("{d}", "GT")
+    first, other = 2 * operand, 2 - 2 * operand
+    region = region.replace("parameter(0)", f"parameter({first})").replace("parameter(1)", f"parameter({first + 1})")
+    text = f"""HloModule m
+less {{ {region} o = s32[] parameter({other}) r = s32[] parameter({other + 1}) }}
+ENTRY e {{ x = {types[0]}{dims} parameter(0) y = {types[1]}{dims} parameter(1)
+  ROOT s = ({types[0]}{dims}, {types[1]}{dims}) sort(x, y), dimensions={{{dims.count(",")}}}, to_apply=less }}"""
+    check(text)

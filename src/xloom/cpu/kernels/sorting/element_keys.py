@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from xloom.cpu.kernels.sorting.keys import Key, canonical_nan
-from xloom.cpu.kernels.sorting.quicksort import DECLARED, HEADER, expanded, vector_names
+from xloom.cpu.kernels.sorting.quicksort import DECLARED, HEADER, expanded, lanes, vector_names
 from xloom.hlo.dtype import DType, Kind
 
 
@@ -60,6 +60,14 @@ class ElementKey:
         return f"xloom.sort.restore.{self.name}"
 
     @property
+    def number_symbol(self) -> str:
+        """`void number(ptr elements, ptr records, i64 begin, i64 end)`: 64 bits with the key and below it the place.
+
+        Of elements of 32 bits.
+        """
+        return f"xloom.sort.number.{self.name}"
+
+    @property
     def scan_symbol(self) -> str:
         """`i64 scan(ptr elements, i64 begin, i64 count, integer limit)`: where a key below the limit is near.
 
@@ -89,6 +97,12 @@ def scan_function(key: ElementKey) -> str:
     return _module(key, _SCAN)
 
 
+@lru_cache(maxsize=16)
+def number_function(key: ElementKey) -> str:
+    """A module that has `number`."""
+    return _module(key, _NUMBER)
+
+
 def _module(key: ElementKey, functions: str) -> str:
     width = key.dtype.bits
     classes = [0] if key.nan is None else [0, key.nan]
@@ -98,6 +112,8 @@ def _module(key: ElementKey, functions: str) -> str:
         "CONVERT": key.convert_symbol,
         "RESTORE": key.restore_symbol,
         "SCAN": key.scan_symbol,
+        "NUMBER": key.number_symbol,
+        "PLACES": ", ".join(f"i64 {lane}" for lane in range(lanes(width))),
         "SIGN": str(1 << (width - 1)),
         "LAST_BIT": str(width - 1),
         "FLIP": str(-1 if key.descending else 0),
@@ -273,5 +289,36 @@ here:
   ret i64 %i
 none:
   ret i64 %n
+}
+"""
+
+_NUMBER = """
+declare void @llvm.masked.store.v`W`i64.p0(<`W` x i64>, ptr, i32, `M`)
+define void @"`NUMBER`"(ptr %elements, ptr %records, i64 %begin, i64 %end) nounwind {
+entry:
+  br label %head
+head:
+  %i = phi i64 [%begin, %entry], [%i2, %vector]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %vector, label %done
+vector:
+  %from = getelementptr inbounds `T`, ptr %elements, i64 %i
+  %to = getelementptr inbounds i64, ptr %records, i64 %i
+  %rest = sub i64 %end, %i
+  %mask = call `M` @first.`m`(i64 %rest)
+  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %y = call `V` @same(`V` %x)
+  %key = call `V` @order(`V` %y, i1 false)
+  %wide = zext `V` %key to <`W` x i64>
+  %high = shl <`W` x i64> %wide, splat (i64 32)
+  %one = insertelement <`W` x i64> poison, i64 %i, i64 0
+  %first = shufflevector <`W` x i64> %one, <`W` x i64> poison, <`W` x i32> zeroinitializer
+  %places = add <`W` x i64> %first, <`PLACES`>
+  %record = or <`W` x i64> %high, %places
+  call void @llvm.masked.store.v`W`i64.p0(<`W` x i64> %record, ptr %to, i32 8, `M` %mask)
+  %i2 = add i64 %i, `W`
+  br label %head
+done:
+  ret void
 }
 """

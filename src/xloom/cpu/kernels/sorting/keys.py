@@ -36,6 +36,14 @@ class Key:
             return _float_bits(self.dtype) - _zero_bits(self.dtype)
         return max(8, self.dtype.bits)
 
+    @property
+    def operand(self) -> int:
+        """Which operand it is an element of, perhaps as `canonical_nan` says."""
+        expression = self.expression
+        while expression.opcode == "select":
+            expression = expression._operands[2]
+        return expression["parameter_number"] // 2
+
     def integer(self, b: ir.IRBuilder, elements: Sequence[Value]) -> ir.Value:
         """An unsigned integer of `bits` that orders as the key does."""
         return key_integer(b, _value(b, self.expression, elements, {}), self.dtype, self.descending, self.total_order)

@@ -7,15 +7,18 @@ from llvmlite import ir
 from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.routine import read, write
-from xloom.cpu.emit.types import I1
+from xloom.cpu.emit.types import I1, I32, I64, POINTER, VOID
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.sorting import vectors
+from xloom.cpu.kernels.sorting.element_keys import ElementKey, number_function
 from xloom.cpu.kernels.sorting.records import Indexed, Row
+
+_NUMBER = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
 
 
 def sort(kernel: Kernel, records: Indexed) -> None:
     """Emits the phases that sort all rows."""
-    vectors.sort(kernel, _Numbered(records))
+    vectors.sort(kernel, _Numbered(kernel, records))
 
 
 class _Numbered:
@@ -25,14 +28,24 @@ class _Numbered:
     content = Content.ROUTINES
     in_output = False
 
-    def __init__(self, records: Indexed):
+    def __init__(self, kernel: Kernel, records: Indexed):
         assert records.type.width == self.bits
         self.rows, self.records = records.rows, records
+        self._number = None
+        key = ElementKey.of(records.keys[0]) if len(records.keys) == 1 else None
+        if key and key.dtype.bits == 32 and self.rows.stride == 1:
+            kernel.need(number_function(key), Content.ROUTINES)
+            self._number = ir.Function(kernel.module, _NUMBER, key.number_symbol)
 
     def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes the records of [begin, end)."""
-        with loop(b, begin, end) as i:
-            write(b, array, i, self.records.read(b, row, i))
+        if self._number is not None:
+            operand = row.operands[self.records.keys[0].operand]
+            elements = b.gep(operand, [row.base], inbounds=True, source_etype=I32)
+            b.call(self._number, [elements, array, begin, end])
+        else:
+            with loop(b, begin, end) as i:
+                write(b, array, i, self.records.read(b, row, i))
         return I1(0)
 
     def write(
