@@ -21,6 +21,9 @@ _SECOND_LEVEL = 1 << 18
 _ROW_BYTES = 2048
 """How far apart its rows may lie then. A page apart, they would evict one another from the first-level cache."""
 
+_DEPTH = 512
+"""And how many products are added up one by one. Of longer sums, those of pieces are added, which err less."""
+
 
 def multiply(
     kernel: Kernel, product: Product, a: Array, b: Array, c: Array, through: tuple[DType | None, ...] = (None, None)
@@ -61,6 +64,6 @@ def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> boo
     nbytes = count(product.columns) * count(product.depth) * size
     if nbytes <= _FIRST_LEVEL or count(product.rows) <= 4:
         return True
-    if nbytes > _SECOND_LEVEL or b.dtype is not arithmetic.dtype:
+    if nbytes > _SECOND_LEVEL or b.dtype is not arithmetic.dtype or count(product.depth) > _DEPTH:
         return False
     return all(x.b * size <= _ROW_BYTES for x in product.depth)
