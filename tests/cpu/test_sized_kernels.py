@@ -110,6 +110,18 @@ def test_lost_machine_code_is_made_again(emitted):
     assert emitted == ["dot", "dot"]
 
 
+def test_a_panel_of_one_element_more_than_a_vector():
+    assert agrees(dot(65, 300, 63, 0, 1, "f64")) and agrees(dot(33, 17, 300, 0, 0, "f64"))
+    text = """HloModule m
+    ENTRY e {
+      a = f32[65,17,17] parameter(0)
+      b = f32[7,17,65] parameter(1)
+      ROOT c = f32[17,7] dot(a, b), lhs_contracting_dims={0,2}, rhs_contracting_dims={2,1}
+    }"""
+    assert agrees(xl.parse(text))
+    assert agrees(xl.parse(text.replace("{0,2}, rhs_contracting_dims={2,1}", "{0,1}, rhs_contracting_dims={2,1}")))
+
+
 def test_the_library_is_what_it_says():
     texts = list(kernel_library.programs())
     assert len(set(texts)) == len(texts)

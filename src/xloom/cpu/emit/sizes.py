@@ -193,7 +193,7 @@ def greatest(x: Any, y: Any) -> Any:
 
 def divides(step: int, x: Any) -> bool:
     """True when `x` is known to be a multiple of `step`; not of sizes, for it is no use to have code for either."""
-    return isinstance(x, int) and x % step == 0
+    return step == 1 or (isinstance(x, int) and x % step == 0)
 
 
 def number(x: Any) -> int:

@@ -6,7 +6,6 @@ the last row: what they are multiplied to is not stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -107,20 +106,30 @@ class Packing:
                 b.store(b.gep(panel, [step], inbounds=True, source_etype=element), walk)
                 vectors = [(at, min(lanes, width - at)) for at in range(0, width, lanes)]
 
-                def copy(masks: Sequence[ir.Value | None]) -> None:
-                    for (at, some), mask in zip(vectors, masks, strict=True):
-                        value = self._load(b, part.pointer, b.add(start, i64(at)), places, some, mask)
-                        self._put(b, panel, i64(0), i64(at), value)
+                def put(at: int, some: int, offset: ir.Value, mask: ir.Value | None) -> None:
+                    value = self._load(b, part.pointer, b.add(start, offset), places, some, mask)
+                    self._put(b, panel, i64(0), i64(at), value)
 
-                whole: list[ir.Value | None] = [None] * len(vectors)
+                def copy() -> None:
+                    for at, some in vectors:
+                        put(at, some, i64(at), None)
+
+                def copy_edge() -> None:
+                    last = b.sub(i64(total - 1), first)
+                    for at, some in vectors:
+                        if some == 1:  # no vector, and so without a mask: the last row once more
+                            put(at, 1, b.select(b.icmp_signed("<", last, i64(at)), last, i64(at)), None)
+                        else:
+                            put(at, some, i64(at), lanes_below(b, some, b.sub(last, i64(at - 1))))
+
                 if divides(width, total):
-                    copy(whole)
+                    copy()
                 else:
                     with b.if_else(b.icmp_signed("<=", first, i64(total - width)), likely=True) as (inside, edge):
                         with inside:
-                            copy(whole)
+                            copy()
                         with edge:
-                            copy([lanes_below(b, some, b.sub(i64(total - at), first)) for at, some in vectors])
+                            copy_edge()
 
     def _transpose(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value) -> None:
         """Places of the depth are adjacent: square blocks of rows and depth, transposed in registers."""
