@@ -63,5 +63,6 @@ def _entry(name: str) -> Callable[[int], int | None]:
 def _too_old(name: str, size: int, least: int) -> PjrtError:
     return invalid(
         f"{name}: the arguments have {size} bytes, and {least} in PJRT {MAJOR}.{MINOR}, which "
-        f"xloom {xloom.__version__} speaks: the caller is older. Install a newer jaxlib (or whatever calls), or an older xloom"
+        f"xloom {xloom.__version__} speaks: the caller is older. Install a newer jaxlib (or whatever calls), "
+        "or an older xloom"
     )
