@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from xloom.cpu.kernels.sorting.keys import Key, canonical_nan
-from xloom.cpu.kernels.sorting.quicksort import DECLARED, HEADER, expanded, lanes, vector_names
+from xloom.cpu.kernels.sorting.vector_text import DECLARED, HEADER, expanded, lanes, vector_names
 from xloom.hlo.dtype import DType, Kind
 
 

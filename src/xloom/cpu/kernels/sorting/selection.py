@@ -16,8 +16,9 @@ from xloom.cpu.emit.types import I1, I32, I64, POINTER
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.sorting.element_keys import ElementKey, scan_function
 from xloom.cpu.kernels.sorting.network import exchange_function
-from xloom.cpu.kernels.sorting.quicksort import SORT, lanes, quicksort, sort_symbol
+from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Indexed, Row, resized, row_of
+from xloom.cpu.kernels.sorting.vector_text import lanes
 
 _BLOCK = 32
 """Elements that are compared at once."""

@@ -16,9 +16,10 @@ from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import read, write
 from xloom.cpu.emit.types import I1, I8, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sorting.quicksort import SORT, lanes, quicksort, sort_symbol
+from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Row, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
+from xloom.cpu.kernels.sorting.vector_text import lanes
 
 _STACK_BYTES = 1 << 16
 """The greatest array on the stack, of which there are two."""
