@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -306,3 +307,11 @@ def test_processes_at_once(tmp_path: Path, place: Path, emitted: list[str]):
         check(program(last), last)
     assert emitted == []
     assert all(len(path.name) == 64 for path in entries(place))  # no temporary files
+
+
+def test_the_random_numbers_of_the_program_stay_as_they_are():
+    random.seed(1)
+    wanted = random.getstate()
+    xl.compile(program(2.5))
+    cache.flush()
+    assert random.getstate() == wanted

@@ -23,6 +23,7 @@ MEMORY_BYTES = 64 << 20
 DISK_BYTES = 1 << 30
 DRAWERS = 64
 """Folders that the entries are spread over by their keys, so that looking for old ones is quick."""
+_chance = random.SystemRandom()  # the program's own random numbers stay as it has seeded them
 _MAGIC = b"xloom-1\n"
 _PAUSE, _LONGEST_DELAY = 0.3, 3.0
 """Seconds without a compilation before anything is written, and those after which it is in any case."""
@@ -87,7 +88,7 @@ class Folder:
     def put(self, key: str, payload: bytes) -> None:
         """Writes an entry."""
         place = self._place(key)
-        temporary = f"{place}.{os.getpid()}.{random.getrandbits(64):x}"
+        temporary = f"{place}.{os.getpid()}.{_chance.getrandbits(64):x}"
         try:
             os.makedirs(os.path.dirname(place), exist_ok=True)
             with open(temporary, "xb") as file:
@@ -97,7 +98,7 @@ class Folder:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             return
-        if random.random() < 1 / 8:  # looking costs more than writing
+        if _chance.random() < 1 / 8:  # looking costs more than writing
             _shrink(os.path.dirname(place), self.most // DRAWERS)
 
     def _place(self, key: str) -> str:
