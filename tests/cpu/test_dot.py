@@ -213,3 +213,22 @@ def test_few_columns_of_narrow_integers(types, columns):
     attributes = "lhs_contracting_dims={2,1}, rhs_contracting_dims={2,0}"
     check((2, 6, 5), (6, columns, 5), (2, columns), attributes, types)
     matrices(3, 7, columns, *types)
+
+
+@pytest.mark.parametrize("rows, depth, columns", [(100, 301, 77), (64, 512, 130), (37, 1000, 129), (300, 70, 9)])
+@pytest.mark.parametrize("result", ["f32", "bf16"])
+@pytest.mark.parametrize("left, right", [(1, 0), (0, 1), (1, 1)])
+def test_pairs_of_bf16(rows, depth, columns, result, left, right):
+    a, b = ((rows, depth), (depth, rows))[1 - left], ((depth, columns), (columns, depth))[right]
+    module = xl.parse(
+        f"ENTRY e {{ a = bf16[{a[0]},{a[1]}] parameter(0) b = bf16[{b[0]},{b[1]}] parameter(1) "
+        f"ROOT c = {result}[{rows},{columns}] dot(a, b), lhs_contracting_dims={{{left}}}, "
+        f"rhs_contracting_dims={{{right}}} }}"
+    )
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(dims).astype(ml_dtypes.bfloat16) for dims in (a, b))
+    x[3, 5], x[7, 8] = np.nan, np.inf
+    got = np.asarray(xl.compile(module)(x, y)).astype(np.float64)
+    exact = (x.T if left == 0 else x).astype(np.float64) @ (y.T if right else y).astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
+    np.testing.assert_allclose(got, exact, rtol=2e-5 if result == "f32" else 5e-3, atol=1e-4)

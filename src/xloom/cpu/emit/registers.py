@@ -15,6 +15,8 @@ class Registers(NamedTuple):
     count: int
     has_pair_products: bool
     """Sums of two products of 16-bit integers at once."""
+    has_bfloat_products: bool = False
+    """The same of bf16."""
 
 
 @lru_cache(maxsize=1)
@@ -22,7 +24,7 @@ def registers() -> Registers:
     """Those of the host's widest vectors."""
     features = llvm.get_host_cpu_features()
     if features.get("avx512f") and features.get("avx512bw"):
-        return Registers(64, 32, bool(features.get("avx512vnni")))
+        return Registers(64, 32, bool(features.get("avx512vnni")), bool(features.get("avx512bf16")))
     if features.get("avx"):
         return Registers(32, 16, False)
     return Registers(16, 16 if "x86" in llvm.get_default_triple() else 32, False)

@@ -8,7 +8,7 @@ operands.py     which arrays a product reads and writes, and conversions before 
 packing.py      an operand rearranged for the tile
 blocked.py      large products: both operands packed, in blocks that fit the caches
 direct.py       small products: operands read where they lie
-pairs.py        narrow integers, two places of the depth at once
+pairs.py        narrow numbers, two places of the depth at once
 multiply.py     the choice between these ways
 scaled.py       operands with a scale a block, for scaled-dot
 ragged.py       groups of run-time sizes, for ragged-dot

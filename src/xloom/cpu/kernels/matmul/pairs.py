@@ -1,13 +1,13 @@
-"""Products of narrow integers in pairs: two places of the depth at once, as 16-bit halves of a 32-bit element."""
+"""Products of narrow numbers in pairs: two places of the depth at once, as 16-bit halves of a 32-bit element."""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I16, I32
+from xloom.cpu.emit.types import I16, I32, element_pointer
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, like, overloaded
-from xloom.hlo.dtype import DType, Kind, s32
+from xloom.hlo.dtype import DType, Kind, bf16, f32, s32
 
 _LANES = (4, 8, 16)
 """Of registers that have the instruction."""
@@ -43,8 +43,54 @@ class PairArithmetic(Arithmetic):
         return [b.bitcast(b.trunc(raw, like(raw.type, I16)), ir.VectorType(I32, lanes))]
 
 
+class _BFloat(ir.Type):
+    """LLVM's 16-bit upper halves of floats."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+
+_BFLOAT = _BFloat()
+
+
+class BFloatPairArithmetic(Arithmetic):
+    """Sums in f32 of products of bf16, each added with one rounding. What is below the normal numbers counts as 0."""
+
+    places = 2
+
+    def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
+        """total + the product of the high halves + that of the low ones."""
+        kind = total[0].type
+        if kind.count not in _LANES:
+            for k in (1, 0):
+                total = [self._fused(b, self._half(b, x[0], k), self._half(b, y[0], k), total[0])]
+            return total
+        halves = ir.VectorType(_BFLOAT, 2 * kind.count)
+        name = f"x86.avx512bf16.dpbf16ps.{32 * kind.count}"
+        return [overloaded(b, name, [], kind, [total[0], b.bitcast(x[0], halves), b.bitcast(y[0], halves)])]
+
+    def _half(self, b: ir.IRBuilder, x: ir.Value, k: int) -> ir.Value:
+        """The low or the high 16 bits of each element, as a float."""
+        wide = like(x.type, I32)
+        bits = b.bitcast(x, wide)
+        return b.bitcast(b.and_(bits, constant(wide, -1 << 16)) if k else b.shl(bits, constant(wide, 16)), x.type)
+
+    def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
+        """Elements of two neighbouring places of the depth."""
+        wide = like(low[0].type, I32)
+        bits = [b.bitcast(x[0], wide) for x in (low, high)]
+        return [b.bitcast(b.or_(b.lshr(bits[0], constant(wide, 16)), bits[1]), low[0].type)]
+
+    def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
+        """As `load`, of `lanes` pairs that are adjacent in memory."""
+        place = element_pointer(b, pointer, dtype, offset)
+        return [b.load(place, typ=self.kind(lanes), align=dtype.bytes)]
+
+
 def in_pairs(arithmetic: Arithmetic, *operands: DType) -> Arithmetic:
     """Arithmetic in pairs, where the host has it and the operands fit it; else the same arithmetic."""
+    if arithmetic.dtype is f32 and all(x is bf16 for x in operands) and registers().has_bfloat_products:
+        return BFloatPairArithmetic(f32)
     narrow = all(x.kind is Kind.PRED or x.bits < 16 or x.name == "s16" for x in operands)
     fits = arithmetic.dtype is s32 and narrow
     return PairArithmetic(s32) if fits and registers().has_pair_products else arithmetic
