@@ -259,7 +259,7 @@ def test_stablehlo_is_converted_once(place: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_oldest_entries_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cache.random, "random", lambda: 0.0)
+    monkeypatch.setattr(cache._chance, "random", lambda: 0.0)
     folder = cache.Folder(tmp_path / "small", most=cache.DRAWERS * 1000)
     keys = [f"0000{k:04x}" for k in range(8)]
     for age, key in enumerate(keys):
