@@ -182,3 +182,15 @@ def test_linear_layers_with_one_feature_and_under_transformations():
         return torch.func.vmap(slope, (None, 0))(w, x)
 
     assert_as_on_cpu(of_each_row, x.detach(), weight.detach(), bias.detach())
+
+
+def test_the_gradient_of_ctc_loss_over_many_steps_is_as_accurate_as_its_type():
+    x, targets = normal(50, 4, 12), torch.randint(1, 12, (4, 20), generator=torch.Generator().manual_seed(1))
+
+    def gradient(x):
+        x = x.requires_grad_()
+        loss = F.ctc_loss(x.log_softmax(2), targets.to(x.device), [50] * 4, [20, 14, 17, 10], reduction="sum")
+        return torch.autograd.grad(loss, x)[0].cpu().double()
+
+    exact = gradient(x.double())
+    torch.testing.assert_close(gradient(x.to("xla").detach()), exact, rtol=0, atol=1.5e-5)

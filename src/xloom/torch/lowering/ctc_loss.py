@@ -116,6 +116,17 @@ def _backward(
     return repeated(g, time, step, [scores, skips, ends, last, never, empty])[5]
 
 
+def _total(g: Graph, x: Instruction) -> Instruction:
+    """log(sum(e^x)) over the last dimension, repeated along it."""
+    last = x.shape.rank - 1
+    ones = (*x.shape.dims[:-1], 1)
+    top = g.fold(x, "maximum", _NEVER, [last])
+    base = g.select(g.is_finite(top), top, g.full_like(top, 0))
+    powers = g.exponential(g.subtract(x, g.expand(g.reshape_to(base, ones), x.shape.dims)))
+    total = g.add(base, g.log(g.fold(powers, "add", 0, [last])))
+    return g.expand(g.reshape_to(total, ones), x.shape.dims)
+
+
 @lowers("aten._ctc_loss.default")
 def ctc_loss(
     g: Graph,
@@ -135,10 +146,7 @@ def ctc_loss(
     by_batch = g.permute(alpha, (1, 2, 0))
     final = g.reshape_to(gather_lines(g, by_batch, 2, last), alignment.dims)
     final = g.select(alignment.ends(g), final, g.full_like(final, _NEVER))
-    top = g.fold(final, "maximum", _NEVER, [1])
-    base = g.select(g.is_finite(top), top, g.full_like(top, 0))
-    powers = g.exponential(g.subtract(final, g.expand(g.reshape_to(base, (batch, 1)), alignment.dims)))
-    loss = g.negate(g.add(base, g.log(g.fold(powers, "add", 0, [1]))))
+    loss = g.negate(g.reshape_to(g.slice_along(_total(g, final), 1, 0, 1), (batch,)))
     if not lengths.all():  # of no input: an empty target is sure, and no other is possible
         without = np.where(alignment.lengths == 0, 0.0, np.inf).astype(loss.shape.dtype.numpy)
         loss = g.select(g.literal(lengths == 0), g.literal(without), loss)
@@ -161,13 +169,12 @@ def ctc_loss_backward(
     """The gradient of the logarithms of probabilities, as of a softmax before them."""
     alignment = _Alignment(g, targets, target_lengths, blank)
     time, batch, classes = log_probs.shape.dims
-    whole = (time, *alignment.dims)
     lengths = np.array(input_lengths, np.int64).reshape(-1)
     scores = alignment.scores(g, log_probs)
     beta = _backward(g, scores, alignment, alignment.ends(g), lengths - 1)
     through = g.subtract(g.add(g.permute(log_alpha, (1, 0, 2)), beta), scores)
-    loss = g.broadcast(neg_log_likelihood, shape=scores.shape.dtype[whole], dimensions=(1,))
-    posterior = g.exponential(g.add(through, loss))
+    # at each time the ways through all positions are all there are: their own sum forgets what rounding they share
+    posterior = g.exponential(g.subtract(through, _total(g, through)))
     # summed over the positions that have a label
     cube = (*alignment.dims, classes)
     labels = g.broadcast(alignment.labels, shape=dt.s64[cube], dimensions=(0, 1))
@@ -181,11 +188,12 @@ def ctc_loss_backward(
         rhs_contracting_dims=(1,),
     )
     slope = g.subtract(g.exponential(log_probs), g.permute(sums, (1, 0, 2)))
+    infinite = g.compare(neg_log_likelihood, g.full_like(neg_log_likelihood, float("inf")), direction="EQ")
+    impossible = g.broadcast(infinite, shape=dt.pred[time, batch, classes], dimensions=(1,))
+    slope = g.select(impossible, g.full_like(slope, float("nan")), slope)
     result = g.multiply(slope, g.broadcast(grad, shape=log_probs.shape, dimensions=(1,)))
     counted = np.arange(time)[:, None] < lengths
     counts = g.broadcast(g.literal(counted), shape=dt.pred[time, batch, classes], dimensions=(0, 1))
     if zero_infinity:
-        infinite = g.compare(neg_log_likelihood, g.full_like(neg_log_likelihood, float("inf")), direction="EQ")
-        possible = g.broadcast(g.not_(infinite), shape=counts.shape, dimensions=(1,))
-        counts = g.and_(counts, possible)
+        counts = g.and_(counts, g.not_(impossible))
     return g.select(counts, result, g.full_like(result, 0))
