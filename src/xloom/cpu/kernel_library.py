@@ -37,6 +37,13 @@ _ATTENTION = (
     ("a[4,8,128,128] b[4,8,128,32] c[4,8,128,32]", "{0,1}", "{0,1}", 3, 2),
     ("a[4,8,128,128] b[4,8,128,32] c[4,8,128,32]", "{0,1}", "{0,1}", 2, 2),
     ("a[4,128,8,32] b[4,8,32,128] c[4,8,128,128]", "{0,2}", "{0,1}", 3, 2),
+    ("a[4,128,8,32] b[4,8,128,128] c[4,8,32,128]", "{0,2}", "{0,1}", 1, 3),
+    ("a[4,128,8,32] b[4,8,128,128] c[4,8,32,128]", "{0,2}", "{0,1}", 1, 2),
+    ("a[4,8,32,128] b[4,128,8,32] c[4,8,128,128]", "{0,1}", "{0,2}", 2, 3),
+    ("a[4,8,32,128] b[4,8,128,128] c[4,8,32,128]", "{0,1}", "{0,1}", 3, 2),
+    ("a[4,8,32,128] b[4,8,128,128] c[4,8,32,128]", "{0,1}", "{0,1}", 3, 3),
+    ("a[8,64] b[8,1000,64] c[8,1000]", "{0}", "{0}", 1, 2),
+    ("a[8,1000] b[8,1000,64] c[8,64]", "{0}", "{0}", 1, 1),
 )
 """Of queries, keys and values by heads: shapes, batch dimensions, and those that are contracted."""
 _TYPES = (
@@ -69,8 +76,8 @@ def programs() -> Iterator[str]:
         yield _product(types, sizes, lc, rc)
     for types, sizes, lc, rc in product(_TYPES[:2], _VECTORS, (1, 0), (0, 1)):
         yield _product(types, sizes, lc, rc)
-    for sizes, lc, rc in product(_LONG, (1, 0), (0, 1)):
-        yield _product(("s8", "s8", "s32"), sizes, lc, rc)
+    for types, sizes, lc, rc in product((_TYPES[1], _TYPES[2], _TYPES[4]), _LONG, (1, 0), (0, 1)):
+        yield _product(types, sizes, lc, rc)
     for shapes, lb, rb, lc, rc in _ATTENTION:
         a, b, c = (tuple(map(int, x[2:-1].split(","))) for x in shapes.split())
         dims = f"lhs_batch_dims={lb}, rhs_batch_dims={rb}, lhs_contracting_dims={{{lc}}}, rhs_contracting_dims={{{rc}}}"
