@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xloom.pjrt.capi import slots
+from xloom.pjrt.capi import api, handles, slots
 from xloom.trace import trace
 
 entered = Counter()
@@ -171,6 +171,26 @@ def traced():
     entered.clear()
     add(x)
     assert not entered
+
+
+def retires_meanwhile():
+    """The end of Python, while other threads still drop what there are handles for."""
+    add(jnp.ones(8))
+    sys.setswitchinterval(1e-6)
+    handles.objects.update((-k, k) for k in range(1, 100_000))
+    is_over = threading.Event()
+
+    def change():
+        while not is_over.is_set():
+            handles.drop(handles.put(None))
+
+    threads = [threading.Thread(target=change) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        api._retire()
+    finally:
+        is_over.set()
 
 
 if __name__ == "__main__":

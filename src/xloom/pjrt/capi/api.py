@@ -70,6 +70,9 @@ def _python_sees_all(does: bool) -> None:
 
 def _retire() -> None:
     """Ends all work: jaxlib still calls while Python goes away."""
-    for view in [value for value in objects.values() if isinstance(value, clients.ClientView)]:
-        view.client.close()
-    guard.retire()
+    try:
+        for view in list(objects.values()):  # at once: other threads still drop some
+            if isinstance(view, clients.ClientView):
+                view.client.close()
+    finally:
+        guard.retire()

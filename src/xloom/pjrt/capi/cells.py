@@ -21,7 +21,7 @@ from xloom.pjrt.capi.host_memory import host_array
 from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memories import memory_handle
 from xloom.pjrt.capi.memory import Row
-from xloom.pjrt.capi.native_entries import FUNCTIONS
+from xloom.pjrt.capi.native_entries import FUNCTIONS, RELEASING
 from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, HAS_DATA, IN_PYTHON
 from xloom.pjrt.client import Client
 from xloom.pjrt.future import Future
@@ -65,14 +65,15 @@ class _Record:
 
 records: dict[tuple[Shape, int], _Record] = {}
 _by_address: dict[int, _Record] = {}
-_sharing = threading.Lock()
+_sharing = threading.RLock()  # what is collected meanwhile may ask for buffers too
 
 
 @cache
 def native(name: str) -> Callable[..., Any]:
     """A native function as Python calls it."""
-    result, *arguments = (_KINDS[kind] for kind in FUNCTIONS[name])
-    return ctypes.PYFUNCTYPE(result, *arguments)(guard.address(name))
+    prototype = ctypes.CFUNCTYPE if name in RELEASING else ctypes.PYFUNCTYPE
+    result, *arguments = (_KINDS[kind] for kind in {**FUNCTIONS, **RELEASING}[name])
+    return prototype(result, *arguments)(guard.address(name))
 
 
 def record_address(shape: Shape, memory_space: MemorySpace) -> int:
@@ -98,14 +99,16 @@ def buffer_handle(buffer: Buffer, record: int | None = None) -> int:
     objects[handle] = buffer
     buffer.on_delete = partial(native("delete_cell"), handle)
     if buffer.memory_space.is_host and buffer.shape.is_array and not is_enabled():
-        buffer.ready.on_ready(partial(_fill, handle, buffer))
+        native("retain_cell")(handle)
+        buffer.ready.on_ready(partial(_fill, handle))
     return handle
 
 
-def _fill(handle: int, buffer: Buffer, ready: Future) -> None:
-    """Lends the array to native code, unless the handle is gone."""
-    if ready.error is None and objects.get(handle) is buffer:
+def _fill(handle: int, ready: Future) -> None:
+    """Lends the array to native code. The handle may be dropped meanwhile, but not the cell."""
+    if ready.error is None:
         native("fill_cell")(handle, ready.value.__array_interface__["data"][0], id(ready.value))
+    native("release_cell")(handle)
 
 
 def buffer_of(handle: int) -> Buffer:
@@ -141,4 +144,4 @@ def drop_buffer(handle: int | None) -> None:
     buffer = objects.pop(handle or 0, None)
     if buffer is not None:
         buffer.on_delete = None
-        native("free_cell")(handle)
+        native("release_cell")(handle)

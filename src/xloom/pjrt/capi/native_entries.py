@@ -12,14 +12,18 @@ WORDS = (storage_ir.RETIRED, storage_ir.RUNNING, host_buffer_ir.PYTHON_ONLY)
 """Words that Python reads or writes."""
 FUNCTIONS = {
     "new_cell": "ppppq",
-    "free_cell": "vp",
-    "delete_cell": "vp",
+    "retain_cell": "vp",
     "share_cell": "vpp",
     "fill_cell": "vppp",
-    "release_storage": "vp",
     "remember_record": "vp",
 }
 """What Python calls, and the kinds of its result and arguments."""
+RELEASING = {
+    "release_cell": "vp",
+    "delete_cell": "vp",
+    "release_storage": "vp",
+}
+"""The same of functions that may tell the host that its array is not used any more; it may want Python's lock."""
 
 
 @cache
@@ -33,4 +37,4 @@ def native_text() -> str:
 
 def native_names() -> list[str]:
     """What others use of it."""
-    return [*NAMES, *WORDS, *FUNCTIONS]
+    return [*NAMES, *WORDS, *FUNCTIONS, *RELEASING]

@@ -95,10 +95,15 @@ def _cells(native: NativeModule) -> None:
     with native.function("new_cell", "ppppq") as b:
         record, storage, data, state = b.arguments
         cell = b.do_c("malloc", "pq", I64(CELL.size))
-        b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0)
+        b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0, references=1)
         b.ret(cell)
-    with native.function("free_cell", "vp") as b:
+    with native.function("retain_cell", "vp") as b:
+        b.add_to(b.place(b.arguments[0], CELL.offset("references")), 1)
+        b.ret_void()
+    with native.function("release_cell", "vp") as b:
         (cell,) = b.arguments
+        before = b.add_to(b.place(cell, CELL.offset("references")), -1)
+        b.return_if(b.icmp_unsigned("!=", before, I64(1)))
         b.do("release_storage", "vp", b.get(CELL, cell, "storage", POINTER))
         b.do_c("free", "vp", cell)
         b.ret_void()
@@ -171,8 +176,12 @@ def _events(native: NativeModule) -> None:
         b.ret_void()
     with native.function("fire_event", "vp") as b:
         (event,) = b.arguments
-        # what would be called back may be gone
-        b.return_if(b.has(b.load_atomic(native.word(RETIRED), "seq_cst", 8, typ=I64), -1))
+        running = native.word(RUNNING)
+        b.add_to(running, 1)
+        is_retired = b.has(b.load_atomic(native.word(RETIRED), "seq_cst", 8, typ=I64), -1)
+        with b.if_then(is_retired):  # what would be called back may be gone
+            b.add_to(running, -1)
+            b.ret_void()
         held = lock(b, EVENT, event)
         waiting = b.variable(POINTER)
         b.store(b.get(EVENT, event, "waiting", POINTER), waiting)
@@ -190,6 +199,7 @@ def _events(native: NativeModule) -> None:
         b.branch(look)
         b.position_at_end(done)
         b.do("release_event", "vp", event)
+        b.add_to(running, -1)
         b.ret_void()
 
 
