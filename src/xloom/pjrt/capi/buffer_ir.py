@@ -18,7 +18,7 @@ def _destroy(e: Entry) -> None:
     buffer = e.arg("buffer")
     e.return_if(e.is_zero(buffer), NULL)
     e.python_if(e.has(e.get_now(CELL, buffer, "state"), IN_PYTHON))
-    e.do("release_cell", "vp", buffer)
+    e.do("free_cell", "vp", buffer)
     e.done()
 
 

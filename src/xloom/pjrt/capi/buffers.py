@@ -10,7 +10,7 @@ import numpy as np
 
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted
-from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drop_buffer
+from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drop_buffer, lend
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
@@ -117,7 +117,9 @@ def is_deleted(args: Any) -> None:
 @slot("PJRT_Buffer_ReadyEvent")
 def ready_event(args: Any) -> None:
     """When the array is there."""
-    args.event = event_handle(buffer_of(args.buffer).ready)
+    buffer = buffer_of(args.buffer)
+    lend(args.buffer, buffer)
+    args.event = event_handle(buffer.ready)
 
 
 @slot("PJRT_Buffer_CopyToDevice")
@@ -190,7 +192,9 @@ def _address(args: Any) -> int:
     buffer = buffer_of(args.buffer)
     if not buffer.memory_space.is_host:
         raise PjrtError(Code.UNIMPLEMENTED, f"the host cannot read {buffer.memory_space}")
-    return buffer.ready.result().__array_interface__["data"][0]
+    array = buffer.ready.result()
+    lend(args.buffer, buffer)
+    return array.__array_interface__["data"][0]
 
 
 @slot("PJRT_Buffer_UnsafePointer")

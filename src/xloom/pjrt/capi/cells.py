@@ -1,7 +1,7 @@
 """Handles of buffers: native cells, which Python's buffers come to and from.
 
 A buffer that native code has made is a `Buffer` from the moment that Python first sees it; one that Python has made
-lends its array to native code once it is there.
+lends its array to native code when that has asked for it in vain.
 """
 
 from __future__ import annotations
@@ -98,17 +98,15 @@ def buffer_handle(buffer: Buffer, record: int | None = None) -> int:
     handle = native("new_cell")(record or record_of(buffer), None, None, IN_PYTHON)
     objects[handle] = buffer
     buffer.on_delete = partial(native("delete_cell"), handle)
-    if buffer.memory_space.is_host and buffer.shape.is_array and not is_enabled():
-        native("retain_cell")(handle)
-        buffer.ready.on_ready(partial(_fill, handle))
     return handle
 
 
-def _fill(handle: int, ready: Future) -> None:
-    """Lends the array to native code. The handle may be dropped meanwhile, but not the cell."""
-    if ready.error is None:
+def lend(handle: int, buffer: Buffer) -> None:
+    """Lets native code use the array if it is there. Nobody may drop the handle meanwhile."""
+    ready = buffer.ready
+    is_there = ready.is_ready and ready.error is None
+    if is_there and buffer.memory_space.is_host and buffer.shape.is_array and not is_enabled():
         native("fill_cell")(handle, ready.value.__array_interface__["data"][0], id(ready.value))
-    native("release_cell")(handle)
 
 
 def buffer_of(handle: int) -> Buffer:
@@ -144,4 +142,4 @@ def drop_buffer(handle: int | None) -> None:
     buffer = objects.pop(handle or 0, None)
     if buffer is not None:
         buffer.on_delete = None
-        native("release_cell")(handle)
+        native("free_cell")(handle)

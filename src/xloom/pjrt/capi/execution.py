@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi.cells import buffer_handle, buffer_of, record_of
+from xloom.pjrt.capi.cells import buffer_handle, buffer_of, lend, record_of
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import int64s_at, struct
@@ -33,7 +33,11 @@ def execute(args: Any) -> None:
         raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom")
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
     rows = _words(devices).from_address(args.argument_lists)
-    arguments = [[buffer_of(h) for h in _words(count).from_address(row)] if count else [] for row in rows]
+    handles = [_words(count).from_address(row) if count else () for row in rows]
+    arguments = [list(map(buffer_of, row)) for row in handles]
+    if view.plan.is_native:  # the next time it need not come here
+        for handle, buffer in zip(handles[0], arguments[0], strict=True):
+            lend(handle, buffer)
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
     outputs = _words(devices).from_address(args.output_lists)

@@ -12,14 +12,13 @@ WORDS = (storage_ir.RETIRED, storage_ir.RUNNING, host_buffer_ir.PYTHON_ONLY)
 """Words that Python reads or writes."""
 FUNCTIONS = {
     "new_cell": "ppppq",
-    "retain_cell": "vp",
     "share_cell": "vpp",
     "fill_cell": "vppp",
     "remember_record": "vp",
 }
 """What Python calls, and the kinds of its result and arguments."""
 RELEASING = {
-    "release_cell": "vp",
+    "free_cell": "vp",
     "delete_cell": "vp",
     "release_storage": "vp",
 }

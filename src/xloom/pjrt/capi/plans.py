@@ -49,6 +49,11 @@ class Plan:
             )
         self.address = ctypes.addressof(self._words)
 
+    @property
+    def is_native(self) -> bool:
+        """Whether native code runs it, if all arguments are there."""
+        return bool(self._words[PLAN.offset("is_native") // 8])
+
     def leave_to_python(self) -> None:
         """From now on Python runs it, or says why not."""
         self._words[PLAN.offset("is_native") // 8] = 0

@@ -95,15 +95,10 @@ def _cells(native: NativeModule) -> None:
     with native.function("new_cell", "ppppq") as b:
         record, storage, data, state = b.arguments
         cell = b.do_c("malloc", "pq", I64(CELL.size))
-        b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0, references=1)
+        b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0)
         b.ret(cell)
-    with native.function("retain_cell", "vp") as b:
-        b.add_to(b.place(b.arguments[0], CELL.offset("references")), 1)
-        b.ret_void()
-    with native.function("release_cell", "vp") as b:
+    with native.function("free_cell", "vp") as b:
         (cell,) = b.arguments
-        before = b.add_to(b.place(cell, CELL.offset("references")), -1)
-        b.return_if(b.icmp_unsigned("!=", before, I64(1)))
         b.do("release_storage", "vp", b.get(CELL, cell, "storage", POINTER))
         b.do_c("free", "vp", cell)
         b.ret_void()
@@ -132,7 +127,7 @@ def _cells(native: NativeModule) -> None:
         b.set(CELL, cell, state=b.or_(state, I64(IN_PYTHON)), external=0)
         unlock(b, held)
         b.ret_void()
-    # the array of a `Buffer` is there
+    # Python lends the array of its `Buffer`
     with native.function("fill_cell", "vppp") as b:
         cell, data, owner = b.arguments
         b.do_c("Py_IncRef", "vp", owner)

@@ -35,9 +35,8 @@ BUFFER = Words("device", "memory", "type", "dims", "num_dims", "nbytes", "is_hos
 LAYOUT = Words("text", "size", "deleter")
 """How arrays of one rank lie in memory, as HLO text writes it: its handle is the address."""
 
-CELL = Words("record", "lock", "state", "storage", "data", "external", "references")
-"""A buffer: its handle is the address. `external` counts the references to its array from outside, `references` those
-to the cell: its handle's, and that of whoever will fill it."""
+CELL = Words("record", "lock", "state", "storage", "data", "external")
+"""A buffer: its handle is the address. `external` counts the references to its array from outside."""
 HAS_DATA, DELETED, IN_PYTHON = 1, 2, 4
 """The flags of a cell's state: its array is there, it was deleted, and there is a `Buffer` of Python's for it."""
 
