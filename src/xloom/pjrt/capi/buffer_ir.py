@@ -17,7 +17,10 @@ _POLL = 50  # microseconds
 def _destroy(e: Entry) -> None:
     buffer = e.arg("buffer")
     e.return_if(e.is_zero(buffer), NULL)
-    e.python_if(e.has(e.get_now(CELL, buffer, "state"), IN_PYTHON))
+    with e.if_then(e.has(e.get_now(CELL, buffer, "state"), IN_PYTHON)):
+        error = e.in_python()
+        with e.if_then(e.not_(e.is_zero(error))):
+            e.ret(error)
     e.do("free_cell", "vp", buffer)
     e.done()
 

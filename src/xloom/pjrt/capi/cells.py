@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memories import memory_handle
 from xloom.pjrt.capi.memory import Row
 from xloom.pjrt.capi.native_entries import FUNCTIONS, RELEASING
-from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, HAS_DATA, IN_PYTHON
+from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, HAS_DATA
 from xloom.pjrt.client import Client
 from xloom.pjrt.future import Future
 from xloom.pjrt.log import is_enabled
@@ -93,12 +93,20 @@ def record_of(buffer: Buffer) -> int:
     return record_address(buffer.shape, buffer.memory_space)
 
 
-def buffer_handle(buffer: Buffer, record: int | None = None) -> int:
-    """A handle of a buffer, whose record may be known."""
-    handle = native("new_cell")(record or record_of(buffer), None, None, IN_PYTHON)
-    objects[handle] = buffer
-    buffer.on_delete = partial(native("delete_cell"), handle)
-    return handle
+def buffer_handle(buffer: Buffer) -> int:
+    """A handle of a buffer."""
+    record, place = ctypes.c_uint64(record_of(buffer)), ctypes.c_uint64()
+    write_handles([buffer], ctypes.addressof(record), ctypes.addressof(place))
+    return place.value
+
+
+def write_handles(buffers: Sequence[Buffer], records: int, place: int) -> None:
+    """Writes a handle for each buffer to memory, where the records are known, as a table."""
+    native("new_cells")(records, len(buffers), place)
+    delete = native("delete_cell")
+    for handle, buffer in zip((ctypes.c_uint64 * len(buffers)).from_address(place), buffers, strict=True):
+        objects[handle] = buffer
+        buffer.on_delete = partial(delete, handle)
 
 
 def lend(handle: int, buffer: Buffer) -> None:
@@ -138,8 +146,7 @@ def _shared(handle: int) -> Buffer:
 
 
 def drop_buffer(handle: int | None) -> None:
-    """Forgets a handle; NULL is allowed."""
+    """Forgets a handle, whose cell native code then frees; NULL is allowed."""
     buffer = objects.pop(handle or 0, None)
     if buffer is not None:
         buffer.on_delete = None
-        native("free_cell")(handle)

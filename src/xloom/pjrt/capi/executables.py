@@ -132,11 +132,11 @@ class LoadedView:
         self.logical_ids = Row(ctypes.c_int, ids)
 
     @cached_property
-    def records(self) -> list[list[int]]:
+    def records(self) -> list[Row]:
         """The records of the results on each device."""
         shapes, kinds = self.loaded.executable.outputs, self.loaded.executable.output_kinds
         return [
-            [record_address(shape, device.memory_space(kind)) for shape, kind in zip(shapes, kinds, strict=True)]
+            Row.pointers(record_address(s, device.memory_space(k)) for s, k in zip(shapes, kinds, strict=True))
             for device in self.loaded.devices
         ]
 

@@ -6,10 +6,10 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi.cells import buffer_handle, buffer_of, lend, record_of
+from xloom.pjrt.capi.cells import buffer_of, lend, record_of, write_handles
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import drop, objects, put
-from xloom.pjrt.capi.memory import int64s_at, struct
+from xloom.pjrt.capi.memory import Row, int64s_at, struct
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import PjrtError
 from xloom.status_code import Code
@@ -41,10 +41,10 @@ def execute(args: Any) -> None:
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
     outputs = _words(devices).from_address(args.output_lists)
-    records = view.records if device is None else [map(record_of, row) for row, _ in results]
+    records = view.records if device is None else [Row.pointers(map(record_of, row)) for row, _ in results]
     for place, (row, _), known in zip(outputs, results, records, strict=True):
         if row:
-            _words(len(row)).from_address(place)[:] = list(map(buffer_handle, row, known))
+            write_handles(row, known.address, place)
     if args.device_complete_events:
         events = _words(devices).from_address(args.device_complete_events)
         events[:] = [event_handle(done) for _, done in results]

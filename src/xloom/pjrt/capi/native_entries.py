@@ -11,14 +11,13 @@ NAMES = frozenset([*buffer_ir.ENTRIES, host_buffer_ir.NAME, execute_ir.NAME])
 WORDS = (storage_ir.RETIRED, storage_ir.RUNNING, host_buffer_ir.PYTHON_ONLY)
 """Words that Python reads or writes."""
 FUNCTIONS = {
-    "new_cell": "ppppq",
+    "new_cells": "vpqp",
     "share_cell": "vpp",
     "fill_cell": "vppp",
     "remember_record": "vp",
 }
 """What Python calls, and the kinds of its result and arguments."""
 RELEASING = {
-    "free_cell": "vp",
     "delete_cell": "vp",
     "release_storage": "vp",
 }

@@ -157,9 +157,13 @@ class Entry(Builder):
         """Returns without an error."""
         self.ret(NULL)
 
+    def in_python(self) -> ir.Value:
+        """What Python does of it; the value is an error or NULL."""
+        return self.do(f"{self.name}{IN_PYTHON}", "ppppp", self.args, NULL, NULL, NULL)
+
     def python(self) -> None:
         """Leaves it to Python."""
-        self.ret(self.do(f"{self.name}{IN_PYTHON}", "ppppp", self.args, NULL, NULL, NULL))
+        self.ret(self.in_python())
 
     def python_if(self, condition: ir.Value) -> None:
         """Leaves it to Python where the condition holds."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
 from xloom.pjrt.capi.words import (
@@ -97,6 +98,14 @@ def _cells(native: NativeModule) -> None:
         cell = b.do_c("malloc", "pq", I64(CELL.size))
         b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0)
         b.ret(cell)
+    # for buffers of Python's, from a table of their records to one of their handles
+    with native.function("new_cells", "vpqp") as b:
+        records, count, cells = b.arguments
+        with loop(b, 0, count) as k:
+            record = b.load(b.item(records, k), typ=POINTER)
+            cell = b.do("new_cell", "ppppq", record, NULL, NULL, I64(IN_PYTHON))
+            b.store(cell, b.item(cells, k))
+        b.ret_void()
     with native.function("free_cell", "vp") as b:
         (cell,) = b.arguments
         b.do("release_storage", "vp", b.get(CELL, cell, "storage", POINTER))
