@@ -219,7 +219,8 @@ def test_few_columns_of_narrow_integers(types, columns):
 @pytest.mark.parametrize("result", ["f32", "bf16"])
 @pytest.mark.parametrize("left, right", [(1, 0), (0, 1), (1, 1)])
 def test_pairs_of_bf16(rows, depth, columns, result, left, right):
-    a, b = ((rows, depth), (depth, rows))[1 - left], ((depth, columns), (columns, depth))[right]
+    a = (rows, depth) if left else (depth, rows)
+    b = (columns, depth) if right else (depth, columns)
     module = xl.parse(
         f"ENTRY e {{ a = bf16[{a[0]},{a[1]}] parameter(0) b = bf16[{b[0]},{b[1]}] parameter(1) "
         f"ROOT c = {result}[{rows},{columns}] dot(a, b), lhs_contracting_dims={{{left}}}, "

@@ -42,7 +42,7 @@ def test_a_large_array_that_stays_as_it_was():
         f"ROOT s = f32[{n}] dynamic-update-slice(x, u, i) }}"
     )
     room = np.arange(n + 1, dtype=np.float32)
-    update = np.float32([-1, -2])
+    update = np.array([-1, -2], np.float32)
     executable = xl.compile(module)
     for x in (room[:-1], room[1:]):  # and however it lies
         expected = x.copy()

@@ -1,6 +1,7 @@
 """Operators on the device against the CPU, where op_db has few cases or none: values and gradients."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -189,7 +190,8 @@ def test_the_gradient_of_ctc_loss_over_many_steps_is_as_accurate_as_its_type():
 
     def gradient(x):
         x = x.requires_grad_()
-        loss = F.ctc_loss(x.log_softmax(2), targets.to(x.device), [50] * 4, [20, 14, 17, 10], reduction="sum")
+        lengths: Any = [50] * 4, [20, 14, 17, 10]  # torch's stub knows tensors alone
+        loss = F.ctc_loss(x.log_softmax(2), targets.to(x.device), *lengths, reduction="sum")
         return torch.autograd.grad(loss, x)[0].cpu().double()
 
     exact = gradient(x.double())
