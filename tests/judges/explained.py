@@ -104,6 +104,26 @@ def _minus_one_to_a_negative(d: Difference) -> bool:
     return bool(np.all((base == -1) & (exponent < 0)))
 
 
+def _zero_to_minus_one(d: Difference) -> bool:
+    if d.opcode != "power" or not d.instruction.shape.dtype.is_integer:
+        return False
+    base, exponent = (o.astype(np.int64)[d.wrong] for o in d.operands)
+    return d.instruction.operands[1].opcode == "constant" and bool(np.all((base == 0) & (exponent == -1)))
+
+
+def _zero_plus_iota(d: Difference) -> bool:
+    if d.opcode != "add" or not _opcodes(d) <= {"add", "iota", "broadcast"}:
+        return False
+    return bool(np.all(d.want[d.wrong] == 0) and np.all(d.got[d.wrong] == 0))
+
+
+def _complex_root(d: Difference) -> bool:
+    if d.opcode != "sqrt" or d.got.dtype.kind != "c":
+        return False
+    z, got, want = d.operands[0][d.wrong], d.got[d.wrong], d.want[d.wrong]
+    return bool(np.all((np.abs(np.imag(z)) < np.finfo(got.dtype).tiny) & np.isclose(got, np.conj(want))))
+
+
 def _power_beyond_six_bits(d: Difference) -> bool:
     if d.opcode != "power" or not d.instruction.shape.dtype.is_integer:
         return False
@@ -120,11 +140,11 @@ def _atan2_of_zeros(d: Difference) -> bool:
 
 
 def _unsigned_start(d: Difference) -> bool:
-    first = {"dynamic-slice": 1, "dynamic-update-slice": 2}.get(d.opcode)
+    first = {"dynamic-slice": 1, "dynamic-update-slice": 2, "gather": 1}.get(d.opcode)
     if first is None:
         return False
     starts = d.operands[first:]
-    return any(s.dtype.kind == "u" and int(s) >> (8 * s.dtype.itemsize - 1) for s in starts)
+    return any(s.dtype.kind == "u" and bool(np.any(s >> (8 * s.dtype.itemsize - 1))) for s in starts)
 
 
 def _infinity_in_another_group(d: Difference) -> bool:
@@ -146,7 +166,7 @@ def _opcodes(d: Difference) -> set[str]:
 
 
 def _slice_of_slice(d: Difference) -> bool:
-    return _opcodes(d) == {"dynamic-slice"}
+    return {"dynamic-slice"} <= _opcodes(d) <= {"dynamic-slice", "gather"}
 
 
 def _sums_of_complex(d: Difference) -> bool:
@@ -176,7 +196,7 @@ def _moved_denormal(d: Difference) -> bool:
 
 
 def _product_added_at_once(d: Difference) -> bool:
-    moves = {"dynamic-slice", "slice", "reshape", "broadcast", "transpose"}
+    moves = {"dynamic-slice", "dynamic-update-slice", "slice", "reshape", "broadcast", "transpose"}
     opcodes = _opcodes(d) - moves
     if opcodes not in ({"multiply", "add"}, {"multiply", "subtract"}) or not d.instruction.shape.dtype.is_float:
         return False
@@ -191,6 +211,8 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
     "a complex logarithm is off by tens of units, or takes a denormal imaginary part for its opposite": _complex_logarithm,
     "the leading zeros of a negative constant are counted in 64 bits": _negative_leading_zeros,
     "-1 to the power of a negative constant is 0": _minus_one_to_a_negative,
+    "0 to the power of the constant -1 is 1 / 0, which is -1": _zero_to_minus_one,
+    "a complex square root takes a denormal imaginary part for its opposite": _complex_root,
     "an integer power takes the low six bits of the exponent": _power_beyond_six_bits,
     "vectorised atan2 of two zeros is NaN, and of a denormal has the wrong sign": _atan2_of_zeros,
     "an unsigned start index is taken for a signed one": _unsigned_start,
@@ -204,7 +226,8 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
 
 CAUSES_OF_SEVERAL: dict[str, Callable[[Difference], bool]] = {
     "a product that is added to at once does not overflow before": _product_added_at_once,
-    "the starts of a dynamic-slice of a dynamic-slice are added before they are clamped": _slice_of_slice,
+    "the starts of a dynamic-slice or gather of a dynamic-slice are added before they are clamped": _slice_of_slice,
+    "a sum with an iota of a single 0 is the other operand, also -0": _zero_plus_iota,
     "x + y - y of complex numbers is x, whatever overflows": _sums_of_complex,
     "the square of a complex divisor under- or overflows, before the next division": _quotients_of_complex,
 }
