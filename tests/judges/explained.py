@@ -112,7 +112,7 @@ def _zero_to_minus_one(d: Difference) -> bool:
 
 
 def _zero_plus_iota(d: Difference) -> bool:
-    if d.opcode != "add" or not _opcodes(d) <= {"add", "iota", "broadcast"}:
+    if d.opcode != "add" or all(o.opcode != "iota" for o in d.instruction.operands):
         return False
     return bool(np.all(d.want[d.wrong] == 0) and np.all(d.got[d.wrong] == 0))
 
@@ -212,6 +212,7 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
     "the leading zeros of a negative constant are counted in 64 bits": _negative_leading_zeros,
     "-1 to the power of a negative constant is 0": _minus_one_to_a_negative,
     "0 to the power of the constant -1 is 1 / 0, which is -1": _zero_to_minus_one,
+    "a sum with an iota of a single 0 is the other operand, also -0": _zero_plus_iota,
     "a complex square root takes a denormal imaginary part for its opposite": _complex_root,
     "an integer power takes the low six bits of the exponent": _power_beyond_six_bits,
     "vectorised atan2 of two zeros is NaN, and of a denormal has the wrong sign": _atan2_of_zeros,
@@ -227,7 +228,6 @@ CAUSES: dict[str, Callable[[Difference], bool]] = {
 CAUSES_OF_SEVERAL: dict[str, Callable[[Difference], bool]] = {
     "a product that is added to at once does not overflow before": _product_added_at_once,
     "the starts of a dynamic-slice or gather of a dynamic-slice are added before they are clamped": _slice_of_slice,
-    "a sum with an iota of a single 0 is the other operand, also -0": _zero_plus_iota,
     "x + y - y of complex numbers is x, whatever overflows": _sums_of_complex,
     "the square of a complex divisor under- or overflows, before the next division": _quotients_of_complex,
 }
