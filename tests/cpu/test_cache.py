@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -315,3 +316,15 @@ def test_the_random_numbers_of_the_program_stay_as_they_are():
     xl.compile(program(2.5))
     cache.flush()
     assert random.getstate() == wanted
+
+
+def test_entries_are_written_in_a_pause_or_when_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    written = threading.Event()
+    monkeypatch.setattr(cache, "_PAUSE", 0.001)
+    cache.later(written.set)
+    assert written.wait(60)
+    monkeypatch.setattr(cache, "_PAUSE", 60.0)
+    count = threading.Semaphore(0)
+    for _ in range(cache._MANY + 1):
+        cache.later(count.release)
+    assert count.acquire(timeout=50)

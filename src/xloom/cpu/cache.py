@@ -8,7 +8,6 @@ import hashlib
 import os
 import random
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +24,8 @@ DRAWERS = 64
 """Folders that the entries are spread over by their keys, so that looking for old ones is quick."""
 _chance = random.SystemRandom()  # the program's own random numbers stay as it has seeded them
 _MAGIC = b"xloom-1\n"
-_PAUSE, _LONGEST_DELAY = 0.3, 3.0
-"""Seconds without a compilation before anything is written, and those after which it is in any case."""
+_PAUSE, _MANY = 0.3, 200
+"""Seconds without a new entry before any is written, and the number of those that are in any case."""
 _HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
 
@@ -164,8 +163,7 @@ class _Writer:
 
     def _later(self) -> None:
         with self._change:
-            latest = time.monotonic() + _LONGEST_DELAY
-            while self._change.wait(_PAUSE) and time.monotonic() < latest:
+            while self._change.wait(_PAUSE) and len(self._waiting) < _MANY:
                 pass
             self._has_thread = False
         self.wait()
