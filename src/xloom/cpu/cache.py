@@ -177,11 +177,6 @@ def _renew_writer() -> None:
     _writer = _Writer()
 
 
-def _finish() -> None:
-    _writer.wait()
-
-
-atexit.register(_finish)
 os.register_at_fork(after_in_child=_renew_writer)  # a child has the parent's objects, but not its threads
 
 
@@ -193,6 +188,9 @@ def later(work: Callable[..., None], *arguments: Any) -> None:
 def flush() -> None:
     """Waits until all is on disk."""
     _writer.wait()
+
+
+atexit.register(flush)
 
 
 def folder() -> Folder:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from xloom.cpu.buffers import Slot
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.leaves import leaf_shapes
@@ -106,10 +107,7 @@ class _Meeting:
         for number, row in enumerate(rows):
             filled = (*row.members, *[number] * (self.members - len(row.members)))
             numbers += [row.group, row.size, row.rank, row.source, *filled]
-        kind = ir.ArrayType(I64, len(numbers))
-        table = ir.GlobalVariable(entry.module, kind, entry.module.get_unique_name("members"))
-        table.linkage, table.global_constant = "internal", True
-        table.initializer = ir.Constant(kind, [I64(n) for n in numbers])
+        table = constant_table(entry.module, entry.module.get_unique_name("members"), I64, numbers)
         b = self.b
         place = b.mul(self.word(NUMBER), I64(width))
         self._row = b.gep(table, [place], inbounds=True, source_etype=I64)

@@ -17,6 +17,7 @@ from xloom.calls.status import message_text
 from xloom.calls.typed_ffi import CallSite
 from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import CallMemory, aligned_pointer, call_memory
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
 from xloom.cpu.plan import Block
@@ -111,11 +112,8 @@ def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[Slot], take: Ca
 
 
 def _text(entry: EntryBuilder, data: bytes) -> ir.Value:
-    kind = ir.ArrayType(I8, len(data) + 1)
-    constant = ir.GlobalVariable(entry.module, kind, entry.module.get_unique_name("opaque"))
-    constant.linkage, constant.global_constant = "internal", True
-    constant.initializer = ir.Constant(kind, bytearray(data + b"\0"))
-    return entry.b.gep(constant, [I32(0), I32(0)], inbounds=True, source_etype=kind)
+    text = constant_table(entry.module, entry.module.get_unique_name("opaque"), I8, bytearray(data + b"\0"))
+    return entry.b.gep(text, [I32(0), I32(0)], inbounds=True, source_etype=text.value_type)
 
 
 # -- the status: XlaCustomCallStatus of xloom/custom_call.h, and behind it what is ours

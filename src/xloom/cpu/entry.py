@@ -22,6 +22,7 @@ from xloom.cpu.collectives import COLLECTIVES, device_counts
 from xloom.cpu.content import Content
 from xloom.cpu.copying import LARGE, copying, pieces
 from xloom.cpu.custom_call import custom_call
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
@@ -367,12 +368,10 @@ class EntryBuilder:
         kernel.problem = form.problem(kernel.sizes)
         rule(kernel, instruction)
         text = str(kernel.module)
-        name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-        symbols = [p.symbol.replace(PLACEHOLDER, name) for p in kernel.phases]
+        code = self._unit(text, *for_shape(kernel), kernel.content)
         if self._heard:
-            remember(form, kernel, name, text.replace(PLACEHOLDER, name), symbols)
-        for_shape(kernel)
-        code = self._unit(text, kernel.phases, kernel.scratch, kernel.content)
+            symbols = [phase.symbol for phase in code.phases]
+            remember(form, kernel, code.unit, text.replace(PLACEHOLDER, code.unit), symbols)
         return replace(code, sizes=tuple(kernel.sizes.loaded))
 
     def _unit(
@@ -422,10 +421,8 @@ class EntryBuilder:
 
     def _size_table(self, values: tuple[int, ...]) -> ir.Value:
         if values not in self._size_tables:
-            kind = ir.ArrayType(I64, len(values))
-            table = ir.GlobalVariable(self.module, kind, f"xloom.sizes{len(self._size_tables)}")
-            table.initializer, table.global_constant, table.linkage = ir.Constant(kind, values), True, "internal"
-            self._size_tables[values] = table
+            name = f"xloom.sizes{len(self._size_tables)}"
+            self._size_tables[values] = constant_table(self.module, name, I64, values)
         return self._size_tables[values]
 
     # -- control flow

@@ -35,7 +35,7 @@ class Sized:
 
     name: str
     objects: tuple[bytes, ...]
-    """Its machine code, if that is known."""
+    """Its machine code."""
     table: tuple[int, ...]
     phases: list[Phase]
     scratch: tuple[int, ...]
@@ -49,12 +49,13 @@ def find(form: Form) -> Sized | None:
         served = FunctionType(code, _SPACE)(*form.values)
         if served is None:
             continue
-        objects = [jit.object_cache.get(key) for key in keys]
-        if None in objects:
+        found = [jit.object_cache.get(key) for key in keys]
+        objects = tuple(data for data in found if data is not None)
+        if len(objects) < len(keys):
             return None
         table, counts, grains, scratch = served
         phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
-        return Sized(name, tuple(objects), table, phases, scratch, Content(content))  # type: ignore[arg-type]
+        return Sized(name, objects, table, phases, scratch, Content(content))
     return None
 
 
@@ -70,7 +71,7 @@ def remember(form: Form, kernel: Kernel, name: str, text: str, symbols: Sequence
     kept.put(_key(form), marshal.dumps(rows[:_MOST]))
 
 
-def for_shape(kernel: Kernel) -> None:
-    """Gives a kernel's phases and scratch memory the numbers of the shape that it was made for."""
+def for_shape(kernel: Kernel) -> tuple[list[Phase], list[int]]:
+    """A kernel's phases and scratch memory, with the numbers of the shape that it was made for."""
     phases = [Phase(p.symbol, number(p.count), number(p.grain), p.loops) for p in kernel.phases]
-    kernel.phases, kernel.scratch = phases, [number(n) for n in kernel.scratch]
+    return phases, [number(n) for n in kernel.scratch]

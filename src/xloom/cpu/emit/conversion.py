@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import (
@@ -41,9 +42,7 @@ def widen(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
     if table is None:
         values = np.arange(256, dtype=np.uint8)
         values = (values & ((1 << dtype.bits) - 1)).view(dtype.numpy).astype(np.float32).view(np.uint32)
-        kind = ir.ArrayType(I32, 256)
-        table = ir.GlobalVariable(b.module, kind, name)
-        table.initializer, table.global_constant, table.linkage = ir.Constant(kind, values.tolist()), True, "internal"
+        table = constant_table(b.module, name, I32, values.tolist())
     place = b.gep(table, [I64(0), b.zext(raw, I64)], inbounds=True, source_etype=ir.ArrayType(I32, 256))
     return b.bitcast(b.load(place, typ=I32), FLOAT)
 

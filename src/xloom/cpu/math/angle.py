@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.math.compensated import product, sum_of, sum_ordered
 from xloom.cpu.math.scalar import F64, Scalar, fma, select
 
@@ -68,9 +69,7 @@ def _row(index: Scalar) -> list[Scalar]:
     table: Any = b.module.globals.get(_TABLE)
     if table is None:
         rows = [ir.Constant(row_type, list(inverse_pi(_STEP * k, 4))) for k in range(_ROWS)]
-        table_type = ir.ArrayType(row_type, len(rows))
-        table = ir.GlobalVariable(b.module, table_type, _TABLE)
-        table.linkage, table.global_constant, table.initializer = "internal", True, ir.Constant(table_type, rows)
+        table = constant_table(b.module, _TABLE, row_type, rows)
     zero = ir.IntType(64)(0)
     words = []
     for k in range(4):

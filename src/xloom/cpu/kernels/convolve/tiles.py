@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.content import Content
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.types import I1, I64, i64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
@@ -98,11 +99,8 @@ def _choice(b: ir.IRBuilder, values: list[int], which: ir.Value) -> ir.Value:
     """The value of a class."""
     if min(values) == max(values):
         return i64(values[0])
-    kind = ir.ArrayType(I64, len(values))
-    name = b.module.get_unique_name("classes")
-    table = ir.GlobalVariable(b.module, kind, name)
-    table.initializer, table.global_constant, table.linkage = ir.Constant(kind, values), True, "internal"
-    place = b.gep(table, [i64(0), which], inbounds=True, source_etype=kind)
+    table = constant_table(b.module, b.module.get_unique_name("classes"), I64, values)
+    place = b.gep(table, [i64(0), which], inbounds=True, source_etype=table.value_type)
     return b.load(place, typ=I64)
 
 

@@ -15,7 +15,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Packing
-from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums
+from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums, needed_lanes
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
 
 
 def _spatial(arithmetic: Arithmetic, problem: Convolution, axes: list[OutputAxis], along: OutputAxis) -> Way:
-    lanes = fitting(arithmetic, problem.output.size, along.most, most_sums()).lanes
+    lanes = needed_lanes(arithmetic, along.most)
     vectors = min(4, -(-along.most // lanes))
     rows = max(1, min(problem.output.size, most_sums() // arithmetic.parts // vectors))
     others = (plain(problem.group), plain(problem.batch), *(a for a in axes if a is not along))

@@ -9,6 +9,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.types import I8
 from xloom.hlo.dtype import DType
 
@@ -70,8 +71,6 @@ def table(module: ir.Module, dtype: DType, name: str, values: np.ndarray) -> ir.
     if known is not None:
         return known
     data = bytearray(values.astype(dtype.numpy).tobytes())
-    kind = ir.ArrayType(I8, len(data))
-    variable = ir.GlobalVariable(module, kind, name)
-    variable.initializer, variable.global_constant, variable.linkage = ir.Constant(kind, data), True, "internal"
+    variable = constant_table(module, name, I8, data)
     variable.align = 64
     return variable

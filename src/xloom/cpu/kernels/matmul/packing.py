@@ -118,7 +118,7 @@ class Packing:
                     last = b.sub(i64(total - 1), first)
                     for at, some in vectors:
                         if some == 1:  # no vector, and so without a mask: the last row once more
-                            put(at, 1, b.select(b.icmp_signed("<", last, i64(at)), last, i64(at)), None)
+                            put(at, 1, at_most(b, last, at), None)
                         else:
                             put(at, some, i64(at), lanes_below(b, some, b.sub(last, i64(at - 1))))
 
