@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 
@@ -55,6 +56,15 @@ def test_kernels_lie_in_their_loop_and_their_run(tmp_path):
     assert {e["cat"] for e in events if e["ph"] == "X"} == {"compile", "execute", "kernel"}
     program(x)  # later runs leave the file and the trace alone
     assert len(taken.spans("execute")) == 1
+
+
+def test_a_program_that_is_run_on_addresses():
+    x, y = np.eye(8, dtype=np.float32), np.zeros((8, 8), np.float32)
+    with trace() as taken:
+        program = xl.compile(xl.parse(LOOP))
+        program.call_at(struct.pack("Q", x.ctypes.data), struct.pack("Q", y.ctypes.data))
+    assert np.array_equal(y, x)
+    assert len(taken.spans("kernel")) == 4 and len(taken.spans("execute")) == 1
 
 
 def test_transfers():

@@ -94,12 +94,21 @@ class TimedExecutable(Executable):
         with span(self.module.name, "execute"):
             return super().__call__(*arguments, **options)
 
+    def call_at(self, arguments: Any, results: Any) -> None:
+        """As `Executable`."""
+        with span(self.module.name, "execute"):
+            super().call_at(arguments, results)
+            self._tell()
+
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
+        self._tell()
+        return super()._finished(number, run, outputs)
+
+    def _tell(self) -> None:
         trace = active()
         for step, start, end in self._times.take():
             if trace is not None:
                 trace.add(_name(step), "kernel", start, end, **_details(step))
-        return super()._finished(number, run, outputs)
 
 
 def _name(step: Step) -> str:

@@ -67,6 +67,8 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
 
 
 _FEW_FEATURES = 8
+_LONG = 8
+"""A window whose own places lie together long enough."""
 _LARGE_KERNEL = 3 << 18
 """Bytes of a kernel that does not stay in the second-level cache, so that its sums are formed in blocks."""
 
@@ -81,9 +83,8 @@ def _padded(
         extents[place] = Extent(dim.low, dim.high - dim.low + 1, shape.dims[place], extents[place].stride)
     order, last = list(range(shape.rank)), shape.rank - 1
     many = shape.dims[labels.input_feature] >= _FEW_FEATURES and arithmetic.parts == 1
-    if (
-        many and instruction["feature_group_count"] == 1 and last in labels.input_spatial
-    ):  # features last: those that are summed lie together
+    short = last in labels.input_spatial and instruction["window"][labels.input_spatial.index(last)].size < _LONG
+    if many and short and instruction["feature_group_count"] == 1:  # features last: those that are summed lie together
         order.remove(labels.input_feature)
         order.append(labels.input_feature)
     copy = padded(kernel, arithmetic, x, [extents[k] for k in order])

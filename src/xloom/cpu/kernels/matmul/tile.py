@@ -187,7 +187,7 @@ def nest(
     (size, steps), *rest = loops
     unroll = 1
     if not rest and isinstance(size, int):
-        unroll = next(u for u in (4, 3, 2, 1) if size % u == 0)
+        unroll = size if size <= _SHORT else 2 - size % 2
     with rolled(b, 0, size, unroll, "k") as k:
         for u in range(unroll):
             at = [
@@ -195,6 +195,11 @@ def nest(
                 for o, s in zip(offsets, steps, strict=True)
             ]
             nest(b, rest, at, body)
+
+
+_SHORT = 3
+"""Iterations that are not worth a loop. Of longer loops two are done at once: of more, LLVM moves the loads of all
+before the first product, and has no registers for them."""
 
 
 def at_most(b: ir.IRBuilder, index: ir.Value, limit: int) -> ir.Value:
