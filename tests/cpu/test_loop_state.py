@@ -91,7 +91,7 @@ def test_a_branch_does_not_write_over_what_it_only_sees():
         f"w = (s32[], f32[{N}], f32[{N}]) while(t), condition=more, body=step "
         f"a = f32[{N}] get-tuple-element(w), index=1 b = f32[{N}] get-tuple-element(w), index=2 "
         f"half = f32[500] slice(a), slice={{[0:500]}} "
-        f"u = f32[{N}] dynamic-update-slice(b, half, zero) ROOT v = f32[{N}] negate(u) }}\n"
+        f"u = f32[{N}] dynamic-update-slice(b, half, zero) ROOT v = f32[{N}] reverse(u), dimensions={{0}} }}\n"
         f"leaves {{ ROOT n = f32[{N}] parameter(0) }}\n"
         f"ENTRY e {{ p = f32[{N}] parameter(0) q = pred[] parameter(1) n = f32[{N}] exponential(p) "
         f"c = f32[{N}] conditional(q, n, n), true_computation=looks, false_computation=leaves "

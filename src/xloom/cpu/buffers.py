@@ -1,25 +1,20 @@
-"""Memory: which arrays share it, and where in the arena each lies."""
+"""Memory: which arrays share it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xloom.cpu.aliases import aliases
+from xloom.cpu.arena import has_room, place
 from xloom.cpu.grouping import Step
-from xloom.cpu.leaves import Source, aliased_leaves, leaf_count, leaf_shapes, owner
-from xloom.cpu.loops.nodes import Load, walk
+from xloom.cpu.leaves import Source, leaf_shapes, owner
+from xloom.cpu.overwriting import changed_operand, overwritable
 from xloom.cpu.plan import LAST, Block, roots_of
-from xloom.cpu.roots import nest_for
 from xloom.hlo.module import Instruction
 
-ALIGNMENT = 64
 SMALL = 256
 """Arrays of so many bytes or fewer live on the stack, where LLVM can keep them in registers."""
-
-IN_PLACE = {"dynamic-update-slice": 0, "scatter": 0}
-"""Operators that change their operand, and its number: only a part of it is written."""
 
 
 @dataclass(eq=False)
@@ -30,6 +25,9 @@ class Slot:
     nbytes: int
     number: int = 0
     offset: int = 0
+    """In the arena or in `home`."""
+    home: Slot | None = None
+    """The result whose memory an arena slot has for a time."""
     first: int = LAST
     last: int = -1
     reserved: list[tuple[Block, int, Source]] = field(default_factory=list)
@@ -74,6 +72,9 @@ class Assignment:
         self.given: list[tuple[Slot, Slot]] = []
         """Results that start as an argument, and those: one memory, if the caller gives the argument away."""
         self.positions: dict[Step, int] = {}
+        self.ends: dict[Block, int] = {}
+        """The position after all steps of a block."""
+        self.arena_bytes = 0
         self._position = 0
         self._preset: dict[Source, Slot] = {}
         self._read_only: set[Slot] = set()
@@ -81,7 +82,16 @@ class Assignment:
         self._lent: set[Source] = set()
         """What loops leave as it was and see where it lay before them: others may read it there."""
         self._entry(entry)
-        self.arena_bytes = _pack(self.arena)
+
+    @property
+    def rooms(self) -> list[Slot]:
+        """Results that hold other arrays before they are written."""
+        started = {result for result, _ in self.given}
+        return [result for result in self.results if has_room(result) and result not in started]
+
+    def place(self) -> None:
+        """Decides where in the arena everything lies; until then more can be added to it."""
+        self.arena_bytes = place(self.arena, self.rooms)
 
     def of(self, source: Source) -> Slot:
         """The slot of an array, whatever instruction forwards it."""
@@ -113,24 +123,28 @@ class Assignment:
                 taken.add(source)
                 self._reserve(block, source, slot)
         self._block(block)
+        for slot in self.results:
+            slot.use(self._position)
 
     def _reserve(self, block: Block, source: Source, slot: Slot) -> None:
         """Makes `slot` the memory of an array to come, and of what it is made from in place, as far as that goes."""
         self._preset[source] = slot
         position = block.made[source]
         slot.reserved.append((block, position, source))
-        before = _changed_operand(source)
-        if before is None or before not in block.made or before in self._preset or block.last[before] != position:
-            return
-        if before in _overwritable(block.steps[position], *source) and self._free_until(block, slot, before):
-            self._reserve(block, before, slot)
+        changed, may_take = changed_operand(source), overwritable(block.steps[position], *source)
+        for before in may_take if changed is None else [changed]:
+            ours = before in block.made and before not in self._preset and block.last[before] == position
+            fits = leaf_shapes(before[0].shape)[before[1]].nbytes == slot.nbytes
+            if ours and fits and before in may_take and self._free_until(block, slot, before):
+                self._reserve(block, before, slot)
+                return
 
     def _free_until(self, block: Block, slot: Slot, source: Source) -> bool:
         """True when no other array of the block that has `slot` is read after `source` is made."""
         made = block.made[source]
         others = [s for s in self.slots.sources(slot) if s in block.last]
-        overwritable = _overwritable(block.steps[made], *source)
-        return all(block.last[s] < made or (block.last[s] == made and s in overwritable) for s in others)
+        may_take = overwritable(block.steps[made], *source)
+        return all(block.last[s] < made or (block.last[s] == made and s in may_take) for s in others)
 
     def _block(self, block: Block) -> None:
         ending: dict[int, list[Source]] = defaultdict(list)
@@ -155,6 +169,7 @@ class Assignment:
                     if source in block.made:
                         self.slots.end(source)
         self._position += 1
+        self.ends[block] = self._position
         for source in block.root:
             if source in self.slots:
                 self.slots[source].use(self._position)
@@ -188,7 +203,7 @@ class Assignment:
     def _shared(self, block: Block, step: Step, made: Instruction, leaf: int, number: int) -> Slot | None:
         """The slot of a dying array that the step may overwrite with this output."""
         nbytes = leaf_shapes(made.shape)[leaf].nbytes
-        for source in _overwritable(step, made, leaf):
+        for source in overwritable(step, made, leaf):
             slot = self.slots.get(source)
             if slot is None or slot in self._read_only or slot.nbytes != nbytes:
                 continue
@@ -206,7 +221,7 @@ class Assignment:
         (operand,) = instruction._operands
         shapes = leaf_shapes(instruction.shape)
         states: list[Slot] = []
-        lent = self._unchanged(instruction, body)
+        lent = self._unchanged(block, instruction, number)
         for k, shape in enumerate(shapes):
             slot = lent.get(k) or self._preset.get((instruction, k))
             slot = slot or self._initial(block, owner(operand, k), number, [*states, *lent.values()])
@@ -230,14 +245,14 @@ class Assignment:
         for slot in states:
             slot.use(self._position)
 
-    def _unchanged(self, instruction: Instruction, body: Block) -> dict[int, Slot]:
+    def _unchanged(self, block: Block, instruction: Instruction, number: int) -> dict[int, Slot]:
         """The leaves of a loop's state that its body only reads, and where they lie already."""
-        (operand,), parameter = instruction._operands, body.computation.parameters[0]
+        (operand,), body = instruction._operands, block.nested[instruction][0]
         found: dict[int, Slot] = {}
         for k, source in enumerate(body.root):
-            slot = self.slots.get(owner(operand, k))
-            unchanged = _before_loops(body, source) == (parameter, k) and (instruction, k) not in self._preset
-            if unchanged and slot is not None and slot.nbytes > SMALL and not slot.reserved:
+            slot, leaf = self.slots.get(owner(operand, k)), (instruction, k)
+            unchanged = _before_loops(body, source) == (body.computation.parameters[0], k) and leaf not in self._preset
+            if unchanged and slot is not None and slot.nbytes > SMALL and _stays(block, slot, leaf, number):
                 found[k] = slot
         return found
 
@@ -280,7 +295,7 @@ def _may_replace(block: Block, source: Source, old: Source) -> bool:
     made, last = block.made[source], block.last.get(old, -1)
     if last < made:
         return True
-    return last == made and old in _overwritable(block.steps[made], *source)
+    return last == made and old in overwritable(block.steps[made], *source)
 
 
 def _before_loops(block: Block, source: Source) -> Source:
@@ -294,25 +309,14 @@ def _before_loops(block: Block, source: Source) -> Source:
     return instruction, leaf
 
 
-def _changed_operand(source: Source) -> Source | None:
-    """The array that an operator changes a part of, or takes as its first state."""
-    instruction, leaf = source
-    if instruction.opcode == "while":
-        return owner(instruction._operands[0], leaf)
-    if instruction.opcode in IN_PLACE:
-        return owner(instruction._operands[IN_PLACE[instruction.opcode] + leaf])
-    return next(iter(_aliased(instruction, leaf)), None)
-
-
-def _aliased(instruction: Instruction, leaf: int) -> list[Source]:
-    """The array that a custom call changes into an output, if it sees it nowhere else."""
-    aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
-    if leaf not in aliases:
-        return []
-    number, part = aliases[leaf]
-    source = owner(instruction._operands[number], part)
-    reads = [owner(o, k) for o in instruction._operands for k in range(leaf_count(o.shape))]
-    return [source] if reads.count(source) == 1 else []
+def _stays(block: Block, slot: Slot, source: Source, number: int) -> bool:
+    """True when what is in the slot at step `number` is there as long as it is read as `source`."""
+    last = block.last.get(source, number)
+    later = [(position, output) for b, position, output in slot.reserved if b is block and position > number]
+    return all(
+        last < position or (last == position and source in overwritable(block.steps[position], *output))
+        for position, output in later
+    )
 
 
 def _is_gone(block: Block, slot: Slot, source: Source, last: int) -> bool:
@@ -321,62 +325,4 @@ def _is_gone(block: Block, slot: Slot, source: Source, last: int) -> bool:
     if not reserved:
         return False
     first, output = min(reserved, key=lambda r: r[0])
-    return last < first or (last == first and source in _overwritable(block.steps[first], *output))
-
-
-def _overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
-    """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
-    if isinstance(step, Instruction):
-        if step.opcode == "scatter":
-            return _whole_operands(step, [owner(step._operands[leaf])])
-        if step.opcode == "while":
-            (operand,) = step._operands
-            reads = [owner(operand, k) for k in range(leaf_count(operand.shape))]
-            return [reads[leaf]] if reads.count(reads[leaf]) == 1 else []
-        return _aliased(step, leaf)
-    if made.opcode == "dynamic-update-slice":
-        return _whole_operands(step, [owner(made._operands[0])])
-    if made.opcode == "reduce":
-        return []
-    if step.rank:
-        return []
-    stores = nest_for(step.stages, step.inlined).stages[0].stores
-    (mine,) = [s for s in stores if s.target == (made, leaf)]
-    unsafe: set[Source] = set()
-    safe: dict[Source, None] = {}
-    for node in walk([s.node for s in stores]):
-        if isinstance(node, Load):
-            source = owner(*node.source)
-            same = node.address == mine.address and node.dtype.bytes == made.shape.dtype.bytes
-            if same:
-                safe[source] = None
-            else:
-                unsafe.add(source)
-    return [s for s in safe if s not in unsafe]
-
-
-def _whole_operands(step: Step, sources: list[Source]) -> list[Source]:
-    """Those that the step reads as the changed operand only."""
-    if isinstance(step, Instruction):
-        reads = [owner(o) for o in step._operands]
-        return [s for s in sources if reads.count(s) == 1]
-    (root,) = step.roots
-    read = {owner(o) for i in (root, *step.inlined) for o in (i._operands[1:] if i is root else i._operands)}
-    return [s for s in sources if s not in read]
-
-
-def _pack(slots: Iterable[Slot]) -> int:
-    """Offsets for slots so that those that live at once do not overlap; returns the bytes that all need."""
-    placed: list[Slot] = []
-    top = 0
-    for slot in sorted(slots, key=lambda s: -s.nbytes):
-        busy = sorted((p.offset, p.offset + p.nbytes) for p in placed if p.first <= slot.last and slot.first <= p.last)
-        at = 0
-        for begin, end in busy:
-            if at + slot.nbytes <= begin:
-                break
-            at = max(at, -(-end // ALIGNMENT) * ALIGNMENT)
-        slot.offset = at
-        placed.append(slot)
-        top = max(top, at + slot.nbytes)
-    return -(-top // ALIGNMENT) * ALIGNMENT
+    return last < first or (last == first and source in overwritable(block.steps[first], *output))

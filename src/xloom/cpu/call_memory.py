@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,43 +44,42 @@ def call_memory(
     ]
     results = leaf_shapes(instruction.shape)
     targets = [entry.assignment.slots[instruction, k] for k in range(len(results))]
-    with entry.scratch_memory() as take:
 
-        def seen(home: Slot, shape: Shape) -> Slot:
-            direct = _is_row_major(shape) and not (for_python and home.kind == "stack")
-            if direct and home.kind == "result":
-                entry.program.aligned_results.add(home.number)
-            return home if direct else take(shape.nbytes)
+    def seen(home: Slot, shape: Shape) -> Slot:
+        direct = _is_row_major(shape) and not (for_python and home.kind == "stack")
+        if direct and home.kind == "result":
+            entry.program.aligned_results.add(home.number)
+        return home if direct else entry.scratch(shape.nbytes)
 
-        shared: dict[tuple[int, int], Slot] = {}
-        outputs = [seen(home, shape) for home, shape in zip(targets, results, strict=True)]
-        aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
-        for k, (slot, shape) in enumerate(zip(outputs, results, strict=True)):
-            if k in aliases:
-                operand, leaf = aliases[k]
-                shared[operand, leaf] = slot
-                _lay_out(entry, slot, homes[operand][leaf], shape)
-            elif for_python:
-                entry.clear(slot)
-        operands: list[list[Slot]] = []
-        for number, shape in enumerate(shapes):
-            operands.append([])
-            for k, (home, leaf_shape) in enumerate(zip(homes[number], leaf_shapes(shape), strict=True)):
-                slot = shared.get((number, k))
-                if slot is None:
-                    slot = seen(home, leaf_shape)
-                    _lay_out(entry, slot, home, leaf_shape)
-                operands[-1].append(slot)
-        yield CallMemory(operands, outputs)
-        for home, slot, shape in zip(targets, outputs, results, strict=True):
-            _read_back(entry, home, slot, shape)
+    shared: dict[tuple[int, int], Slot] = {}
+    outputs = [seen(home, shape) for home, shape in zip(targets, results, strict=True)]
+    aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
+    for k, (slot, shape) in enumerate(zip(outputs, results, strict=True)):
+        if k in aliases:
+            operand, leaf = aliases[k]
+            shared[operand, leaf] = slot
+            _lay_out(entry, slot, homes[operand][leaf], shape)
+        elif for_python:
+            entry.clear(slot)
+    operands: list[list[Slot]] = []
+    for number, shape in enumerate(shapes):
+        operands.append([])
+        for k, (home, leaf_shape) in enumerate(zip(homes[number], leaf_shapes(shape), strict=True)):
+            slot = shared.get((number, k))
+            if slot is None:
+                slot = seen(home, leaf_shape)
+                _lay_out(entry, slot, home, leaf_shape)
+            operands[-1].append(slot)
+    yield CallMemory(operands, outputs)
+    for home, slot, shape in zip(targets, outputs, results, strict=True):
+        _read_back(entry, home, slot, shape)
 
 
-def aligned_pointer(entry: EntryBuilder, slot: Slot, take: Callable[[int], Slot]) -> ir.Value:
+def aligned_pointer(entry: EntryBuilder, slot: Slot) -> ir.Value:
     """The address of an array; of a copy, where it is an argument and the caller's array is not aligned."""
     if slot.kind != "argument" or not slot.nbytes:
         return entry.pointer(slot)
-    b, own, other = entry.b, entry.pointer(slot), take(slot.nbytes)
+    b, own, other = entry.b, entry.pointer(slot), entry.scratch(slot.nbytes)
     skewed = b.icmp_unsigned("!=", b.and_(b.ptrtoint(own, I64), I64(ALIGNMENT - 1)), I64(0))
     with b.if_then(skewed):
         entry.copy(other, slot)

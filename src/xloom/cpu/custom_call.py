@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -87,28 +87,27 @@ def _call_native(
 ) -> None:
     address, version, opaque = target
     b = entry.b
-    with entry.scratch_memory() as take:
-        out = _pointers(entry, instruction.shape, iter(memory.outputs), take)
-        operands = [_pointers(entry, s, iter(slots), take) for s, slots in zip(shapes, memory.operands, strict=True)]
-        given = [out, entry.table(operands)]
-        if version == "API_VERSION_STATUS_RETURNING_UNIFIED":
-            given += [_text(entry, opaque), I64(len(opaque))]
-        status = None if version == "API_VERSION_ORIGINAL" else _status(entry)
-        if status is not None:
-            given.append(status)
-        b.call(entry.imported(address, ir.FunctionType(VOID, [a.type for a in given]), None), given)
-        if status is not None:
-            failed = b.load(b.gep(status, [I32(0), I32(3)], inbounds=True, source_etype=_STATUS_TYPE), typ=I32)
-            entry.stop_if(b.icmp_signed("!=", failed, I32(0)), instruction)
+    out = _pointers(entry, instruction.shape, iter(memory.outputs))
+    operands = [_pointers(entry, s, iter(slots)) for s, slots in zip(shapes, memory.operands, strict=True)]
+    given = [out, entry.table(operands)]
+    if version == "API_VERSION_STATUS_RETURNING_UNIFIED":
+        given += [_text(entry, opaque), I64(len(opaque))]
+    status = None if version == "API_VERSION_ORIGINAL" else _status(entry)
+    if status is not None:
+        given.append(status)
+    b.call(entry.imported(address, ir.FunctionType(VOID, [a.type for a in given]), None), given)
+    if status is not None:
+        failed = b.load(b.gep(status, [I32(0), I32(3)], inbounds=True, source_etype=_STATUS_TYPE), typ=I32)
+        entry.stop_if(b.icmp_signed("!=", failed, I32(0)), instruction)
 
 
-def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[Slot], take: Callable[[int], Slot]) -> ir.Value:
+def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[Slot]) -> ir.Value:
     """An array's address, or that of a tuple's array of such pointers."""
     if shape.is_tuple:
-        return entry.table([_pointers(entry, e, slots, take) for e in shape.elements])
+        return entry.table([_pointers(entry, e, slots) for e in shape.elements])
     if not shape.is_array:
         return ir.Constant(POINTER, None)
-    return aligned_pointer(entry, next(slots), take)
+    return aligned_pointer(entry, next(slots))
 
 
 def _text(entry: EntryBuilder, data: bytes) -> ir.Value:

@@ -8,8 +8,7 @@ from 1) that failed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
@@ -105,7 +104,6 @@ class Program:
     """What must live as long as the program may run."""
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
-    scratch_bytes: int = 0
     collectives: int = 0
     """How many of its steps other devices take part in."""
     meeting_bytes: int = 0
@@ -136,7 +134,8 @@ class EntryBuilder:
         self._kernels: dict[Hashable, tuple[Kernel, _Code]] = {}
         self._size_tables: dict[tuple[int, ...], ir.Value] = {}
         self._depth = 0
-        self._scratch_end = assignment.arena_bytes
+        self._position = 0
+        self._in_arena: dict[Slot, ir.GEPInstr] = {}
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
         function.attributes.add("nounwind")
         self.function = function
@@ -148,15 +147,19 @@ class EntryBuilder:
         self._argument_count = sum(len(leaf_shapes(p.shape)) for p in block.computation.parameters)
         self._device_words: ir.Value | None = None
         self._parallel = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
+        for result in assignment.rooms:
+            self.pointer(result)  # before anything that lies there
         start = function.append_basic_block("start")
         self.b.position_at_end(start)
         for result, argument in assignment.given:
             self._start_as(result, argument)
         self._block(block)
+        self._position = assignment.ends[block]
         self.copies(list(zip(assignment.results, (assignment.slots[s] for s in block.root), strict=True)))
         self.b.ret(I32(0))
         self.b.position_at_end(function.entry_basic_block)
         self.b.branch(start)
+        self._place()
         self._batches.close()
         for name, text in self._batches.modules.items():
             self._add(Unit(name, text, [], Content.ROWS))
@@ -172,7 +175,8 @@ class EntryBuilder:
             b = self.b
             with b.goto_block(self.function.entry_basic_block):
                 if slot.kind == "arena":
-                    value = b.gep(self.arena, [I64(slot.offset)], inbounds=True, source_etype=I8)
+                    value = b.gep(self.arena, [I64(0)], inbounds=True, source_etype=I8)
+                    self._in_arena[slot] = value
                 elif slot.kind == "stack":
                     value = allocate(b, I8, max(slot.nbytes, 1))
                     value.align = 64
@@ -222,21 +226,19 @@ class EntryBuilder:
             memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
             self.b.call(memset, [self.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
 
-    @contextmanager
-    def scratch_memory(self) -> Iterator[Callable[[int], Slot]]:
-        """Gives a function for slots of so many bytes, whose memory is free again after the `with`."""
-        before = self._scratch_end
+    def scratch(self, nbytes: int) -> Slot:
+        """Memory for the current step."""
+        slot = Slot("arena", nbytes)
+        slot.use(self._position)
+        self.assignment.arena.append(slot)
+        return slot
 
-        def take(nbytes: int) -> Slot:
-            slot = Slot("arena", nbytes, offset=self._scratch_end)
-            self._scratch_end += -(-nbytes // 64) * 64
-            self.program.scratch_bytes = max(
-                self.program.scratch_bytes, self._scratch_end - self.assignment.arena_bytes
-            )
-            return slot
-
-        yield take
-        self._scratch_end = before
+    def _place(self) -> None:
+        """Decides where in the arena everything lies, now that all is known that does."""
+        self.assignment.place()
+        for slot, place in self._in_arena.items():
+            place.pointer = self.pointer(slot.home) if slot.home else self.arena
+            place.indices = [I64(slot.offset)]
 
     # -- code outside
     def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
@@ -267,6 +269,7 @@ class EntryBuilder:
 
     def step(self, block: Block, step: Step, number: int) -> None:
         """Emits step `number` of a block."""
+        self._position = self.assignment.positions[step]
         if isinstance(step, Group):
             self._nest(block, step, number)
         elif (emit := STEPS.get(step.opcode)) is not None:
@@ -395,21 +398,20 @@ class EntryBuilder:
         if code.symbol:
             b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
             return
-        with self.scratch_memory() as take:
-            buffers = [*pointers, *(self.pointer(take(nbytes)) for nbytes in code.scratch)]
-            if code.sizes:
-                whole = self.table([self._size_table(code.sizes), *buffers])
-                buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
+        buffers = [*pointers, *(self.pointer(self.scratch(nbytes)) for nbytes in code.scratch)]
+        if code.sizes:
+            whole = self.table([self._size_table(code.sizes), *buffers])
+            buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
+        else:
+            buffers = self.table(buffers)
+        for phase in code.phases:
+            if phase.count <= 0:
+                continue
+            function = self.declared(phase.symbol, TASK)
+            if phase.count <= phase.grain:
+                b.call(function, [buffers, I64(0), I64(phase.count)])
             else:
-                buffers = self.table(buffers)
-            for phase in code.phases:
-                if phase.count <= 0:
-                    continue
-                function = self.declared(phase.symbol, TASK)
-                if phase.count <= phase.grain:
-                    b.call(function, [buffers, I64(0), I64(phase.count)])
-                else:
-                    b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
+                b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
         """An array of pointers on the stack."""
@@ -446,6 +448,7 @@ class EntryBuilder:
         self._depth += 1
         self._block(body)
         self._depth -= 1
+        self._position = assignment.ends[body]
         self.copies([(slot, assignment.slots[source]) for slot, source in zip(states, body.root, strict=True)])
         b.branch(head)
         b.position_at_end(done)
@@ -455,14 +458,13 @@ class EntryBuilder:
         pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
         targets = {t for t, _ in pairs}
         saved: dict[Slot, Slot] = {}
-        with self.scratch_memory() as take:
-            for _, source in pairs:
-                if source in targets and source not in saved:
-                    small = source.nbytes <= STACK_BYTES
-                    saved[source] = Slot("stack", source.nbytes) if small else take(source.nbytes)
-                    self.copy(saved[source], source)
-            for target, source in pairs:
-                self.copy(target, saved.get(source, source))
+        for _, source in pairs:
+            if source in targets and source not in saved:
+                small = source.nbytes <= STACK_BYTES
+                saved[source] = Slot("stack", source.nbytes) if small else self.scratch(source.nbytes)
+                self.copy(saved[source], source)
+        for target, source in pairs:
+            self.copy(target, saved.get(source, source))
 
     def conditional(self, block: Block, instruction: Instruction) -> None:
         """One of the branches; an index out of range means the last."""

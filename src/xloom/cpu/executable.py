@@ -52,7 +52,7 @@ class Memory:
             sum(slot.nbytes for slot in assignment.arguments),
             sum(slot.nbytes for slot in assignment.results),
             sum(leaf.nbytes for leaf in constants),
-            assignment.arena_bytes + program.scratch_bytes,
+            assignment.arena_bytes,
             program.meeting_bytes,
             sum(result.nbytes for result, _ in assignment.given),
         )

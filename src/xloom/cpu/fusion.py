@@ -9,8 +9,9 @@ from functools import cached_property
 from xloom.cpu.elements import register_rules
 from xloom.cpu.kernels import FAMILIES as KERNELS
 from xloom.cpu.leaves import FORWARDING, owners
+from xloom.cpu.loops.nest import Nest
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
-from xloom.cpu.roots import loop_dims
+from xloom.cpu.roots import loop_dims, nest_for
 from xloom.hlo.module import Computation, Instruction
 
 register_rules()
@@ -40,6 +41,11 @@ class Group:
     def roots(self) -> list[Instruction]:
         """The stored instructions of all stages."""
         return [root for stage in self.stages for root in stage]
+
+    @cached_property
+    def nest(self) -> Nest:
+        """The loops of all that it makes."""
+        return nest_for(self.stages, self.inlined, self.rank)
 
     @cached_property
     def reads(self) -> set[Instruction]:

@@ -121,7 +121,7 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
         for node in walk([s.node for s in stage.stores]):
             if not isinstance(node, Load) or node.source[0] not in roots:
                 continue
-            if node.source not in made or not _same_row(nest.outer, node.address, *made[node.source]):
+            if node.source not in made or not same_row(nest.outer, node.address, *made[node.source]):
                 return None
         for store in stage.stores:
             root, _ = store.target
@@ -129,7 +129,7 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
     return Group(stages, inlined, rank)
 
 
-def _same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
+def same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
     """True when a load sees only the elements that the same iteration of the outer loops has stored."""
     if any(load.factor(v) != store.factor(v) for v in outer):
         return False
@@ -139,12 +139,12 @@ def _same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
 
 def nest_of(group: Group, kept: set[Source]) -> Nest:
     """The group's loops. Of what nothing outside reads only what later stages read is stored, in private memory."""
-    nest = nest_for(group.stages, group.inlined, group.rank)
-    inside = set(sources(nest))
+    inside = set(sources(group.nest))
+    private: set[Source] = set()
     stages = []
-    for stage in nest.stages:
+    for stage in group.nest.stages:
         stores = [s for s in stage.stores if s.target in kept or s.target in inside]
-        nest.private.update(s.target for s in stores if s.target not in kept)
+        private.update(s.target for s in stores if s.target not in kept)
         if stores:
             stages.append(Stage(stage.vars, stores))
-    return Nest(nest.outer, stages, nest.private)
+    return Nest(group.nest.outer, stages, private)

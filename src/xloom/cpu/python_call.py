@@ -104,17 +104,21 @@ def _protected(array: np.ndarray) -> np.ndarray:
 
 
 def _array_view(slot: Slot, shape: Shape) -> _View:
-    dims, dtype, offset, number = shape.dims, shape.dtype.numpy, slot.offset, slot.number
+    dims, dtype, number = shape.dims, shape.dtype.numpy, slot.number
     strides = _strides(shape)
     # an array over memory refers to whatever owns it: who keeps the array keeps the memory
-    if slot.kind == "arena":
-        return lambda run: np.ndarray(dims, dtype, run.arena.array, offset, strides)
+    if slot.kind == "arena":  # it has its place when the whole program is known
+        return lambda run: np.ndarray(dims, dtype, _around(slot, run), slot.offset, strides)
     if slot.kind == "argument":
         return lambda run: np.ndarray(dims, dtype, run.arguments[number], 0, strides)
     if slot.kind == "result":
         return lambda run: np.ndarray(dims, dtype, run.results[number], 0, strides)
     assert slot.kind == "constant", slot.kind
     return lambda run: np.ndarray(dims, dtype, run.constants[number], 0, strides)
+
+
+def _around(slot: Slot, run: Run) -> np.ndarray:
+    return run.results[slot.home.number].reshape(-1).view(np.uint8) if slot.home else run.arena.array
 
 
 def _strides(shape: Shape) -> tuple[int, ...]:

@@ -42,13 +42,13 @@ def call_typed(entry: EntryBuilder, instruction: Instruction, registration: Regi
     shapes = operand_shapes(instruction)
     site = CallSite(registration, instruction, shapes)
     template = site.template
-    with call_memory(entry, instruction, shapes, for_python=False) as memory, entry.scratch_memory() as take:
+    with call_memory(entry, instruction, shapes, for_python=False) as memory:
         frame = _frame(entry, site)
         slots = iter([*(slot for slots in memory.operands for slot in slots), *memory.outputs])
         seen = [leaf for shape in (*shapes, instruction.shape) for leaf in arrays_and_tokens(shape)]
         for leaf, place in zip(seen, template.data, strict=True):
             if leaf.is_array:
-                _store(entry, aligned_pointer(entry, next(slots), take), frame, place)
+                _store(entry, aligned_pointer(entry, next(slots)), frame, place)
         _prepare(entry, instruction, site, frame)
         _call(entry, instruction, site, frame, Stage.EXECUTE)
 

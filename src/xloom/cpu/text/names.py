@@ -25,7 +25,8 @@ def array_shape(source: Source) -> Shape:
 def place_text(slot: Slot, assignment: Assignment) -> str:
     """Where a slot lies."""
     if slot.kind == "arena":
-        return f"arena {slot.offset}..{slot.offset + slot.nbytes}"
+        home = f"result {slot.home.number}" if slot.home else "arena"
+        return f"{home} {slot.offset}..{slot.offset + slot.nbytes}"
     return f"{slot.kind} {assignment.stack.index(slot) if slot.kind == 'stack' else slot.number}"
 
 

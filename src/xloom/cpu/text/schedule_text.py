@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xloom.cpu.buffers import IN_PLACE, Assignment, Slot
+from xloom.cpu.buffers import Assignment, Slot
 from xloom.cpu.compile import lowered
 from xloom.cpu.entry import Program, StepCode
 from xloom.cpu.fusion import Group
@@ -12,6 +12,7 @@ from xloom.cpu.grouping import Step
 from xloom.cpu.kernel import Phase
 from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.nest import sources
+from xloom.cpu.overwriting import IN_PLACE
 from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
 from xloom.cpu.text.names import array_name, array_shape, bytes_text, place_text
@@ -34,10 +35,8 @@ class _Schedule:
 
     def text(self, block: Block) -> str:
         """The whole program."""
-        arena = self.assignment.arena_bytes + self.program.scratch_bytes
-        self.lines.append(
-            f"ENTRY %{block.computation.name}  arena {bytes_text(arena)}, {len(self.program.units)} kernels"
-        )
+        arena, kernels = bytes_text(self.assignment.arena_bytes), len(self.program.units)
+        self.lines.append(f"ENTRY %{block.computation.name}  arena {arena}, {kernels} kernels")
         self._block(block, "  ")
         for source, result in zip(block.root, self.assignment.results, strict=True):
             self._line("  ", "return", [self._array(source), *self._copy(result, source)])

@@ -1,0 +1,95 @@
+"""How much memory programs need besides their arguments and results."""
+
+import numpy as np
+import pytest
+
+import xloom as xl
+
+RANDOM = np.random.default_rng(0)
+N = 128
+SQUARE = 4 * N * N
+DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+SOFTMAX = f"""
+max {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }}
+add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+ENTRY e {{
+  x = f32[{N},{N}] parameter(0) y = f32[{N},{N}] parameter(1) z = f32[{N},2] parameter(2)
+  s = f32[{N},{N}] dot(x, y), {DOT}
+  low = f32[] constant(-inf) zero = f32[] constant(0)
+  m = f32[{N}] reduce(s, low), dimensions={{1}}, to_apply=max
+  mb = f32[{N},{N}] broadcast(m), dimensions={{0}}
+  d = f32[{N},{N}] subtract(s, mb)
+  e = f32[{N},{N}] exponential(d)
+  t = f32[{N}] reduce(e, zero), dimensions={{1}}, to_apply=add
+  tb = f32[{N},{N}] broadcast(t), dimensions={{0}}
+  p = f32[{N},{N}] divide(e, tb)
+  ROOT r = f32[{N},2] dot(p, z), {DOT}
+}}"""
+
+
+def squares(text: str) -> str:
+    """A program of two square matrices, x and y."""
+    return f"ENTRY e {{ x = f32[{N},{N}] parameter(0) y = f32[{N},{N}] parameter(1) {text} }}"
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        # what is computed from a result element by element lies where it does
+        (squares(f"a = f32[{N},{N}] dot(x, y), {DOT} ROOT b = f32[{N},{N}] exponential(a)"), 0),
+        # the same, where some of the operands live on
+        (
+            squares(
+                f"a = f32[{N},{N}] dot(x, y), {DOT} b = f32[{N},{N}] subtract(a, x) c = f32[{N},{N}] dot(b, y), {DOT} "
+                f"ROOT t = (f32[{N},{N}], f32[{N},{N}]) tuple(c, b)"
+            ),
+            0,
+        ),
+        # an array that dies before a result is written lies there
+        (
+            squares(
+                f"a = f32[{N},{N}] dot(x, y), {DOT} b = f32[{N},{N}] dot(a, y), {DOT} "
+                f"ROOT c = f32[{N},{N}] dot(b, y), {DOT}"
+            ),
+            SQUARE,
+        ),
+        # rows of which sums are needed first are overwritten all the same
+        (SOFTMAX, SQUARE),
+    ],
+)
+def test_temporary_arrays(text, expected):
+    module = xl.parse(text)
+    arguments = [RANDOM.normal(size=p.shape.dims).astype(np.float32) for p in module.entry.parameters]
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes <= expected + 1024
+    got, wanted = executable(*arguments), xl.evaluate(module, *arguments)
+    np.testing.assert_allclose(np.asarray(got).astype(float), np.asarray(wanted).astype(float), rtol=1e-3, atol=1e-3)
+
+
+def test_rows_that_are_read_again_are_kept():
+    text = SOFTMAX.replace(
+        f"ROOT r = f32[{N},2] dot(p, z)", f"q = f32[{N},{N}] add(p, sr) ROOT r = f32[{N},2] dot(q, z)"
+    )
+    text = text.replace("  low =", f"  sr = f32[{N},{N}] reverse(s), dimensions={{1}}\n  low =")
+    module = xl.parse(text)
+    arguments = [RANDOM.normal(size=p.shape.dims).astype(np.float32) for p in module.entry.parameters]
+    np.testing.assert_allclose(xl.compile(module)(*arguments), xl.evaluate(module, *arguments), rtol=1e-3, atol=1e-2)
+
+
+def test_memory_of_kernels_is_used_again():
+    """The copies that a sort needs lie where other arrays of the program do at other times."""
+    n = 1 << 15
+    module = xl.parse(
+        f"less {{ a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3) "
+        f"ROOT l = pred[] compare(a, b), direction=LT }}\n"
+        f"ENTRY e {{ x = f32[{n}] parameter(0) i = s32[{n}] parameter(1) "
+        f"s = (f32[{n}], s32[{n}]) sort(x, i), dimensions={{0}}, to_apply=less "
+        f"k = f32[{n}] get-tuple-element(s), index=0 j = s32[{n}] get-tuple-element(s), index=1 "
+        f"b = f32[16,{n}] broadcast(k), dimensions={{1}} c = f32[16,{n}] exponential(b) "
+        f"ROOT t = (f32[16,{n}], s32[{n}]) tuple(c, j) }}"
+    )
+    x, i = RANDOM.normal(size=n).astype(np.float32), np.arange(n, dtype=np.int32)
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes <= 4 * n + 1024
+    for got, expected in zip(executable(x, i), xl.evaluate(module, x, i), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
