@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import checkify
+from jax.experimental.layout import Format, Layout, with_layout_constraint
 
 
 def same(found, wanted):
@@ -41,6 +42,43 @@ def control_flow():
     same(sums, [0, 0, 1, 3, 6])
     same(lax.while_loop(lambda x: x < 100, lambda x: x * 2, jnp.int32(1)), 128)
     same(jax.jit(lambda x: lax.cond(x > 0, lambda y: y + 1, lambda y: y - 1, x))(3), 4)
+
+
+def layouts():
+    x = jnp.arange(24.0).reshape(2, 3, 4)
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    chosen = Format(Layout((2, 0, 1)), device)
+    put = jax.device_put(x, chosen)
+    assert put.format.layout.major_to_minor == (2, 0, 1)
+    same(put, x)
+    f = jax.jit(lambda x: jnp.sin(x) * 2, in_shardings=chosen, out_shardings=chosen)
+    for _ in range(3):
+        y = f(put)
+        assert y.format.layout.major_to_minor == (2, 0, 1)
+        same(y, np.sin(x) * 2)
+    same(jax.jit(lambda x: x + 1)(put), np.asarray(x) + 1)  # of arguments as they lie
+    same(jax.device_put(put, jax.devices()[0]), x)
+    same(jax.device_put(put, device.with_memory_kind("pinned_host")), x)
+    donated = jax.jit(lambda x: x + 1, in_shardings=chosen, out_shardings=chosen, donate_argnums=0)
+    for step in range(1, 4):
+        put = donated(put)
+        same(put, np.asarray(x) + step)
+
+
+def open_layouts():
+    x = jnp.arange(6.0).reshape(2, 3)
+    auto = Format(Layout.AUTO)
+    compiled = jax.jit(lambda x: (jnp.cos(x.T), x @ x.T), in_shardings=auto, out_shardings=auto).lower(x).compile()
+    assert [f.layout.major_to_minor for f in compiled.output_formats] == [(1, 0), (0, 1)]
+    cosine, product = compiled(x)
+    same(cosine, np.cos(x.T))
+    same(product, x @ x.T)
+    assert "->(f32[3,2]{0,1}, f32[2,2]{1,0})" in str(compiled.as_text())
+    nested = jax.jit(lambda x: jax.jit(jnp.transpose)(x) + 1, out_shardings=auto).lower(x).compile()
+    assert nested.output_formats.layout.major_to_minor == (1, 0)
+    constrained = jax.jit(lambda x: with_layout_constraint(x + 1, Layout((1, 0))), out_shardings=auto)
+    assert constrained(x).format.layout.major_to_minor == (1, 0)
+    same(constrained(x), np.asarray(x) + 1)
 
 
 def random():

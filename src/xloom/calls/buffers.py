@@ -31,16 +31,11 @@ def allocate(shape: Shape, take: Callable[[int], np.ndarray] = zeroed) -> Any:
         return tuple(allocate(e, take) for e in shape.elements)
     if not shape.is_array:
         return None
-    order = memory_order(shape)
+    order = shape.major_to_minor
     dims = [shape.dims[d] for d in order]
     dtype = shape.dtype.numpy
     flat = take(int(np.prod(dims, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(dims)
     return flat.transpose(np.argsort(order)) if order else flat
-
-
-def memory_order(shape: Shape) -> list[int]:
-    """The dimensions from the slowest-varying one."""
-    return list(range(shape.rank)) if shape.layout is None else list(reversed(shape.layout.minor_to_major))
 
 
 def place(value: Any, shape: Shape, take: Callable[[int], np.ndarray] = zeroed) -> Any:
@@ -50,7 +45,7 @@ def place(value: Any, shape: Shape, take: Callable[[int], np.ndarray] = zeroed) 
     if not shape.is_array:
         return None
     array = np.asarray(value)
-    dense = array.transpose(memory_order(shape)) if array.ndim else array
+    dense = array.transpose(shape.major_to_minor) if array.ndim else array
     if dense.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0 and array.shape == shape.dims:
         return array
     buffer = allocate(shape if array.shape == shape.dims else _resized(shape, array.shape), take)

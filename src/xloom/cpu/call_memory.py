@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from xloom.calls.buffers import ALIGNMENT, memory_order
+from xloom.calls.buffers import ALIGNMENT
 from xloom.cpu.buffers import Slot
 from xloom.cpu.emit.types import I64
 from xloom.cpu.leaves import aliased_leaves, leaf_shapes
@@ -87,7 +87,7 @@ def aligned_pointer(entry: EntryBuilder, slot: Slot) -> ir.Value:
 
 
 def _is_row_major(shape: Shape) -> bool:
-    order = [d for d in memory_order(shape) if shape.dims[d] != 1]
+    order = [d for d in shape.major_to_minor if shape.dims[d] != 1]
     return order == sorted(order) or shape.size == 0
 
 
@@ -96,7 +96,7 @@ def _lay_out(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> N
     if _is_row_major(shape):
         entry.copy(target, source)
     else:
-        _transpose(entry, target, source, shape, memory_order(shape))
+        _transpose(entry, target, source, shape, shape.major_to_minor)
 
 
 def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> None:
@@ -104,7 +104,7 @@ def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) ->
     if _is_row_major(shape):
         entry.copy(target, source)
     else:
-        order = memory_order(shape)
+        order = shape.major_to_minor
         lying = Shape(shape.dtype, tuple(shape.dims[d] for d in order))
         _transpose(entry, target, source, lying, [order.index(d) for d in range(shape.rank)])
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from xloom.calls.buffers import memory_order
 from xloom.calls.typed_ffi import Execution
 from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import call_memory
@@ -123,7 +122,7 @@ def _around(slot: Slot, run: Run) -> np.ndarray:
 
 def _strides(shape: Shape) -> tuple[int, ...]:
     strides, step = [0] * shape.rank, shape.dtype.numpy.itemsize
-    for d in reversed(memory_order(shape)):
+    for d in reversed(shape.major_to_minor):
         strides[d] = step
         step *= max(1, shape.dims[d])
     return tuple(strides)

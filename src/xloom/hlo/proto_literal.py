@@ -29,7 +29,7 @@ def _read(message: Any, shape: Shape) -> Literal:
         return Literal(shape, None, tuple(_read(part, element) for part, element in parts))
     if not shape.is_array:
         return Literal(shape)
-    order = _major_to_minor(shape)
+    order = shape.major_to_minor
     count = shape.size
     physical = _elements(message, shape.dtype, count).reshape([shape.dims[d] for d in order])
     array = physical.transpose(np.argsort(order)) if order else physical
@@ -39,10 +39,6 @@ def _read(message: Any, shape: Shape) -> Literal:
             raise ShapeError(f"run-time sizes {list(sizes)} do not fit {shape}")
         array = array[tuple(slice(s) for s in sizes)]
     return Literal(shape, array)
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    return (shape.layout or default_layout(shape.rank)).minor_to_major[::-1]
 
 
 def _elements(message: Any, dtype: DType, count: int) -> np.ndarray:
@@ -84,7 +80,7 @@ def write_literal(literal: Literal, message: Any) -> None:
         filled = np.zeros(shape.dims, array.dtype)
         filled[tuple(map(slice, array.shape))] = array
         array = filled
-    array = np.ascontiguousarray(array.transpose(_major_to_minor(shape)))
+    array = np.ascontiguousarray(array.transpose(shape.major_to_minor))
     name = shape.dtype.name
     field = getattr(message, name + "s")
     if name in _VARINT:

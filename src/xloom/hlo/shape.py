@@ -137,6 +137,25 @@ class Shape:
         return math.prod(self.dims)
 
     @property
+    def major_to_minor(self) -> tuple[int, ...]:
+        """An array's dimensions from the one with the largest stride to the fastest-varying one."""
+        return tuple(range(self.rank)) if self.layout is None else self.layout.minor_to_major[::-1]
+
+    @property
+    def is_permuted(self) -> bool:
+        """True for an array of static size whose elements lie in another order than row-major."""
+        layout = self.layout
+        if layout is None or layout.is_default or self.is_dynamic:
+            return False
+        return self.major_to_minor != tuple(range(self.rank))
+
+    def in_memory(self) -> Shape:
+        """The row-major array that is byte for byte the array of this shape; of a tuple that of each element."""
+        if self.is_tuple:
+            return tuple_shape([e.in_memory() for e in self.elements])
+        return array_shape(self.dtype, [self.dims[d] for d in self.major_to_minor]) if self.is_permuted else self
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays in it, elements unpacked; 0 for tokens."""
         if self.elements:
@@ -155,6 +174,13 @@ class Shape:
     def with_layout(self, layout: Layout | None) -> Shape:
         """The same array shape in another layout (None: no layout)."""
         return Shape(self.dtype, self.dims, self.dynamic, layout, self.elements)
+
+    def with_layouts_of(self, other: Shape) -> Shape:
+        """The same shape, its arrays in the layouts of another shape of the same structure."""
+        if self.elements:
+            elements = (a.with_layouts_of(b) for a, b in zip(self.elements, other.elements, strict=True))
+            return Shape(self.dtype, (), (), None, tuple(elements))
+        return self.with_layout(other.layout)
 
     def with_default_layout(self) -> Shape:
         """The same shape, every array in it dense row-major."""

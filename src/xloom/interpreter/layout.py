@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xloom.errors import EvaluationError
-from xloom.hlo.shape import Layout, Shape
+from xloom.hlo.shape import Shape
 from xloom.interpreter.conversion import from_bit_planes, to_bit_planes
 from xloom.interpreter.registry import Value, evaluates
 
@@ -165,15 +165,10 @@ def bitcast(instruction: Instruction, operands: Sequence[Value], evaluator: Eval
     """The bytes in memory order of the operand's layout, read in that of the result."""
     (x,) = operands
     source, target = instruction._operands[0].shape, instruction.shape
-    flat = np.transpose(x, _memory_order(source)).reshape(-1)
+    flat = np.transpose(x, source.major_to_minor).reshape(-1)
     if source.dtype is not target.dtype:
         bits = to_bit_planes(flat, source.dtype).reshape(-1)
         width = 1 if target.dtype.name == "pred" else target.dtype.bits
         flat = from_bit_planes(bits.reshape(-1, width), target.dtype)
-    order = _memory_order(target)
+    order = target.major_to_minor
     return flat.reshape([target.dims[d] for d in order]).transpose(np.argsort(order))
-
-
-def _memory_order(shape: Shape) -> list[int]:
-    layout: Layout | None = shape.layout
-    return list(range(shape.rank)) if layout is None else list(reversed(layout.minor_to_major))

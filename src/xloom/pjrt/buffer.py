@@ -40,7 +40,7 @@ class Buffer:
         self.shape = shape
         self.memory_space = memory_space
         self.ready = ready
-        """When the array is there, which is its value, or why it will not be."""
+        """When the array is there, or why it will not be. Its value is the row-major array `shape.in_memory()`."""
         self.is_deleted = False
         self.on_delete: Callable[[], None] | None = None
         """Called once the array is given up."""
@@ -74,7 +74,7 @@ class Buffer:
 
     def to_host(self) -> np.ndarray:
         """A view of the array, once it is there, that cannot be written to. Raises what went wrong."""
-        view = self.memory_space.get(self.ready.result()).view()
+        view = logical(self.memory_space.get(self.ready.result()), self.shape).view()
         view.setflags(write=False)
         return view
 
@@ -83,7 +83,7 @@ class Buffer:
             return np.array(self.to_host(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.memory_space.get(self.ready.result()).__dlpack__(**options)
+        return logical(self.memory_space.get(self.ready.result()), self.shape).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # kDLCPU
@@ -114,6 +114,15 @@ class Buffer:
 
     def copy_to(self, memory_space: MemorySpace) -> Buffer:
         """The same array in another memory, of this device or another."""
+        return self._copied(self.shape, memory_space, np.copy)
+
+    def laid_out(self, shape: Shape) -> Buffer:
+        """The same array in the layout of `shape`."""
+        return self._copied(
+            shape, self.memory_space, lambda array: physical(logical(array, self.shape), shape, copy=True)
+        )
+
+    def _copied(self, shape: Shape, memory_space: MemorySpace, copy: Callable[[np.ndarray], np.ndarray]) -> Buffer:
         if self.is_deleted:
             raise deleted()
         future = Future()
@@ -124,18 +133,29 @@ class Buffer:
                 return
             try:
                 with span("device to device", "transfer", bytes=self.nbytes):
-                    value = memory_space.put(self.memory_space.get(source.value).copy())
+                    value = memory_space.put(copy(self.memory_space.get(source.value)))
             except Exception as error:  # such as memory that is full
                 future.fail(error)
             else:
                 future.set(value)
 
         self.ready.on_ready(transfer)
-        return Buffer(self.shape, memory_space, future)
+        return Buffer(shape, memory_space, future)
 
     def __repr__(self) -> str:
         state = "deleted" if self.is_deleted else "ready" if self.ready.is_ready else "pending"
         return f"Buffer({self.shape}, {self.memory_space}, {state})"
+
+
+def physical(array: np.ndarray, shape: Shape, *, copy: bool = False) -> np.ndarray:
+    """The row-major array that lies in memory as `array` does in the layout of `shape`."""
+    lying = array.transpose(shape.major_to_minor) if shape.is_permuted else array
+    return np.array(lying, order="C") if copy else np.asarray(lying, order="C")
+
+
+def logical(array: np.ndarray, shape: Shape) -> np.ndarray:
+    """The array of that shape which lies in memory as the row-major `array` does."""
+    return array.transpose(np.argsort(shape.major_to_minor)) if shape.is_permuted else array
 
 
 def deleted() -> PjrtError:

@@ -10,8 +10,9 @@ import numpy as np
 
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.module import Module
-from xloom.hlo.shape import array_shape
+from xloom.hlo.shape import Layout, array_shape
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
+from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
 from xloom.pjrt.device import Device, DeviceDescription
@@ -85,17 +86,24 @@ class Client:
         array: Any,
         memory: Device | MemorySpace | None = None,
         semantics: HostBufferSemantics = HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL,
+        layout: Layout | None = None,
     ) -> Buffer:
-        """A buffer with the contents of an array; zero-copy semantics allow that it is the array itself."""
+        """A buffer with the contents of an array, row-major unless told otherwise.
+
+        Zero-copy semantics allow that it is the array itself."""
         space = self.devices[0].default_memory if memory is None else memory
         if isinstance(space, Device):
             space = space.default_memory
         array = np.asarray(array)
+        native = array.dtype.newbyteorder("=")
+        shape = array_shape(from_numpy(native), array.shape, layout=layout)
+        if shape.is_permuted:
+            array = array.transpose(shape.major_to_minor)
         fits = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
         if semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits:
             with span("host to device", "transfer", bytes=array.nbytes):
-                array = np.array(array, array.dtype.newbyteorder("="), order="C")
-        return Buffer(array_shape(from_numpy(array.dtype), array.shape), space, Future.ready(space.put(array)))
+                array = np.array(array, native, order="C")
+        return Buffer(shape, space, Future.ready(space.put(array)))
 
     def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:
         """The module on the devices that `options` name; by default as many as the module is for."""
@@ -115,7 +123,11 @@ class Client:
 
     def _compiled(self, module: Module, options: CompileOptions) -> LoadedExecutable:
         """The program of one of the devices on all of them."""
-        return self.load(Executable(module, options, self.compiler.compile(module)))
+        row_major = module
+        if has_permuted_entry(module):
+            row_major = module.clone("")
+            RowMajorEntry().run(row_major)
+        return self.load(Executable(module, options, self.compiler.compile(row_major)))
 
     def load(self, executable: Executable) -> LoadedExecutable:
         """The executable on this client's devices."""

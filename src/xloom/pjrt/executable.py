@@ -13,6 +13,7 @@ import numpy as np
 
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
+from xloom.hlo.shape import Shape
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.compiler import Launch, Program
 from xloom.pjrt.cost import is_cheap
@@ -42,8 +43,8 @@ class Executable:
         self.module = module
         self.options = options
         self.program = program
-        self.parameters = [p.shape for p in module.entry.parameters]
-        root = module.entry.root.shape
+        self.parameters = module.parameter_shapes
+        root = module.result_shape
         self.outputs = list(root.elements) if root.is_tuple else [root]
         self.output_kinds = result_kinds(module)
         """The kinds of memory that the results are in."""
@@ -191,7 +192,7 @@ class LoadedExecutable:
     ) -> Results:
         """Gives a device its work; what the calling thread must do itself, as it is that device's, joins `own_work`."""
         executable = self.executable
-        inputs = [buffer.ready for buffer in arguments]
+        inputs = [_lying_as(b, s).ready for b, s in zip(arguments, executable.parameters, strict=True)]
         donated = [k for k in self._donated if k not in not_donated]
         for k in donated:
             _check_donated_once(arguments, k)
@@ -247,6 +248,16 @@ class LoadedExecutable:
             launch = replace(launch, donated=tuple(k for k in launch.donated if are_exclusive(inputs, values, k)))
         value = self.executable.program.run(values, launch)
         return value if isinstance(value, tuple) else (value,)
+
+
+def _lying_as(buffer: Buffer, shape: Shape) -> Buffer:
+    """The buffer, or a copy of it in the layout that a program wants."""
+    given, wanted = buffer.shape, shape
+    if given is wanted or given.layout is wanted.layout:
+        return buffer
+    if not (given.is_permuted or wanted.is_permuted) or given.major_to_minor == wanted.major_to_minor:
+        return buffer
+    return buffer.laid_out(wanted)
 
 
 def _check_donated_once(arguments: Sequence[Buffer], donated: int) -> None:

@@ -13,6 +13,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
 from xloom.stablehlo.diagnostics import parse_error
+from xloom.stablehlo.layouts import keep_layouts, restore_layouts
 from xloom.stablehlo.legalize import legalize, make_static, restore_constants
 from xloom.stablehlo.memory_kinds import place_results
 from xloom.stablehlo.shardings import has_shardings, propagate, restore_shardings
@@ -40,6 +41,7 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
     module = decode(_kept_proto(bindings, program, file))
     restore_constants(module)
     restore_shardings(module)
+    restore_layouts(module)
     for instruction in module.instructions:
         if instruction.metadata.source_file == _UNNAMED:
             instruction.metadata = replace(instruction.metadata, source_file=file)
@@ -83,6 +85,7 @@ def _to_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
         try:
             module = _load(bindings, context, program)
             place_results(bindings, module)
+            keep_layouts(bindings, module)
             if has_shardings(module.operation.get_asm(large_elements_limit=16)):
                 propagate(bindings, module)
             legalize(bindings, module)

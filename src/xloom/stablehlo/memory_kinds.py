@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xloom.stablehlo.attributes import main_of
 from xloom.stablehlo.bindings import Bindings
 
 _KIND = "mhlo.memory_kind"
@@ -13,11 +14,9 @@ PLACEMENT, TARGET = "_xla_buffer_placement", "annotate_device_placement"
 
 def place_results(bindings: Bindings, module: Any) -> None:
     """Puts results of `@main` whose attribute names a kind through a custom call that does."""
-    ir = bindings.ir
-    for function in module.body:
-        operation = function.operation
-        if operation.name == "func.func" and operation.attributes["sym_name"].value == "main":
-            _place(ir, operation)
+    main = main_of(module)
+    if main is not None:
+        _place(bindings.ir, main)
 
 
 def _place(ir: Any, function: Any) -> None:

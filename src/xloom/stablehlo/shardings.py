@@ -8,6 +8,7 @@ from typing import Any
 from xloom.hlo.device_mesh import Axis, Mesh
 from xloom.hlo.module import Module
 from xloom.hlo.sharding import DimensionAxes, MeshSharding, Sharding
+from xloom.stablehlo.attributes import add_frontend_attribute
 from xloom.stablehlo.bindings import Bindings
 
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
@@ -60,18 +61,10 @@ def propagate(bindings: Bindings, module: Any) -> None:
                 # the converter changes the number and order of its operands
                 _cut_operands(ir, operation, text)
             else:
-                _keep(ir, operation, text)
+                add_frontend_attribute(ir, operation, _SHARDING, text)
             del operation.attributes["sdy.sharding"]
     # the converter would only keep those that it finds used
-    _keep(ir, module.operation, ", ".join(meshes), _MESHES)
-
-
-def _keep(ir: Any, operation: Any, text: str, name: str = _SHARDING) -> None:
-    attributes = {name: ir.StringAttr.get(text)}
-    if "mhlo.frontend_attributes" in operation.attributes:
-        given = ir.DictAttr(operation.attributes["mhlo.frontend_attributes"])
-        attributes |= {given[k].name: given[k].attr for k in range(len(given))}
-    operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(attributes)
+    add_frontend_attribute(ir, module.operation, _MESHES, ", ".join(meshes))
 
 
 def _as_custom_call(ir: Any, operation: Any) -> None:
@@ -94,7 +87,7 @@ def _resharded(ir: Any, before: Any, value: Any, sharding: str) -> Any:
             operands=[value],
             attributes={"call_target_name": ir.StringAttr.get("Sharding")},
         )
-    _keep(ir, call, sharding)
+    add_frontend_attribute(ir, call, _SHARDING, sharding)
     return call
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from xloom.calls.buffers import memory_order
 from xloom.calls.sanitizer.memory import Region
 from xloom.calls.sanitizer.poison import poison, unwritten
 from xloom.hlo.dtype import DType
@@ -141,7 +140,7 @@ class GuardedCall:
 
 
 def _array(shape: Shape, dims: Sequence[int], name: str) -> GuardedArray:
-    order = memory_order(shape)
+    order = shape.major_to_minor
     dtype = shape.dtype.numpy
     region = Region(int(np.prod(dims, dtype=np.int64)) * dtype.itemsize)
     flat = region.data.view(dtype).reshape([dims[d] for d in order])

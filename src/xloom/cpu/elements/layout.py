@@ -130,7 +130,7 @@ def pad(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
 
 def memory_index(shape: Shape, index: IndexTuple) -> tuple[IndexTuple, tuple[int, ...]]:
     """Index and sizes in the order of the layout, major dimension first."""
-    order = range(shape.rank) if shape.layout is None else tuple(reversed(shape.layout.minor_to_major))
+    order = shape.major_to_minor
     return tuple(index[d] for d in order), tuple(shape.dims[d] for d in order)
 
 
@@ -142,7 +142,7 @@ def bitcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
         raise LoweringError("a bitcast to another element type", where=instruction.name)
     placed, dims = memory_index(instruction.shape, index)
     source = operand.shape
-    order = tuple(range(source.rank)) if source.layout is None else tuple(reversed(source.layout.minor_to_major))
+    order = source.major_to_minor
     found = reshaped(t, placed, dims, tuple(source.dims[d] for d in order))
     back = dict(zip(order, found, strict=True))
     return t.element(operand, tuple(back[d] for d in range(source.rank)))

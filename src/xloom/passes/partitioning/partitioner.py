@@ -73,6 +73,7 @@ class _Partitioner:
     def run(self) -> None:
         """Puts the new program in the place of the old one."""
         module, old = self._module, self._module.entry
+        taken, given = module.parameter_shapes, module.result_shape
         entry = module.add(Computation(f"{old.name}_spmd"), entry=True)
         e = Emitter(module, entry, self._devices, self._channels)
         arguments = [self._parameter(e, p, self._tiles(p)) for p in old.parameters]
@@ -87,7 +88,8 @@ class _Partitioner:
         if elements:
             entry.root.sharding = Sharding.tuple_of(elements) if shape.is_tuple else elements[0]
         config = module.config
-        config.parameter_layouts = config.result_layout = None
+        config.parameter_layouts = [p.shape.with_layouts_of(s) for p, s in zip(entry.parameters, taken, strict=True)]
+        config.result_layout = entry.root.shape.with_layouts_of(given)
         reachable = {entry}
         stack = [entry]
         while stack:

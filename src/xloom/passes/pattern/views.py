@@ -79,15 +79,10 @@ def reshape_blocks(result: Sequence[int], source: Sequence[int]) -> list[Block]:
 
 def _bitcast_blocks(result: Shape, source: Shape) -> list[Block]:
     """As of a reshape, but of the dimensions in the order in which elements lie in memory."""
-    outer, inner = _major_to_minor(result), _major_to_minor(source)
+    outer, inner = result.major_to_minor, source.major_to_minor
     found = reshape_blocks([result.dims[k] for k in outer], [source.dims[k] for k in inner])
     return [(tuple(outer[k] for k in left), tuple(inner[k] for k in right)) for left, right in found]
 
 
 def _is_tiled(*shapes: Shape) -> bool:
     return any(shape.layout is not None and shape.layout.tiles for shape in shapes)
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    order = range(shape.rank - 1, -1, -1) if shape.layout is None else shape.layout.minor_to_major
-    return tuple(reversed(order))

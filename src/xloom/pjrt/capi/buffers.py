@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xloom.hlo.shape import Shape, array_shape
-from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted
+from xloom.hlo.shape import Layout, Shape, array_shape
+from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted, logical
 from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drop_buffer, lend
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.events import event_handle
@@ -33,7 +33,8 @@ def _space(args: Any) -> MemorySpace:
 
 
 def _shape(args: Any) -> Shape:
-    return array_shape(DTYPE[args.shape_element_type], int64s_at(args.shape_dims, args.shape_num_dims))
+    dims = int64s_at(args.shape_dims, args.shape_num_dims)
+    return array_shape(DTYPE[args.shape_element_type], dims, layout=_layout(args.shape_layout, len(dims)))
 
 
 @slot("PJRT_Client_BufferFromHostBuffer")
@@ -44,7 +45,8 @@ def from_host_buffer(args: Any) -> None:
     done = Future()
     array = host_array(args.data or 0, shape, strides, done.set)
     client = objects[args.client].client
-    buffer = client.buffer_from_host(array, _space(args), HostBufferSemantics(args.host_buffer_semantics))
+    semantics, layout = HostBufferSemantics(args.host_buffer_semantics), _layout(args.device_layout, shape.rank)
+    buffer = client.buffer_from_host(array, _space(args), semantics, layout)
     args.buffer = buffer_handle(buffer)
     args.done_with_host_buffer = event_handle(done)
 
@@ -52,7 +54,8 @@ def from_host_buffer(args: Any) -> None:
 @slot("PJRT_Client_CreateViewOfDeviceBuffer")
 def view_of_device_buffer(args: Any) -> None:
     """Somebody else's memory as a buffer."""
-    shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
+    dims = int64s_at(args.dims, args.num_dims)
+    shape = array_shape(DTYPE[args.element_type], dims, layout=_layout(args.layout, len(dims)))
     pointer, user_arg = args.device_buffer_ptr, args.on_delete_callback_arg
     function = _ON_DELETE(args.on_delete_callback or 0)
 
@@ -60,9 +63,7 @@ def view_of_device_buffer(args: Any) -> None:
         if function:
             function(pointer, user_arg)
 
-    order = _order(args.layout, shape)
-    dense = host_array(pointer or 0, array_shape(shape.dtype, [shape.dims[d] for d in order]), (), done)
-    array = np.ascontiguousarray(dense.transpose(np.argsort(order))).reshape(shape.dims)
+    array = host_array(pointer or 0, shape.in_memory(), (), done)
     args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
 
 
@@ -70,7 +71,7 @@ def view_of_device_buffer(args: Any) -> None:
 def uninitialized(args: Any) -> None:
     """With whatever is in memory."""
     shape = _shape(args)
-    array = np.empty(shape.dims, shape.dtype.numpy)
+    array = np.empty(shape.in_memory().dims, shape.dtype.numpy)
     args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
 
 
@@ -88,15 +89,16 @@ def destroy(args: Any) -> None:
 
 
 @cache
-def minor_to_major(rank: int) -> Row:
-    """The row-major layout."""
-    return Row.int64(range(rank - 1, -1, -1))
+def minor_to_major(major_to_minor: tuple[int, ...]) -> Row:
+    """The numbers of dimensions as PJRT lists them."""
+    return Row.int64(reversed(major_to_minor))
 
 
 @slot("PJRT_Buffer_GetMemoryLayout")
 def get_memory_layout(args: Any) -> None:
-    """Row-major."""
-    layout = minor_to_major(buffer_of(args.buffer).shape.rank)
+    """The order of its dimensions."""
+    shape = buffer_of(args.buffer).shape
+    layout = minor_to_major(shape.major_to_minor if shape.is_permuted else tuple(range(shape.rank)))
     args.layout.type = 0
     args.layout.tiled.minor_to_major, args.layout.tiled.minor_to_major_size = layout.address, layout.size
     args.layout.tiled.num_tiles = 0
@@ -143,8 +145,8 @@ def to_host_buffer(args: Any) -> None:
         return
     if args.dst_size < buffer.nbytes:
         raise invalid(f"the array has {buffer.nbytes} bytes, and there is room for {args.dst_size}")
-    order = _order(args.host_layout, buffer.shape)
-    args.event = event_handle(_copied(buffer, args.dst, lambda array: array.transpose(order)))
+    order = _order(args.host_layout, buffer.shape.rank)
+    args.event = event_handle(_copied(buffer, args.dst, lambda array: logical(array, buffer.shape).transpose(order)))
 
 
 @slot("PJRT_Buffer_CopyRawToHost")
@@ -157,9 +159,9 @@ def copy_raw_to_host(args: Any) -> None:
     args.event = event_handle(_copied(buffer, args.dst, lambda array: array.reshape(-1).view(np.uint8)[first:last]))
 
 
-def _order(address: int | None, shape: Shape) -> tuple[int, ...]:
+def _order(address: int | None, rank: int) -> tuple[int, ...]:
     """The dimensions from the largest stride to the smallest."""
-    natural = tuple(range(shape.rank))
+    natural = tuple(range(rank))
     if not address:
         return natural
     layout = struct("PJRT_Buffer_MemoryLayout").from_address(address)
@@ -167,6 +169,10 @@ def _order(address: int | None, shape: Shape) -> tuple[int, ...]:
         strides = int64s_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)
         return tuple(sorted(natural, key=lambda d: -strides[d]))
     return int64s_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)[::-1]
+
+
+def _layout(address: int | None, rank: int) -> Layout | None:
+    return Layout(_order(address, rank)[::-1]) if address else None
 
 
 def _copied(buffer: Buffer, place: int, view: Any) -> Future:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
-from xloom.hlo.shape import Shape, array_shape
+from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.element_types import NUMBER
@@ -48,7 +48,7 @@ class _Record:
             nbytes=shape.nbytes,
             is_host=memory_space.is_host,
             itemsize=self._itemsize,
-            layout=layout_handle(shape.rank),
+            layout=layout_handle(shape),
         )
         self.address = ctypes.addressof(self._words)
         if self._is_of_the_hosts_arrays:
@@ -58,6 +58,8 @@ class _Record:
     def _is_of_the_hosts_arrays(self) -> bool:
         """Whether an array of the host is the contents of such a buffer as it is, and nobody wants to see it."""
         if is_enabled() or not self.memory_space.is_host:
+            return False
+        if self.shape.is_permuted:
             return False
         is_plain = type(self.memory_space.device.client).buffer_from_host is Client.buffer_from_host
         return is_plain and self.shape.nbytes == self.shape.size * self._itemsize > 0
@@ -77,9 +79,10 @@ def native(name: str) -> Callable[..., Any]:
 
 
 def record_address(shape: Shape, memory_space: MemorySpace) -> int:
-    """The record of buffers of that shape in that memory, whose layout does not matter."""
+    """The record of buffers of that shape in that memory; of the layout only the order of dimensions matters."""
     if shape.layout is not None and not shape.is_dynamic:
-        shape = array_shape(shape.dtype, shape.dims)
+        layout = Layout(shape.layout.minor_to_major) if shape.is_permuted else None
+        shape = array_shape(shape.dtype, shape.dims, layout=layout)
     key = (shape, memory_handle(memory_space))
     record = records.get(key)
     if record is None:
@@ -132,7 +135,7 @@ def _shared(handle: int) -> Buffer:
         record = _by_address[ctypes.c_uint64.from_address(handle).value]
         if words["state"] & HAS_DATA:
             release = partial(native("release_storage"), words["storage"])
-            ready = Future.ready(host_array(words["data"], record.shape, (), release))
+            ready = Future.ready(host_array(words["data"], record.shape.in_memory(), (), release))
         else:
             ready = Future()
         buffer = Buffer(record.shape, record.memory_space, ready)

@@ -82,12 +82,12 @@ class ExecutableView:
     @cached_property
     def output_layouts(self) -> Row:
         """Of the results, as the layouts extension knows them."""
-        return Row.pointers(layout_handle(shape.rank) for shape in self.executable.outputs)
+        return Row.pointers(layout_handle(shape) for shape in self.executable.outputs)
 
     @cached_property
     def parameter_layouts(self) -> Row:
         """The same of the parameters."""
-        return Row.pointers(layout_handle(shape.rank) for shape in self.executable.parameters)
+        return Row.pointers(layout_handle(shape) for shape in self.executable.parameters)
 
     @cached_property
     def parameter_shardings(self) -> Shardings:

@@ -53,7 +53,8 @@ def _place(b: Builder, memory: ir.Value, kind: ir.Value, rank: ir.Value, dims: i
 def _from_host(e: Entry) -> None:
     e.python_if(e.has(e.load_atomic(e.native.word(PYTHON_ONLY), "acquire", 8, typ=I64), -1))
     memory, data, dims, rank = e.arg("memory"), e.arg("data"), e.arg("dims"), e.arg("num_dims")
-    e.python_if(e.or_(e.is_zero(memory), e.is_zero(data)))
+    is_other = e.not_(e.is_zero(e.arg("device_layout")))
+    e.python_if(e.or_(is_other, e.or_(e.is_zero(memory), e.is_zero(data))))
     memory, kind = e.ptrtoint(memory, I64), e.zext(e.arg("type"), I64)
     record = e.load_atomic(_place(e, memory, kind, rank, dims), "acquire", 8, typ=POINTER)
     e.python_if(e.is_zero(record))

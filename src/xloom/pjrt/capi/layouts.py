@@ -1,4 +1,4 @@
-"""The layouts extension: arrays are dense and row-major, so that a layout is a rank."""
+"""The layouts extension: arrays are dense, so that a layout is an order of dimensions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from xloom.hlo.shape import Shape
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.memory import Text
@@ -26,33 +27,37 @@ ENTRIES = [
 class _Layout:
     """A layout in C memory, which nobody frees: a getter has its text."""
 
-    def __init__(self, rank: int):
-        self._text = Text(f"{{{','.join(map(str, range(rank - 1, -1, -1)))}}}")
+    def __init__(self, major_to_minor: tuple[int, ...]):
+        self._text = Text(f"{{{','.join(map(str, reversed(major_to_minor)))}}}")
         deleter = guard.address(guard.NOTHING)
         self._words = LAYOUT.row(text=self._text.address, size=self._text.size, deleter=deleter)
         self.address = ctypes.addressof(self._words)
 
 
 @cache
-def _layout(rank: int) -> _Layout:
-    return _Layout(rank)
+def _layout(major_to_minor: tuple[int, ...]) -> _Layout:
+    return _Layout(major_to_minor)
 
 
-def layout_handle(rank: int) -> int:
-    """The handle of the layout of arrays of that rank."""
-    return _layout(rank).address
+def layout_handle(shape: Shape) -> int:
+    """The handle of the layout of arrays of that shape."""
+    return _layout(shape.major_to_minor if shape.is_permuted else tuple(range(shape.rank))).address
+
+
+def _default_layout(rank: int) -> int:
+    return _layout(tuple(range(rank))).address
 
 
 @slot("PJRT_Layouts_PJRT_Client_GetDefaultLayout")
 def client_default_layout(args: Any) -> None:
     """Of arrays of some type and dimensions."""
-    args.layout = layout_handle(args.num_dims)
+    args.layout = _default_layout(args.num_dims)
 
 
 @slot("PJRT_Layouts_PJRT_Topology_GetDefaultLayout")
 def topology_default_layout(args: Any) -> None:
     """The same."""
-    args.layout = layout_handle(args.num_dims)
+    args.layout = _default_layout(args.num_dims)
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")

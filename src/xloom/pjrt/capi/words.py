@@ -33,7 +33,7 @@ BUFFER = Words("device", "memory", "type", "dims", "num_dims", "nbytes", "is_hos
 """What all buffers of one shape in one memory share."""
 
 LAYOUT = Words("text", "size", "deleter")
-"""How arrays of one rank lie in memory, as HLO text writes it: its handle is the address."""
+"""How arrays lie in memory, as HLO text writes it: its handle is the address."""
 
 CELL = Words("record", "lock", "state", "storage", "data", "external")
 """A buffer: its handle is the address. `external` counts the references to its array from outside."""
