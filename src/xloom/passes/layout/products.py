@@ -1,0 +1,49 @@
+"""transpose of matrices that are multiplied, which a product does by itself."""
+
+from __future__ import annotations
+
+from xloom.hlo.module import Instruction
+from xloom.passes.rewrite import Rewriter, RuleTable
+
+rule = RuleTable()
+
+_SIDES = ("lhs_contracting_dims", "rhs_contracting_dims")
+_SECOND_LEVEL = 1 << 18
+
+
+def _is_matrix_product(i: Instruction) -> bool:
+    """True for products of two matrices, whose shapes leave no room for batches."""
+    return i.opcode == "dot" and i.shape.rank == 2 and all(o.shape.rank == 2 for o in i.operands)
+
+
+def _is_small(x: Instruction) -> bool:
+    """True where rows that lie together are worth moving them: of a right operand that stays in the caches."""
+    return x.shape.dtype.bytes >= 4 and x.shape.nbytes <= _SECOND_LEVEL
+
+
+# dot(transpose(x), y) over d == dot(x, y) over p[d];  the same of y
+@rule("dot")
+def _transposed_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
+    moved = [k for k, x in enumerate(i.operands) if x.opcode == "transpose" and not (k and _is_small(x))]
+    if not _is_matrix_product(i) or not moved:
+        return None
+    operands, attrs = list(i.operands), dict(i.attrs)
+    for k, side in enumerate(_SIDES):
+        if k in moved:
+            attrs[side] = tuple(operands[k]["dimensions"][d] for d in attrs[side])
+            operands[k] = operands[k].operands[0]
+    return rw.make("dot", i.shape, operands, **attrs)
+
+
+# transpose(dot(x, y)) == dot(y, x)
+@rule("transpose")
+def _transposed_product(i: Instruction, rw: Rewriter) -> Instruction | None:
+    product = i.operands[0]
+    if not _is_matrix_product(product) or i["dimensions"] != (1, 0) or len(product.users) != 1:
+        return None
+    attrs = dict(product.attrs)
+    left, right = _SIDES
+    attrs[left], attrs[right] = attrs[right], attrs[left]
+    if "operand_precision" in attrs:
+        attrs["operand_precision"] = tuple(reversed(attrs["operand_precision"]))
+    return rw.make("dot", i.shape, product.operands[::-1], **attrs)
