@@ -178,12 +178,24 @@ def _binary(opcode: str, function: Function) -> None:
         return wrapped(b, out, dtype)
 
 
-def _by_kind(for_float: str, for_integer: str, for_pred: str) -> Function:
+def _arithmetic(for_float: str, for_integer: str, for_pred: str) -> Function:
+    """Sums and products, of which a processor does one of each at once, with one rounding.
+
+    A sum of two products rounds both, so that it is the same with its operands exchanged, and x*y - z*w is 0 where the
+    products are equal.
+    """
+
     def function(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
-        name = for_float if dtype.is_float else for_pred if dtype.kind is Kind.PRED else for_integer
-        return getattr(b, name)(x, y)
+        if not dtype.is_float:
+            return getattr(b, for_pred if dtype.kind is Kind.PRED else for_integer)(x, y)
+        both = for_float != "fmul" and _is_product(x) and _is_product(y)
+        return getattr(b, for_float)(x, y, flags=[] if both else ["contract"])
 
     return function
+
+
+def _is_product(x: ir.Value) -> bool:
+    return isinstance(x, ir.Instruction) and x.opname == "fmul"
 
 
 def _extremum(name: str) -> Function:
@@ -276,9 +288,9 @@ def _integer_power(module: ir.Module, kind: ir.IntType) -> ir.Function:
 
 
 for _opcode, _function in {
-    "add": _by_kind("fadd", "add", "or_"),
-    "subtract": _by_kind("fsub", "sub", "xor"),
-    "multiply": _by_kind("fmul", "mul", "and_"),
+    "add": _arithmetic("fadd", "add", "or_"),
+    "subtract": _arithmetic("fsub", "sub", "xor"),
+    "multiply": _arithmetic("fmul", "mul", "and_"),
     "and": lambda b, dtype, x, y: b.and_(x, y),
     "or": lambda b, dtype, x, y: b.or_(x, y),
     "xor": lambda b, dtype, x, y: b.xor(x, y),

@@ -9,22 +9,33 @@ from llvmlite import ir
 
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.sizes import Size
-from xloom.cpu.emit.types import I1, I64, POINTER, i64
+from xloom.cpu.emit.types import I1, I32, I64, POINTER, i64
 
-VECTOR_ONLY = ("llvm.loop.unroll.disable",)
+Hint = tuple[str, ir.Constant | None]
+"""A name of LLVM's loop metadata, and its value."""
+VECTOR_ONLY: tuple[Hint, ...] = (("llvm.loop.unroll.disable", None),)
 """For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
-PLAIN = ("llvm.loop.disable_nonforced",)
+PLAIN: tuple[Hint, ...] = (("llvm.loop.disable_nonforced", None),)
 """For loops that run seldom: left as they are, they cost little to compile."""
-_MASKED = "llvm.loop.vectorize.predicate.enable"
+_MASKED: Hint = ("llvm.loop.vectorize.predicate.enable", I1(1))
 _FEW = range(16, 128)
+_INTERLEAVED = ((12, 1), (64, 4), (400, 2))
+"""How many vectors are computed side by side, by what an element of them costs at most."""
 
 
-def hints_for(iterations: int) -> Sequence[str]:
-    """Loop metadata for an innermost loop of so many iterations; longer ones LLVM would not unroll."""
-    return VECTOR_ONLY if iterations in _FEW else ()
+def hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:
+    """Loop metadata for an innermost loop of so many iterations; longer ones LLVM would not unroll.
+
+    With the `cost` of an iteration that is a chain of operations, long loops do several at once: processors look only
+    so far ahead for something that need not wait.
+    """
+    if iterations in _FEW:
+        return VECTOR_ONLY
+    vectors = next((n for most, n in _INTERLEAVED if cost <= most), 1)
+    return (("llvm.loop.interleave.count", I32(vectors)),) if vectors > 1 else ()
 
 
-def masked_hints_for(iterations: int) -> Sequence[str]:
+def masked_hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:
     """The same of a loop without branches that adds nothing up.
 
     Where the processor has masks, the last vector is one of fewer elements if that leaves few lanes idle: one at a
@@ -32,14 +43,17 @@ def masked_hints_for(iterations: int) -> Sequence[str]:
     """
     if iterations < _FEW.stop and iterations % 16 > 8 and registers().nbytes == 64:
         return (*VECTOR_ONLY, _MASKED)
-    return hints_for(iterations)
+    return hints_for(iterations, cost)
 
 
 class _LoopIdentity(ir.MDValue):
     """Loop metadata: a distinct node whose first operand is itself."""
 
-    def __init__(self, module: ir.Module, hints: Sequence[str]):
-        flags = [module.add_metadata([ir.MetaDataString(module, h), *([I1(1)] if h == _MASKED else [])]) for h in hints]
+    def __init__(self, module: ir.Module, hints: Sequence[Hint]):
+        flags = [
+            module.add_metadata([ir.MetaDataString(module, name), *([] if value is None else [value])])
+            for name, value in hints
+        ]
         super().__init__(module, [], name=str(len(module.metadata)))
         self.operands = (self, *flags)
 
@@ -59,12 +73,12 @@ def loop(
     end: ir.Value | int | Size,
     step: int | Size = 1,
     name: str = "i",
-    hints: Sequence[str] = (),
+    hints: Sequence[Hint] = (),
 ) -> Iterator[ir.Value]:
     """`for (i64 i = begin; i < end; i += step)`; the body is what is emitted in the `with`.
 
     The test is at the top, so that empty ranges run nothing. Values of the body are not seen after it: keep what is
-    needed in an `alloca`, which LLVM turns into registers. `hints` are names of LLVM's loop metadata.
+    needed in an `alloca`, which LLVM turns into registers. `hints` are LLVM's loop metadata.
     """
     first, last = (x if isinstance(x, ir.Value) else i64(x) for x in (begin, end))
     following = i64(step)

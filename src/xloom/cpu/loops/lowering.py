@@ -17,7 +17,18 @@ from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.columns import Columns
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.folding import Folding, along_kept
-from xloom.cpu.loops.nest import Nest, Stage, breakpoints, cost_of, folds_of, interleaved, merged, ordered, stage_cost
+from xloom.cpu.loops.nest import (
+    Nest,
+    Stage,
+    breakpoints,
+    cost_along,
+    cost_of,
+    folds_of,
+    interleaved,
+    merged,
+    ordered,
+    stage_cost,
+)
 from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
 from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.streaming import Streams, is_streamed
@@ -88,7 +99,9 @@ class Lowering:
         b = elements.b
         elements.innermost = inner
         cuts = breakpoints(stage, inner)
-        hints = masked_hints_for if not group and _is_dense(stage, inner) else hints_for
+        dense = not group and _is_dense(stage, inner)
+        hints = masked_hints_for if dense else hints_for
+        cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
         streamed = not group and is_streamed(self._code, elements, stage, inner)
         streams = Streams(self._code, elements, stage, inner) if streamed else None
         for low, high in pairwise([0, *cuts, inner.size]):
@@ -96,9 +109,9 @@ class Lowering:
             last = end if not cuts else intrinsic(b, "smin", end, I64(high))
             elements.ranges[inner] = (low, high - 1)
             if streams is not None:
-                streams.emit(first, last, hints(high - low))
+                streams.emit(first, last, hints(high - low, cost))
                 continue
-            with loop(b, first, last, name=inner.name, hints=hints(high - low)) as value, elements.scope():
+            with loop(b, first, last, name=inner.name, hints=hints(high - low, cost)) as value, elements.scope():
                 elements.vars[inner] = value
                 for k in range(group.size if group else 1):
                     if group:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xloom.cpu.loops.affine import Affine, Var
-from xloom.cpu.loops.nodes import Apply, Fold, Folded, Guard, Load, Node, Source, indices_of, walk
+from xloom.cpu.loops.nodes import Apply, Fold, Folded, Guard, Load, Node, Source, indices_of, operands_of, walk
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,35 @@ def node_count(nest: Nest) -> int:
 
 def cost_of(nodes: Sequence[Node]) -> int:
     """About how many additions an element of `nodes` costs, loads counted."""
+    return _cost(walk(nodes))
+
+
+def _cost(nodes: Iterable[Node]) -> int:
     total = 1
-    for node in walk(nodes):
+    for node in nodes:
         if isinstance(node, Apply):
             total += node.cost
         elif isinstance(node, (Load, Guard)):
             total += 1
     return total
+
+
+def cost_along(nodes: Sequence[Node], var: Var) -> int:
+    """The same of what changes with a loop's variable: the rest is computed once."""
+    found = walk(nodes)
+    users: dict[int, list[Node]] = {}
+    for node in found:
+        inside = [v.node for i in indices_of(node) for v, _ in i.terms if v.node is not None]
+        for operand in (*operands_of(node), *inside):
+            users.setdefault(id(operand), []).append(node)
+    changing: dict[int, Node] = {}
+    stack = [node for node in found if any(i.factor(var) for i in indices_of(node))]
+    while stack:
+        node = stack.pop()
+        if id(node) not in changing:
+            changing[id(node)] = node
+            stack += users.get(id(node), [])
+    return _cost(changing.values())
 
 
 def stage_cost(stage: Stage) -> int:

@@ -15,7 +15,7 @@ from llvmlite import ir
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.lines import LINE, write_around
-from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.loop import Hint, allocate, loop
 from xloom.cpu.emit.types import I8, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
@@ -80,7 +80,7 @@ class Streams:
             piece.align = LINE
         elements.ends_with_fence = True
 
-    def emit(self, first: ir.Value, last: ir.Value, hints: Sequence[str]) -> None:
+    def emit(self, first: ir.Value, last: ir.Value, hints: Sequence[Hint]) -> None:
         """The loop from `first` to `last`."""
         b, elements, inner = self._elements.b, self._elements, self._inner
         with loop(

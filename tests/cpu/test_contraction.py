@@ -1,0 +1,46 @@
+"""A product that is added to something is rounded together with the sum."""
+
+import numpy as np
+
+import xloom as xl
+
+RANDOM = np.random.default_rng(0)
+X, Y, Z, W = (RANDOM.standard_normal(1000).astype(np.float32) for _ in range(4))
+
+
+def compiled(expression: str):
+    module = xl.parse(f"""
+HloModule m
+ENTRY e {{
+  x = f32[1000] parameter(0)
+  y = f32[1000] parameter(1)
+  z = f32[1000] parameter(2)
+  w = f32[1000] parameter(3)
+  p = f32[1000] multiply(x, y)
+  {expression}
+}}""")
+    return xl.compile(module)(X, Y, Z, W)
+
+
+def test_a_product_and_a_sum_round_once():
+    exact = X.astype(np.float64) * Y
+    np.testing.assert_array_equal(compiled("ROOT r = f32[1000] add(p, z)"), (exact + Z).astype(np.float32))
+    np.testing.assert_array_equal(compiled("ROOT r = f32[1000] subtract(z, p)"), (Z - exact).astype(np.float32))
+
+
+def test_two_products_round_both():
+    operands = "q = f32[1000] multiply(z, w)"
+    expected = X * Y - Z * W
+    np.testing.assert_array_equal(compiled(f"{operands}\n  ROOT r = f32[1000] subtract(p, q)"), expected)
+
+
+def test_a_product_that_is_also_a_result_is_the_one_that_is_added():
+    text = "s = f32[1000] add(p, z)\n  ROOT t = (f32[1000], f32[1000]) tuple(p, s)"
+    product, total = compiled(text)
+    np.testing.assert_array_equal(product, X * Y)
+    np.testing.assert_array_equal(total, product + Z)
+
+
+def test_equal_products_differ_by_nothing():
+    operands = "q = f32[1000] multiply(y, x)"
+    np.testing.assert_array_equal(compiled(f"{operands}\n  ROOT r = f32[1000] subtract(p, q)"), 0)
