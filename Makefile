@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-custom-calls clean
+.PHONY: help setup judges demo test lint bench judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -66,6 +66,10 @@ judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.1
 judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device] [FILTER=conv] [SAMPLES=8] [OUT=op_db.jsonl]
 	@$(BIN)/python -m tests.judges.op_db --door $(or $(DOOR),table) --filter "$(FILTER)" --samples $(or $(SAMPLES),8) \
 	  --out $(or $(OUT),op_db-$(or $(DOOR),table).jsonl)
+
+judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites adapted to a device> [SAMPLE=60] [FILES=test_torch,...] [ALONE=1 for pytorch/xla's]
+	@$(BIN)/python -m tests.judges.torch_suites --from "$(FROM)" --sample $(or $(SAMPLE),60) $(if $(ALONE),--alone) \
+	  $(if $(FILES),--files $(FILES)) --out build/torch_suites$(if $(ALONE),_xla)
 
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)

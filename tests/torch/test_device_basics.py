@@ -2,11 +2,13 @@
 
 import copy
 import io
+from typing import Any
 
 import pytest
 import torch
 
 import xloom.torch as xt
+from xloom.torch.lazy import device_module
 
 DEVICE = torch.device("xla")
 
@@ -172,3 +174,16 @@ def _without_lowering_says_what_to_do(operator, monkeypatch):
     assert operator(x).device.type == "xla"
     assert xt.metrics.METRICS.fallbacks == {"xloom_tests.on_the_cpu.default": 1}
     assert "xloom_tests.on_the_cpu.default: 1" in xt.metrics_report()
+
+
+def test_methods_that_move_things_there():
+    tensor: Any = torch.ones(2)
+    module: Any = torch.nn.Linear(2, 3)
+    packed: Any = torch.nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
+    assert tensor.xla().device == tensor.xla(0).device == torch.device("xla", 0)
+    assert module.xla().weight.is_xla
+    assert packed.xla().data.is_xla
+
+
+def test_the_device_has_a_name():
+    assert device_module.get_device_name() == device_module.get_device_name("xla:0") == "cpu"

@@ -91,3 +91,25 @@ def test_setting_data():
     assert x.shape == (3, 2) and x.sum().item() == 6
     y.zero_()
     assert x.sum().item() == 0
+
+
+def test_memory_is_told_from_other_memory():
+    x, y = torch.zeros(2, 3, device="xla"), torch.zeros(2, 3, device="xla")
+    assert x.data_ptr() == x.t().data_ptr() == x[0].data_ptr() == x.detach().data_ptr()
+    assert x[1].data_ptr() == x.data_ptr() + 3 * 4
+    assert x.data_ptr() != y.data_ptr()
+    assert x.untyped_storage().data_ptr() == x[1].untyped_storage().data_ptr() == x.data_ptr()
+    assert (x[1].untyped_storage().nbytes(), str(x.untyped_storage().device)) == (24, "xla:0")
+    y.set_(x.untyped_storage(), 1, (2,), (3,))
+    y.fill_(5)
+    assert x.tolist() == [[0, 5, 0], [0, 5, 0]]
+
+
+def test_out_of_several_results_and_of_sizes_that_depend_on_values():
+    x = torch.arange(6.0, device="xla")
+    parts = [torch.empty(0, device="xla") for _ in range(2)]
+    torch.split_copy(x, 3, out=parts)
+    assert [part.tolist() for part in parts] == [[0, 1, 2], [3, 4, 5]]
+    places = torch.empty(0, dtype=torch.int64, device="xla")
+    torch.nonzero(x > 3, out=places)
+    assert places.tolist() == [[4], [5]]

@@ -39,6 +39,12 @@ def current_device() -> int:
     return 0
 
 
+def get_device_name(device: Any = None) -> str:
+    """What it is made of."""
+    set_device(device or 0)
+    return runtime.client().devices[0].description.kind
+
+
 def set_device(device: Any) -> None:
     """There is one."""
     if torch.device(device if not isinstance(device, int) else f"xla:{device}").index not in (None, 0):

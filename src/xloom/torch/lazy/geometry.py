@@ -24,14 +24,14 @@ def geometry(tensor: torch.Tensor) -> Geometry:
     return Geometry(type, tuple(tensor.stride()), int(tensor.storage_offset()))
 
 
-def without_memory(of: Geometry) -> torch.Tensor:
-    """A tensor of that geometry on torch's device `meta`."""
+def without_values(of: Geometry, device: str = "meta") -> torch.Tensor:
+    """A tensor of that geometry: without memory, or on the host of zeros."""
     last = sum((size - 1) * stride for size, stride in zip(of.type.dims, of.strides, strict=True)) + of.offset
-    storage = torch.empty(max(last + 1, 0), dtype=of.type.dtype, device="meta")
+    storage = torch.zeros(max(last + 1, 0), dtype=of.type.dtype, device=device)
     return storage.as_strided(of.type.dims, of.strides, of.offset)
 
 
 def of_results(op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The geometry, or a list of them, that a view operator makes of `source`. Raises as torch does."""
-    found = op(without_memory(source), *rest, **kwargs)
+    found = op(without_values(source), *rest, **kwargs)
     return geometry(found) if isinstance(found, torch.Tensor) else [geometry(each) for each in found]

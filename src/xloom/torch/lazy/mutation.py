@@ -74,11 +74,13 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
     form = functional_form(op)
     functional = op if form is None else overload(form)
     asks_dtype = "dtype" in _names(functional) and "dtype" not in _names(op)
-    recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs))
+    recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), checked_as=functional)
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = dict(kwargs or {})
-        targets = [given.pop(name) for name in names]
+        written = [given.pop(name) for name in names]
+        alone = len(written) == 1 and isinstance(written[0], torch.Tensor)
+        targets = written[0] if isinstance(written[0], (list, tuple)) else written
         for target in targets:
             if not isinstance(target, XlaTensor):
                 raise mixed(op, target)
@@ -87,7 +89,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         found = recorder(args, given)
         for target, value in zip(targets, found if isinstance(found, list) else [found], strict=True):
             store(target, value)
-        return targets[0] if len(targets) == 1 else tuple(targets)
+        return targets[0] if alone else None if targets is written[0] else tuple(targets)
 
     return run
 

@@ -10,6 +10,7 @@ import torch
 from torch._ops import OpOverload
 
 from xloom.torch.lazy import random_state, runtime
+from xloom.torch.lazy.checking import check
 from xloom.torch.lazy.signature import Emit, Hoisted, Input, NeedsConstants, Signature
 from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.lazy.trace import TRACE, Value
@@ -27,8 +28,10 @@ class Recorder:
     other program. Lowerings that have to know them say so by failing, and then get them.
     """
 
-    def __init__(self, op: OpOverload, emit: Emit, name: str = ""):
+    def __init__(self, op: OpOverload, emit: Emit, name: str = "", checked_as: OpOverload | None = None):
+        """`checked_as` is the operator whose arguments these are, where that is not `op`."""
         self.op = op
+        self.checked_as = checked_as or op
         self.name = name or str(op)
         self.emit = emit
         self.signatures: dict[tuple, Signature] = {}
@@ -59,6 +62,7 @@ class Recorder:
                 self._read(each, name in self.hoists_by_name, key, values, scalars)
         signature = self.signatures.get(tuple(key))
         if signature is None:
+            check(self.checked_as, args, kwargs or {})
             try:
                 signature = self._new(args, kwargs or {}, values, scalars)
             except NeedsConstants:

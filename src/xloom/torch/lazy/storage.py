@@ -6,16 +6,20 @@ view's value is made when it is read, and made again only after a write.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from xloom.torch.lazy.array_type import ArrayType
 from xloom.torch.lazy.trace import Value
 
+_ADDRESSES = itertools.count(1 << 48, 1 << 40)
+"""Further apart than memory is large, and where no process has any."""
+
 
 class Storage:
     """What a tensor that is no view holds."""
 
-    __slots__ = ("_value", "make", "type", "version")
+    __slots__ = ("_address", "_value", "make", "type", "version")
 
     def __init__(self, type: ArrayType, value: Value | None = None, make: Callable[[], Value] | None = None):
         self.type = type
@@ -23,6 +27,14 @@ class Storage:
         self.make = make
         """Makes the value that memory has before it is first written to."""
         self.version = 0
+        self._address = 0
+
+    @property
+    def address(self) -> int:
+        """A number that tells this memory from all other, as an address does; there is nothing to be read at it."""
+        if not self._address:
+            self._address = next(_ADDRESSES)
+        return self._address
 
     def read(self) -> Value:
         """The value now."""

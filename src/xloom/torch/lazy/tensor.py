@@ -53,6 +53,14 @@ class XlaTensor(torch.Tensor):
             raise TypeError(f"data of a tensor on {self.device} cannot be set to one on {new.device}")
         set_alias(self, new)
 
+    def data_ptr(self) -> int:
+        """Where it begins, as a number that tensors have in common if they begin at the same place of one memory."""
+        return self._alias.storage.address + self.storage_offset() * self.itemsize if self.numel() else 0
+
+    def untyped_storage(self) -> Any:
+        """Its memory, as far as one can speak of it: which it is, and how large."""
+        return DeviceMemory(self._alias.storage)
+
     def tolist(self) -> Any:
         """The elements as Python numbers. Waits for them."""
         return self.detach().cpu().tolist()
@@ -101,6 +109,32 @@ def _take_attributes(copy: torch.Tensor, source: torch.Tensor) -> None:
     for name, value in source.__dict__.items():
         if name != "_alias":
             setattr(copy, name, value)
+
+
+class DeviceMemory(torch.UntypedStorage):
+    """What `untyped_storage` gives for a tensor of the device: how large it is, and which."""
+
+    device = DEVICE
+    is_xla = True
+
+    _storage: Storage
+
+    def __new__(cls, storage: Storage) -> DeviceMemory:
+        """The one of a storage."""
+        memory = super().__new__(cls, storage.type.shape.nbytes, device="meta")  # type: ignore[call-arg]
+        memory._storage = storage
+        return memory
+
+    def data_ptr(self) -> int:
+        """A number that tells it from other memory."""
+        return self._storage.address
+
+
+def memory_of(storage: torch.UntypedStorage) -> Storage:
+    """What `untyped_storage` has given away."""
+    if not isinstance(storage, DeviceMemory):
+        raise RuntimeError(f"storage of {storage.device} is no memory of {DEVICE}")
+    return storage._storage
 
 
 _make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]

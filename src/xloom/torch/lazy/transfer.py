@@ -10,6 +10,7 @@ import torch
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lazy import runtime
 from xloom.torch.lazy.array_type import array_type
+from xloom.torch.lazy.checking import check
 from xloom.torch.lazy.execution import buffer_of, flush
 from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.storage import Alias, Storage, View
@@ -125,8 +126,15 @@ def copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
         if len(TRACE.results) > LONGEST:
             flush()
         value = runtime.to_device(source.to("cpu", target.dtype))
+    if not _stretches(value.type.dims, alias.type.dims):
+        check(torch.ops.aten.copy_.default, args, {})
     alias.write(broadcast(convert(value, target.dtype), alias.type.dims))
     return target
+
+
+def _stretches(dims: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    tail = to[len(to) - len(dims) :]
+    return len(dims) <= len(to) and all(size in (1, wanted) for size, wanted in zip(dims, tail, strict=True))
 
 
 @handles("aten._local_scalar_dense.default", "aten.item.default")

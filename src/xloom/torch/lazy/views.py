@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
+from xloom.errors import UnsupportedError
 from xloom.torch.lazy import view_values
+from xloom.torch.lazy.array_type import array_type
 from xloom.torch.lazy.geometry import Geometry, of_results
 from xloom.torch.lazy.storage import Alias, View
 from xloom.torch.lazy.table import Handler, handles
-from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_on
+from xloom.torch.lazy.tensor import XlaTensor, memory_of, set_alias, tensor_on
 
 _SAME = ("aten.detach.default", "aten.alias.default", "aten.lift_fresh.default", "aten.detach_.default")
 _OF_STORAGE = "aten.as_strided"
@@ -106,6 +108,23 @@ def set_to_tensor(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Makes a tensor share the memory of another one."""
     target, source = args
     set_alias(target, source)
+    return target
+
+
+@handles(
+    "aten.set_.source_Storage", "aten.set_.source_Storage_storage_offset", "aten.set_.source_Tensor_storage_offset"
+)
+def set_to_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """Makes a tensor a view of memory of the device."""
+    target, source, *rest = args
+    storage = source._alias.storage if isinstance(source, XlaTensor) else memory_of(source)
+    if storage.type.dtype is not target.dtype:
+        raise UnsupportedError(f"memory of {storage.type.dtype} as {target.dtype}", hint="use view(dtype)")
+    offset, sizes, *strides = rest if rest else (0, (storage.type.size,))
+    type = array_type(target.dtype, tuple(sizes))
+    result = Geometry(type, tuple(strides[0]) if strides and strides[0] else type.strides, offset)
+    view = View(storage, type, *view_values.of_memory(storage, result))
+    set_alias(target, tensor_on(view, result.strides, offset))
     return target
 
 

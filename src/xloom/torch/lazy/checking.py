@@ -1,0 +1,64 @@
+"""torch's own word on arguments, so that lowerings need no checks of their own.
+
+An operator that is new to the device is called once on tensors without memory; where that fails, on zeros of the host,
+whose errors are the ones to raise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves, tree_map
+
+from xloom.torch.lazy.geometry import Geometry, geometry, without_values
+from xloom.torch.lazy.outside import outside_dispatch
+from xloom.torch.lazy.tensor import XlaTensor
+
+_TELLS_NOTHING = ("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
+"""Operators that take anything where there is no memory."""
+
+MOST = 1 << 20
+"""So many elements are made on the host to learn what the error is; with more of them the first error has to do."""
+
+
+def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises what torch raises for such arguments; nothing where torch cannot tell without values."""
+    if op.namespace != "aten":
+        return
+    asked = op._schema.name.startswith(_TELLS_NOTHING)
+    error = None if asked else _error(op, args, kwargs, "meta")
+    if (asked or error is not None) and _elements((args, kwargs)) <= MOST:
+        error = _error(op, args, kwargs, "cpu")
+    if error is not None and not isinstance(error, NotImplementedError):
+        raise error.with_traceback(None) from None
+
+
+def _error(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], device: str) -> Exception | None:
+    def stand_in(each: Any) -> Any:
+        if isinstance(each, XlaTensor):
+            strides, offset = each.stride(), int(each.storage_offset())
+            return without_values(Geometry(each._alias.type, strides, offset), device)
+        if isinstance(each, torch.Tensor):  # of the host: numbers as tensors, whose values are no matter
+            return each if each.dim() == 0 else without_values(geometry(each), device)
+        if isinstance(each, torch.device):
+            return torch.device(device)
+        return None if isinstance(each, torch.Generator) else each
+
+    args, kwargs = tree_map(stand_in, (tuple(args), dict(kwargs)))
+    try:
+        with outside_dispatch():
+            op(*args, **kwargs)
+    except Exception as error:
+        return error
+    return None
+
+
+def _elements(arguments: Any) -> int:
+    leaves = tree_leaves(arguments)
+    numbers = [leaf for leaf in leaves if isinstance(leaf, int)]
+    sizes = sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return sizes + math.prod(abs(number) for number in numbers if number)  # a size of a result, at most

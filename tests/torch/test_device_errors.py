@@ -1,0 +1,49 @@
+"""What is wrong is told where it is written, in torch's words: the device's errors are those of the CPU."""
+
+import pytest
+import torch
+
+import xloom.torch  # noqa: F401
+
+WRONG = {
+    "broadcast": lambda d: torch.ones(3, device=d) + torch.ones(4, device=d),
+    "in place, larger": lambda d: torch.ones(3, device=d).add_(torch.ones(2, 3, device=d)),
+    "in place, of another category": lambda d: torch.ones(3, dtype=torch.int64, device=d).add_(1.5),
+    "product": lambda d: torch.ones(3, 4, device=d) @ torch.ones(3, 4, device=d),
+    "in place, expanded": lambda d: torch.ones(1, device=d).expand(3).add_(1),
+    "dimension": lambda d: torch.ones(3, 4, device=d).sum(5),
+    "flip": lambda d: torch.ones(3, device=d).flip(0, 0),
+    "copy": lambda d: torch.ones(3, device=d).copy_(torch.ones(2, device=d)),
+    "mask": lambda d: torch.ones(3, 4, device=d)[torch.ones(3, 3, dtype=torch.bool, device=d)],
+    "too many indices": lambda d: torch.ones(3, device=d)[torch.ones(3, 2, dtype=torch.bool, device=d)],
+    "indices": lambda d: torch.ones(3, 4, device=d)[torch.zeros(2).long().to(d), torch.zeros(3).long().to(d)],
+    "indices of nothing": lambda d: torch.ones(3, 0, device=d)[:, torch.zeros(2).long().to(d)],
+    "values for indices": lambda d: torch.ones(3, device=d).index_put_(
+        (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_those_of_the_cpu(name):
+    said = []
+    for device in ("cpu", "xla"):
+        with pytest.raises((RuntimeError, IndexError)) as caught:
+            WRONG[name](device)
+        said.append((caught.type, str(caught.value)))
+    assert said[1] == said[0]
+
+
+def test_what_is_wrong_leaves_nothing_behind():
+    x = torch.zeros(2, 3, device="xla")
+    before = x + 1
+    with pytest.raises(RuntimeError):
+        x[0] = torch.ones(5, 1, 3, device="xla")
+    assert before.tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert x.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_an_index_of_bytes_warns_as_on_the_cpu():
+    x = torch.arange(3, device="xla")
+    with pytest.warns(UserWarning, match="torch.uint8 is now deprecated"):
+        assert x[torch.tensor([1, 0, 1], dtype=torch.uint8, device="xla")].tolist() == [0, 2]
