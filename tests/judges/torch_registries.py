@@ -30,7 +30,7 @@ class TestModuleRegistry(TestCase):
             module_info, device="cpu", dtype=dtype, requires_grad=True, training=training
         ):
             built = sample.constructor_input
-            on_host = module_info.module_cls(*built.args, **built.kwargs).train(training)
+            on_host: Any = module_info.module_cls(*built.args, **built.kwargs).train(training)
             if training and _draws(on_host):
                 continue
             forward = sample.forward_input
