@@ -93,3 +93,16 @@ def test_memory_of_kernels_is_used_again():
     assert executable.memory.temporary_bytes <= 4 * n + 1024
     for got, expected in zip(executable(x, i), xl.evaluate(module, x, i), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_little_that_a_kernel_needs_is_on_the_stack():
+    n = 1 << 16
+    module = xl.parse(
+        f"add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}\n"
+        f"ENTRY e {{ x = f32[{n}] parameter(0) zero = f32[] constant(0) "
+        f"ROOT s = f32[] reduce(x, zero), dimensions={{0}}, to_apply=add }}"
+    )
+    x = RANDOM.normal(size=n).astype(np.float32)
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes == 0
+    np.testing.assert_allclose(executable(x), x.astype(float).sum(), rtol=1e-3)

@@ -37,6 +37,7 @@ from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.plan import Block
 from xloom.cpu.sized_kernels import find, for_shape, remember
+from xloom.cpu.slot_pointers import SlotPointers
 from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind
@@ -134,32 +135,28 @@ class EntryBuilder:
         self._kernels: dict[Hashable, tuple[Kernel, _Code]] = {}
         self._size_tables: dict[tuple[int, ...], ir.Value] = {}
         self._depth = 0
-        self._position = 0
-        self._in_arena: dict[Slot, ir.GEPInstr] = {}
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
         function.attributes.add("nounwind")
         self.function = function
-        self.arguments, self.results, self.constants, self.arena, self.run = function.args
+        self.arguments, _, _, self.arena, self.run = function.args
         for argument in function.args[:4]:
             argument.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
-        self._pointers: dict[Slot, ir.Value] = {}
+        self._memory = SlotPointers(self.b, assignment, function.args[:4])
         self._argument_count = sum(len(leaf_shapes(p.shape)) for p in block.computation.parameters)
         self._device_words: ir.Value | None = None
         self._parallel = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
-        for result in assignment.rooms:
-            self.pointer(result)  # before anything that lies there
         start = function.append_basic_block("start")
         self.b.position_at_end(start)
         for result, argument in assignment.given:
             self._start_as(result, argument)
         self._block(block)
-        self._position = assignment.ends[block]
+        self._memory.position = assignment.ends[block]
         self.copies(list(zip(assignment.results, (assignment.slots[s] for s in block.root), strict=True)))
         self.b.ret(I32(0))
         self.b.position_at_end(function.entry_basic_block)
         self.b.branch(start)
-        self._place()
+        self._memory.settle()
         self._batches.close()
         for name, text in self._batches.modules.items():
             self._add(Unit(name, text, [], Content.ROWS))
@@ -171,21 +168,7 @@ class EntryBuilder:
     # -- memory
     def pointer(self, slot: Slot) -> ir.Value:
         """The address of a slot."""
-        if slot not in self._pointers:
-            b = self.b
-            with b.goto_block(self.function.entry_basic_block):
-                if slot.kind == "arena":
-                    value = b.gep(self.arena, [I64(0)], inbounds=True, source_etype=I8)
-                    self._in_arena[slot] = value
-                elif slot.kind == "stack":
-                    value = allocate(b, I8, max(slot.nbytes, 1))
-                    value.align = 64
-                else:
-                    table = {"argument": self.arguments, "result": self.results, "constant": self.constants}[slot.kind]
-                    place = b.gep(table, [I64(slot.number)], inbounds=True, source_etype=POINTER)
-                    value = b.load(place, typ=POINTER)
-            self._pointers[slot] = value
-        return self._pointers[slot]
+        return self._memory.of(slot)
 
     def of(self, source: Source) -> ir.Value:
         """The address of an array."""
@@ -228,17 +211,7 @@ class EntryBuilder:
 
     def scratch(self, nbytes: int) -> Slot:
         """Memory for the current step."""
-        slot = Slot("arena", nbytes)
-        slot.use(self._position)
-        self.assignment.arena.append(slot)
-        return slot
-
-    def _place(self) -> None:
-        """Decides where in the arena everything lies, now that all is known that does."""
-        self.assignment.place()
-        for slot, place in self._in_arena.items():
-            place.pointer = self.pointer(slot.home) if slot.home else self.arena
-            place.indices = [I64(slot.offset)]
+        return self._memory.scratch(nbytes)
 
     # -- code outside
     def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
@@ -269,7 +242,7 @@ class EntryBuilder:
 
     def step(self, block: Block, step: Step, number: int) -> None:
         """Emits step `number` of a block."""
-        self._position = self.assignment.positions[step]
+        self._memory.position = self.assignment.positions[step]
         if isinstance(step, Group):
             self._nest(block, step, number)
         elif (emit := STEPS.get(step.opcode)) is not None:
@@ -398,7 +371,7 @@ class EntryBuilder:
         if code.symbol:
             b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
             return
-        buffers = [*pointers, *(self.pointer(self.scratch(nbytes)) for nbytes in code.scratch)]
+        buffers = [*pointers, *self._memory.of_scratch(code.scratch)]
         if code.sizes:
             whole = self.table([self._size_table(code.sizes), *buffers])
             buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
@@ -448,7 +421,7 @@ class EntryBuilder:
         self._depth += 1
         self._block(body)
         self._depth -= 1
-        self._position = assignment.ends[body]
+        self._memory.position = assignment.ends[body]
         self.copies([(slot, assignment.slots[source]) for slot, source in zip(states, body.root, strict=True)])
         b.branch(head)
         b.position_at_end(done)
