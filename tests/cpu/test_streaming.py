@@ -17,6 +17,11 @@ PROGRAMS = {
     "short runs": "p = f32[40,60,32] parameter(0) ROOT r = f32[60,40,32] transpose(p), dimensions={1,0,2}",
     "runs that begin within a line": "p = f32[40,60,33] parameter(0) ROOT r = f32[60,40,33] transpose(p), "
     "dimensions={1,0,2}",
+    "across": "p = f32[512,300] parameter(0) ROOT r = f32[300,512] transpose(p), dimensions={1,0}",
+    "across and narrow": "p = f32[512,300] parameter(0) t = f32[300,512] transpose(p), dimensions={1,0} "
+    "n = f32[300,512] negate(t) c = bf16[300,512] convert(t) ROOT r = (f32[300,512], bf16[300,512]) tuple(n, c)",
+    "across to lines that are not whole": "p = f32[300,500] parameter(0) ROOT r = f32[500,300] transpose(p), "
+    "dimensions={1,0}",
     "narrow": "p = f32[70001] parameter(0) ROOT r = bf16[70001] convert(p)",
     "predicates": "p = f32[70001] parameter(0) z = f32[] constant(0) b = f32[70001] broadcast(z), dimensions={} "
     "ROOT r = pred[70001] compare(p, b), direction=GT",
@@ -54,7 +59,7 @@ def test_all_elements_arrive(name):
 def test_they_are_where_lines_are_whole(name):
     _, _, program = lowered(prepared(_module(name)))
     text = program.main + "".join(unit.text for unit in program.units.values())
-    assert ("!nontemporal" in text) == (name != "runs that begin within a line")
+    assert ("!nontemporal" in text) == ("within" not in name and "not whole" not in name)
     assert ("fence seq_cst" in text) == ("!nontemporal" in text)
 
 

@@ -35,8 +35,11 @@ PIECE = 4096
 """Bytes made before they are written."""
 
 
-def is_streamed(code: Phases, elements: Elements, stage: Stage, inner: Var) -> bool:
-    """True when what the stage's innermost loop makes goes around the caches: nothing reads it in this nest."""
+def is_streamed(code: Phases, elements: Elements, stage: Stage, inner: Var, run: int | None = None) -> bool:
+    """True when what the stage's innermost loop makes goes around the caches: nothing reads it in this nest.
+
+    `run` is how many iterations of the loop are done at a time, if not all.
+    """
     nest, numbers = code.nest, code.numbers
     around = math.prod(v.size for v in nest.outer)
     extent = around * math.prod(v.size for v in stage.vars)
@@ -51,7 +54,8 @@ def is_streamed(code: Phases, elements: Elements, stage: Stage, inner: Var) -> b
                 nbytes[numbers[node.source]] = max(size, nbytes.get(numbers[node.source], 0))
     if any(s.target not in numbers or numbers[s.target] in nbytes for s in stage.stores):
         return False
-    is_short = inner.size < extent and inner.size * min(code.types_of(s.target).bytes for s in stage.stores) < RUN
+    run = run or inner.size
+    is_short = run < extent and run * min(code.types_of(s.target).bytes for s in stage.stores) < RUN
     return sum(nbytes.values()) + sum(sizes) >= (SCATTERED if is_short else FOOTPRINT)
 
 

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from xloom.cpu.emit import types
 from xloom.cpu.emit.bits import bits_type, move
 from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.lines import LINE, write_around
 from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, loop
-from xloom.cpu.emit.types import I32, I64
+from xloom.cpu.emit.types import I8, I32, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.loops.phases import Phases
+from xloom.cpu.loops.streaming import is_streamed
 
-SIDE = 16
+LEAST_SIDE = 16
 """Elements along each side of a tile: a cache line of f32."""
+WIDE_SIDE = 32
+"""The same of smaller elements, for whole lines too."""
 PATCH = 128
 """Elements along each side of the squares that transposes are done in: so that few pages are touched at a time."""
 
 
 def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
     """The loop along which some loads are contiguous while the innermost loop takes them far apart; and the loads."""
-    if len(loops) < 2 or loops[-1].size < SIDE:
+    if len(loops) < 2 or loops[-1].size < LEAST_SIDE:
         return None
     inner = loops[-1]
     found: dict[Var, list[Load]] = {}
     for node in walk([s.node for s in stage.stores]):
         if isinstance(node, Load) and abs(node.address.factor(inner)) > 1 and node.dtype.bytes <= 8:
             for var in loops[:-1]:
-                if node.address.factor(var) == 1 and var.size >= SIDE:
+                if node.address.factor(var) == 1 and var.size >= LEAST_SIDE:
                     found.setdefault(var, []).append(node)
     if not found:
         return None
@@ -42,11 +47,12 @@ def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | Non
 class Tile:
     """A load's elements for a tile of two loops, in a local array where the inner loop is contiguous."""
 
-    def __init__(self, elements: Elements, node: Load, outer: Var, inner: Var):
+    def __init__(self, elements: Elements, node: Load, inner: Var, side: int):
         self.node = node
+        self.side = side
         self._elements = elements
         self._stride = node.address.factor(inner)
-        self.memory = allocate(elements.b, bits_type(node.dtype), SIDE * SIDE, "tile")
+        self.memory = allocate(elements.b, bits_type(node.dtype), side * side, "tile")
         self.memory.align = 64
 
     def fill(self, rows: ir.Value | None, columns: ir.Value | None) -> None:
@@ -55,14 +61,14 @@ class Tile:
         source = self._elements.pointers(self.node.source)
         base = self._elements.address_of(self.node)
         if rows is None:
-            kind = ir.VectorType(bits_type(dtype), SIDE)
+            kind = ir.VectorType(bits_type(dtype), self.side)
             lines = []
-            for k in range(SIDE):
+            for k in range(self.side):
                 place = b.add(base, I64(k * self._stride), flags=["nsw"])
                 address = b.gep(source, [place], inbounds=True, source_etype=bits_type(dtype))
                 lines.append(b.load(address, typ=kind, align=dtype.real.bytes))
             for k, line in enumerate(_transposed(b, lines)):
-                address = b.gep(self.memory, [I64(k * SIDE)], inbounds=True, source_etype=bits_type(dtype))
+                address = b.gep(self.memory, [I64(k * self.side)], inbounds=True, source_etype=bits_type(dtype))
                 b.store(line, address, align=dtype.bytes)
             return
         with (
@@ -70,11 +76,11 @@ class Tile:
             loop(b, 0, rows, name="r", hints=PLAIN) as row,
         ):
             place = b.add(base, b.add(b.mul(column, I64(self._stride)), row))
-            move(b, source, place, self.memory, b.add(b.mul(row, I64(SIDE)), column), dtype)
+            move(b, source, place, self.memory, b.add(b.mul(row, I64(self.side)), column), dtype)
 
 
 def _transposed(b: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of vectors, by log2(SIDE) rounds that interleave halves."""
+    """The columns of a square of vectors, by log2(side) rounds that interleave halves."""
     count = len(lines)
     low = ir.Constant(ir.VectorType(I32, count), [k // 2 + count * (k % 2) for k in range(count)])
     high = ir.Constant(ir.VectorType(I32, count), [k // 2 + count * (k % 2) + count // 2 for k in range(count)])
@@ -102,30 +108,80 @@ def emit_tiled(
     with phases.phase([*others, rows, columns], cost * PATCH * PATCH) as elements:
         elements.unbind(gone)
         b = elements.b
-        tiles = [Tile(elements, node, across, inner) for node in nodes]
+        side = _side(phases, stage, nodes, (across, inner))
+        tiles = [Tile(elements, node, inner, side) for node in nodes]
 
         def bounds(patch: Var, size: int) -> tuple[ir.Value, ir.Value]:
             begin = b.mul(elements.vars[patch], I64(PATCH), flags=["nsw"])
             return begin, intrinsic(b, "smin", b.add(begin, I64(PATCH)), I64(size))
 
         first, second = bounds(rows, across.size), bounds(columns, inner.size)
-        with (
-            loop(b, *first, SIDE, name="rows", hints=PLAIN) as row,
-            loop(b, *second, SIDE, name="columns", hints=PLAIN) as column,
-            elements.scope(),
-        ):
-            _emit_tile(phases, elements, stage, tiles, (across, row), (inner, column))
+        elements.vars[across] = first[0]
+        lines = Lines(phases, elements, stage, side) if is_streamed(phases, elements, stage, inner, PATCH) else None
+        with loop(b, *first, side, name="rows", hints=PLAIN) as row:
+            with loop(b, *second, side, name="columns", hints=PLAIN) as column, elements.scope():
+
+                def stores(r: ir.Value, c: ir.Value, column: ir.Value = column) -> None:
+                    if lines is None:
+                        phases.stores(elements, stage.stores)
+                    else:
+                        lines.put(r, b.add(b.sub(column, second[0]), c))
+
+                _emit_tile(elements, tiles, (across, row), (inner, column), stores)
+            if lines is not None:
+                elements.vars[inner] = second[0]
+                height = intrinsic(b, "smin", b.sub(first[1], row), I64(side))
+                lines.write((across, row, height), b.sub(second[1], second[0]))
+
+
+def _side(phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> int:
+    small = all(t.bytes <= 2 for t in [*(n.dtype for n in nodes), *(phases.types_of(s.target) for s in stage.stores)])
+    return WIDE_SIDE if small and min(v.size for v in loops) >= WIDE_SIDE else LEAST_SIDE
+
+
+class Lines:
+    """What a row of tiles makes, in local memory until its lines are whole."""
+
+    def __init__(self, phases: Phases, elements: Elements, stage: Stage, height: int):
+        self._phases = phases
+        self._elements = elements
+        self._stores = stage.stores
+        self._types = [phases.types_of(s.target) for s in stage.stores]
+        self._made = [allocate(elements.b, I8, height * PATCH * t.bytes, "lines") for t in self._types]
+        for memory in self._made:
+            memory.align = LINE
+        elements.ends_with_fence = True
+
+    def put(self, row: ir.Value, column: ir.Value) -> None:
+        """Computes an element of each result, and keeps it."""
+        b, elements = self._elements.b, self._elements
+        at = b.add(b.mul(row, I64(PATCH), flags=["nsw"]), column, flags=["nsw"])
+        values = [elements.value(store.node) for store in self._stores]
+        for memory, dtype, value in zip(self._made, self._types, values, strict=True):
+            types.store(b, memory, dtype, at, value, exact=True)
+
+    def write(self, across: tuple[Var, ir.Value, ir.Value], width: ir.Value) -> None:
+        """Writes `width` elements of the rows from the present inner variable on: variable, first row, how many."""
+        b, elements = self._elements.b, self._elements
+        var, first, height = across
+        with loop(b, 0, height, name="row", hints=PLAIN) as row, elements.scope():
+            elements.vars[var] = b.add(first, row, flags=["nsw"])
+            for store, memory, dtype in zip(self._stores, self._made, self._types, strict=True):
+                target = self._phases.pointers[store.target]
+                target = types.element_pointer(b, target, dtype, elements.index(store.address))
+                line = types.element_pointer(b, memory, dtype, b.mul(row, I64(PATCH)))
+                write_around(b, target, line, b.mul(width, I64(dtype.bytes)))
 
 
 def _emit_tile(
-    phases: Phases,
     elements: Elements,
-    stage: Stage,
     tiles: list[Tile],
     across: tuple[Var, ir.Value],
     along: tuple[Var, ir.Value],
+    stores: Callable[[ir.Value, ir.Value], None],
 ) -> None:
-    b = elements.b
+    """One tile: `stores(row, column)` where each of its elements is done."""
+    b, side = elements.b, tiles[0].side
     left = [b.sub(I64(var.size), first) for var, first in (across, along)]
 
     def emit(height: ir.Value | None, width: ir.Value | None) -> None:
@@ -135,20 +191,20 @@ def _emit_tile(
             for tile in tiles:
                 tile.fill(height, width)
         with (
-            loop(b, 0, SIDE if height is None else height, name="row", hints=hints) as row,
-            loop(b, 0, SIDE if width is None else width, name="column", hints=hints) as column,
+            loop(b, 0, side if height is None else height, name="row", hints=hints) as row,
+            loop(b, 0, side if width is None else width, name="column", hints=hints) as column,
             elements.scope(),
         ):
             elements.vars[across[0]] = b.add(across[1], row, flags=["nsw"])
             elements.vars[along[0]] = b.add(along[1], column, flags=["nsw"])
-            at = b.add(b.mul(row, I64(SIDE), flags=["nsw"]), column, flags=["nsw"])
+            at = b.add(b.mul(row, I64(side), flags=["nsw"]), column, flags=["nsw"])
             elements.staged = {id(t.node): (t.memory, at) for t in tiles}
-            phases.stores(elements, stage.stores)
+            stores(row, column)
         elements.staged = {}
 
-    whole = b.and_(*(b.icmp_signed(">=", n, I64(SIDE)) for n in left))
+    whole = b.and_(*(b.icmp_signed(">=", n, I64(side)) for n in left))
     with b.if_else(whole) as (then, otherwise):
         with then:
             emit(None, None)
         with otherwise:
-            emit(*(intrinsic(b, "smin", n, I64(SIDE)) for n in left))
+            emit(*(intrinsic(b, "smin", n, I64(side)) for n in left))
