@@ -67,7 +67,9 @@ def test_golden_programs(path):
     module = xl.parse(path.read_text().partition("// ---- expect")[0])
     if any(i.opcode == "custom-call" for i in module.instructions):
         pytest.skip("needs code that is not here")
-    arguments = random_arguments(module, edges=True)
+    # in what order sums of products overflow is not said
+    sums = any(i.opcode in ("dot", "convolution") for i in module.instructions)
+    arguments = random_arguments(module, edges=not sums)
     try:
         expected = xl.evaluate(module, *arguments)
     except xl.XloomError:

@@ -27,6 +27,27 @@ ENTRY e {{
 }}"""
 
 
+ROWS_OF_TWO = f"""
+max {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }}
+add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+ENTRY e {{
+  x = f32[{N},{N}] parameter(0) y = f32[{N},{N}] parameter(1)
+  low = f32[] constant(-inf) zero = f32[] constant(0)
+  m = f32[{N}] reduce(x, low), dimensions={{1}}, to_apply=max
+  mb = f32[{N},{N}] broadcast(m), dimensions={{0}}
+  d = f32[{N},{N}] subtract(x, mb)
+  e = f32[{N},{N}] exponential(d)
+  t = f32[{N}] reduce(e, zero), dimensions={{1}}, to_apply=add
+  tb = f32[{N},{N}] broadcast(t), dimensions={{0}}
+  p = f32[{N},{N}] divide(e, tb)
+  n = f32[{N}] reduce(y, low), dimensions={{1}}, to_apply=max
+  nb = f32[{N},{N}] broadcast(n), dimensions={{0}}
+  c = f32[{N},{N}] subtract(y, nb)
+  q = f32[{N},{N}] multiply(p, c)
+  ROOT r = f32[{N}] reduce(q, zero), dimensions={{1}}, to_apply=add
+}}"""
+
+
 def squares(text: str) -> str:
     """A program of two square matrices, x and y."""
     return f"ENTRY e {{ x = f32[{N},{N}] parameter(0) y = f32[{N},{N}] parameter(1) {text} }}"
@@ -55,6 +76,8 @@ def squares(text: str) -> str:
         ),
         # rows of which sums are needed first are overwritten all the same
         (SOFTMAX, SQUARE),
+        # two arrays' rows that are needed for each other's stay in the cache
+        (ROWS_OF_TWO, 0),
     ],
 )
 def test_temporary_arrays(text, expected):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xloom.cpu.fusion import Fusion, Group, inlined_by, is_fusible
-from xloom.cpu.leaves import Source
+from xloom.cpu.leaves import Source, owners
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
 from xloom.cpu.loops.nodes import Load, walk
@@ -51,9 +51,37 @@ def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
                 joined = _joined(step, root, reads, stored)
                 if joined is not None:
                     steps[k] = joined
+                    _absorb(steps, k, stored)
                     return
             between |= made
     steps.append(group)
+
+
+def _absorb(steps: list[Step], at: int, stored: set[Instruction]) -> None:
+    """Joins a group of rows with an earlier group that it reads, unless something in between reads that too."""
+    group = steps[at]
+    if not isinstance(group, Group) or not group.rank:
+        return
+    for k in range(at - 1, max(-1, at - 1 - WINDOW), -1):
+        step = steps[k]
+        if not isinstance(step, Group) or not group.reads & set(step.roots):
+            continue
+        roots = [*step.roots, *group.roots]
+        waits = any(_reads(s) & set(step.roots) for s in steps[k + 1 : at])
+        if waits or len(roots) > ROOTS or any(r.opcode == "dynamic-update-slice" for r in roots):
+            continue
+        joined = _grouped([*step.stages, *group.stages], group.rank, stored) if _fits_rows(roots, group.rank) else None
+        if joined is not None:
+            steps[at] = joined
+            del steps[k]
+            return
+
+
+def _reads(step: Step) -> set[Instruction]:
+    if isinstance(step, Group):
+        return step.reads
+    operands = {made for o in step._operands for made, _ in owners(o)}
+    return operands.union(step.control_predecessors)
 
 
 def _joined(step: Group, root: Instruction, reads: set[Instruction], stored: set[Instruction]) -> Group | None:
