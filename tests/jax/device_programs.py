@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
@@ -409,6 +410,52 @@ def compiled():
     first, second = program(array)
     np.testing.assert_allclose(first, X @ X.T, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(second, X.sum(0), rtol=1e-5, atol=1e-6)
+
+
+def own_partitioning():
+    @custom_partitioning
+    def scaled(x, scale):
+        return x * scale, x.sum(1)
+
+    def partition(mesh, arg_shapes, result_shape):
+        cut = NamedSharding(mesh, P("x", "y"))
+
+        def lower_fn(x, scale):
+            # of a part, with an exchange of its own
+            return x * scale, lax.psum(x.sum(1), "y")
+
+        return mesh, lower_fn, (cut, NamedSharding(mesh, P("x"))), (cut, NamedSharding(mesh, P()))
+
+    scaled.def_partition(partition, sharding_rule="i j, -> i j, i")
+    agree(lambda mesh: jax.jit(scaled, in_shardings=(NamedSharding(mesh, CUT), None)), X, 3.0)
+
+    def in_a_loop(mesh):
+        start = NamedSharding(mesh, CUT)
+        return jax.jit(lambda x: lax.fori_loop(0, 3, lambda _, x: scaled(x, 2.0)[0], x), in_shardings=start)
+
+    agree(in_a_loop, X, exact=True)
+
+    mismatched = custom_partitioning(lambda x: x)
+    mismatched.def_partition(
+        lambda mesh, args, result: (mesh, lambda x: x[:1], result.sharding, (result.sharding,)), sharding_rule="i -> i"
+    )
+    mesh = next(meshes())
+    try:
+        jax.jit(mismatched, in_shardings=NamedSharding(mesh, P("x")))(np.arange(8.0))
+    except jax.errors.JaxRuntimeError as error:
+        assert "Mismatch in result shapes" in str(error)
+    else:
+        raise AssertionError("parts of the wrong shape were taken")
+
+
+def batches_of_matrices():
+    stacked = np.cos(np.arange(8 * 5 * 5, dtype=np.float32)).reshape(8, 5, 5)
+    symmetric = stacked + stacked.transpose(0, 2, 1) + 9 * np.eye(5, dtype=np.float32)
+    for function in (jnp.linalg.cholesky, jnp.linalg.eigvalsh, lambda x: lax.linalg.qr(x)[1]):
+        agree(lambda mesh, f=function: jax.jit(f, in_shardings=NamedSharding(mesh, P("x"))), symmetric, rtol=1e-4)
+        cut = NamedSharding(next(meshes()), P("x"))
+        program = jax.jit(function, in_shardings=cut).lower(symmetric).compile().as_text()
+        assert "all-gather" not in str(program)  # each device works on its own matrices
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from xloom.hlo.device_mesh import Axis, Mesh
-from xloom.hlo.module import Module
+from xloom.hlo.module import Instruction, Module
 from xloom.hlo.sharding import DimensionAxes, MeshSharding, Sharding
 from xloom.stablehlo.attributes import add_frontend_attribute
 from xloom.stablehlo.bindings import Bindings
@@ -105,7 +105,14 @@ def restore_shardings(module: Module) -> None:
                 if instruction.opcode == "get-tuple-element" and name == _SHARDING:  # has those of its operand
                     shardings = shardings[instruction["index"] :][:1]
                 single = not instruction.shape.is_tuple and len(shardings) == 1
+                if single and name == _SHARDING and not _fits(shardings[0], instruction):
+                    continue  # the converter makes several instructions of one operation, with intermediate ranks
                 instruction.sharding = shardings[0] if single else Sharding.tuple_of(shardings)
+
+
+def _fits(sharding: Sharding, instruction: Instruction) -> bool:
+    named = sharding.mesh_sharding
+    return named is None or named.mesh.maximal or len(named.dims) == instruction.shape.rank
 
 
 _MESH = re.compile(r'([\w.\-$]+|"[^"]*") = #sdy\.mesh<\[([^\]]*)\](?:, device_ids=\[([^\]]*)\])?>')

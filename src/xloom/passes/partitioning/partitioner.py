@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xloom.hlo.dtype import pred
@@ -10,6 +10,8 @@ from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups, Sharding
 from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.partitioning.custom_calls import partitioned
+from xloom.passes.partitioning.nesting import leaves, local, packed, packed_shape, parts_of, whole
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
 from xloom.passes.partitioning.resharding import Channels, Emitter, Part
 from xloom.passes.partitioning.rules import LINEAR, RULES, elementwise, like
@@ -81,7 +83,7 @@ class _Partitioner:
         shape = old.root.shape
         wanted = self._tiles(old.root)
         results = [e.reshard(p, t) if p.shape.is_array else p for p, t in zip(results, wanted, strict=True)]
-        entry.root = _packed(e, shape, iter(results))
+        entry.root = packed(e, shape, iter(results))
         if entry.root.opcode == "parameter":
             entry.root = e.make("copy", entry.root.shape, [entry.root])
         elements = [sharding_of(p.tiles, self._devices) for p in results]
@@ -113,12 +115,12 @@ class _Partitioner:
         ]
 
     def _parameter(self, e: Emitter, i: Instruction, tiles: Sequence[Tiles]) -> list[Part]:
-        shapes = [_local(s, t) for s, t in zip(leaves(i.shape), tiles, strict=True)]
-        new = like(e, i, _packed_shape(i.shape, iter(shapes)), [])
+        shapes = [local(s, t) for s, t in zip(leaves(i.shape), tiles, strict=True)]
+        new = like(e, i, packed_shape(i.shape, iter(shapes)), [])
         elements = [sharding_of(t, self._devices) for t in tiles]
         if e.computation.is_entry:
             new.sharding = Sharding.tuple_of(elements) if i.shape.is_tuple else elements[0]
-        return _parts(e, new, tiles)
+        return parts_of(e, new, tiles)
 
     def _computation(self, e: Emitter, computation: Computation, arguments: Sequence[list[Part]]) -> list[Part]:
         values: dict[Instruction, list[Part]] = {}
@@ -150,8 +152,8 @@ class _Partitioner:
         if opcode == "custom-call":
             return self._custom_call(e, i, flat)
         if opcode == "opt-barrier":
-            new = like(e, i, _packed_shape(i.shape, iter([p.shape for p in flat])), [_packed(e, i.shape, iter(flat))])
-            return _parts(e, new, [p.tiles for p in flat])
+            new = like(e, i, packed_shape(i.shape, iter([p.shape for p in flat])), [packed(e, i.shape, iter(flat))])
+            return parts_of(e, new, [p.tiles for p in flat])
         rule = elementwise if i.op.elementwise else RULES.get(opcode)
         if rule is not None and i.shape.is_array | all(s.is_array for s in i.shape.elements):
             want = self._wanted(i, flat)
@@ -173,12 +175,11 @@ class _Partitioner:
 
     def _everywhere(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
         """Every device computes all of it."""
-        packed = []
+        values = []
         for operand, old in zip(operands, i.operands, strict=True):
-            packed.append(_packed(e, old.shape, iter([e.whole(p) for p in operand])))
-        new = like(e, i, i.shape, packed)
-        whole = [Tiles.whole(s.rank if s.is_array else 0) for s in leaves(i.shape)]
-        parts = _parts(e, new, whole)
+            values.append(packed(e, old.shape, iter([e.whole(p) for p in operand])))
+        new = like(e, i, i.shape, values)
+        parts = parts_of(e, new, [whole(s) for s in leaves(i.shape)])
         if i.sharding is None:
             return parts
         return [e.reshard(p, t) if p.shape.is_array else p for p, t in zip(parts, self._tiles(i), strict=True)]
@@ -211,7 +212,11 @@ class _Partitioner:
             return [Part(like(e, i, part.shape, [part.value]), part.tiles)]
         if i.sharding is not None and (device := _only_device(i.sharding)) is not None and not self._manual:
             return self._on_one(e, i, parts, device)
-        return self._everywhere(e, i, [[p] for p in parts])
+        wanted = self._tiles(i)
+        found = partitioned(e, i, parts, wanted) if all(s.is_array for s in leaves(i.shape)) else None
+        if found is None:
+            return self._everywhere(e, i, [[p] for p in parts])
+        return [e.reshard(p, t) for p, t in zip(found, wanted, strict=True)] if i.sharding is not None else found
 
     def _tiles_of_operands(self, i: Instruction) -> list[Tiles]:
         found = i.sharding.elements if i.sharding.kind == "tuple" else [i.sharding]
@@ -232,7 +237,7 @@ class _Partitioner:
         for here in (True, False):
             inner = e.inside(self._module.add(Computation(f"{i.name}.{'call' if here else 'other'}")))
             parameter = inner.make("parameter", shape, parameter_number=0)
-            inputs = [p.value for p in _parts(inner, parameter, [p.tiles for p in operands])]
+            inputs = [p.value for p in parts_of(inner, parameter, [p.tiles for p in operands])]
             if here:
                 inner.computation.root = like(inner, i, i.shape, inputs)
             else:
@@ -249,7 +254,7 @@ class _Partitioner:
         )
         order = (device, *(d for d in range(self._devices) if d != device))
         results = []
-        for part in _parts(e, found, [Tiles.whole(s.rank if s.is_array else 0) for s in leaves(i.shape)]):
+        for part in parts_of(e, found, [whole(s) for s in leaves(i.shape)]):
             if part.shape.is_array:
                 groups, channel = ReplicaGroups((order,)), self._channels.take()
                 sent = e.make(
@@ -263,81 +268,39 @@ class _Partitioner:
     def _while(self, e: Emitter, i: Instruction, state: list[Part]) -> list[Part]:
         """The state is cut all the time as it is at first."""
         tiles = [p.tiles for p in state]
-        shape = _packed_shape(i.shape, iter([p.shape for p in state]))
+        shape = packed_shape(i.shape, iter([p.shape for p in state]))
         computations = {}
         for name in ("condition", "body"):
             old = i[name]
             inner = e.inside(self._module.add(Computation(old.name)))
             parameter = inner.make("parameter", shape, parameter_number=0)
-            results = self._computation(inner, old, [_parts(inner, parameter, tiles)])
+            results = self._computation(inner, old, [parts_of(inner, parameter, tiles)])
             if name == "body":
                 results = [inner.reshard(p, t) if p.shape.is_array else p for p, t in zip(results, tiles, strict=True)]
-            inner.computation.root = _packed(inner, old.root.shape, iter(results))
+            inner.computation.root = packed(inner, old.root.shape, iter(results))
             computations[name] = inner.computation
-        new = like(e, i, shape, [_packed(e, i.shape, iter(state))], **computations)
-        return _parts(e, new, tiles)
+        new = like(e, i, shape, [packed(e, i.shape, iter(state))], **computations)
+        return parts_of(e, new, tiles)
 
     def _conditional(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
-        tiles = self._tiles(i) if i.sharding is not None else [_whole(s) for s in leaves(i.shape)]
+        tiles = self._tiles(i) if i.sharding is not None else [whole(s) for s in leaves(i.shape)]
         (chooser,), given = operands[0], operands[1:]
         chosen, shapes = [], []
         for old, operand in zip(i.called_computations, given, strict=True):
             inner = e.inside(self._module.add(Computation(old.name)))
             (before,) = old.parameters
-            shapes = _packed_shape(before.shape, iter([p.shape for p in operand]))
+            shapes = packed_shape(before.shape, iter([p.shape for p in operand]))
             parameter = inner.make("parameter", shapes, parameter_number=0)
-            results = self._computation(inner, old, [_parts(inner, parameter, [p.tiles for p in operand])])
+            results = self._computation(inner, old, [parts_of(inner, parameter, [p.tiles for p in operand])])
             results = [inner.reshard(p, t) if p.shape.is_array else p for p, t in zip(results, tiles, strict=True)]
-            inner.computation.root = _packed(inner, old.root.shape, iter(results))
+            inner.computation.root = packed(inner, old.root.shape, iter(results))
             chosen.append(inner.computation)
-        packed = [_packed(e, o.shape, iter(parts)) for o, parts in zip(i.operands[1:], given, strict=True)]
+        values = [packed(e, o.shape, iter(parts)) for o, parts in zip(i.operands[1:], given, strict=True)]
         names = {"true_computation": chosen[0], "false_computation": chosen[-1]}
         if i.attrs.get("branch_computations"):
             names = {"branch_computations": tuple(chosen)}
-        new = like(e, i, chosen[0].root.shape, [e.whole(chooser).value, *packed], **names)
-        return _parts(e, new, tiles)
-
-
-def leaves(shape: Shape) -> list[Shape]:
-    """Arrays and tokens, in order."""
-    return [leaf for e in shape.elements for leaf in leaves(e)] if shape.is_tuple else [shape]
-
-
-def _whole(shape: Shape) -> Tiles:
-    return Tiles.whole(shape.rank if shape.is_array else 0)
-
-
-def _local(shape: Shape, tiles: Tiles) -> Shape:
-    return array_shape(shape.dtype, tiles.local(shape.dims)) if shape.is_array else shape
-
-
-def _packed_shape(shape: Shape, parts: Iterable[Shape]) -> Shape:
-    """`shape` with other leaves."""
-    left = iter(parts)
-    return tuple_shape([_packed_shape(e, left) for e in shape.elements]) if shape.is_tuple else next(left)
-
-
-def _packed(e: Emitter, shape: Shape, parts: Iterable[Part]) -> Instruction:
-    """Leaves as a value nested as `shape` is."""
-    left = iter(parts)
-    if not shape.is_tuple:
-        return next(left).value
-    values = [_packed(e, element, left) for element in shape.elements]
-    return e.make("tuple", tuple_shape([v.shape for v in values]), values)
-
-
-def _parts(e: Emitter, value: Instruction, tiles: Sequence[Tiles]) -> list[Part]:
-    """The leaves of a value."""
-    left = iter(tiles)
-
-    def walk(v: Instruction) -> list[Part]:
-        if not v.shape.is_tuple:
-            return [Part(v, next(left))]
-        return [
-            part for k, s in enumerate(v.shape.elements) for part in walk(e.make("get-tuple-element", s, [v], index=k))
-        ]
-
-    return walk(value)
+        new = like(e, i, chosen[0].root.shape, [e.whole(chooser).value, *values], **names)
+        return parts_of(e, new, tiles)
 
 
 def _empty(e: Emitter, shape: Shape) -> Instruction:

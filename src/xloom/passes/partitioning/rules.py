@@ -118,7 +118,9 @@ def _reshape(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list
             used.add(factor)
         source[first_old] = target[first_new] = kept
     through = Tiles(tuple(target))
-    return [e.reshard(_one(e, i, through, [e.reshard(parts[0], Tiles(tuple(source)))])[0], want)]
+    found = _one(e, i, through, [e.reshard(parts[0], Tiles(tuple(source)))])
+    # without a word the result stays as the operand is cut
+    return found if i.sharding is None else [e.reshard(found[0], want)]
 
 
 def _runs(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:

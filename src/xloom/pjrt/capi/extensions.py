@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import ffi, guard, layouts, memory_descriptions, shardings
+from xloom.pjrt.capi import custom_partitioner, ffi, guard, layouts, memory_descriptions, shardings
 from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.structs import EXTENSION_TYPES
 
@@ -14,6 +14,7 @@ _ALL = {
     "MemoryDescriptions": memory_descriptions.ENTRIES,
     "FFI": ffi.ENTRIES,
     "Shardings": shardings.ENTRIES,
+    "Custom_Partitioner": custom_partitioner.ENTRIES,
 }
 
 _NUMBERS = {name: number for number, name in enumerate(EXTENSION_TYPES.split())}

@@ -1,0 +1,103 @@
+"""Custom calls that others know how to cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xloom.errors import PassError
+from xloom.hlo.module import Computation, Instruction, Module, map_called
+from xloom.hlo.sharding import Sharding
+from xloom.passes.call_graph import callees_first
+from xloom.passes.partitioning.nesting import leaves, local, packed_shape, parts_of
+from xloom.passes.partitioning.resharding import Emitter, Part
+from xloom.passes.partitioning.rules import like
+from xloom.passes.partitioning.tiles import Tiles, sharding_of, tiles_of
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """What each device does of a custom call, and how its operands and its result are cut for that."""
+
+    module: Module
+    operands: Sequence[Sharding]
+    result: Sharding
+
+
+Partitioner = Callable[[Instruction, Sequence[Sharding], Sharding], Partitioned]
+"""A function of the call on global arrays, and of how its operands and its result are cut around it."""
+
+partitioners: dict[str, Partitioner] = {}
+"""By target."""
+batched: set[str] = set()
+"""Targets that do the same with each element of leading dimensions; the call says how many those are."""
+
+_BATCH_DIMS = "num_batch_dims"
+
+
+def partitioned(e: Emitter, call: Instruction, parts: Sequence[Part], wanted: Sequence[Tiles]) -> list[Part] | None:
+    """The results of a call that its target's partitioner cuts, or that is cut in batches; None of any other."""
+    target = call["custom_call_target"]
+    if target in partitioners:
+        return _by_partitioner(e, call, parts, wanted, partitioners[target])
+    said = call.frontend_attributes.get(_BATCH_DIMS, "")
+    if target in batched and said.isdecimal() and int(said):
+        return _in_batches(e, call, parts, wanted, int(said))
+    return None
+
+
+def _by_partitioner(
+    e: Emitter, call: Instruction, parts: Sequence[Part], wanted: Sequence[Tiles], partitioner: Partitioner
+) -> list[Part]:
+    given = [sharding_of(p.tiles.settled, e.devices) for p in parts]
+    results = [sharding_of(t, e.devices) for t in wanted]
+    found = partitioner(call, given, Sharding.tuple_of(results) if call.shape.is_tuple else results[0])
+    operands = []
+    for k, (part, sharding, operand) in enumerate(zip(parts, found.operands, call.operands, strict=True)):
+        tiles = tiles_of(sharding, operand.shape.rank, e.devices)
+        if tiles != tiles.fitting(operand.shape.dims):
+            raise PassError(f"{call.name}: operand {k}, {operand.shape}, cannot be cut into equal parts by {sharding}")
+        operands.append(e.reshard(part, tiles).value)
+    callee = _merged(e, found.module, call)
+    value = e.make("call", callee.root.shape, operands, to_apply=callee)
+    shardings = found.result.elements if call.shape.is_tuple else [found.result]
+    tiles = [tiles_of(s, x.rank, e.devices) for s, x in zip(shardings, leaves(call.shape), strict=True)]
+    shapes = packed_shape(call.shape, [local(x, t) for x, t in zip(leaves(call.shape), tiles, strict=True)])
+    if not value.shape.compatible(shapes):
+        raise PassError(f"{call.name}: a part of the result is {shapes}, and its partitioner makes {value.shape}")
+    return parts_of(e, value, tiles)
+
+
+def _merged(e: Emitter, module: Module, call: Instruction) -> Computation:
+    """The module's entry in the emitter's module, with channels that nobody else has."""
+    clones: dict[Computation, Computation] = {}
+    channels: dict[int, int] = {}
+    for computation in callees_first([module.entry]):
+        clone = clones[computation] = computation.clone("", e.module)
+        for instruction in clone:
+            map_called(instruction, clones.__getitem__)
+            instruction.metadata = call.metadata
+            channel = instruction.attrs.get("channel_id")
+            if channel:
+                if channel not in channels:
+                    channels[channel] = e.channels.take()
+                instruction.attrs["channel_id"] = channels[channel]
+    return clones[module.entry]
+
+
+def _in_batches(
+    e: Emitter, call: Instruction, parts: Sequence[Part], wanted: Sequence[Tiles], count: int
+) -> list[Part]:
+    """On parts that are cut alike in the leading dimensions, and in no other."""
+    cuts = [t.dims[:count] for t in (*(p.tiles for p in parts), *wanted) if len(t.dims) >= count]
+    batch = max(cuts, key=lambda dims: sum(map(len, dims)))
+    operands = []
+    for part, operand in zip(parts, call.operands, strict=True):
+        operands.append(e.reshard(part, Tiles((*batch, *[()] * (operand.shape.rank - count)))).value)
+    attributes = {}
+    if constraints := call["operand_layout_constraints"]:
+        shapes = zip(operands, constraints, strict=True)
+        attributes["operand_layout_constraints"] = tuple(o.shape.with_layouts_of(s) for o, s in shapes)
+    tiles = [Tiles((*batch, *[()] * (x.rank - count))) for x in leaves(call.shape)]
+    results = [local(x, t).with_layouts_of(x) for x, t in zip(leaves(call.shape), tiles, strict=True)]
+    return parts_of(e, like(e, call, packed_shape(call.shape, results), operands, **attributes), tiles)
