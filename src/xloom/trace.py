@@ -32,6 +32,10 @@ class Trace:
         """What was added, as Chrome's trace events (times in microseconds), of one category or all."""
         return [event for event in self._events if category in ("", event["cat"])]
 
+    def thread_names(self) -> dict[int, str]:
+        """The names of the threads that spans were added by."""
+        return dict(self._threads)
+
     def to_json(self) -> str:
         """As a file that chrome://tracing and ui.perfetto.dev open."""
         process = os.getpid()

@@ -311,11 +311,23 @@ def checks():
 
 
 def profile():
-    with tempfile.TemporaryDirectory() as folder:
-        with jax.profiler.trace(folder):
-            jax.jit(lambda x: (x @ x).sum())(jnp.ones((64, 64))).block_until_ready()
-        found = [name for _, _, files in os.walk(folder) for name in files]
-        assert any(name.endswith(".xplane.pb") for name in found), found
+    x = jnp.ones((64, 64))
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as folder:
+            before = time.time_ns()
+            with jax.profiler.trace(folder):
+                jax.jit(lambda x: (x @ x).sum()).lower(x).compile()(x).block_until_ready()
+            found = [os.path.join(place, name) for place, _, files in os.walk(folder) for name in files]
+            (path,) = [path for path in found if path.endswith(".xplane.pb")]
+            data = jax.profiler.ProfileData.from_file(path)
+        (plane,) = [plane for plane in data.planes if plane.name == "/device:CUSTOM:xloom"]
+        events = {event.name: event for line in plane.lines for event in line.events}
+        assert "jit__lambda" in events, events
+        assert {"machine code", "dot", "dot_general.0"} & events.keys(), events.keys()
+        passed = time.time_ns() - before  # the file's times are counted from the profile's start
+        for event in events.values():
+            assert 0 <= event.start_ns <= event.start_ns + event.duration_ns <= passed, (event, passed)
+        assert dict(events["jit__lambda"].stats)["category"] in ("compile", "execute")
 
 
 def threads():

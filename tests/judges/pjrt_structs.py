@@ -11,7 +11,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-EXTENSIONS = ("layouts", "ffi", "memory_descriptions", "shardings", "custom_partitioner")
+EXTENSIONS = ("layouts", "ffi", "memory_descriptions", "shardings", "custom_partitioner", "profiler")
+PROFILER = "xla/backends/profiler/plugin/profiler_c_api.h"
 VERSION = (0, 112)
 NEWER = {"peak_allocated_bytes", "peak_allocated_bytes_is_set"}  # fields of 0.113
 CODES = {
@@ -99,9 +100,9 @@ def enumerations(text: str) -> dict[str, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--from", dest="source", type=Path, required=True)
-    folder = parser.parse_args().source / "xla/pjrt/c"
-    names = ["pjrt_c_api.h", *(f"pjrt_c_api_{e}_extension.h" for e in EXTENSIONS)]
-    text = without_comments("\n".join((folder / name).read_text() for name in names))
+    source = parser.parse_args().source
+    names = ["xla/pjrt/c/pjrt_c_api.h", *(f"xla/pjrt/c/pjrt_c_api_{e}_extension.h" for e in EXTENSIONS), PROFILER]
+    text = without_comments("\n".join((source / name).read_text() for name in names))
     enums = enumerations(text)
     out = [HEAD.format(major=VERSION[0], minor=VERSION[1])]
     for name, constant in ENUMS.items():

@@ -35,6 +35,7 @@ def register(platform: str, options: dict[str, Any], priority: int) -> None:
 
 def _register(platform: str, options: dict[str, Any], priority: int) -> None:
     from jax._src import xla_bridge
+    from jax._src.lib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
 
     from xloom.pjrt.capi import api_address
 
@@ -42,6 +43,7 @@ def _register(platform: str, options: dict[str, Any], priority: int) -> None:
     xla_bridge._nonexperimental_plugins.add(platform)
     xla_bridge.register_plugin(platform, c_api=capsule, priority=priority, options=options, make_topology=_no_topology)
     if not _registered:
+        _profiler.register_plugin_profiler(capsule)  # which JAX does for plugins out of libraries alone
         _retire_after_jax()
     _registered.add(platform)
     _act_as_cpu(platform)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import custom_partitioner, ffi, guard, layouts, memory_descriptions, shardings
+from xloom.pjrt.capi import custom_partitioner, ffi, guard, layouts, memory_descriptions, profiler, shardings
 from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.structs import EXTENSION_TYPES
 
@@ -27,7 +27,9 @@ def entries() -> list[str]:
 
 def chain() -> list[Any]:
     """The extensions as structures, the first of which is the chain's start."""
-    found: list[Any] = []
+    profiling = profiler.extension()
+    profiling.base.struct_size, profiling.base.type = ctypes.sizeof(profiling), _NUMBERS["Profiler"]
+    found: list[Any] = [profiling]
     for name, functions in _ALL.items():
         kind = type(
             f"PJRT_{name}_Extension",
@@ -38,7 +40,6 @@ def chain() -> list[Any]:
         made.base.struct_size, made.base.type = ctypes.sizeof(kind), _NUMBERS[name]
         for entry in functions:
             setattr(made, entry, guard.address(entry))
-        if found:
-            found[-1].base.next = ctypes.addressof(made)
+        found[-1].base.next = ctypes.addressof(made)
         found.append(made)
     return found

@@ -727,4 +727,44 @@ STRUCTS = {
     "PJRT_Custom_Partitioner_Extension": """
         base:PJRT_Extension_Base register_custom_partitioner:P register_batch_partitionable:P
     """,
+    "PJRT_Profiler_Extension": """
+        base:PJRT_Extension_Base profiler_api:P traceme_context_id:q
+    """,
+    "PLUGIN_Profiler_Error_Destroy_Args": """
+        struct_size:Z priv:P error:P
+    """,
+    "PLUGIN_Profiler_Error_Message_Args": """
+        struct_size:Z priv:P error:P message:P> message_size:Z>
+    """,
+    "PLUGIN_Profiler_Error_GetCode_Args": """
+        struct_size:Z priv:P error:P code:i>
+    """,
+    "PLUGIN_Profiler_Create_Args": """
+        struct_size:Z options:P options_size:Z profiler:P>
+    """,
+    "PLUGIN_Profiler_Destroy_Args": """
+        struct_size:Z profiler:P
+    """,
+    "PLUGIN_Profiler_Start_Args": """
+        struct_size:Z profiler:P
+    """,
+    "PLUGIN_Profiler_Stop_Args": """
+        struct_size:Z profiler:P
+    """,
+    "PLUGIN_Profiler_CollectData_Args": """
+        struct_size:Z profiler:P buffer:P buffer_size_in_bytes:Z>
+    """,
+    "PLUGIN_Profiler_Consume_Args": """
+        struct_size:Z profiler:P result:P>
+    """,
+    "PLUGIN_Profiler_ConsumeResult_Destroy_Args": """
+        struct_size:Z consume_result:P
+    """,
+    "PLUGIN_Profiler_Serialize_Args": """
+        struct_size:Z profiler:P consume_result:P serialized_bytes:P> serialized_size:Z>
+    """,
+    "PLUGIN_Profiler_Api": """
+        struct_size:Z priv:P error_destroy:P error_message:P error_get_code:P create:P destroy:P start:P
+        stop:P collect_data:P consume:P consume_result_destroy:P serialize:P
+    """,
 }
