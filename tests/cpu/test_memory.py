@@ -129,3 +129,32 @@ def test_little_that_a_kernel_needs_is_on_the_stack():
     executable = xl.compile(module)
     assert executable.memory.temporary_bytes == 0
     np.testing.assert_allclose(executable(x), x.astype(float).sum(), rtol=1e-3)
+
+
+def test_attention_keeps_a_block_of_its_scores():
+    heads, length, width = 8, 1024, 16
+    full, row = f"f32[{heads},{length},{length}]", f"f32[{heads},{length}]"
+    array = f"f32[{heads},{length},{width}]"
+    module = xl.parse(
+        SOFTMAX.partition("ENTRY")[0]
+        + f"""ENTRY e {{
+  q = {array} parameter(0) k = {array} parameter(1) v = {array} parameter(2)
+  s = {full} dot(q, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+  low = f32[] constant(-inf) zero = f32[] constant(0)
+  m = {row} reduce(s, low), dimensions={{2}}, to_apply=max
+  mb = {full} broadcast(m), dimensions={{0,1}}
+  d = {full} subtract(s, mb)
+  e = {full} exponential(d)
+  t = {row} reduce(e, zero), dimensions={{2}}, to_apply=add
+  tb = {full} broadcast(t), dimensions={{0,1}}
+  p = {full} divide(e, tb)
+  ROOT r = {array} dot(p, v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+}}"""
+    )
+    q, k, v = (RANDOM.normal(size=(heads, length, width)).astype(np.float32) for _ in range(3))
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes <= 4 << 20
+    scores = q.astype(float) @ k.swapaxes(1, 2)
+    weights = np.exp(scores - scores.max(2, keepdims=True))
+    expected = weights / weights.sum(2, keepdims=True) @ v
+    np.testing.assert_allclose(executable(q, k, v), expected, rtol=1e-3, atol=1e-4)

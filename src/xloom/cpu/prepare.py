@@ -26,7 +26,8 @@ def prepared(module: Module) -> Module:
     expand_built_in_calls(module)
     _inline_all(module)
     run_passes(module, PIPELINE, verify=False)
-    if run_passes(module, "scan-expansion", verify=False)[0].changed:  # which simplified computations may not need
+    # of simplified computations, which some scans need not be loops in, and where products are found
+    if any(report.changed for report in run_passes(module, "scan-expansion,product-blocking", verify=False)):
         run_passes(module, PIPELINE, verify=False)
     _separate(module)
     for computation in module.computations:

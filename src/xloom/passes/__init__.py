@@ -22,6 +22,7 @@ from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
 from xloom.passes.row_major_entry import RowMajorEntry
 from xloom.passes.runner import PassRun, run_passes
+from xloom.passes.product_blocking import ProductBlocking
 from xloom.passes.scan_expansion import ScanExpansion
 from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
@@ -49,6 +50,7 @@ __all__ = [
     "PassRun",
     "Pattern",
     "RowMajorEntry",
+    "ProductBlocking",
     "ScanExpansion",
     "SpmdPartitioning",
     "TupleSimplification",
