@@ -99,6 +99,27 @@ def test_rows_that_are_read_again_are_kept():
     np.testing.assert_allclose(xl.compile(module)(*arguments), xl.evaluate(module, *arguments), rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.parametrize("dims", [(301, 610, 333), (640, 301, 200)])
+@pytest.mark.parametrize("contracting", [(1, 0), (0, 0), (1, 1), (0, 1)])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "s16", "s8"])
+def test_products_pack_no_whole_operand(dtype, contracting, dims):
+    m, k, n = dims
+    lhs, rhs = ((k, m) if contracting[0] == 0 else (m, k)), ((k, n) if contracting[1] == 0 else (n, k))
+    result = "s32" if dtype[0] == "s" else "f32"
+    module = xl.parse(
+        f"ENTRY e {{ x = {dtype}[{lhs[0]},{lhs[1]}] parameter(0) y = {dtype}[{rhs[0]},{rhs[1]}] parameter(1) "
+        f"ROOT d = {result}[{m},{n}] dot(x, y), lhs_contracting_dims={{{contracting[0]}}}, "
+        f"rhs_contracting_dims={{{contracting[1]}}} }}"
+    )
+    # whole numbers, whose sums are exact
+    x, y = (RANDOM.integers(-9, 9, p.shape.dims).astype(p.shape.dtype.numpy) for p in module.entry.parameters)
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes == 0
+    left, right = (a.astype(np.int64) for a in (x, y))
+    expected = (left.T if contracting[0] == 0 else left) @ (right if contracting[1] == 0 else right.T)
+    np.testing.assert_array_equal(executable(x, y), expected)
+
+
 def test_memory_of_kernels_is_used_again():
     """The copies that a sort needs lie where other arrays of the program do at other times."""
     n = 1 << 15

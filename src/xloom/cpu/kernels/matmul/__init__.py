@@ -6,7 +6,7 @@ arithmetic.py   how elements are loaded, multiplied, summed and stored
 tile.py         a block of the result in registers
 operands.py     which arrays a product reads and writes, and conversions before and after it
 packing.py      an operand rearranged for the tile
-blocked.py      large products: both operands packed, in blocks that fit the caches
+blocked.py      large products: blocks of one operand packed, which fit the caches, and a few rows of the other
 direct.py       small products: operands read where they lie
 pairs.py        narrow numbers, two places of the depth at once
 multiply.py     the choice between these ways

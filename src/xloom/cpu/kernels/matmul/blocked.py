@@ -1,8 +1,12 @@
-"""Large products: the smaller operand packed once for all threads, the other in blocks that fit the caches."""
+"""Large products: blocks of one operand are packed for as long as they fit the caches, and meet all of the other one.
+
+Of the other operand a few rows are packed at a time; or none, when its scalars are as well read where they lie.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -11,21 +15,23 @@ from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.sizes import divides, greatest, least
 from xloom.cpu.emit.types import POINTER, element_pointer, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, prefetch, splat
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, prefetch, splat
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import BLOCK, Packing, Part
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share, spaced
 from xloom.cpu.kernels.matmul.work import grain
 
 _BLOCK_BYTES = 1 << 18
-"""Of the operand that is not shared, packed: a quarter of a second-level cache of 1 MiB."""
+"""Of the operand in blocks, packed: a quarter of a second-level cache of 1 MiB."""
 _DEPTH_BYTES = 1 << 10
 """Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
-_SHARED_ROWS = 128
-"""Rows of the shared operand that are gone over for each panel of the other."""
+_OTHER_ROWS = 128
+"""Rows of the other operand that are gone over for each panel of a block."""
 _LEAST_BLOCKS = 8
 """For the threads to share, where there are as many panels."""
+_LEAST_ROWS = 128
+"""Rows of a block, for which the other operand is packed anew."""
 _FEW_ROWS = 32
 """So few that most of the time goes into reading the other operand: its blocks are flat, for long runs of memory."""
 
@@ -48,109 +54,132 @@ class _Blocks:
     step: int
     left: Packing
     right: Packing
-    shares_left: bool
+    blocks_right: bool
+    """True when the right operand is the one in blocks."""
     panels: int
-    """Panels in a block of the operand that is not shared."""
+    """Panels in a block."""
+    in_place: bool
+    """True when the other operand, the left one, is not packed."""
 
     @property
-    def shared(self) -> Packing:
-        return self.left if self.shares_left else self.right
+    def other(self) -> Packing:
+        return self.left if self.blocks_right else self.right
 
     @property
     def own(self) -> Packing:
-        return self.right if self.shares_left else self.left
+        return self.right if self.blocks_right else self.left
 
 
 def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
-    """Two phases: panels of the shared operand, then blocks of the result."""
+    """One phase, whose items are blocks of the result."""
     rows, columns = count(product.rows), count(product.columns)
     tile = fitting(arithmetic, rows, columns, few_sums())
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
-    shares_left = rows <= columns
-    width = tile.columns if shares_left else tile.rows
+    in_place = rows <= columns and _has_scalars_in_place(arithmetic, product, a)
+    # what is packed again for each block should be what is quick to pack
+    blocks_right = in_place or (rows <= columns and not right.is_copied)
+    width = tile.columns if blocks_right else tile.rows
     step = depth_block(arithmetic, product)
     line = width * step * arithmetic.parts * arithmetic.dtype.real.bytes
-    own = right if shares_left else left
-    panels = greatest(1, least(_BLOCK_BYTES // line, own.panels // _LEAST_BLOCKS))
-    blocks = _Blocks(tile, depth, step, left, right, shares_left, panels)
-    batch, shared = count(product.batch), blocks.shared
-    memory = kernel.add_scratch(batch * shared.panels * shared.panel_size(depth) * arithmetic.dtype.real.bytes)
-    items = batch * shared.panels
-    with kernel.phase(items, grain(20 * shared.panel_size(depth), arithmetic)) as phase:
-        _pack_shared(phase, product, blocks, memory)
-    outer = -(-blocks.own.panels // blocks.panels)
+    own = right if blocks_right else left
+    panels = own.panels // _LEAST_BLOCKS
+    if not in_place:
+        panels = greatest(panels, _LEAST_ROWS // width)
+    panels = greatest(1, least(_BLOCK_BYTES // line, panels))
+    blocks = _Blocks(tile, depth, step, left, right, blocks_right, panels, in_place)
+    outer = -(-own.panels // panels)
     cost = 2 * rows * columns * depth // outer
-    with kernel.phase(batch * outer, grain(cost, arithmetic)) as phase:
-        _blocks(phase, product, blocks, memory, c)
+    with kernel.phase(count(product.batch) * outer, grain(cost, arithmetic)) as phase:
+        _blocks(phase, product, blocks, c)
 
 
-def _pack_shared(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int) -> None:
-    """Memory lies as [batch][block of the depth][panel]."""
-    b, packing = phase.b, blocks.shared
-    pointer, target = packing.source.pointer(phase), phase.scratch(memory)
-    with rolled(b, phase.begin, phase.end, name="panel") as item:
-        number, panel = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(packing.panels, 0, 0, 0)], item)
-        base = linear_offset(b, product.batch, number, packing.operand)
-        with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
-            size = _size(b, begin, blocks)
-            place = _shared_panel(b, blocks, target, number, begin, size, panel)
-            packing.emit(b, Part(pointer, base, b.mul(panel, i64(packing.width)), begin, size, place))
+def _has_scalars_in_place(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
+    """True when the left operand holds what a packed one would, and a row's places of the depth are adjacent."""
+    size = a.dtype.bytes * arithmetic.places
+    if arithmetic.parts > 1 or a.dtype.kind is not arithmetic.dtype.kind or size != arithmetic.dtype.bytes:
+        return False
+    adjacent = len(product.rows) == len(product.depth) == 1 and product.depth[0].a == 1
+    return adjacent and divides(arithmetic.places, product.depth[0].size)
 
 
 def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
     return at_most(b, b.sub(i64(blocks.depth), begin), blocks.step)
 
 
-def _shared_panel(
-    b: ir.IRBuilder,
-    blocks: _Blocks,
-    memory: ir.Value,
-    batch: ir.Value,
-    begin: ir.Value,
-    size: ir.Value,
-    panel: ir.Value,
-) -> ir.Value:
-    packing = blocks.shared
-    place = b.mul(batch, i64(packing.panels * packing.panel_size(blocks.depth)))
-    place = b.add(place, b.mul(begin, i64(packing.panels * packing.panel_size(1))))
-    place = b.add(place, b.mul(b.mul(panel, size), i64(packing.panel_size(1))))
-    return b.gep(memory, [place], inbounds=True, source_etype=packing.arithmetic.element)
-
-
-def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, memory: int, c: Array) -> None:
-    b, own, shared = phase.b, blocks.own, blocks.shared
-    element = own.arithmetic.element
-    most = max(_BLOCK_BYTES, own.panel_size(BLOCK) * own.arithmetic.dtype.real.bytes + own.width * _DEPTH_BYTES)
-    local = allocate(b, element, most // own.arithmetic.dtype.real.bytes)
-    local.align, local.type = 64, POINTER
-    source, packed = own.source.pointer(phase), phase.scratch(memory)
+def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) -> None:
+    b, own, other = phase.b, blocks.own, blocks.other
+    local = _local(b, own, _BLOCK_BYTES)
+    chunk = greatest(1, _OTHER_ROWS // other.width)
+    packed = None if blocks.in_place else _local(b, other, _OTHER_ROWS * _DEPTH_BYTES)
+    source, their_source = own.source.pointer(phase), other.source.pointer(phase)
     sums = Sums(b, blocks.tile)
     outer = -(-own.panels // blocks.panels)
-    chunk = max(1, _SHARED_ROWS // shared.width) if blocks.shares_left else shared.panels
     with rolled(b, phase.begin, phase.end, name="item") as item:
         number, block = digits(b, [Axis(count(product.batch), 0, 0, 0), Axis(outer, 0, 0, 0)], item)
-        base = linear_offset(b, product.batch, number, own.operand)
+        base, their_base = (linear_offset(b, product.batch, number, x.operand) for x in (own, other))
         target = linear_offset(b, product.batch, number, "c")
         first = b.mul(block, i64(blocks.panels))
         present = at_most(b, b.sub(i64(own.panels), first), blocks.panels)
         with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
             size = _size(b, begin, blocks)
-            step = b.mul(size, i64(own.panel_size(1)))
             own.emit(b, Part(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
-            with rolled(b, 0, shared.panels, chunk, name="chunk") as low:
-                high = b.add(low, at_most(b, b.sub(i64(shared.panels), low), chunk))
-                bounds = {"own": (i64(0), present), "shared": (low, high)}
-                kinds = ("own", "shared") if blocks.shares_left else ("shared", "own")
+            with rolled(b, 0, other.panels, chunk, name="chunk") as low:
+                some = at_most(b, b.sub(i64(other.panels), low), chunk)
+                if packed is not None:
+                    row = b.mul(low, i64(other.width))
+                    other.emit(b, Part(their_source, their_base, row, begin, size, packed, some))
+                bounds = {"own": (i64(0), present), "other": (i64(0), some)}
+                kinds = ("own", "other") if blocks.blocks_right else ("other", "own")
                 with rolled(b, *bounds[kinds[0]], name="column") as j, rolled(b, *bounds[kinds[1]], name="row") as i:
-                    mine, other = (j, i) if blocks.shares_left else (i, j)
-                    ours = b.gep(local, [b.mul(mine, step)], inbounds=True, source_etype=element)
-                    theirs = _shared_panel(b, blocks, packed, number, begin, size, other)
-                    mine = b.add(first, mine)
-                    panels = (theirs, ours) if blocks.shares_left else (ours, theirs)
-                    places = (other, mine) if blocks.shares_left else (mine, other)
-                    _tile(phase, product, blocks, sums, c, target, panels, places, begin, size)
+                    mine, theirs = (j, i) if blocks.blocks_right else (i, j)
+                    ours = _panel(b, own, local, mine, size)
+                    mine, theirs_at = b.add(first, mine), b.add(low, theirs)
+                    places = (theirs_at, mine) if blocks.blocks_right else (mine, theirs_at)
+                    place = _place(b, blocks, places)
+                    if packed is None:
+                        line = b.mul(place.row, i64(inner(product.rows).a))
+                        start = b.add(their_base, b.add(line, b.mul(begin, i64(blocks.left.arithmetic.places))))
+                        others = element_pointer(b, their_source, other.source.dtype, start)
+                    else:
+                        others = _panel(b, other, packed, theirs, size)
+                    panels = (others, ours) if blocks.blocks_right else (ours, others)
+                    _tile(phase, product, blocks, sums, c, target, panels, place, begin, size)
+
+
+def _local(b: ir.IRBuilder, packing: Packing, nbytes: int) -> ir.Value:
+    """Memory on the stack for panels of so many bytes, or for one."""
+    size = packing.arithmetic.dtype.real.bytes
+    most = max(nbytes, packing.panel_size(BLOCK) * size + packing.width * _DEPTH_BYTES)
+    local = allocate(b, packing.arithmetic.element, most // size)
+    local.align, local.type = 64, POINTER
+    return local
+
+
+def _panel(b: ir.IRBuilder, packing: Packing, memory: ir.Value, number: ir.Value, size: ir.Value) -> ir.Value:
+    """A panel of `size` places of the depth."""
+    place = b.mul(number, b.mul(size, i64(packing.panel_size(1))))
+    return b.gep(memory, [place], inbounds=True, source_etype=packing.arithmetic.element)
+
+
+class _Place(NamedTuple):
+    """A tile's row and column, and which of its rows are its own: those before belong to the tile before it."""
+
+    row: ir.Value
+    column: ir.Value
+    begin: ir.Value
+    end: ir.Value
+
+
+def _place(b: ir.IRBuilder, blocks: _Blocks, places: tuple[ir.Value, ir.Value]) -> _Place:
+    """What is not packed has no rows past the end: the last tile begins early enough to end with it."""
+    tile, rows = blocks.tile, count(blocks.left.rows)
+    row, column = (b.mul(x, i64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
+    if not blocks.in_place:
+        return _Place(row, column, i64(0), at_most(b, b.sub(i64(rows), row), tile.rows))
+    first = at_most(b, row, rows - tile.rows)
+    return _Place(first, column, b.sub(row, first), i64(tile.rows))
 
 
 def _tile(
@@ -161,19 +190,18 @@ def _tile(
     c: Array,
     target: ir.Value,
     panels: tuple[ir.Value, ir.Value],
-    places: tuple[ir.Value, ir.Value],
+    at: _Place,
     begin: ir.Value,
     size: ir.Value,
 ) -> None:
     b, tile, left, right = phase.b, blocks.tile, blocks.left, blocks.right
     pc = c.pointer(phase)
-    row, column = (b.mul(x, i64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
     line = inner(product.rows).c  # the rows are adjacent in the result, and so are the columns
-    start = b.add(target, b.add(b.mul(row, i64(line)), column))
+    start = b.add(target, b.add(b.mul(at.row, i64(line)), at.column))
     place = element_pointer(b, pc, c.dtype, start)
     for r in range(tile.rows):
-        for at in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
-            prefetch(b, element_pointer(b, place, c.dtype, i64(r * line + at)))
+        for column in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
+            prefetch(b, element_pointer(b, place, c.dtype, i64(r * line + column)))
     sums.clear(b)
     # a pointer a panel, which advances, and constant distances from it: processors add these as they load
     walks = [allocate(b, POINTER) for _ in panels]
@@ -181,15 +209,19 @@ def _tile(
         b.store(panel, walk)
     with rolled(b, 0, size, name="k"):
         here = [b.load(walk, typ=POINTER) for walk in walks]
-        sums.multiply(
-            b,
-            lambda r: left.get(b, here[0], r, 1),
-            lambda v: right.get(b, here[1], v * tile.lanes, tile.lanes),
-        )
-        for walk, at, x in zip(walks, here, (left, right), strict=True):
-            b.store(b.gep(at, [i64(x.panel_size(1))], inbounds=True, source_etype=tile.arithmetic.element), walk)
+        scalars = spaced(b, here[0], left.source.dtype, inner(product.rows).a) if blocks.in_place else None
+
+        def scalar(r: int) -> Parts:
+            if scalars is None:
+                return left.get(b, here[0], r, 1)
+            return tile.arithmetic.adjacent(b, scalars(r), left.source.dtype, i64(0), 1)
+
+        sums.multiply(b, scalar, lambda v: right.get(b, here[1], v * tile.lanes, tile.lanes))
+        steps = (1 if blocks.in_place else left.panel_size(1), right.panel_size(1))
+        for walk, panel, step in zip(walks, here, steps, strict=True):
+            b.store(b.gep(panel, [i64(step)], inbounds=True, source_etype=tile.arithmetic.element), walk)
     later = b.icmp_signed(">", begin, i64(0)) if blocks.step < blocks.depth else None
-    _written(phase, product, sums, c, start, (row, column), later)
+    _written(phase, product, sums, c, start, at, later)
 
 
 def _written(
@@ -198,12 +230,12 @@ def _written(
     sums: Sums,
     c: Array,
     start: ir.Value,
-    place: tuple[ir.Value, ir.Value],
+    place: _Place,
     later: ir.Value | None,
 ) -> None:
-    """Writes the tile at row and column `place`, or adds it to what is there when `later`."""
+    """Writes the tile, or adds it to what is there when `later`."""
     b, tile, pc = phase.b, sums.tile, c.pointer(phase)
-    arithmetic, line, (row, column) = tile.arithmetic, inner(product.rows).c, place
+    arithmetic, line, column = tile.arithmetic, inner(product.rows).c, place.column
     lefts = [v * tile.lanes for v in range(tile.vectors)]
     first = element_pointer(b, pc, c.dtype, start)
 
@@ -222,15 +254,14 @@ def _written(
     if divides(tile.rows, rows) and divides(tile.columns, columns):
         whole()
         return
-    fits = b.and_(
-        b.icmp_signed("<=", row, i64(rows - tile.rows)), b.icmp_signed("<=", column, i64(columns - tile.columns))
-    )
+    whole_rows = b.icmp_signed("==", b.sub(place.end, place.begin), i64(tile.rows))
+    fits = b.and_(whole_rows, b.icmp_signed("<=", column, i64(columns - tile.columns)))
     with b.if_else(fits, likely=True) as (inside, edge):
         with inside:
             whole()
         with edge:
             get = sums.in_memory(b, lefts)
-            with rolled(b, 0, at_most(b, b.sub(i64(rows), row), tile.rows), name="row") as r:
+            with rolled(b, place.begin, place.end, name="row") as r:
                 for left in lefts:
                     mask = lanes_below(b, tile.lanes, b.sub(i64(columns - left), column))
                     at = b.add(b.add(start, b.mul(r, i64(line))), i64(left))

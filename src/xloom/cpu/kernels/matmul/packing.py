@@ -66,11 +66,16 @@ class Packing:
         """Elements of the accumulator's parts in a panel."""
         return depth * self.arithmetic.parts * self.width
 
+    @property
+    def is_copied(self) -> bool:
+        """True when rows are adjacent, so that vectors of them are loaded and stored."""
+        row = inner(self.rows)
+        return row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % self.width == 0)
+
     def emit(self, b: ir.IRBuilder, part: Part) -> None:
         """Packs panels."""
-        row, place = inner(self.rows), inner(self.depth)
-        block = BLOCK * self.arithmetic.places
-        if row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % self.width == 0):
+        place, block = inner(self.depth), BLOCK * self.arithmetic.places
+        if self.is_copied:
             self._copy(b, part)
             return
         with rolled(b, 0, part.panels, name="panel") as number:

@@ -40,7 +40,7 @@ class PairArithmetic(Arithmetic):
     def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
         """As `load`, of `lanes` pairs that are adjacent in memory."""
         raw = self.load(b, pointer, dtype, offset, 2 * lanes)[0]
-        return [b.bitcast(b.trunc(raw, like(raw.type, I16)), ir.VectorType(I32, lanes))]
+        return [b.bitcast(b.trunc(raw, like(raw.type, I16)), self.kind(lanes))]
 
 
 class _BFloat(ir.Type):
