@@ -20,9 +20,9 @@ from xloom.passes.outline import Outline, Outlined, outline_pattern
 from xloom.passes.partitioning import SpmdPartitioning
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
+from xloom.passes.product_blocking import ProductBlocking
 from xloom.passes.row_major_entry import RowMajorEntry
 from xloom.passes.runner import PassRun, run_passes
-from xloom.passes.product_blocking import ProductBlocking
 from xloom.passes.scan_expansion import ScanExpansion
 from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
@@ -49,8 +49,8 @@ __all__ = [
     "Pass",
     "PassRun",
     "Pattern",
-    "RowMajorEntry",
     "ProductBlocking",
+    "RowMajorEntry",
     "ScanExpansion",
     "SpmdPartitioning",
     "TupleSimplification",
