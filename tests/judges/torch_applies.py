@@ -5,8 +5,26 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_NAMES: list[tuple[str, str]] = []
-_MESSAGES: list[tuple[str, str]] = []
+_NAMES = [
+    (r"complex_half|chalf|complex32", "complex32, which HLO does not have"),
+    (r"dlpack|__cuda_array_interface__|buffer_protocol", "memory of the host by its address"),
+    (r"lazy_clone|shared_memory|share_memory|pin_memory|pinned", "how the host's memory is kept"),
+    (r"(?i)quantized|qint|quint", "quantised tensors"),
+    (r"(?i)sparse", "sparse tensors"),
+    (r"nested_tensor|nestedtensor|njt", "nested tensors"),
+]
+"""By the test's name."""
+
+_MESSAGES = [
+    (r"complex32|ComplexHalf", "complex32, which HLO does not have"),
+    (r"not offered: torch_xla|torch_xla_utilities", "parts of torch_xla that are not offered"),
+    (r"not offered: torch_npu", "the vendor's own operators"),
+    (r"aten\.(_?q|quantize|_make_per|_choose_qparams|fake_quant)", "quantised tensors"),
+    (r"(?i)sparse|to_mkldnn|mkldnn", "sparse tensors"),
+    (r"nested_tensor|_nested_", "nested tensors"),
+    (r"storage that is not resizable|Storage.*not available|_cuda_", "memory of the host by its address"),
+]
+"""By what the test says when it fails."""
 
 
 def inapplicable(name: str, verdict: dict[str, Any]) -> str:

@@ -9,9 +9,11 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -32,10 +34,18 @@ class Missing:
         return Missing(f"{self.__name__}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], FunctionType):  # a decorator: what it makes fails when it is called
+            return lambda *_, **__: self()
         raise NotImplementedError(f"not offered: {self.__name__}")
 
     def __mro_entries__(self, bases: Any) -> Any:
         return (object,)
+
+
+def _missing_of(module: str, name: str) -> Missing:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Missing(f"{module}.{name}")
 
 
 class StandIns:
@@ -52,12 +62,7 @@ class StandIns:
         """An empty one, whose members are missing."""
         module = ModuleType(spec.name)
 
-        def member(name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            return Missing(f"{spec.name}.{name}")
-
-        module.__getattr__ = member  # type: ignore[method-assign]
+        module.__getattr__ = partial(_missing_of, spec.name)  # type: ignore[method-assign]
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -66,18 +71,16 @@ class StandIns:
 
 def stand_in_for_vendor(side: str) -> None:
     """The vendor's package: its device's module is ours, its test case torch's."""
-    import importlib
-
     import torch
     from torch.testing._internal import common_utils
 
-    vendor = importlib.import_module(VENDOR)
+    vendor = import_module(VENDOR)
     setattr(vendor, side, getattr(torch, side))
     if side == "cpu":
         torch.cpu.get_device_name = lambda device=None: "cpu"  # type: ignore[attr-defined]
-    case = importlib.import_module(f"{VENDOR}.testing.testcase")
+    case = import_module(f"{VENDOR}.testing.testcase")
     case.TestCase, case.run_tests = VendorTestCase.made(), common_utils.run_tests  # type: ignore[attr-defined]
-    importlib.import_module("url").get_url = lambda name: name  # type: ignore[attr-defined]
+    import_module("url").get_url = lambda name: name  # type: ignore[attr-defined]
 
 
 class VendorTestCase:
@@ -93,6 +96,16 @@ class VendorTestCase:
                 self.assertEqual(x, y, rtol=prec, atol=prec)
 
         return Case
+
+
+def stand_in_for_parts_of_torch_xla() -> None:
+    """Its tests' own utilities; members that we do not offer say so when they are used."""
+    import torch_xla_utilities
+
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "torch_xla":
+            module.__getattr__ = partial(_missing_of, name)  # type: ignore[method-assign]
+    sys.modules["torch_xla.utils.utils"] = import_module("torch_xla.utils").utils = torch_xla_utilities  # type: ignore
 
 
 def names_of_later_versions() -> None:
@@ -147,10 +160,12 @@ def main() -> int:
         from xloom.torch.metrics import METRICS
 
         xloom.torch.install_as_torch_xla()
+        stand_in_for_parts_of_torch_xla()
         traces = lambda: repr(METRICS)  # noqa: E731
     stand_in_for_vendor(side)
     names_of_later_versions()
     open_to_all_devices(side)
+    sys.path.insert(0, str(Path.cwd()))  # where suites have what they share
     chosen = json.loads(Path(ids).read_text()) if ids else None
     reporter = Reporter(chosen, Path(out), name_of(side), traces)
     options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "ignore"]

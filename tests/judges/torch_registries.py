@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Any
 
 import torch
-from torch.nn.modules.lazy import LazyModuleMixin
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_modules import module_db, modules
 from torch.testing._internal.common_optimizers import optim_db, optims
@@ -25,16 +24,16 @@ def _copied(tree: Any, device: str) -> Any:
 
 class TestModuleRegistry(TestCase):
     @modules(module_db, allowed_dtypes=[torch.float32])
-    def test_forward_and_gradient(self, device, dtype, module_info, training):
+    def test_forward_and_gradient(self, device, dtype, module_info: Any, training):
         for sample in module_info.module_inputs_func(
             module_info, device="cpu", dtype=dtype, requires_grad=True, training=training
         ):
             built = sample.constructor_input
-            on_host: Any = module_info.module_cls(*built.args, **built.kwargs).train(training)
+            on_host = module_info.module_cls(*built.args, **built.kwargs).train(training)
             if training and _draws(on_host):
                 continue
             forward = sample.forward_input
-            if isinstance(on_host, LazyModuleMixin):
+            if hasattr(on_host, "initialize_parameters"):  # it is lazy
                 with torch.no_grad():
                     on_host(*forward.args, **forward.kwargs)
             on_device = deepcopy(on_host).to(device)

@@ -187,3 +187,35 @@ def test_methods_that_move_things_there():
 
 def test_the_device_has_a_name():
     assert device_module.get_device_name() == device_module.get_device_name("xla:0") == "cpu"
+
+
+def test_the_default_dtype_decides_at_each_call():
+    x = torch.arange(3, device=DEVICE)
+    assert (x / 2).dtype is torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert (x / 2).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (x / 2).dtype is torch.float32
+
+
+def test_numbers_of_the_device_make_a_tensor():
+    one = torch.tensor(3, device=DEVICE)
+    assert torch.tensor([one, 4], device=DEVICE).tolist() == torch.tensor([one, 4]).tolist() == [3, 4]
+
+
+def test_a_gradient_scaler_backs_off_and_grows():
+    found = []
+    for device in ("cpu", DEVICE):
+        weight = torch.nn.Parameter(torch.ones(3, device=device))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        scaler = torch.amp.GradScaler(str(device), init_scale=4.0, growth_interval=2)
+        for factor in (1.0, float("inf"), 2.0, 3.0):
+            optimizer.zero_grad()
+            scaler.scale((weight * factor).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        found.append((weight.tolist(), scaler.get_scale()))
+    assert found[1] == found[0]
+    assert found[0][1] == 4.0

@@ -28,11 +28,15 @@ def hlo(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     results = function(*args, **kwargs)
     if TRACE.epoch != epoch:
         raise RuntimeError("the function needs a value while it runs (.item(), print, bool), which ends a program")
-    name = getattr(function, "__name__", type(function).__name__)
-    module = build(TRACE.node, _indices(results, epoch), name)
+    module = recorded(results, getattr(function, "__name__", type(function).__name__))
     del results
     flush()  # nothing, unless the function has changed something that lasts
     return module
+
+
+def recorded(results: Any, name: str) -> Module:
+    """What was recorded so far, with the tensors among `results` that wait for it as its results."""
+    return build(TRACE.node, _indices(results, TRACE.epoch), name)
 
 
 def _indices(results: Any, epoch: int) -> list[int]:

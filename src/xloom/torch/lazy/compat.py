@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from xloom.torch import metrics
-from xloom.torch.lazy import device_module, random_state, runtime
+from xloom.torch.lazy import compat_debugging, device_module, random_state, runtime
 from xloom.torch.lazy.step import step, sync
 from xloom.torch.lazy.tensor import DEVICE
 
@@ -90,6 +91,13 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def autocast(
+    device: Any = DEVICE, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool = True
+) -> torch.autocast:
+    """`torch.autocast` for the device."""
+    return torch.autocast("xla", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
 class MpDeviceLoader:
     """A loader whose batches are on the device, and each of which begins a program."""
 
@@ -130,6 +138,8 @@ xm = _namespace(
     get_ordinal=lambda: 0,
     get_local_ordinal=lambda: 0,
     master_print=print,
+    is_xla_tensor=lambda tensor: tensor.device.type == "xla",
+    send_cpu_data_to_device=lambda tensors, device=DEVICE: [tensor.to(device) for tensor in tensors],
     add_step_closure=lambda closure, args=(), run_async=False: (sync(), closure(*args))[1],
 )
 """torch_xla.core.xla_model."""
@@ -141,6 +151,11 @@ met = _namespace(
     clear_counters=metrics.clear,
     counter_names=metrics.counter_names,
     counter_value=metrics.counter_value,
+    clear_metrics=metrics.clear,
+    metric_names=compat_debugging.metric_names,
+    metric_data=compat_debugging.metric_data,
+    executed_fallback_ops=compat_debugging.executed_fallback_ops,
+    short_metrics_report=compat_debugging.short_metrics_report,
 )
 """torch_xla.debug.metrics."""
 
@@ -159,7 +174,13 @@ def install_as_torch_xla() -> None:
     top = _namespace("torch_xla", core=core, debug=debug, distributed=distributed, runtime=xr, __path__=[])
     top.__dict__.update(device=device, devices=devices, device_count=device_count, sync=sync, step=step)
     top.__dict__.update(compile=compile, manual_seed=device_module.manual_seed)
-    for module in (top, core, xm, debug, met, distributed, pl, xr):
+    experimental = _namespace("torch_xla.experimental", __path__=[])
+    for each in (compat_debugging.eager_mode, compat_debugging.is_eager_mode, compat_debugging.eager_mode_context):
+        setattr(experimental, each.__name__, each)
+    internal = _namespace("torch_xla._XLAC", _get_xla_tensors_hlo=compat_debugging.tensors_hlo)
+    amp = _namespace("torch_xla.amp", autocast=autocast, GradScaler=partial(torch.amp.GradScaler, "xla"), __path__=[])
+    top.__dict__.update(experimental=experimental, _XLAC=internal, amp=amp)
+    for module in (top, core, xm, debug, met, distributed, pl, xr, experimental, internal, amp):
         _installed[module.__name__] = sys.modules[module.__name__] = module
 
 

@@ -17,6 +17,11 @@ def flush() -> None:
             TRACE.begin()
 
 
+def is_eager() -> bool:
+    """Whether each operator is run at once."""
+    return TRACE.after_operator is not None
+
+
 def _start(trace: Trace, live: list[Value]) -> None:
     wanted = tuple([value.index for value in live])
     program = trace.node.programs.get(wanted) or _wider(trace, wanted)

@@ -9,6 +9,7 @@ import torch
 
 from xloom.hlo.module import Instruction
 from xloom.torch.dtypes import torch_dtype
+from xloom.torch.lazy.checking import check, types_of
 from xloom.torch.lazy.record import Recorder, mixed
 from xloom.torch.lazy.table import Handler
 from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of
@@ -74,7 +75,8 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
     form = functional_form(op)
     functional = op if form is None else overload(form)
     asks_dtype = "dtype" in _names(functional) and "dtype" not in _names(op)
-    recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), checked_as=functional)
+    recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), checks=False)
+    known: set[tuple] = set()
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = dict(kwargs or {})
@@ -84,6 +86,10 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         for target in targets:
             if not isinstance(target, XlaTensor):
                 raise mixed(op, target)
+        case = types_of((args, given, targets))
+        if case not in known:
+            check(op, args, kwargs or {})
+            known.add(case)
         if asks_dtype:
             given["dtype"] = targets[0].dtype
         found = recorder(args, given)

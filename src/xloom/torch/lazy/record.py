@@ -15,6 +15,7 @@ from xloom.torch.lazy.signature import Emit, Hoisted, Input, NeedsConstants, Sig
 from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.lazy.trace import TRACE, Value
 
+_default_dtype = torch.get_default_dtype
 _FLOAT, _LIST = object(), object()
 _BOOLEANS = {True: "True", False: "False"}
 
@@ -28,10 +29,9 @@ class Recorder:
     other program. Lowerings that have to know them say so by failing, and then get them.
     """
 
-    def __init__(self, op: OpOverload, emit: Emit, name: str = "", checked_as: OpOverload | None = None):
-        """`checked_as` is the operator whose arguments these are, where that is not `op`."""
+    def __init__(self, op: OpOverload, emit: Emit, name: str = "", checks: bool = True):
         self.op = op
-        self.checked_as = checked_as or op
+        self.checks = checks
         self.name = name or str(op)
         self.emit = emit
         self.signatures: dict[tuple, Signature] = {}
@@ -60,9 +60,12 @@ class Recorder:
             for name, each in kwargs.items():
                 key.append(name)
                 self._read(each, name in self.hoists_by_name, key, values, scalars)
+        if _default_dtype() is not torch.float32:
+            key.append(_default_dtype())
         signature = self.signatures.get(tuple(key))
         if signature is None:
-            check(self.checked_as, args, kwargs or {})
+            if self.checks:
+                check(self.op, args, kwargs or {})
             try:
                 signature = self._new(args, kwargs or {}, values, scalars)
             except NeedsConstants:

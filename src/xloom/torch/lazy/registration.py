@@ -85,6 +85,7 @@ def register() -> None:
     library.impl("empty.memory_format", transfer.empty, "PrivateUse1")
     library.impl("empty_strided", transfer.empty_strided, "PrivateUse1")
     library.impl("_copy_from", transfer.copy_from, "PrivateUse1")
+    library.impl("_local_scalar_dense", transfer.number, "PrivateUse1")
     library.impl("_efficientzerotensor", transfer.empty, "PrivateUse1")
     # with a kernel for the device it is one operator to autograd, and so is its gradient
     library.impl("linear", _linear, "PrivateUse1")

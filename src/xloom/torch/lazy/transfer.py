@@ -211,6 +211,11 @@ def empty_like(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.T
     return new_memory(source.shape, dtype, memory_strides(source, options.get("memory_format")))
 
 
+def number(source: torch.Tensor) -> bool | int | float | complex:
+    """What torch.tensor([tensor, ...], device="xla") reads numbers with, in the same way."""
+    return item((source,), None)
+
+
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """What torch.tensor(..., device="xla") copies with, which has no dispatcher to go through."""
     return copy((target, source), None)

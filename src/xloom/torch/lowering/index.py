@@ -104,10 +104,9 @@ class Indexed:
                 hint="torch.where(mask, x, 0) has a fixed size",
             )
         self.dims = [k for k, _ in given]
-        for k, index in given:
-            if x.shape.dims[k] == 0 and index.shape.size:
-                raise IndexError("index is out of bounds for dimension with size 0")
         shape = broadcast_dims(*[i.shape.dims for _, i in given])
+        if 0 not in shape and any(x.shape.dims[k] == 0 for k in self.dims):
+            raise IndexError("index is out of bounds for dimension with size 0")
         self.shape = shape
         columns = [as_column(g, g.expand(counted_from_front(g, i, x.shape.dims[k]), shape)) for k, i in given]
         self.index = g.concat(columns, len(shape))
