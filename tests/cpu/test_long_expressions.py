@@ -12,3 +12,15 @@ def test_the_cut_is_not_at_a_reshape():
       r = f32[4,3] reshape(t{NODE_LIMIT - 2}) ROOT n = f32[4,3] negate(r) }}""")
     given = np.linspace(-1, 1, 12, dtype=np.float32)
     assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-5)
+
+
+def test_a_concatenation_of_many_parts():
+    count = 600
+    parts = "\n".join(
+        f"part.{k} = f32[1] slice(x), slice={{[{k}:{k + 1}]}} n.{k} = f32[1] negate(part.{k})" for k in range(count)
+    )
+    names = ", ".join(f"n.{k}" for k in range(count))
+    m = xl.parse(f"""ENTRY e {{ x = f32[{count}] parameter(0) {parts}
+      ROOT all = f32[{count}] concatenate({names}), dimensions={{0}} }}""")
+    given = np.arange(count, dtype=np.float32)
+    assert np.array_equal(xl.compile(m)(given), -given)

@@ -95,15 +95,18 @@ def concatenate(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
             choices.append((begin, end, operand))
         begin = end
 
-    def taken(choice: tuple[int, int, Instruction]) -> Node:
-        return t.element(choice[2], (*index[:dim], at - choice[0], *index[dim + 1 :]))
-
     if not choices:  # of no elements
         raise LoweringError("a concatenation without elements", where=instruction.name)
-    node = taken(choices[-1])
-    for choice in reversed(choices[:-1]):
-        node = Guard(node.dtype, ((at, -(2**62), choice[1]),), taken(choice), node)
-    return node
+
+    def among(first: int, last: int) -> Node:  # by halves: there may be many, and none is to be far away
+        if last - first == 1:
+            begin, _, operand = choices[first]
+            return t.element(operand, (*index[:dim], at - begin, *index[dim + 1 :]))
+        middle = (first + last) // 2
+        lower, upper = among(first, middle), among(middle, last)
+        return Guard(upper.dtype, ((at, -(2**62), choices[middle][0]),), lower, upper)
+
+    return among(0, len(choices))
 
 
 @element_of("pad")

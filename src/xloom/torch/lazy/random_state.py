@@ -7,7 +7,7 @@ import torch
 
 from xloom.torch.lazy import runtime
 from xloom.torch.lazy.array_type import array_type
-from xloom.torch.lazy.trace import Value
+from xloom.torch.lazy.trace import TRACE, Value
 
 DEFAULT_SEED = 67280421310721
 
@@ -21,8 +21,9 @@ def _seeded(seed: int) -> Value:
 
 
 def take() -> Value:
-    """The state for the operator that comes next."""
-    return _seeded(_seed) if _state is None else _state
+    """The state for the operator that comes next. Where a program that did not compile has lost it, it starts anew."""
+    lost = _state is not None and _state.buffer is None and _state.epoch != TRACE.epoch
+    return _seeded(_seed) if _state is None or lost else _state
 
 
 def put(state: Value) -> None:

@@ -104,7 +104,8 @@ class Trace:
         key: list[Any] = [signature]
         for value in inputs:
             if value.epoch != epoch:
-                assert value.buffer is not None, "a value of a trace that did not run"
+                if value.buffer is None:
+                    raise RuntimeError("this tensor's value is lost: the program that makes it did not compile")
                 value.epoch = epoch
                 value.index = ~len(self.arguments)
                 self.arguments.append(value.buffer)
