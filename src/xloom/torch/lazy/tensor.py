@@ -55,7 +55,7 @@ class XlaTensor(torch.Tensor):
 
     def data_ptr(self) -> int:
         """Where it begins, as a number that tensors have in common if they begin at the same place of one memory."""
-        return self._alias.storage.address + self.storage_offset() * self.itemsize if self.numel() else 0
+        return self._alias.storage.address + int(self.storage_offset()) * self.itemsize if self.numel() else 0
 
     def untyped_storage(self) -> Any:
         """Its memory, as far as one can speak of it: which it is, and how large."""
