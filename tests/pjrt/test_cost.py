@@ -7,7 +7,7 @@ from xloom.pjrt import Client
 
 CHEAP = {
     "4 MB": "x = f32[1024,1024] parameter(0)  ROOT y = f32[1024,1024] add(x, x)",
-    "a product": "x = f32[128,128] parameter(0)  ROOT y = f32[128,128] dot(x, x), lhs_contracting_dims={1}, "
+    "a product": "x = f32[96,96] parameter(0)  ROOT y = f32[96,96] dot(x, x), lhs_contracting_dims={1}, "
     "rhs_contracting_dims={0}",
 }
 OTHERS = {
