@@ -1,0 +1,53 @@
+"""Running folds along rows, which are done faster for many rows side by side."""
+
+from __future__ import annotations
+
+from xloom.hlo.attributes import WindowDimension
+from xloom.hlo.module import Instruction
+from xloom.hlo.shape import Shape, array_shape, tuple_shape
+from xloom.passes.rewrite import Rewriter, RuleTable
+
+rule = RuleTable()
+
+_ROWS = 16
+"""As many as a vector has lanes."""
+_IN_VECTORS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
+"""What vectors are folded by within themselves, of numbers that processors compute with as they lie in memory."""
+
+
+# running(x, rows) == transpose(running(transpose(x), columns))
+@rule("reduce-window")
+def _across_rows(i: Instruction, rw: Rewriter) -> Instruction | None:
+    arrays = i.operands[: len(i.operands) // 2]
+    dims, window = arrays[0].shape.dims, list(i["window"])
+    if len(dims) < 2 or dims[-2] < _ROWS or not _grows(window, dims) or _is_in_vectors(i):
+        return None
+    order = (*range(len(dims) - 2), len(dims) - 1, len(dims) - 2)
+
+    def turned(shape: Shape) -> Shape:
+        return array_shape(shape.dtype, [shape.dims[d] for d in order])
+
+    def turn(x: Instruction) -> Instruction:
+        return rw.make("transpose", turned(x.shape), [x], dimensions=order)
+
+    shapes = [turned(s) for s in (i.shape.elements if i.shape.is_tuple else (i.shape,))]
+    attrs = {**i.attrs, "window": tuple(window[d] for d in order)}
+    operands = [*map(turn, arrays), *i.operands[len(arrays) :]]
+    if not i.shape.is_tuple:
+        return turn(rw.make("reduce-window", shapes[0], operands, **attrs))
+    whole = rw.make("reduce-window", tuple_shape(shapes), operands, **attrs)
+    parts = [turn(rw.make("get-tuple-element", s, [whole], index=k)) for k, s in enumerate(shapes)]
+    return rw.make("tuple", i.shape, parts)
+
+
+def _grows(window: list[WindowDimension], dims: tuple[int, ...]) -> bool:
+    """True when only the last dimension has windows, which begin or end at one end of it."""
+    size = dims[-1]
+    ends = [WindowDimension(size, padding_low=size - 1), WindowDimension(size, padding_high=size - 1)]
+    return size > 1 and window[-1] in ends and all(w == WindowDimension(1) for w in window[:-1])
+
+
+def _is_in_vectors(i: Instruction) -> bool:
+    root, dtype = i["to_apply"].root, i.operands[0].shape.dtype
+    plain = root.opcode in _IN_VECTORS and all(o.opcode == "parameter" for o in root.operands)
+    return plain and len(i.operands) == 2 and (dtype.is_integer or dtype.name in ("f32", "f64"))
