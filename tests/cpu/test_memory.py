@@ -179,3 +179,21 @@ def test_attention_keeps_a_block_of_its_scores():
     weights = np.exp(scores - scores.max(2, keepdims=True))
     expected = weights / weights.sum(2, keepdims=True) @ v
     np.testing.assert_allclose(executable(q, k, v), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.int64, np.float64])
+@pytest.mark.parametrize("n", [512, 513, 515, 1000, 100_000])
+def test_long_rows_are_sorted_in_place(dtype, n):
+    name = {"int32": "s32", "float32": "f32", "int64": "s64", "float64": "f64"}[np.dtype(dtype).name]
+    order = ", type=TOTALORDER" if name[0] == "f" else ""
+    module = xl.parse(
+        f"less {{ a = {name}[] parameter(0) b = {name}[] parameter(1) "
+        f"ROOT l = pred[] compare(a, b), direction=LT{order} }}\n"
+        f"ENTRY e {{ x = {name}[{n}] parameter(0) ROOT s = {name}[{n}] sort(x), dimensions={{0}}, to_apply=less }}"
+    )
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes <= 512
+    for spread in (3, 1000, 1 << 30):  # few values, many, and next to all different
+        x = RANDOM.integers(-spread, spread, n).astype(dtype)
+        np.testing.assert_array_equal(executable(x), np.sort(x))
+        np.testing.assert_array_equal(executable(np.sort(x)[::-1].copy()), np.sort(x))

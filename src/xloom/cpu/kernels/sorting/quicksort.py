@@ -1,8 +1,9 @@
 """Quicksort of unsigned integers by vectors, as text of LLVM functions that depend on no shape.
 
-A partition reads whole vectors: lanes below the pivot are packed to the front of the array, all others go to scratch
-memory, and from there behind them. Parts of few vectors are sorted by a bitonic network. After a partition that splits
-off next to nothing, the next pivot halves the range of values, so that no input takes quadratic time.
+A partition is done in place: a few vectors of both ends are kept apart, so that there is room for lanes below the pivot
+at the front and for all others at the end; what is read next is taken from the end with less room. Parts of few vectors
+are sorted by a bitonic network. After a partition that splits off next to nothing, the next pivot halves the range of
+values, so that no input takes quadratic time.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from xloom.cpu.emit.types import I1, I64, POINTER
 from xloom.cpu.kernels.sorting.bitonic import MOST, bitonic_sort
 from xloom.cpu.kernels.sorting.vector_text import DECLARED, HEADER, expanded, lanes, vector_names
 
-SORT = ir.FunctionType(I64, [POINTER, I64, POINTER, I1, I1])
+SORT = ir.FunctionType(I64, [POINTER, I64, I1, I1])
+_UNROLLED = 4
+"""Vectors that are read at once; so many of both ends are kept apart, and so many at most are left in the middle."""
 
 
 def sort_symbol(bits: int) -> str:
-    """`i64 sort(ptr integers, i64 count, ptr scratch, i1 false, i1 once)`.
+    """`i64 sort(ptr integers, i64 count, i1 false, i1 once)`.
 
     With `once` it only brings some that are less than all others to the front, and says how many; when these are none,
     all may be sorted.
@@ -30,14 +33,46 @@ def sort_symbol(bits: int) -> str:
 @lru_cache(maxsize=2)
 def quicksort(bits: int) -> str:
     """A module that has the function."""
-    names = {**vector_names(bits), "LIMIT": str(MOST * lanes(bits)), "SORT": sort_symbol(bits)}
-    return HEADER + expanded(DECLARED, names) + bitonic_sort(bits) + expanded(_TEXT, names)
+    w, kept = lanes(bits), _UNROLLED * lanes(bits)
+    names = {
+        **vector_names(bits),
+        "LIMIT": str(MOST * w),
+        "SORT": sort_symbol(bits),
+        "KEPT": str(kept),
+        "ENDS": str(2 * kept),
+        "BUFFER": str(3 * _UNROLLED),
+    }
+    steps = [(str(k), f".{k}" if k else "", f".{k + 1}") for k in range(_UNROLLED)]
+    parts = "\n".join(
+        _PART.replace("#", k).replace("@@BEFORE", before).replace("@@AFTER", after) for k, before, after in steps
+    )
+    loads = "\n".join(_LOAD.replace("#", str(k)).replace("@@PLACE", str(k * w)) for k in range(_UNROLLED))
+    text = _TEXT.replace("@@LOADS", loads).replace("@@PARTS", parts).replace("@@LAST", str(_UNROLLED))
+    return HEADER + expanded(DECLARED, names) + bitonic_sort(bits) + expanded(text, names)
 
 
+_LOAD = """\
+  %from.# = getelementptr inbounds `T`, ptr %from, i64 @@PLACE
+  %x.# = load `V`, ptr %from.#, align `A`"""
+_PART = """\
+  %below.# = icmp ult `V` %x.#, %pivots
+  %above.# = xor `M` %below.#, splat (i1 true)
+  %xl.# = call `V` @llvm.experimental.vector.compress.`s`(`V` %x.#, `M` %below.#, `V` poison)
+  %xh.# = call `V` @llvm.experimental.vector.compress.`s`(`V` %x.#, `M` %above.#, `V` poison)
+  %count.# = call i64 @count.`m`(`M` %below.#)
+  %count.high.# = sub i64 `W`, %count.#
+  %mask.# = call `M` @first.`m`(i64 %count.high.#)
+  %to.# = getelementptr inbounds `T`, ptr %a, i64 %lows@@BEFORE
+  store `V` %xl.#, ptr %to.#, align `A`
+  %lows@@AFTER = add i64 %lows@@BEFORE, %count.#
+  %highs@@AFTER = sub i64 %highs@@BEFORE, %count.high.#
+  %to.high.# = getelementptr inbounds `T`, ptr %a, i64 %highs@@AFTER
+  call void @llvm.masked.store.`s`.p0(`V` %xh.#, ptr %to.high.#, i32 `A`, `M` %mask.#)"""
 _TEXT = """
 ; sorts; or when it is to be once, only brings some of the least to the front, and says how many these are
-define i64 @`SORT`(ptr %a0, i64 %n0, ptr noalias %scratch, i1 %skewed0, i1 %once) nounwind {
+define i64 @`SORT`(ptr %a0, i64 %n0, i1 %skewed0, i1 %once) nounwind {
 entry:
+  %buffer = alloca [`BUFFER` x `V`], align 64
   %sample = alloca [4 x `V`], align 64
   br label %part
 part:
@@ -104,58 +139,96 @@ take.done:
   %median = load `T`, ptr %from.median, align `A`
   br label %partition
 
-; what is below the pivot goes to the front, the rest to scratch memory
+; the vectors of both ends are kept apart
 partition:
   %pivot = phi `T` [%middle, %range.done], [%median, %take.done]
   %one = insertelement `V` poison, `T` %pivot, i64 0
   %pivots = shufflevector `V` %one, `V` poison, <`W` x i32> zeroinitializer
-  %whole = and i64 %n, -`W`
-  br label %vector
-vector:
-  %i = phi i64 [0, %partition], [%i2, %vector]
-  %lows = phi i64 [0, %partition], [%lows2, %vector]
-  %from = getelementptr inbounds `T`, ptr %a, i64 %i
-  %x = load `V`, ptr %from, align `A`
-  %below = icmp ult `V` %x, %pivots
-  %above = xor `M` %below, splat (i1 true)
-  %xl = call `V` @llvm.experimental.vector.compress.`s`(`V` %x, `M` %below, `V` poison)
-  %xh = call `V` @llvm.experimental.vector.compress.`s`(`V` %x, `M` %above, `V` poison)
-  %to = getelementptr inbounds `T`, ptr %a, i64 %lows
-  store `V` %xl, ptr %to, align `A`
-  %highs = sub i64 %i, %lows
-  %to.high = getelementptr inbounds `T`, ptr %scratch, i64 %highs
-  store `V` %xh, ptr %to.high, align `A`
-  %bits = bitcast `M` %below to i`W`
-  %found = call i`W` @llvm.ctpop.i`W`(i`W` %bits)
-  %found64 = zext i`W` %found to i64
-  %lows2 = add i64 %lows, %found64
-  %i2 = add i64 %i, `W`
-  %more = icmp slt i64 %i2, %whole
-  br i1 %more, label %vector, label %tail
-tail:
-  %l.rest = sub i64 %n, %i2
+  %behind.end = sub i64 %n, `ENDS`
+  br label %keep
+keep:
+  %k = phi i64 [0, %partition], [%k2, %keep]
+  %k.first = icmp slt i64 %k, `KEPT`
+  %k.last = add i64 %behind.end, %k
+  %k.at = select i1 %k.first, i64 %k, i64 %k.last
+  %k.from = getelementptr inbounds `T`, ptr %a, i64 %k.at
+  %k.x = load `V`, ptr %k.from, align `A`
+  %k.to = getelementptr inbounds `T`, ptr %buffer, i64 %k
+  store `V` %k.x, ptr %k.to, align 64
+  %k2 = add i64 %k, `W`
+  %k.more = icmp slt i64 %k2, `ENDS`
+  br i1 %k.more, label %keep, label %blocks.start
+
+; what is below the pivot goes to the front, the rest to the end
+blocks.start:
+  %right0 = sub i64 %n, `KEPT`
+  br label %blocks
+blocks:
+  %left = phi i64 [`KEPT`, %blocks.start], [%left2, %block]
+  %right = phi i64 [%right0, %blocks.start], [%right2, %block]
+  %lows = phi i64 [0, %blocks.start], [%lows.@@LAST, %block]
+  %highs = phi i64 [%n, %blocks.start], [%highs.@@LAST, %block]
+  %rest = sub i64 %right, %left
+  %enough = icmp sge i64 %rest, `KEPT`
+  br i1 %enough, label %block, label %middle.start
+block:
+  %room.left = sub i64 %left, %lows
+  %room.right = sub i64 %highs, %right
+  %is.left = icmp sle i64 %room.left, %room.right
+  %left.next = add i64 %left, `KEPT`
+  %right.next = sub i64 %right, `KEPT`
+  %left2 = select i1 %is.left, i64 %left.next, i64 %left
+  %right2 = select i1 %is.left, i64 %right, i64 %right.next
+  %at = select i1 %is.left, i64 %left, i64 %right.next
+  %from = getelementptr inbounds `T`, ptr %a, i64 %at
+@@LOADS
+@@PARTS
+  br label %blocks
+
+; what is left in the middle joins what was kept, and all of it takes the room that is left
+middle.start:
+  %kept = add i64 %rest, `ENDS`
+  br label %middle.keep
+middle.keep:
+  %m = phi i64 [0, %middle.start], [%m2, %middle.keep]
+  %m.at = add i64 %left, %m
+  %m.from = getelementptr inbounds `T`, ptr %a, i64 %m.at
+  %m.x = load `V`, ptr %m.from, align `A`
+  %m.place = add i64 %m, `ENDS`
+  %m.to = getelementptr inbounds `T`, ptr %buffer, i64 %m.place
+  store `V` %m.x, ptr %m.to, align 64
+  %m2 = add i64 %m, `W`
+  %m.more = icmp slt i64 %m2, %rest
+  br i1 %m.more, label %middle.keep, label %last
+last:
+  %l = phi i64 [0, %middle.keep], [%l2, %last]
+  %l.lows = phi i64 [%lows, %middle.keep], [%lesser, %last]
+  %l.highs = phi i64 [%highs, %middle.keep], [%l.highs2, %last]
+  %l.rest = sub i64 %kept, %l
   %l.valid = call `M` @first.`m`(i64 %l.rest)
-  %l.from = getelementptr inbounds `T`, ptr %a, i64 %i2
-  %l.x = call `V` @llvm.masked.load.`s`.p0(ptr %l.from, i32 `A`, `M` %l.valid, `V` zeroinitializer)
+  %l.from = getelementptr inbounds `T`, ptr %buffer, i64 %l
+  %l.x = load `V`, ptr %l.from, align 64
   %l.less = icmp ult `V` %l.x, %pivots
   %l.below = and `M` %l.less, %l.valid
   %l.above = xor `M` %l.below, %l.valid
   %l.xl = call `V` @llvm.experimental.vector.compress.`s`(`V` %l.x, `M` %l.below, `V` poison)
   %l.xh = call `V` @llvm.experimental.vector.compress.`s`(`V` %l.x, `M` %l.above, `V` poison)
-  %l.highs = sub i64 %i2, %lows2
-  %l.to.high = getelementptr inbounds `T`, ptr %scratch, i64 %l.highs
-  store `V` %l.xh, ptr %l.to.high, align `A`
-  %l.bits = bitcast `M` %l.below to i`W`
-  %l.found = call i`W` @llvm.ctpop.i`W`(i`W` %l.bits)
-  %l.found64 = zext i`W` %l.found to i64
-  %l.mask = call `M` @first.`m`(i64 %l.found64)
-  %l.to = getelementptr inbounds `T`, ptr %a, i64 %lows2
+  %l.count = call i64 @count.`m`(`M` %l.below)
+  %l.count.high = call i64 @count.`m`(`M` %l.above)
+  %l.mask = call `M` @first.`m`(i64 %l.count)
+  %l.mask.high = call `M` @first.`m`(i64 %l.count.high)
+  %l.highs2 = sub i64 %l.highs, %l.count.high
+  %l.to = getelementptr inbounds `T`, ptr %a, i64 %l.lows
+  %l.to.high = getelementptr inbounds `T`, ptr %a, i64 %l.highs2
   call void @llvm.masked.store.`s`.p0(`V` %l.xl, ptr %l.to, i32 `A`, `M` %l.mask)
-  %lesser = add i64 %lows2, %l.found64
+  call void @llvm.masked.store.`s`.p0(`V` %l.xh, ptr %l.to.high, i32 `A`, `M` %l.mask.high)
+  %lesser = add i64 %l.lows, %l.count
+  %l2 = add i64 %l, `W`
+  %l.more = icmp slt i64 %l2, %kept
+  br i1 %l.more, label %last, label %parted
+parted:
   %greater = sub i64 %n, %lesser
-  %bytes = mul i64 %greater, `A`
   %behind = getelementptr inbounds `T`, ptr %a, i64 %lesser
-  call void @llvm.memcpy.p0.p0.i64(ptr align `A` %behind, ptr align `A` %scratch, i64 %bytes, i1 false)
   br i1 %once, label %done, label %recurse
 
 recurse:
@@ -166,10 +239,10 @@ recurse:
   %longer.n = select i1 %fewer, i64 %greater, i64 %lesser
   %few = lshr i64 %n, 4
   %skewed2 = icmp slt i64 %shorter.n, %few
-  %sorted = call i64 @`SORT`(ptr %shorter.a, i64 %shorter.n, ptr %scratch, i1 %skewed2, i1 false)
+  %sorted = call i64 @`SORT`(ptr %shorter.a, i64 %shorter.n, i1 %skewed2, i1 false)
   br label %part
 done:
-  %result = phi i64 [0, %range.done], [%lesser, %tail]
+  %result = phi i64 [0, %range.done], [%lesser, %parted]
   ret i64 %result
 }
 """

@@ -165,7 +165,7 @@ class _Collected:
         if kind.width == 64 and packs_lanes():
             kernel.need(quicksort(64), Content.ROUTINES)
             self.sort = ir.Function(b.module, SORT, sort_symbol(64))
-            self.rest = [allocate(b, kind, self.capacity + lanes(64)), I1(0), I1(0)]
+            self.rest = [I1(0), I1(0)]
         else:
             self.sort, self.rest = _sort_function(b.module, kind), []
 

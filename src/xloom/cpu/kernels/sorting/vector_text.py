@@ -58,5 +58,12 @@ define internal `M` @first.`m`(i64 %rest) alwaysinline nounwind {
   %mask = bitcast i`W` %narrow to `M`
   ret `M` %mask
 }
+
+define internal i64 @count.`m`(`M` %mask) alwaysinline nounwind {
+  %bits = bitcast `M` %mask to i`W`
+  %count = call i`W` @llvm.ctpop.i`W`(i`W` %bits)
+  %count64 = zext i`W` %count to i64
+  ret i64 %count64
+}
 """
 """What functions for vectors of a width call."""

@@ -19,10 +19,9 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Row, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
-from xloom.cpu.kernels.sorting.vector_text import lanes
 
 _STACK_BYTES = 1 << 16
-"""The greatest array on the stack, of which there are two."""
+"""The greatest array on the stack."""
 _PARTS = 4
 """Of a long row, for threads to share."""
 _TASK = 4_000
@@ -72,14 +71,13 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
     function = _sort_function(kernel, source.bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
-        scratch = allocate(b, kind, rows.size + lanes(source.bits))
         own = None if source.in_output else allocate(b, kind, rows.size)
         begin, end = I64(0), I64(rows.size)
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = row_of(phase, rows, number)
             array = own or _in_output(b, row, kind)
             changed = source.read(b, row, array, begin, end)
-            b.call(function, [array, end, scratch, I1(0), I1(0)])
+            b.call(function, [array, end, I1(0), I1(0)])
             source.write(b, row, array, begin, end, changed)
 
 
@@ -105,9 +103,6 @@ class _LongRows:
     def __init__(self, kernel: Kernel, source: Integers):
         self.kernel, self.source, self.rows = kernel, source, source.rows
         self.kind, nbytes = ir.IntType(source.bits), source.bits // 8
-        self.spare = lanes(source.bits)
-        self.stride = self.rows.size + _PARTS * self.spare
-        self.scratch = kernel.add_scratch(self.rows.count * self.stride * nbytes)
         self.own = None if source.in_output else kernel.add_scratch(self.rows.count * self.rows.size * nbytes)
         self.bounds = kernel.add_scratch(self.rows.count * (_PARTS + 1) * 8)
         self.changed = kernel.add_scratch(self.rows.count * _PARTS)
@@ -115,23 +110,22 @@ class _LongRows:
     def emit(self) -> None:
         """All the phases."""
         kernel, source = self.kernel, self.source
-        with self._each_part(equal=True) as (phase, item, number, row, array, begin, end):
+        with self._each_part(equal=True) as (phase, item, _, row, array, begin, end):
             b = phase.b
             changed = source.read(b, row, array, begin, end)
             write(b, phase.scratch(self.changed), item, b.zext(changed, I8))
         function = _sort_function(kernel, source.bits)
         with kernel.phase(self.rows.count) as phase, loop(phase.b, phase.begin, phase.end) as number:
             self._split(phase, number, function)
-        with self._each_part(equal=False) as (phase, item, number, row, array, begin, end):
-            b, memory = phase.b, self._memory(phase, number, item, begin)
-            b.call(function, [self._at(b, array, begin), b.sub(end, begin), memory, I1(0), I1(0)])
+        with self._each_part(equal=False) as (phase, _, number, row, array, begin, end):
+            b = phase.b
+            b.call(function, [self._at(b, array, begin), b.sub(end, begin), I1(0), I1(0)])
             source.write(b, row, array, begin, end, self._changed(phase, number))
 
     def _split(self, phase: PhaseBuilder, number: ir.Value, function: ir.Function) -> None:
         """Brings the lesser half of a row to its front, and the same with each half."""
         b = phase.b
         array, bounds = self._array(phase, row_of(phase, self.rows, number), number), self._bounds(phase, number)
-        memory = self._memory(phase, number, I64(0), I64(0))
         write(b, bounds, I64(0), I64(0))
         write(b, bounds, I64(_PARTS), I64(self.rows.size))
         # what is split is that from 0 to 4, from 0 to 2, from 2 to 4
@@ -140,7 +134,7 @@ class _LongRows:
             low = b.select(last, I64(2), I64(0))
             half = b.select(whole, I64(2), I64(1))
             begin, end = (read(b, bounds, I64, k) for k in (low, b.add(low, b.shl(half, I64(1)))))
-            lesser = b.call(function, [self._at(b, array, begin), b.sub(end, begin), memory, I1(0), I1(1)])
+            lesser = b.call(function, [self._at(b, array, begin), b.sub(end, begin), I1(0), I1(1)])
             write(b, bounds, b.add(low, half), b.add(begin, lesser))
 
     def _changed(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
@@ -169,13 +163,6 @@ class _LongRows:
         if self.own is None:
             return _in_output(phase.b, row, self.kind)
         return self._at(phase.b, phase.scratch(self.own), phase.b.mul(number, I64(self.rows.size)))
-
-    def _memory(self, phase: PhaseBuilder, number: ir.Value, item: ir.Value, begin: ir.Value) -> ir.Value:
-        """Scratch memory of the part that begins at `begin`, which may use a vector more than the part has."""
-        b = phase.b
-        spare = b.mul(b.urem(item, I64(_PARTS)), I64(self.spare))
-        place = b.add(b.mul(number, I64(self.stride)), b.add(begin, spare))
-        return self._at(b, phase.scratch(self.scratch), place)
 
     def _bounds(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
         place = phase.b.mul(number, I64(_PARTS + 1))
