@@ -11,7 +11,7 @@ from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
 from xloom.cpu.kernels.matmul.pairs import in_pairs
-from xloom.cpu.kernels.matmul.vector import is_vector_product, multiply_vector
+from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
 
 _FIRST_LEVEL = 32768
@@ -37,9 +37,10 @@ def multiply(
     outer = count(product.batch) * count(product.depth)
     a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
-    if count(product.rows) == 1:  # a row times a matrix is the matrix, transposed, times a column
+    # a row times a matrix is the matrix, transposed, times a column
+    if count(product.rows) == 1 or is_few_vectors(product.transposed, b):
         product, a, b = product.transposed, b, a
-    way = _way(arithmetic, product, b)
+    way = _way(arithmetic, product, a, b)
     if way is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
     split = way is blocked and depth_block(arithmetic, product) * arithmetic.places < count(product.depth)
@@ -50,8 +51,8 @@ def multiply(
         converted_array(kernel, sums, size, c)
 
 
-def _way(arithmetic: Arithmetic, product: Product, b: Array) -> Callable:
-    if is_vector_product(product):
+def _way(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
+    if is_vector_product(product) or is_few_vectors(product, a):
         return multiply_vector
     return direct if _is_read_in_place(arithmetic, product, b) else blocked
 

@@ -1,4 +1,4 @@
-"""A matrix times a vector, at the speed of memory: each element of the matrix is read once, several rows at a time."""
+"""A matrix times one vector, or a few, at the speed of memory: each element of the matrix is read once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import divides, greatest, least
 from xloom.cpu.emit.types import POINTER, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
@@ -19,6 +19,11 @@ _GRAIN_BYTES = 1 << 19
 """Of memory that is read in about 20 µs."""
 _STRIP = 1024
 """Elements of the result in an item when its rows are adjacent: runs of 4 KiB of the matrix."""
+_STRIPS = 4096
+"""The same of all vectors together, so that they stay in the first-level cache."""
+_FEW = 9
+_LARGE = 1 << 20
+"""Bytes of a matrix that is not read often enough by fewer vectors than `_FEW` to be rearranged first."""
 
 
 def is_vector_product(product: Product) -> bool:
@@ -27,12 +32,20 @@ def is_vector_product(product: Product) -> bool:
     return count(product.columns) == 1 and ((place.a == 1 and place.b == 1) or (row.a == 1 and row.c == 1))
 
 
+def is_few_vectors(product: Product, matrix: Array) -> bool:
+    """True when `multiply_vector` does it: a large matrix whose rows are adjacent, and several columns, but few."""
+    row, columns = inner(product.rows), product.columns
+    if len(columns) != 1 or count(columns) >= _FEW or (row.a, row.c) != (1, 1):
+        return False
+    return row.size >= _STRIP and row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE
+
+
 def multiply_vector(
     kernel: Kernel, arithmetic: Arithmetic, product: Product, matrix: Array, vector: Array, result: Array
 ) -> None:
     """One phase; its items are tiles of rows, or strips of the result."""
     place = inner(product.depth)
-    way = _Dots if place.a == 1 and place.b == 1 else _Strips
+    way = _Dots if place.a == 1 and place.b == 1 and count(product.columns) == 1 else _Strips
     way(kernel, arithmetic, product, matrix, vector, result).emit()
 
 
@@ -119,15 +132,21 @@ class _Dots(_Way):
 
 
 class _Strips(_Way):
-    """The rows are adjacent: multiples of several columns of the matrix are added to a strip of the result."""
+    """The rows are adjacent: multiples of several columns of the matrix are added to a strip of each result."""
 
     def emit(self) -> None:
+        self.column = inner(self.product.columns)
+        self.results = int(self.column.size)
+        self.streams = _STREAMS if self.results == 1 else _STREAMS // 2
         self.lanes = needed_lanes(self.arithmetic, self.row.size)
-        self.height = -(-share(self.row.size, _STRIP) // self.lanes) * self.lanes
+        self.step = self.lanes * (1 if self.results <= _STREAMS // 2 else 2)
+        self.most = min(_STRIP, _STRIPS // self.results // self.step * self.step)
+        self.height = -(-share(self.row.size, self.most) // self.step) * self.step
         super().emit()
 
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
-        room = allocate(b, self.arithmetic.kind(self.lanes), self.arithmetic.parts * (_STRIP // self.lanes + 1))
+        vectors = self.arithmetic.parts * (self.most + self.step) // self.lanes
+        room = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.results)
         room.align, room.type = 64, POINTER
         return room
 
@@ -136,13 +155,14 @@ class _Strips(_Way):
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
         size = at_most(b, b.sub(i64(self.row.size), first), self.height)
         with rolled(b, 0, size, lanes) as i:
-            self._put(b, state, i, arithmetic.zero(lanes))
+            for j in range(self.results):
+                self._put(b, state, i, j, arithmetic.zero(lanes))
         *outer, place = self.product.depth or (Axis(1, 0, 0, 0),)
         loops = [(x.size, (x.a, x.b)) for x in outer]
-        whole = place.size - place.size % _STREAMS
+        whole = place.size - place.size % self.streams
 
         def body(at: list[ir.Value]) -> None:
-            for begin, end, streams in ((0, whole, _STREAMS), (whole, place.size, 1)):
+            for begin, end, streams in ((0, whole, self.streams), (whole, place.size, 1)):
                 if begin < end:
                     with rolled(b, begin, end, streams, name="k") as k:
                         spots = [b.add(k, i64(s)) for s in range(streams)]
@@ -152,36 +172,50 @@ class _Strips(_Way):
 
         nest(b, loops, [b.add(starts["a"], first), starts["b"]], body)
         with rolled(b, 0, size, lanes) as i:
-            at = b.add(b.add(starts["c"], first), i)
-            value = self._get(b, state, i)
-            arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, self._mask(b, size, i))
+            for j in range(self.results):
+                at = b.add(b.add(starts["c"], first), b.add(i, i64(j * self.column.c)))
+                value = self._get(b, state, i, j)
+                arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, self._mask(b, size, i))
 
     def _add(
         self, phase: PhaseBuilder, state: ir.Value, rows: list[ir.Value], factors: list[ir.Value], size: ir.Value
     ) -> None:
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
         vector, matrix = self.vector.pointer(phase), self.matrix.pointer(phase)
-        scalars = [arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, at, 1), lanes) for at in factors]
-        with rolled(b, 0, size, lanes) as i:
-            total, mask = self._get(b, state, i), self._mask(b, size, i)
-            for row, y in zip(rows, scalars, strict=True):
-                x = arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask)
-                total = arithmetic.multiply_add(b, x, y, total)
-            self._put(b, state, i, total)
+
+        def scalar(j: int, at: ir.Value) -> Parts:
+            place = b.add(at, i64(j * self.column.b)) if j else at
+            return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, place, 1), lanes)
+
+        scalars = [[scalar(j, at) for at in factors] for j in range(self.results)]
+        with rolled(b, 0, size, self.step) as first:
+            vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
+            masks = [self._mask(b, size, i) for i in vectors]
+            line = [
+                [arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask) for row in rows]
+                for i, mask in zip(vectors, masks, strict=True)
+            ]
+            for j in range(self.results):
+                totals = [self._get(b, state, i, j) for i in vectors]
+                for s, y in enumerate(scalars[j]):
+                    totals = [arithmetic.multiply_add(b, x[s], y, t) for x, t in zip(line, totals, strict=True)]
+                for i, total in zip(vectors, totals, strict=True):
+                    self._put(b, state, i, j, total)
 
     def _mask(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> ir.Value | None:
-        return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.lanes else None
+        return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.step else None
 
-    def _places(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value) -> list[ir.Value]:
+    def _places(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, j: int) -> list[ir.Value]:
         parts, element = self.arithmetic.parts, self.arithmetic.element
+        at = b.mul(i, i64(parts * self.results))
         return [
-            b.gep(state, [b.add(b.mul(i, i64(parts)), i64(p * self.lanes))], inbounds=True, source_etype=element)
+            b.gep(state, [b.add(at, i64((j * parts + p) * self.lanes))], inbounds=True, source_etype=element)
             for p in range(parts)
         ]
 
-    def _get(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value) -> list[ir.Value]:
-        return [b.load(place, typ=self.arithmetic.kind(self.lanes)) for place in self._places(b, state, i)]
+    def _get(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, j: int) -> Parts:
+        return [b.load(place, typ=self.arithmetic.kind(self.lanes)) for place in self._places(b, state, i, j)]
 
-    def _put(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, value: list[ir.Value]) -> None:
-        for part, place in zip(value, self._places(b, state, i), strict=True):
+    def _put(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, j: int, value: Parts) -> None:
+        for part, place in zip(value, self._places(b, state, i, j), strict=True):
             b.store(part, place)
