@@ -123,6 +123,8 @@ class Client:
 
     def _compiled(self, module: Module, options: CompileOptions) -> LoadedExecutable:
         """The program of one of the devices on all of them."""
+        if options.dump is not None:
+            options.dump.write(module, self.compiler.optimized(module))
         row_major = module
         if has_permuted_entry(module):
             row_major = module.clone("")

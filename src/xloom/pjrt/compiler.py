@@ -14,11 +14,13 @@ from xloom.cpu.dynamic import DynamicExecutable
 from xloom.cpu.executable import Direct, Executable, Memory
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.meeting import Meeting
+from xloom.cpu.prepare import prepared
 from xloom.cpu.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.module import Module
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
+from xloom.passes.dynamic_padding import has_dynamic
 from xloom.trace import span
 
 
@@ -62,6 +64,10 @@ class Compiler:
     def compile(self, module: Module) -> Program:
         """A program that runs `module`, which stays as it is."""
         raise NotImplementedError
+
+    def optimized(self, module: Module) -> Module:
+        """The module as it is after the passes that `compile` begins with, for who wants to look at it."""
+        return module
 
     def to_device(self, array: np.ndarray, device: int) -> Any:
         """What a device keeps of an array of the host: that array, unless it has memory of its own."""
@@ -137,6 +143,10 @@ class CpuCompiler(Compiler):
             where=module.name,
             hint="run the program on a client of InterpreterCompiler",
         )
+
+    def optimized(self, module: Module) -> Module:
+        """As it is planned; one with arrays of dynamic size as it was."""
+        return module if has_dynamic(module) else prepared(module)
 
 
 class Native:

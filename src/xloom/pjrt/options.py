@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xloom.pjrt.dump import Dump, overrides_of
 from xloom.pjrt.error import invalid
-from xloom.pjrt.wire import Fields, embedded, fields, message, number, numbers, scalar, varint
+from xloom.pjrt.wire import embedded, fields, message, number, numbers, scalar, varint
 
 # fields of CompileOptionsProto, ExecutableBuildOptionsProto and DeviceAssignmentProto
 _BUILD_OPTIONS, _ENV_OPTION_OVERRIDES = 3, 7
@@ -22,6 +24,8 @@ class CompileOptions:
     device_assignment: tuple[tuple[int, ...], ...] = ()
     use_spmd_partitioning: bool = field(default=False, repr=False)
     """Whether the program is one on global arrays, which its shardings cut over the partitions."""
+    dump: Dump | None = field(default=None, repr=False)
+    """Which files to write of the program."""
     serialized: bytes = field(default=b"", repr=False)
     """The CompileOptionsProto that it was read from."""
 
@@ -29,7 +33,8 @@ class CompileOptions:
     def from_proto(data: bytes) -> CompileOptions:
         """From a serialised CompileOptionsProto."""
         found = fields(data)
-        _check_names(found)
+        overrides = overrides_of(found[_ENV_OPTION_OVERRIDES])
+        _check_names(overrides)
         build = message(found, _BUILD_OPTIONS)
         replicas, partitions = number(build, _REPLICAS) or 1, number(build, _PARTITIONS) or 1
         columns = [
@@ -43,7 +48,7 @@ class CompileOptions:
         if not rows and number(build, _DEVICE_ORDINAL) >= 0 and replicas * partitions == 1:
             rows = ((number(build, _DEVICE_ORDINAL),),)
         is_global = bool(number(build, _USE_SPMD_PARTITIONING))
-        return CompileOptions(replicas, partitions, rows, is_global, data)
+        return CompileOptions(replicas, partitions, rows, is_global, Dump.of(build, overrides), data)
 
     def to_proto(self) -> bytes:
         """As a serialised CompileOptionsProto."""
@@ -62,13 +67,11 @@ class CompileOptions:
         return tuple(tuple(range(r * n, r * n + n)) for r in range(self.num_replicas))
 
 
-def _check_names(found: Fields) -> None:
-    """XLA's options are allowed, and none has an effect; others are mistakes."""
-    for entry in found[_ENV_OPTION_OVERRIDES]:
-        assert isinstance(entry, bytes)
-        (name,) = fields(entry)[1]
-        if isinstance(name, bytes) and not name.startswith(b"xla_"):
-            raise invalid(f"No such compile option: {name.decode()!r}")
+def _check_names(names: Iterable[str]) -> None:
+    """XLA's options are allowed, and hardly any has an effect; others are mistakes."""
+    for name in names:
+        if not name.startswith("xla_"):
+            raise invalid(f"No such compile option: {name!r}")
 
 
 def assignment_proto(devices: tuple[tuple[int, ...], ...]) -> bytes:
