@@ -78,8 +78,11 @@ def stand_in_for_vendor(side: str) -> None:
     setattr(vendor, side, getattr(torch, side))
     if side == "cpu":
         torch.cpu.get_device_name = lambda device=None: "cpu"  # type: ignore[attr-defined]
+        torch.cpu.is_bf16_supported = lambda: True  # type: ignore[attr-defined]
     case = import_module(f"{VENDOR}.testing.testcase")
     case.TestCase, case.run_tests = VendorTestCase.made(), common_utils.run_tests  # type: ignore[attr-defined]
+    supported = import_module(f"{VENDOR}.testing.common_utils")
+    supported.SupportedDevices = lambda names: lambda function: function  # type: ignore[attr-defined]
     import_module("url").get_url = lambda name: name  # type: ignore[attr-defined]
 
 

@@ -219,3 +219,24 @@ def test_a_gradient_scaler_backs_off_and_grows():
         found.append((weight.tolist(), scaler.get_scale()))
     assert found[1] == found[0]
     assert found[0][1] == 4.0
+
+
+def test_a_generator_of_the_host_seeds_what_it_is_given_to():
+    def draw(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return [torch.randn(3, device=DEVICE, generator=generator).tolist() for _ in range(2)]
+
+    assert draw(1) == draw(1) != draw(2)
+    assert draw(1)[0] != draw(1)[1]
+    torch.manual_seed(0)
+    alone = torch.rand(3, device=DEVICE).tolist()
+    torch.manual_seed(0)
+    draw(1)
+    assert torch.rand(3, device=DEVICE).tolist() == alone
+
+
+def test_resizing_to_a_memory_format():
+    x = torch.arange(6.0, device=DEVICE)
+    x.resize_(1, 3, 1, 2, memory_format=torch.channels_last)
+    assert x.stride() == (6, 1, 6, 3)
+    assert x.flatten().tolist() == [0, 3, 1, 4, 2, 5]

@@ -32,6 +32,12 @@ def put(state: Value) -> None:
     _state = state
 
 
+def drawn_from(generator: torch.Generator) -> Value:
+    """A state for one operator, from numbers that a generator of the host gives."""
+    seed, place = torch.randint(-(2**63), 2**63 - 1, (2,), generator=generator).view(torch.uint64).tolist()
+    return Value(_TYPE, runtime.on_device(np.array([seed, place], np.uint64)))
+
+
 def manual_seed(seed: int) -> None:
     """Starts the generator anew."""
     global _state, _seed

@@ -73,10 +73,11 @@ class Recorder:
                 return self(args, kwargs)
             self.signatures[tuple(key)] = signature
         with TRACE.lock:
+            generator = kwargs.get("generator") if signature.random and kwargs else None
             if signature.random:
-                values.append(random_state.take())
+                values.append(random_state.take() if generator is None else random_state.drawn_from(generator))
             made = TRACE.record(signature, values, scalars)
-            if signature.random:
+            if signature.random and generator is None:
                 random_state.put(made[-1])
         places = signature.places
         return made[0] if places is None else [None if place is None else made[place] for place in places]
@@ -110,6 +111,8 @@ class Recorder:
             key.append(value.type)
         elif kind is complex:
             key.append(repr(each))
+        elif kind is torch.Generator:
+            key.append(kind)
         else:
             key.append(each)
 
@@ -138,7 +141,7 @@ class Recorder:
             return Hoisted(counts[1] - 1)
         if each.__class__ is list or each.__class__ is tuple:
             return [self._template(inner, hoist, counts) for inner in each]
-        return each
+        return None if isinstance(each, torch.Generator) else each
 
 
 def takes_number(argument: Any) -> bool:

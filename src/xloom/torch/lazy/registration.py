@@ -10,7 +10,16 @@ import torch
 from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
-from xloom.torch.lazy import attention, autocast, conversion_methods, device_module, host_arguments, tensor, transfer
+from xloom.torch.lazy import (
+    attention,
+    autocast,
+    conversion_methods,
+    device_module,
+    host_arguments,
+    tensor,
+    transfer,
+    uninitialized,
+)
 from xloom.torch.lazy.execution import flush
 
 _python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that is set
@@ -77,6 +86,7 @@ def register() -> None:
     """Registers the device, once."""
     torch._register_device_module("xla", sys.modules[device_module.__name__])
     conversion_methods.register()
+    uninitialized.register()
     _acc.register_python_privateuseone_hook(_Hook())
     _acc.register_python_privateuseone_device_guard(_Guard())
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)

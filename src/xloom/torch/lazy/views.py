@@ -14,6 +14,7 @@ from xloom.torch.lazy.geometry import Geometry, of_results
 from xloom.torch.lazy.storage import Alias, View
 from xloom.torch.lazy.table import Handler, handles
 from xloom.torch.lazy.tensor import XlaTensor, memory_of, set_alias, tensor_on
+from xloom.torch.lazy.transfer import new_memory
 
 _SAME = ("aten.detach.default", "aten.alias.default", "aten.lift_fresh.default", "aten.detach_.default")
 _OF_STORAGE = "aten.as_strided"
@@ -132,6 +133,13 @@ def set_to_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
 def resize(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Other dimensions; elements keep their places in memory, and new ones are 0."""
     target, sizes = args[0], tuple(args[1])
-    if sizes != tuple(target.shape):
+    format = (kwargs or {}).get("memory_format")
+    if format not in (None, torch.contiguous_format, torch.preserve_format):
+        strides = torch.empty(sizes, device="meta", memory_format=format).stride()
+        made = new_memory(sizes, target.dtype, strides)
+        memory = made._alias.storage
+        memory.write(view_values.resized(target._alias.storage, memory.type.dims).read())
+        set_alias(target, made)
+    elif sizes != tuple(target.shape):
         set_alias(target, tensor_on(view_values.resized(target._alias, sizes)))
     return target
