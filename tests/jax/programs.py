@@ -293,6 +293,15 @@ def dlpack():
     taken = jnp.from_dlpack(source)
     assert taken.devices() == {jax.devices()[0]} and taken.unsafe_buffer_pointer() == source.ctypes.data
     assert np.array_equal(jnp.from_dlpack(source.T), source.T)
+    own = jnp.from_dlpack(source, copy=True)
+    source[0, 0] = 7
+    assert int(own[0, 0]) == 0 and int(taken[0, 0]) == 7
+    same(jnp.from_dlpack(x, copy=True), [0, 1, 2, 3])
+    odd = np.zeros(25, np.int8)[1:].view(np.float32)
+    copied = jnp.from_dlpack(odd)
+    odd[0] = 1
+    same(copied, np.zeros(6))
+    raises(ValueError, "not aligned to its elements", lambda: jnp.from_dlpack(odd, copy=False))
 
 
 def checks():

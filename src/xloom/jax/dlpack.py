@@ -10,7 +10,31 @@ import numpy as np
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _BFLOAT16_TYPE = 4 | 16 << 8 | 1 << 16  # DLDataType: the code of bfloat, bits, lanes
-_TYPE_OFFSET = 20  # in DLTensor
+_UINT16_TYPE = 1 | 16 << 8 | 1 << 16
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("device", ctypes.c_uint64),
+        ("rank", ctypes.c_int32),
+        ("type", ctypes.c_uint32),
+        ("dims", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return (self.type >> 8 & 255) // 8
+
+
+def _tensor(capsule: Any) -> _Tensor:
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    return _Tensor.from_address(pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, b"dltensor"))
 
 
 class _Shared:
@@ -28,10 +52,35 @@ def _capsule(array: np.ndarray) -> Any:
         raise BufferError(f"DLPack has no name for {array.dtype}")
     capsule = np.asarray(_Shared(array)).__dlpack__()
     if array.dtype == _BFLOAT16:
-        pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-        tensor = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, b"dltensor")
-        ctypes.c_uint32.from_address(tensor + _TYPE_OFFSET).value = _BFLOAT16_TYPE
+        _tensor(capsule).type = _BFLOAT16_TYPE
     return capsule
+
+
+def _is_aligned(capsule: Any) -> bool:
+    tensor = _tensor(capsule)
+    return (tensor.data + tensor.byte_offset) % max(1, tensor.itemsize) == 0
+
+
+class _Lent:
+    """A capsule for NumPy to take, which asks for a method."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # the host's memory
+
+
+def _copy(capsule: Any) -> np.ndarray:
+    tensor = _tensor(capsule)
+    is_bfloat16 = tensor.type == _BFLOAT16_TYPE
+    if is_bfloat16:  # which NumPy does not know
+        tensor.type = _UINT16_TYPE
+    found = np.from_dlpack(_Lent(capsule)).copy()
+    return found.view(_BFLOAT16) if is_bfloat16 else found
 
 
 def exchange_arrays(platform: str) -> None:
@@ -42,9 +91,20 @@ def exchange_arrays(platform: str) -> None:
     from jax._src.typing import DLDeviceType
 
     lend, place = _jax.buffer_to_dlpack_managed_tensor, array.ArrayImpl.__dlpack_device__
+    take = _jax.dlpack_managed_tensor_to_buffer
 
     def buffer_to_dlpack_managed_tensor(x: Any, *, stream: Any = None) -> Any:
         return _capsule(np.asarray(x)) if x.platform() == platform else lend(x, stream=stream)
+
+    def dlpack_managed_tensor_to_buffer(capsule: Any, device: Any, stream: Any, copy: bool | None, *rest: Any) -> Any:
+        if device.platform == platform:
+            misaligned = not _is_aligned(capsule)
+            if misaligned and copy is False:
+                # JAX makes its own error of it by these words
+                raise _jax.JaxRuntimeError("INVALID_ARGUMENT: the memory is not aligned to its elements.")
+            if misaligned or copy:  # which jaxlib does not know how to ask plugins for
+                return jax.device_put(_copy(capsule), device)
+        return take(capsule, device, stream, copy, *rest)
 
     def __dlpack_device__(self: Any) -> Any:
         if self.platform() == platform and len(self._arrays) == 1:
@@ -52,6 +112,7 @@ def exchange_arrays(platform: str) -> None:
         return place(self)
 
     _jax.buffer_to_dlpack_managed_tensor = buffer_to_dlpack_managed_tensor
+    _jax.dlpack_managed_tensor_to_buffer = dlpack_managed_tensor_to_buffer
     array.ArrayImpl.__dlpack_device__ = __dlpack_device__
     order = str(getattr(jax.config, "jax_platforms")).split(",")  # noqa: B009 - made at run time
     if "cpu" not in order or order.index(platform) < order.index("cpu"):
