@@ -1,6 +1,7 @@
 """PJRT's objects without JAX."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from xloom.hlo.parser import parse
 from xloom.pjrt import Client, Code, CompileOptions, Future, HostBufferSemantics, PjrtError
 from xloom.pjrt.capi import structs
 from xloom.pjrt.options import assignment_proto
-from xloom.pjrt.queue import Queue
+from xloom.pjrt.queue import LIMIT, Queue
 from xloom.pjrt.wire import embedded, scalar
 
 PAIR = """HloModule pair
@@ -139,6 +140,54 @@ def test_what_is_not_ready_is_waited_for():
     late.ready.set(X)
     assert np.array_equal(results[0], 2 * X)
     client.close()
+
+
+def late(go, seen, value):
+    def work():
+        go.wait()
+        seen.append(value)
+
+    return work
+
+
+def test_queue_is_bounded():
+    queue, go, seen = Queue("test"), threading.Event(), []
+    submitted = []
+
+    def submit():
+        for k in range(3 * LIMIT):
+            queue.submit(late(go, seen, k))
+            submitted.append(k)
+
+    submitter = threading.Thread(target=submit)
+    submitter.start()
+    submitter.join(0.2)
+    assert len(submitted) == LIMIT and not seen
+    go.set()
+    submitter.join()
+    queue.close()
+    assert seen == list(range(3 * LIMIT))
+
+
+def test_queue_ends_while_others_wait_for_it():
+    queue, go, seen = Queue("test"), threading.Event(), []
+
+    def submit(name):
+        for k in range(LIMIT):
+            queue.submit(late(go, seen, (name, k)))
+
+    submitters = [threading.Thread(target=submit, args=(name,)) for name in "abc"]
+    for submitter in submitters:
+        submitter.start()
+    time.sleep(0.05)
+    closer = threading.Thread(target=queue.close)
+    closer.start()
+    time.sleep(0.05)
+    go.set()
+    for thread in (*submitters, closer):
+        thread.join(10)
+        assert not thread.is_alive()
+    assert len(seen) == 3 * LIMIT  # all of it is done
 
 
 def test_queue_keeps_order():

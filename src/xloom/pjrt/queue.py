@@ -6,15 +6,22 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+LIMIT = 32
+"""How much work waits at most, as on XLA's devices: each program that does holds memory for its results."""
+
 
 class Queue:
     """Does what it is given, one after another, in a thread that starts with the first work."""
 
     def __init__(self, name: str):
         self.name = name
+        self._places: SimpleQueue[None] = SimpleQueue()  # a semaphore, and much faster than Python's own
+        for _ in range(LIMIT):
+            self._places.put(None)
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        """Held by who begins, ends or adds to the work."""
         self._is_closed = False
 
     @property
@@ -23,16 +30,19 @@ class Queue:
         return threading.current_thread() is self._thread
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Does `work`, which must not raise, after all that was submitted before.
+        """Does `work`, which must not raise, after all that was submitted before; waits while too much is waiting.
 
         At once where the queue's own thread submits it, which nobody else could do before it returns.
         """
         if self._thread is None:
             self._start()
-        if self.is_own_thread or self._is_closed:
-            work()
-        else:
-            self._work.put(work)
+        if not self.is_own_thread and not self._is_closed:
+            self._places.get()
+            with self._starting:  # nothing comes after the end
+                if not self._is_closed:
+                    self._work.put(work)
+                    return
+        work()
 
     def close(self) -> None:
         """Ends the thread once its work is done."""
@@ -53,3 +63,4 @@ class Queue:
         while (work := self._work.get()) is not None:
             work()
             del work  # it refers to buffers
+            self._places.put(None)
