@@ -5,7 +5,7 @@ from __future__ import annotations
 from xloom.calls import registry
 from xloom.hlo.module import Instruction, Module
 from xloom.interpreter.custom_call import IDENTITIES
-from xloom.passes.base import pin_roots
+from xloom.passes.base import instructions_of, pin_roots
 from xloom.passes.dce import remove_keeping_order
 
 
@@ -13,9 +13,8 @@ def expand_built_in_calls(module: Module) -> None:
     """Replaces them, except where code is registered under the same name."""
     pin_roots(module)
     for computation in module.computations:
-        for instruction in computation.post_order():
-            if instruction.opcode == "custom-call":
-                _expand(instruction)
+        for call in instructions_of(computation, ("custom-call",)):
+            _expand(call)
 
 
 def _expand(call: Instruction) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.hlo.module import Computation, Instruction, Module, async_computation
-from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.call_graph import callees_first
 from xloom.passes.inline import inline
 
@@ -33,9 +33,8 @@ class AsyncSimplification(Pass):
         pin_roots(module)
         changed = False
         for computation in callees_first(module.computations):
-            for instruction in computation.post_order():
-                if instruction.opcode == "async-done" or instruction.opcode in _PAIRS:
-                    changed |= _join(instruction)
+            for instruction in instructions_of(computation, ("async-done", *_PAIRS)):
+                changed |= _join(instruction)
         return changed
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from xloom.hlo.module import Module
+from xloom.hlo.module import Computation, Instruction, Module
 
 PASSES: dict[str, type[Pass]] = {}
 """Every registered pass, by the name that pipeline text uses."""
@@ -41,6 +42,13 @@ def register(cls: P) -> P:
     """Class decorator: makes a pass known to pipeline text under its `name`."""
     PASSES[cls.name] = cls
     return cls
+
+
+def instructions_of(computation: Computation, opcodes: Container[str]) -> list[Instruction]:
+    """The instructions of these opcodes, operands first; quick where there is none."""
+    if not any(i.opcode in opcodes for i in computation):
+        return []
+    return [i for i in computation.post_order() if i.opcode in opcodes]
 
 
 def pin_roots(module: Module) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.module import Instruction, Module
-from xloom.passes.base import pin_roots
+from xloom.passes.base import instructions_of, pin_roots
 from xloom.passes.inline import with_layout
 from xloom.passes.rewrite import Rewriter, RuleTable, editable_computations
 
@@ -18,8 +18,8 @@ def replace_each(module: Module, rules: RuleTable) -> bool:
     changed = False
     for computation in editable_computations(module):
         rewriter = Rewriter(computation)
-        for old in computation.post_order():
-            for rule in rules.by_opcode.get(old.opcode, ()):
+        for old in instructions_of(computation, rules.by_opcode):
+            for rule in rules.by_opcode[old.opcode]:
                 rewriter.fresh.clear()
                 new = rule(old, rewriter)
                 if new is not None:

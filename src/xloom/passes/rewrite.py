@@ -16,7 +16,7 @@ import numpy as np
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import Shape, array_shape
-from xloom.passes.base import pin_roots
+from xloom.passes.base import instructions_of, pin_roots
 from xloom.passes.call_graph import callees_first
 from xloom.passes.dce import remove_keeping_order
 from xloom.passes.effects import Effects
@@ -101,7 +101,7 @@ def editable_computations(module: Module) -> list[Computation]:
 
 def _rewrite(computation: Computation, rules: dict[str, list[Rule]], effects: Effects, dynamic: bool) -> bool:
     rewriter = Rewriter(computation)
-    queue = deque(i for i in computation.post_order() if i.opcode in rules)
+    queue = deque(instructions_of(computation, rules))
     waiting = set(queue)
     changed = False
 

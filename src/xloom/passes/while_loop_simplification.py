@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import tuple_shape
-from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.dce import remove_dead, remove_keeping_order
 from xloom.passes.effects import Effects
 from xloom.passes.inline import inline
@@ -36,8 +36,8 @@ class WhileLoopSimplification(Pass):
         for computation in editable_computations(module):
             if computation.module is None:  # it went with its last caller
                 continue
-            for instruction in computation.post_order():
-                if instruction.opcode == "while" and instruction.parent is computation:
+            for instruction in instructions_of(computation, ("while",)):
+                if instruction.parent is computation:
                     changed |= work.simplify(instruction)
         return changed
 
