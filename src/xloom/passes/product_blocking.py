@@ -31,7 +31,7 @@ class ProductBlocking(Pass):
     It does so where the array between the two has `least` bytes and nothing else needs it; a block has `block` bytes.
     """
 
-    least: int = 1 << 24
+    least: int = 1 << 22
     block: int = 1 << 21
 
     name = "product-blocking"
