@@ -12,6 +12,7 @@ from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.tiles import convolve
+from xloom.cpu.kernels.convolve.ways import vectors_that_fill
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, row_major
 from xloom.cpu.kernels.matmul.multiply import multiply
@@ -83,13 +84,24 @@ def _padded(
         extents[place] = Extent(dim.low, dim.high - dim.low + 1, shape.dims[place], extents[place].stride)
     order, last = list(range(shape.rank)), shape.rank - 1
     many = shape.dims[labels.input_feature] >= _FEW_FEATURES and arithmetic.parts == 1
-    short = last in labels.input_spatial and instruction["window"][labels.input_spatial.index(last)].size < _LONG
-    if many and short and instruction["feature_group_count"] == 1:  # features last: those that are summed lie together
+    if many and instruction["feature_group_count"] == 1 and _is_moved_last(arithmetic, instruction, last, dims):
         order.remove(labels.input_feature)
         order.append(labels.input_feature)
     copy = padded(kernel, arithmetic, x, [extents[k] for k in order])
     strides = dict(zip(order, row_major([extents[k].size for k in order]), strict=True))
     return copy, [e.start for e in extents], [strides[k] for k in range(shape.rank)]
+
+
+def _is_moved_last(arithmetic: Arithmetic, instruction: Instruction, last: int, dims: tuple[Spatial, ...]) -> bool:
+    """True where the last dimension is spatial and it is better to have the features last: those that are summed."""
+    labels = instruction["dim_labels"]
+    if last not in labels.input_spatial:
+        return False
+    number = labels.input_spatial.index(last)
+    dim, is_last = dims[number], labels.output_spatial[number] == last
+    along = is_last and len(dim.classes) == 1 and dim.input_step == 1
+    whole = along and vectors_that_fill(arithmetic, dim.classes[0].count)
+    return not whole and instruction["window"][number].size < _LONG
 
 
 def _problem(

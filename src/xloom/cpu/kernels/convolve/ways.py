@@ -15,7 +15,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Packing
-from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums, needed_lanes
+from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums, needed_lanes, share
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,12 @@ def way(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     """The best way for a convolution."""
     if _in_small_groups(arithmetic, problem):
         return _channels(arithmetic, problem, w)
-    if problem.output.c != 1 and 2 * problem.output.size < arithmetic.lanes:
+    if problem.output.c != 1:
         axes = problem.spatial_axes([t.b for t in problem.taps])
         along = [a for a in axes if len(a.places) == 1 and a.x == 1 and a.y == 1]
-        if along and 2 * along[0].most >= arithmetic.lanes:
-            return _spatial(arithmetic, problem, axes, along[0])
+        vectors = _vectors_along(arithmetic, problem, along[0]) if along else 0
+        if vectors:
+            return _spatial(arithmetic, problem, axes, along[0], vectors)
     return _features(arithmetic, problem, w)
 
 
@@ -94,12 +95,27 @@ def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     return Way("channels", tile, rows, columns, tuple(axes), feature, 0, packing, unit=each)
 
 
-def _spatial(arithmetic: Arithmetic, problem: Convolution, axes: list[OutputAxis], along: OutputAxis) -> Way:
+def _vectors_along(arithmetic: Arithmetic, problem: Convolution, along: OutputAxis) -> int:
+    """How many vectors of a spatial dimension a tile has; 0 where they would not be filled well."""
     lanes = needed_lanes(arithmetic, along.most)
-    vectors = min(4, -(-along.most // lanes))
-    rows = max(1, min(problem.output.size, most_sums() // arithmetic.parts // vectors))
+    if 2 * problem.output.size < arithmetic.lanes:
+        return min(4, -(-along.most // lanes)) if 2 * along.most >= arithmetic.lanes else 0
+    return vectors_that_fill(arithmetic, along.most)
+
+
+def vectors_that_fill(arithmetic: Arithmetic, size: int) -> int:
+    """Two or three, if so many vectors at a time make up a dimension; else 0."""
+    return next((n for n in (3, 2) if size % (n * arithmetic.lanes) == 0), 0)
+
+
+def _spatial(
+    arithmetic: Arithmetic, problem: Convolution, axes: list[OutputAxis], along: OutputAxis, vectors: int
+) -> Way:
+    lanes = needed_lanes(arithmetic, along.most)
+    # the vectors of the input are in registers, too
+    rows = share(problem.output.size, (most_sums() + 2 - vectors) // arithmetic.parts // vectors)
     others = (plain(problem.group), plain(problem.batch), *(a for a in axes if a is not along))
-    tile = Tile(arithmetic, rows, vectors, lanes)
+    tile = Tile(arithmetic, int(rows), vectors, lanes)
     return Way("spatial", tile, plain(problem.output), along, others, problem.feature, problem.w_base)
 
 
