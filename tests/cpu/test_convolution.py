@@ -54,6 +54,9 @@ CASES = {
     "nchw": ((2, 16, 12, 21), (24, 16, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
     "nchw few": ((2, 3, 12, 40), (5, 3, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
     "nchw few valid": ((1, 3, 12, 9), (2, 3, 3, 3), "size=3x3", "bf01_oi01->bf01"),
+    "nchw rows of vectors": ((2, 9, 5, 32), (19, 9, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
+    "nchw three vectors": ((1, 9, 4, 50), (17, 9, 3, 3), "size=3x3 pad=1_1x0_0", "bf01_oi01->bf01"),
+    "nchw long window": ((1, 16, 12, 40), (9, 16, 3, 9), "size=3x9", "bf01_oi01->bf01"),
     "nchw stride": ((2, 9, 12, 21), (4, 9, 3, 3), "size=3x3 stride=2x2 pad=1_1x1_1", "bf01_oi01->bf01"),
     "mixed labels": ((9, 2, 5, 11), (3, 7, 5, 2), "size=3x2 pad=0_2x-1_1", "0bf1_0oi1->f01b"),
     "swapped space": ((2, 9, 11, 5), (3, 2, 5, 7), "size=2x3 pad=1_1x1_0", "b10f_10io->b10f"),
@@ -119,7 +122,7 @@ def test_batch_groups(name):
 
 
 @pytest.mark.parametrize("types", TYPES, ids="-".join)
-@pytest.mark.parametrize("name", ["3x3", "nchw", "nchw few", "transposed odd", "valid"])
+@pytest.mark.parametrize("name", ["3x3", "nchw", "nchw few", "nchw rows of vectors", "transposed odd", "valid"])
 def test_types(name, types):
     check(*CASES[name], types=types)
 

@@ -11,7 +11,11 @@ from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
 from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.packing import transposed
 from xloom.cpu.kernels.matmul.tile import Sums, rolled, spaced
+
+_TURNED = 4
+"""Rows that are worth it."""
 
 
 @dataclass
@@ -83,13 +87,28 @@ class Operands:
         """Writes the sums to the output from offset `y` on."""
         b, way, tile = self.phase.b, self.way, self.way.tile
         if way.columns.y != way.unit:
-            self._scatter(sums, y)
+            turns = way.rows.y == 1 and tile.arithmetic.parts == 1 and tile.rows >= _TURNED
+            (self._turn if turns else self._scatter)(sums, y)
             return
         place = element_pointer(b, self.y.pointer(self.phase), self.y.dtype, y)
         lines = spaced(b, place, self.y.dtype, way.rows.y)
         for r in range(tile.rows):
             for v, left in enumerate(way.lefts):
                 tile.arithmetic.store(b, lines(r), self.y.dtype, i64(left), sums.get(b, r, v), self._mask())
+
+    def _turn(self, sums: Sums, y: ir.Value) -> None:
+        """Transposed in registers, as the rows are adjacent in the output and not the columns."""
+        b, way, tile = self.phase.b, self.way, self.way.tile
+        lanes, pointer = tile.lanes, self.y.pointer(self.phase)
+        for first in range(0, tile.rows, lanes):
+            some = min(lanes, tile.rows - first)
+            mask = first_lanes(lanes, some) if some < lanes else None
+            for v, left in enumerate(way.lefts):
+                rows = [sums.get(b, first + min(r, some - 1), v)[0] for r in range(lanes)]
+                for c, column in enumerate(transposed(b, rows)):
+                    if left + c < way.columns.most:
+                        at = b.add(y, i64(first + (left + c) * way.columns.y))
+                        tile.arithmetic.store(b, pointer, self.y.dtype, at, [column], mask)
 
     def _scatter(self, sums: Sums, y: ir.Value) -> None:
         """Through memory, as the columns are not adjacent in the output."""
