@@ -235,3 +235,18 @@ def test_scripts_of_torch_xla_run():
     """
     done = subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_parts_of_what_is_there_are_read_without_a_program():
+    x = torch.arange(12.0, device="xla").view(3, 4)
+    xt.sync(wait=True)
+    xt.metrics.clear()
+    assert [float(each) for each in x.t()[1]] == [1, 5, 9]
+    assert x[:, ::2].tolist() == [[0, 2], [4, 6], [8, 10]]
+    assert x[2, 1:].to(torch.bfloat16).float().tolist() == [9, 10, 11]
+    assert xt.metrics.METRICS.programs == 1  # of the conversion
+    z = torch.tensor([1 + 2j], device="xla")
+    xt.sync()
+    assert z.conj()[0].item() == 1 - 2j
+    x[0] += 1
+    assert x[0].tolist() == [1, 2, 3, 4]

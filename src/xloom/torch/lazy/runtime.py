@@ -62,14 +62,29 @@ def _shape_of(array: np.ndarray):
 
 def to_host(value: Value) -> torch.Tensor:
     """A copy of a value of which the buffer is known, on the host. Waits for it."""
+    return _copied(_array(value), value.type.dtype)
+
+
+def part_to_host(value: Value, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> torch.Tensor:
+    """The same, of the elements at those places of it."""
+    flat = _array(value).reshape(-1)[offset:]
+    steps = [stride * flat.itemsize for stride in strides]
+    return _copied(np.lib.stride_tricks.as_strided(flat, sizes, steps, writeable=False), value.type.dtype)
+
+
+def _array(value: Value) -> np.ndarray:
     assert value.buffer is not None
     METRICS.waits += 1
-    array = np.array(value.buffer.to_host(), order="C")
+    return value.buffer.to_host()
+
+
+def _copied(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    array = np.array(array, order="C")
     METRICS.bytes_to_host += array.nbytes
-    bits = _AS_BITS.get(value.type.dtype)
+    bits = _AS_BITS.get(dtype)
     if bits is None:
         return torch.from_numpy(array)
-    return torch.from_numpy(array.view(np.int16 if bits[0] is torch.int16 else np.uint8)).view(value.type.dtype)
+    return torch.from_numpy(array.view(np.int16 if bits[0] is torch.int16 else np.uint8)).view(dtype)
 
 
 def throttle(done: Future) -> None:

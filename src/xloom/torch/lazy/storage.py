@@ -19,7 +19,7 @@ _ADDRESSES = itertools.count(1 << 48, 1 << 40)
 class Storage:
     """What a tensor that is no view holds."""
 
-    __slots__ = ("_address", "_value", "make", "type", "version")
+    __slots__ = ("_address", "_value", "make", "moves_only", "type", "version")
 
     def __init__(self, type: ArrayType, value: Value | None = None, make: Callable[[], Value] | None = None):
         self.type = type
@@ -27,6 +27,7 @@ class Storage:
         self.make = make
         """Makes the value that memory has before it is first written to."""
         self.version = 0
+        self.moves_only = True
         self._address = 0
 
     @property
@@ -44,6 +45,11 @@ class Storage:
             value = self._value = self.make()
         return value
 
+    def ready(self) -> Value | None:
+        """The value now, if it is in a buffer."""
+        value = self._value
+        return None if value is None or value.buffer is None else value
+
     def write(self, value: Value) -> None:
         """Replaces the value, by one of the same type."""
         self._value = value
@@ -58,7 +64,7 @@ class Storage:
 class View:
     """A part of `base`, or all of it in another order or shape: `forward` takes it out, `inverse` puts it back."""
 
-    __slots__ = ("_value", "_version", "base", "forward", "inverse", "storage", "type")
+    __slots__ = ("_value", "_version", "base", "forward", "inverse", "moves_only", "storage", "type")
 
     def __init__(
         self,
@@ -66,12 +72,15 @@ class View:
         type: ArrayType,
         forward: Callable[[Value], Value],
         inverse: Callable[[Value, Value], Value],
+        moves_only: bool = True,
     ):
+        """`moves_only`: its elements are elements of the base, unchanged."""
         self.base = base
         self.storage: Storage = base.storage
         self.type = type
         self.forward = forward
         self.inverse = inverse
+        self.moves_only = moves_only and base.moves_only
         self._value: Value | None = None
         self._version = -1
 

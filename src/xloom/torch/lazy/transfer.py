@@ -29,6 +29,14 @@ def host_tensor(value: Value) -> torch.Tensor:
     return runtime.to_host(buffer_of(value))
 
 
+def host_copy(tensor: XlaTensor) -> torch.Tensor:
+    """A tensor's value on the host. Waits for it. A part of memory that is there needs no program: it is read there."""
+    alias = tensor._alias
+    if alias.__class__ is View and alias.moves_only and (value := alias.storage.ready()) is not None:
+        return runtime.part_to_host(value, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
+    return host_tensor(alias.read())
+
+
 def new_memory(
     sizes: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None, value: Value | None = None
 ) -> XlaTensor:
@@ -92,17 +100,14 @@ def to_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tens
     (source,) = args
     options = kwargs or {}
     dtype = options.get("dtype") or source.dtype
-    device = options.get("device")
-    value = convert(source._alias.read(), dtype)
-    if device is None or torch.device(device).type == "xla":
-        return new_memory(source.shape, dtype, memory_strides(source, options.get("memory_format")), value)
-    if torch.device(device).type == "meta":
+    device = torch.device(options.get("device") or source.device).type
+    if device == "meta":
         return torch.empty(source.shape, dtype=dtype, device="meta")
-    host = host_tensor(value)
     strides = memory_strides(source, options.get("memory_format"))
-    if strides is None:
-        return host
-    return torch.empty_strided(host.shape, strides, dtype=dtype).copy_(host)
+    if device == "xla":
+        return new_memory(source.shape, dtype, strides, convert(source._alias.read(), dtype))
+    host = host_copy(source) if dtype is source.dtype else host_tensor(convert(source._alias.read(), dtype))
+    return host if strides is None else torch.empty_strided(host.shape, strides, dtype=dtype).copy_(host)
 
 
 @handles("aten.clone.default", "aten.lift_fresh_copy.default")
@@ -118,7 +123,7 @@ def copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
     """Overwrites a tensor, of the device or the host, with another one."""
     target, source = args[0], args[1]
     if not isinstance(target, XlaTensor):
-        return target.copy_(host_tensor(source._alias.read()))
+        return target.copy_(host_copy(source))
     alias: Alias = target._alias
     if isinstance(source, XlaTensor):
         value = source._alias.read()
@@ -140,7 +145,7 @@ def _stretches(dims: tuple[int, ...], to: tuple[int, ...]) -> bool:
 @handles("aten._local_scalar_dense.default", "aten.item.default")
 def item(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool | int | float | complex:
     """The element of a tensor that has one. Waits for it."""
-    return host_tensor(args[0]._alias.read()).item()
+    return host_copy(args[0]).item()
 
 
 @handles("aten.equal.default")
@@ -157,7 +162,7 @@ def equal(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool:
 @handles("aten.is_nonzero.default")
 def is_nonzero(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool:
     """Whether the only element is not 0. Waits for it."""
-    return bool(host_tensor(args[0]._alias.read()).item())
+    return bool(host_copy(args[0]).item())
 
 
 @handles("aten.record_stream.default")

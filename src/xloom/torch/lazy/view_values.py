@@ -25,6 +25,8 @@ class Way(NamedTuple):
 
     forward: Callable[[Value], Value]
     inverse: Callable[[Value, Value], Value]
+    moves_only: bool = True
+    """Elements go where they are, unchanged."""
 
 
 _RESHAPES = {"view", "_reshape_alias", "squeeze", "unsqueeze", "_unsafe_view"}
@@ -47,7 +49,7 @@ def ways(
         return [_bits(own.dtype, results[0].type.dtype)]
     if name in _OTHER_WAY:
         other = _OTHER_WAY[name]
-        return [Way(lambda base: apply(_lowered, base, op), lambda _, new: apply(_lowered, new, other))]
+        return [Way(lambda base: apply(_lowered, base, op), lambda _, new: apply(_lowered, new, other), False)]
     if name in _RESHAPES:
         return [_reshaped(dims, results[0].type.dims)]
     if name in _PERMUTES:
@@ -70,7 +72,7 @@ def of_memory(storage: Storage, result: Geometry) -> Way:
 
 def _bits(own: torch.dtype, other: torch.dtype) -> Way:
     op = torch.ops.aten.view.dtype
-    return Way(lambda base: apply(_lowered, base, op, other), lambda _, new: apply(_lowered, new, op, own))
+    return Way(lambda base: apply(_lowered, base, op, other), lambda _, new: apply(_lowered, new, op, own), False)
 
 
 def _reshaped(dims: tuple[int, ...], to: tuple[int, ...]) -> Way:
