@@ -18,6 +18,10 @@ WRONG = {
     "too many indices": lambda d: torch.ones(3, device=d)[torch.ones(3, 2, dtype=torch.bool, device=d)],
     "indices": lambda d: torch.ones(3, 4, device=d)[torch.zeros(2).long().to(d), torch.zeros(3).long().to(d)],
     "indices of nothing": lambda d: torch.ones(3, 0, device=d)[:, torch.zeros(2).long().to(d)],
+    "made of other operators": lambda d: torch.nn.ReflectionPad2d(2)(torch.ones(3, 0, 5, device=d)),
+    "out of another type": lambda d: torch.add(
+        torch.ones(3, device=d), 1.5, out=torch.empty(3, dtype=torch.int64, device=d)
+    ),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
     ),

@@ -66,7 +66,17 @@ def _elements(arguments: Any) -> int:
     return sizes + math.prod(abs(number) for number in numbers if number)  # a size of a result, at most
 
 
-def types_of(arguments: Any) -> tuple:
-    """What of arguments there is to check."""
-    leaves = tree_leaves(arguments)
-    return tuple([each._alias.type if isinstance(each, XlaTensor) else str(each) for each in leaves])
+def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """`check` for types that are not among the known ones."""
+    case = tuple([_kind(each) for each in tree_leaves((args, kwargs))])
+    if case not in known:
+        check(op, args, kwargs)
+        known.add(case)
+
+
+def _kind(each: Any) -> Any:
+    if isinstance(each, XlaTensor):
+        return each._alias.type
+    if isinstance(each, torch.Tensor):
+        return geometry(each)
+    return type(each) if isinstance(each, (float, complex, torch.Generator)) else repr(each)

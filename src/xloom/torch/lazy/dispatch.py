@@ -24,6 +24,7 @@ from xloom.torch.lazy import (
     transfer,
     views,
 )
+from xloom.torch.lazy.checking import check_once
 from xloom.torch.lazy.record import Recorder
 from xloom.torch.lazy.table import HANDLERS, KEPT, NAMED, Handler
 from xloom.torch.lazy.tensor import tensor_of
@@ -117,7 +118,16 @@ def _counted(op: Any, function: Callable[..., Any]) -> Handler:
 def decomposed(op: Any) -> Handler | None:
     """torch's decomposition in Python."""
     rule = decompositions().get(op) or decomposition_table.get(op)
-    return None if rule is None else _counted(op, rule)
+    if rule is None:
+        return None
+    run = _counted(op, rule)
+    known: set[tuple] = set()
+
+    def checked(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        check_once(known, op, args, kwargs or {})
+        return run(args, kwargs)
+
+    return checked
 
 
 def higher_order(op: Any) -> Handler:

@@ -9,7 +9,7 @@ import torch
 
 from xloom.hlo.module import Instruction
 from xloom.torch.dtypes import torch_dtype
-from xloom.torch.lazy.checking import check, types_of
+from xloom.torch.lazy.checking import check_once
 from xloom.torch.lazy.record import Recorder, mixed
 from xloom.torch.lazy.table import Handler
 from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of
@@ -86,10 +86,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         for target in targets:
             if not isinstance(target, XlaTensor):
                 raise mixed(op, target)
-        case = types_of((args, given, targets))
-        if case not in known:
-            check(op, args, kwargs or {})
-            known.add(case)
+        check_once(known, op, args, kwargs or {})
         if asks_dtype:
             given["dtype"] = targets[0].dtype
         found = recorder(args, given)
