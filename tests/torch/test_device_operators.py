@@ -196,3 +196,15 @@ def test_the_gradient_of_ctc_loss_over_many_steps_is_as_accurate_as_its_type():
 
     exact = gradient(x.double())
     torch.testing.assert_close(gradient(x.to("xla").detach()), exact, rtol=0, atol=1.5e-5)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, float("inf")])
+def test_embeddings_of_bounded_rows(norm):
+    table, index = normal(5, 3) * 2, torch.tensor([[0, 3], [3, 4]])
+    for device in ("cpu", "xla"):
+        own = table.detach().to(device)
+        found = F.embedding(index.to(device), own, max_norm=1.0, norm_type=norm)
+        if device == "cpu":
+            expected = found, own
+        else:
+            torch.testing.assert_close((found.cpu(), own.cpu()), expected)

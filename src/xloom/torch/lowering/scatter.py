@@ -313,3 +313,22 @@ def embedding_dense_backward(
         rows = g.select(g.expand(as_column(g, keep), rows.shape.dims), rows, g.full_like(rows, 0))
     table = g.full((num_weights, rows.shape.dims[1]), 0, rows.shape.dtype)
     return g.cast(put_along(g, table, 0, index, rows, "add"), own)
+
+
+@lowers("aten.embedding_renorm.default")
+def embedding_renorm(g: Graph, table, indices, max_norm: float, norm_type: float):
+    """A table whose rows at `indices` are no longer than `max_norm`."""
+    rows, own = table.shape.dims[0], table.shape.dtype
+    wide = g.widened(table)
+    index = g.cast(g.reshape_to(indices, (indices.shape.size,)), dt.s64)
+    asked = put_along(g, g.full((rows,), False, dt.pred), 0, index, g.full(index.shape.dims, True, dt.pred), None)
+    size = g.abs(wide)
+    if norm_type == float("inf"):
+        norm = g.fold(size, "maximum", 0, [1])
+    else:
+        total = g.fold(g.power(size, g.full_like(size, norm_type)), "add", 0, [1])
+        norm = g.power(total, g.full_like(total, 1 / norm_type))
+    limit = g.full_like(norm, max_norm)
+    scale = g.divide(limit, g.add(norm, g.full_like(norm, 1e-7)))
+    scale = g.select(g.and_(asked, g.compare(norm, limit, direction="GT")), scale, g.full_like(scale, 1))
+    return g.cast(g.multiply(wide, g.expand(as_column(g, scale), wide.shape.dims)), own)
