@@ -316,10 +316,10 @@ def embedding_dense_backward(
 
 
 @lowers("aten.embedding_renorm.default")
-def embedding_renorm(g: Graph, table, indices, max_norm: float, norm_type: float):
+def embedding_renorm(g: Graph, x, indices, max_norm: float, norm_type: float):
     """A table whose rows at `indices` are no longer than `max_norm`."""
-    rows, own = table.shape.dims[0], table.shape.dtype
-    wide = g.widened(table)
+    rows, own = x.shape.dims[0], x.shape.dtype
+    wide = g.widened(x)
     index = g.cast(g.reshape_to(indices, (indices.shape.size,)), dt.s64)
     asked = put_along(g, g.full((rows,), False, dt.pred), 0, index, g.full(index.shape.dims, True, dt.pred), None)
     size = g.abs(wide)
