@@ -39,7 +39,7 @@ class Operands:
             scalars = spaced(b, kernel, self.w.dtype, way.rows.w)
             sums.multiply(b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(place, way.lefts[v]))
         elif way.name == "features":
-            panel = self._panel(w)
+            panel = self._panel(w) if way.packing else element_pointer(b, self.w.pointer(self.phase), self.w.dtype, w)
             scalars = spaced(b, place, self.x.dtype, way.rows.x)
             sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(panel, v))
         else:
@@ -55,7 +55,8 @@ class Operands:
 
     def _vector(self, panel: ir.Value, vector: int) -> Parts:
         way = self.way
-        assert way.packing is not None
+        if way.packing is None:
+            return way.tile.arithmetic.load(self.phase.b, panel, self.w.dtype, i64(way.lefts[vector]), way.tile.lanes)
         return way.packing.get(self.phase.b, panel, way.lefts[vector], way.tile.lanes)
 
     def _input(self, place: ir.Value, left: int) -> Parts:

@@ -44,7 +44,7 @@ def convolve(kernel: Kernel, arithmetic: Arithmetic, problem: Convolution, x: Ar
             loops: list[tuple[OutputAxis, ir.Value]] = []
             for k, (axis, size) in enumerate(walk):
                 which, index = position[2 * k], position[2 * k + 1]
-                if axis is chosen.columns:
+                if axis is chosen.columns and chosen.packing:
                     at[1] = b.add(at[1], b.mul(index, i64(chosen.panel_size)))
                 at, inside = _moved(b, axis, which, b.mul(index, i64(size)), size, at)
                 present = b.and_(present, inside)

@@ -1,6 +1,6 @@
 """What a tile of a convolution's output is: which axes are its rows and its vectors.
 
-features   rows are places of the output, vectors its features: scalars of the input times packed kernel
+features   rows are places of the output, vectors its features: scalars of the input times kernel, packed or as it lies
 spatial    rows are features, vectors run along a spatial dimension: scalars of the kernel times input
 channels   rows are places, vectors run over groups of few features: input times packed kernel, lane by lane
 """
@@ -76,6 +76,10 @@ def _in_small_groups(arithmetic: Arithmetic, problem: Convolution) -> bool:
 
 def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, problem.output, most_sums())
+    if problem.output.b == 1 and w.dtype is arithmetic.dtype and problem.output.size >= tile.lanes:
+        axes = [plain(problem.batch), *problem.spatial_axes([t.b for t in problem.taps])]
+        rows, group, columns = axes.pop(number), plain(problem.group), plain(problem.output)
+        return Way("features", tile, rows, columns, (group, *axes), problem.feature, problem.w_base)
     panels = packing.panels * packing.panel_size(count(packing.depth))
     group = OutputAxis(plain(problem.group).places, problem.group.a, panels, problem.group.c)
     columns = OutputAxis(plain(problem.output).places, 0, 0, problem.output.c)
