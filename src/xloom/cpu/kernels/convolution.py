@@ -9,10 +9,11 @@ from typing import Any
 from xloom.cpu.content import Content
 from xloom.cpu.form import LEAST, Form, form, form_of
 from xloom.cpu.kernel import Kernel, kernel
+from xloom.cpu.kernels.convolve.edges import edges_of
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.tiles import convolve
-from xloom.cpu.kernels.convolve.ways import vectors_that_fill
+from xloom.cpu.kernels.convolve.ways import vectors_that_fill, way
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, row_major
 from xloom.cpu.kernels.matmul.multiply import multiply
@@ -38,7 +39,7 @@ def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
 
 @kernel("convolution")
 def convolution(kernel: Kernel, instruction: Instruction) -> None:
-    """Copies the input where it needs padding or conversion, packs the kernel, then computes tiles of the output."""
+    """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
     kernel.content = Content.VECTORS
     arrays = *kernel.operands, *kernel.outputs
     sizes = kernel.problem or [s.dims for s in arrays]
@@ -54,15 +55,20 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
     reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
-    if reaches_out or x.dtype is not arithmetic.dtype:
-        x, starts, strides = _padded(kernel, arithmetic, instruction, lhs, x, dims)
+    is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
     problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
-    product = as_product(problem)
-    if product is not None and prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL:
+    edges = None
+    if x.dtype is arithmetic.dtype and reaches_out and not is_large:
+        edges = edges_of(problem, way(arithmetic, problem, w), [lhs.dims[p] for p in labels.input_spatial], x)
+    if edges is None and (reaches_out or x.dtype is not arithmetic.dtype):
+        x, starts, strides = _padded(kernel, arithmetic, instruction, lhs, x, dims)
+        problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
+    product = as_product(problem) if is_large else None
+    if product is not None:
         multiply(kernel, product, x, w, y)
         return
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
-    convolve(kernel, arithmetic, problem, x, w, sums)
+    convolve(kernel, way(arithmetic, problem, w), problem, edges, x, w, sums)
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
 

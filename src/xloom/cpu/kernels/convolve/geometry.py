@@ -84,6 +84,8 @@ class OutputAxis:
     y: int
     tap_x: int = 0
     tap_w: int = 0
+    dim: int | None = None
+    """The number of the spatial dimension that it is."""
 
     @property
     def most(self) -> int:
@@ -117,13 +119,15 @@ class Convolution:
     def spatial_axes(self, kernel: Sequence[int]) -> list[OutputAxis]:
         """The spatial dimensions of the output, for a kernel with these strides."""
         out = []
-        for dim, axis, sw in zip(self.dims, self.taps, kernel, strict=True):
+        for number, (dim, axis, sw) in enumerate(zip(self.dims, self.taps, kernel, strict=True)):
             places = tuple(
                 Place(c.count, c.input * axis.a, c.tap * sw, r * axis.c, c.taps) for r, c in enumerate(dim.classes)
             )
             step = len(places) * axis.c
             out.append(
-                OutputAxis(places, dim.input_step * axis.a, 0, step, dim.tap_input_step * axis.a, dim.tap_step * sw)
+                OutputAxis(
+                    places, dim.input_step * axis.a, 0, step, dim.tap_input_step * axis.a, dim.tap_step * sw, number
+                )
             )
         return out
 

@@ -15,6 +15,7 @@ from xloom.cpu.kernels.matmul.axes import Axis, digits
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.packing import Packing, Part
 from xloom.cpu.kernels.matmul.tile import rolled
+from xloom.hlo.dtype import DType
 
 _GRAIN = 1 << 16
 """Elements that are copied in about 20 µs."""
@@ -58,17 +59,6 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
     with kernel.phase(prod(e.size for e in outer), max(1, _GRAIN // total)) as phase:
         b = phase.b
         source, target = x.pointer(phase), copy.pointer(phase)
-
-        def fill(begin: ir.Value, end: ir.Value, values: ir.Value | None) -> None:
-            """Elements of the copy: zeros, or those of the source from `values` on."""
-            lanes = arithmetic.lanes
-            with rolled(b, begin, end, lanes, name="element") as i:
-                mask = lanes_below(b, lanes, b.sub(end, i))
-                value: Parts = arithmetic.zero(lanes)
-                if values is not None:
-                    value = arithmetic.load(b, source, x.dtype, b.add(values, b.sub(i, begin)), lanes, mask)
-                arithmetic.store(b, target, copy.dtype, i, value, mask)
-
         with rolled(b, phase.begin, phase.end, name="line") as line:
             at: ir.Value = i64(max(0, extent.start) * extent.stride)
             length: ir.Value = i64(extent.length)
@@ -82,11 +72,37 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
             first = b.add(begin, i64(extent.first * tail))
             middle = b.add(first, b.mul(length, i64(tail)))
             if extent.first:
-                fill(begin, first, None)
+                fill(b, arithmetic, target, copy.dtype, (begin, first))
             if packing is None:
-                fill(first, middle, at)
+                fill(b, arithmetic, target, copy.dtype, (first, middle), (source, x.dtype, at))
             else:
                 place = element_pointer(b, target, copy.dtype, first)
                 packing.emit(b, Part(source, at, i64(0), i64(0), length, place))
-            fill(middle, b.add(begin, i64(total)), None)
+            fill(b, arithmetic, target, copy.dtype, (middle, b.add(begin, i64(total))))
     return copy
+
+
+def fill(
+    b: ir.IRBuilder,
+    arithmetic: Arithmetic,
+    target: ir.Value,
+    dtype: DType,
+    bounds: tuple[ir.Value, ir.Value],
+    source: tuple[ir.Value, DType, ir.Value] | None = None,
+) -> None:
+    """Makes elements [begin, end) zeros, or those of an array from one of its elements on."""
+    begin, end = bounds
+    lanes = arithmetic.lanes
+
+    def put(i: ir.Value, mask: ir.Value | None) -> None:
+        value: Parts = arithmetic.zero(lanes)
+        if source is not None:
+            array, kind, first = source
+            value = arithmetic.load(b, array, kind, b.add(first, b.sub(i, begin)), lanes, mask)
+        arithmetic.store(b, target, dtype, i, value, mask)
+
+    whole = b.add(begin, b.and_(b.sub(end, begin), i64(-lanes)))
+    with rolled(b, begin, whole, lanes, name="vector") as i:
+        put(i, None)
+    with b.if_then(b.icmp_signed("<", whole, end)):
+        put(whole, lanes_below(b, lanes, b.sub(end, whole)))

@@ -29,11 +29,11 @@ class Operands:
     y: Array
     packed: int | None
 
-    def multiply(self, sums: Sums, x: ir.Value, w: ir.Value) -> None:
-        """Adds the products of one place of the window, at these offsets of input and kernel."""
+    def multiply(self, sums: Sums, x: ir.Value, w: ir.Value, origin: ir.Value) -> None:
+        """Adds the products of a place of the window, at these offsets of the input, from `origin`, and the kernel."""
         b, way = self.phase.b, self.way
         # a pointer, and constant distances from it: processors add these as they load
-        place = element_pointer(b, self.x.pointer(self.phase), self.x.dtype, x)
+        place = element_pointer(b, origin, self.x.dtype, x)
         if way.name == "spatial":
             kernel = element_pointer(b, self.w.pointer(self.phase), self.w.dtype, w)
             scalars = spaced(b, kernel, self.w.dtype, way.rows.w)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from llvmlite import ir
 
@@ -10,10 +11,10 @@ from xloom.cpu.content import Content
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.types import I1, I64, i64
 from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.convolve.edges import Edges, Window
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.products import Operands
-from xloom.cpu.kernels.convolve.ways import Way, way
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Part
@@ -23,13 +24,17 @@ from xloom.cpu.kernels.matmul.work import grain
 Loops = list[tuple[ir.Value | int, Sequence[int]]]
 
 
-def convolve(kernel: Kernel, arithmetic: Arithmetic, problem: Convolution, x: Array, w: Array, y: Array) -> None:
-    """The phases of a convolution whose input holds all that its windows reach."""
-    chosen = way(arithmetic, problem, w)
+def convolve(
+    kernel: Kernel, chosen: Way, problem: Convolution, edges: Edges | None, x: Array, w: Array, y: Array
+) -> None:
+    """The phases of a convolution whose input holds all that its windows reach, or has `edges`."""
+    arithmetic = chosen.tile.arithmetic
     packed = _packed(kernel, chosen, problem) if chosen.packing else None
     tile = chosen.tile
-    # the columns change last: their panel of the kernel stays in the cache
-    walk = [(chosen.columns, tile.columns // chosen.unit), *((a, 1) for a in chosen.others), (chosen.rows, tile.rows)]
+    columns = chosen.columns, tile.columns // chosen.unit
+    walk = [*((a, 1) for a in chosen.others), (chosen.rows, tile.rows)]
+    # the columns change last: their panel of the kernel stays in the cache; or first, as a window is copied for all
+    walk = [*walk, columns] if edges else [columns, *walk]
     items = []
     for axis, size in walk:
         items += [Axis(len(axis.places), 0, 0, 0), Axis(-(-axis.most // size), 0, 0, 0)]
@@ -37,31 +42,50 @@ def convolve(kernel: Kernel, arithmetic: Arithmetic, problem: Convolution, x: Ar
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
         b = phase.b
         sums, operands = Sums(b, tile), Operands(phase, chosen, x, w, y, packed)
+        window = Window(phase, edges, problem, chosen, x) if edges else None
         with rolled(b, phase.begin, phase.end, name="tile") as item:
             position = digits(b, items, item)
             at = [i64(problem.x_base), i64(chosen.w_base), i64(0)]
             present: ir.Value = I1(1)
             loops: list[tuple[OutputAxis, ir.Value]] = []
+            first: dict[int, ir.Value] = {}  # the places of the input where the window begins
             for k, (axis, size) in enumerate(walk):
                 which, index = position[2 * k], position[2 * k + 1]
                 if axis is chosen.columns and chosen.packing:
                     at[1] = b.add(at[1], b.mul(index, i64(chosen.panel_size)))
-                at, inside = _moved(b, axis, which, b.mul(index, i64(size)), size, at)
+                at, inside, index = _moved(b, axis, which, b.mul(index, i64(size)), size, at)
+                if axis.dim is not None:
+                    dim = problem.dims[axis.dim]
+                    begin = _choice(b, [c.input for c in dim.classes], which)
+                    first[axis.dim] = b.add(begin, b.mul(index, i64(dim.input_step)))
                 present = b.and_(present, inside)
                 loops.append((axis, which))
             with b.if_then(present):
                 sums.clear(b)
-                walked = _sums(b, chosen, loops)
+                walked = _sums(b, chosen, [x for x in loops if not edges or x[0].dim in (None, edges.dim)])
                 if not all(isinstance(size, int) for size, _ in walked):
                     kernel.content = Content.WINDOWS
-                nest(b, walked, at[:2], lambda o: operands.multiply(sums, o[0], o[1]))
+                origin, start, panel = x.pointer(phase), at[0], at[1]
+                with ExitStack() as taps:
+                    if window is not None:
+                        number = b.udiv(item, i64(items[-1].size))
+                        origin, start, steps = window.place(number, start, [first[k] for k in range(len(first))])
+                        for axis, which in loops:
+                            if axis.dim in steps:
+                                tap = taps.enter_context(rolled(b, 0, _taps(b, axis, which), name="tap"))
+                                start = b.add(start, b.mul(tap, steps[axis.dim]))
+                                panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
+                    nest(b, walked, [start, panel], lambda o: operands.multiply(sums, o[0], o[1], origin))
                 operands.store(sums, at[2])
 
 
 def _moved(
     b: ir.IRBuilder, axis: OutputAxis, which: ir.Value, index: ir.Value, size: int, at: list[ir.Value]
-) -> tuple[list[ir.Value], ir.Value]:
-    """The offsets of a tile that begins at `index` of a class, or early enough to end with it; whether there is one."""
+) -> tuple[list[ir.Value], ir.Value, ir.Value]:
+    """The offsets of a tile that begins at `index` of a class, or early enough to end with it.
+
+    Also whether there is one, and where it begins.
+    """
     counts = [p.count for p in axis.places]
     inside: ir.Value = I1(1)
     if min(counts) == max(counts):
@@ -77,7 +101,7 @@ def _moved(
         b.add(b.add(o, _choice(b, values, which)), b.mul(index, i64(step)))
         for o, values, step in zip(at, starts, steps, strict=True)
     ]
-    return moved, inside
+    return moved, inside, index
 
 
 def _sums(b: ir.IRBuilder, chosen: Way, axes: list[tuple[OutputAxis, ir.Value]]) -> Loops:
@@ -93,6 +117,11 @@ def _sums(b: ir.IRBuilder, chosen: Way, axes: list[tuple[OutputAxis, ir.Value]])
     if all(min(taps) == max(taps) for _, taps, _, _ in loops):
         return [(x.size, (x.a, x.b)) for x in merged([Axis(taps[0], *steps, 0) for _, taps, _, steps in loops])]
     return [(_choice(b, taps, which), steps) for _, taps, which, steps in loops]
+
+
+def _taps(b: ir.IRBuilder, axis: OutputAxis, which: ir.Value) -> ir.Value:
+    """How many taps outputs of a class meet."""
+    return _choice(b, [p.taps for p in axis.places], which)
 
 
 def _choice(b: ir.IRBuilder, values: list[int], which: ir.Value) -> ir.Value:

@@ -1,0 +1,157 @@
+"""Tiles whose windows reach past the edges of the input: what they meet is copied to the stack, zeros around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.sizes import Size
+from xloom.cpu.emit.types import I1, I64, POINTER, i64
+from xloom.cpu.kernel import PhaseBuilder
+from xloom.cpu.kernels.convolve.geometry import Convolution
+from xloom.cpu.kernels.convolve.padding import fill
+from xloom.cpu.kernels.convolve.ways import Way
+from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.tile import rolled
+
+_STACK_BYTES = 1 << 18
+"""Of a copy at most."""
+
+
+class _Outer(NamedTuple):
+    """A spatial dimension of which a tile has one place: that of the input where its taps begin."""
+
+    dim: int
+    size: int | Size
+    taps: int
+    input: int | Size
+    """From a tap to the next, in elements of the input."""
+    step: int
+    """The same in places."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """How a tile's window is copied: lines of adjacent places along one dimension, for the taps of the others."""
+
+    outer: tuple[_Outer, ...]
+    dim: int
+    """The number of the lines' dimension."""
+    size: int | Size
+    places: int
+    """Of a line, that are met."""
+    stride: int | Size
+    features: int | Size
+
+    @property
+    def line(self) -> int | Size:
+        """Elements of a line in the copy."""
+        return (self.places - 1) * self.stride + self.features
+
+    def step(self, number: int) -> int | Size:
+        """Elements of the copy from a tap of outer dimension `number` to the next."""
+        return self.line * prod(o.taps for o in self.outer[number + 1 :])
+
+
+def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | Size], x: Array) -> Edges | None:
+    """How to copy what tiles meet of an input with these spatial sizes; None where all of it is better copied before.
+
+    That is where features do not lie together, where tiles do not lie along lines, and where they meet much.
+    """
+    strides = [t.a for t in problem.taps]
+    along = chosen.rows.dim
+    if chosen.name != "features" or along is None or problem.feature.a != 1 or strides[along] != min(strides):
+        return None
+    taps = [max(c.taps for c in dim.classes) for dim in problem.dims]
+    outer = tuple(
+        _Outer(k, sizes[k], taps[k], dim.tap_input_step * strides[k], dim.tap_input_step)
+        for k, dim in enumerate(problem.dims)
+        if k != along
+    )
+    dim = problem.dims[along]
+    places = (chosen.tile.rows - 1) * dim.input_step + (taps[along] - 1) * dim.tap_input_step + 1
+    edges = Edges(outer, along, sizes[along], places, strides[along], problem.feature.size)
+    return edges if edges.line * prod(o.taps for o in outer) * x.dtype.bytes <= _STACK_BYTES else None
+
+
+class Window:
+    """The memory for the copies, in a phase."""
+
+    def __init__(self, phase: PhaseBuilder, edges: Edges, problem: Convolution, chosen: Way, x: Array):
+        self._b, self._edges, self._problem, self._x = phase.b, edges, problem, x
+        self._arithmetic = chosen.tile.arithmetic
+        self._source = x.pointer(phase)
+        self._copy = allocate(phase.b, self._arithmetic.element, _STACK_BYTES // x.dtype.bytes)
+        self._copy.align, self._copy.type = 64, POINTER
+        self._held = allocate(phase.b, I64)
+        phase.b.store(I64(-1), self._held)
+
+    def place(
+        self, number: ir.Value, at: ir.Value, first: Sequence[ir.Value]
+    ) -> tuple[ir.Value, ir.Value, dict[int, ir.Value]]:
+        """From where, and from which element on, to read a tile's window; and the steps of the outer dimensions' taps.
+
+        In the input it begins at element `at`, which is at the places `first` of the spatial dimensions. Tiles of one
+        `number` have one window.
+        """
+        b, edges = self._b, self._edges
+        outside = self._reaches_out(first[edges.dim], edges.dim, edges.places - 1, edges.size)
+        for o in edges.outer:
+            outside = b.or_(outside, self._reaches_out(first[o.dim], o.dim, (o.taps - 1) * o.step, o.size))
+        with b.if_then(b.and_(outside, b.icmp_unsigned("!=", number, b.load(self._held, typ=I64)))):
+            self._fill(at, first)
+            b.store(number, self._held)
+        steps = {o.dim: b.select(outside, i64(edges.step(k)), i64(o.input)) for k, o in enumerate(edges.outer)}
+        return b.select(outside, self._copy, self._source), b.select(outside, i64(0), at), steps
+
+    def _reaches_out(self, first: ir.Value, number: int, extent: int, size: int | Size) -> ir.Value:
+        b, dim = self._b, self._problem.dims[number]
+        if dim.low >= 0 and dim.high < size:
+            return I1(0)
+        end = b.add(first, i64(extent))
+        return b.or_(b.icmp_signed("<", first, i64(0)), b.icmp_signed(">=", end, i64(size)))
+
+    def _fill(self, at: ir.Value, first: Sequence[ir.Value]) -> None:
+        b, edges = self._b, self._edges
+        target: ir.Value = i64(0)
+        present: ir.Value = I1(1)
+        with ExitStack() as loops:
+            for k, o in enumerate(edges.outer):
+                tap = loops.enter_context(rolled(b, 0, o.taps, name="tap"))
+                place = b.add(first[o.dim], b.mul(tap, i64(o.step)))
+                present = b.and_(present, b.icmp_unsigned("<", place, i64(o.size)))
+                at = b.add(at, b.mul(tap, i64(o.input)))
+                target = b.add(target, b.mul(tap, i64(edges.step(k))))
+            places, begin = i64(edges.places), first[edges.dim]
+            low, high = (self._inside(x) for x in (b.neg(begin), b.sub(i64(edges.size), begin)))
+            low, high = (b.select(present, x, places) for x in (low, high))
+            for k, bounds in enumerate(pairwise((i64(0), low, high, places))):  # zeros, elements and zeros
+                self._places(at if k == 1 else None, target, bounds)
+
+    def _inside(self, place: ir.Value) -> ir.Value:
+        """The nearest place of a line."""
+        b, most = self._b, i64(self._edges.places)
+        place = b.select(b.icmp_signed("<", place, i64(0)), i64(0), place)
+        return b.select(b.icmp_signed("<", place, most), place, most)
+
+    def _places(self, at: ir.Value | None, target: ir.Value, bounds: tuple[ir.Value, ir.Value]) -> None:
+        """Places of a line: zeros, or those of a line of the input that begins at element `at`."""
+        b, (begin, end), stride, features = self._b, bounds, self._edges.stride, self._edges.features
+
+        def run(distance: ir.Value, count: ir.Value) -> None:
+            source = None if at is None else (self._source, self._x.dtype, b.add(at, distance))
+            first = b.add(target, distance)
+            fill(b, self._arithmetic, self._copy, self._x.dtype, (first, b.add(first, count)), source)
+
+        if stride == features:
+            run(b.mul(begin, i64(stride)), b.mul(b.sub(end, begin), i64(stride)))
+        else:
+            with rolled(b, begin, end, name="place") as place:
+                run(b.mul(place, i64(stride)), i64(features))
