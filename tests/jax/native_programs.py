@@ -159,6 +159,68 @@ def donated_at_once():
         same(results[0], np.ones(64))
 
 
+def many_results_under_way():
+    """What is asked of results that a device's thread still makes, and of those that nobody wants any more."""
+    rows = [jnp.ones((300, 300)), *(jnp.full(8, float(k)) for k in range(60))]
+    program = jax.jit(lambda x, *rest: (x @ x @ x @ x, *(r + 1 for r in rest)))
+    program(*rows)
+    entered.clear()
+    for _ in range(5):
+        results = program(*rows)
+        jax.block_until_ready(results)
+    assert entered.pop("PJRT_LoadedExecutable_Execute") == 5
+    assert sum(entered.values()) < 20, entered  # large arrays, and the small ones all at once
+    for k, result in enumerate(results[1:]):
+        same(result, np.full(8, k + 1.0))
+    before = len(handles.objects)
+    for _ in range(50):
+        program(*rows)
+    jax.block_until_ready(program(*rows))
+    assert len(handles.objects) < before + 1000  # of 3000
+
+
+def failures_under_way():
+    go = threading.Event()
+
+    def late(x):
+        go.wait()
+        if x[0] < 0:
+            raise ValueError("a number below zero")
+        return x
+
+    def call(x):
+        y = jax.pure_callback(late, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        return y + 1, y + 2, y + 3
+
+    program = jax.jit(call)
+    for sign in (1, -1):
+        go.clear()
+        results = program(sign * jnp.ones(1 << 17))  # smaller ones run at once
+        again = [add(x) for x in results]
+        results[2].delete()
+        del again[2]
+        found = []
+
+        def wait(x, found=found):
+            try:
+                found.append(float(x.block_until_ready()[0]))
+            except jax.errors.JaxRuntimeError as error:
+                found.append(str(error))
+
+        threads = [threading.Thread(target=wait, args=(x,)) for x in (*results[:2], *results[:2], *again)]
+        for thread in threads:
+            thread.start()
+        assert not any(x.is_ready() for x in results[:2])
+        go.set()
+        for thread in threads:
+            thread.join()
+        if sign > 0:
+            assert sorted(found) == [2, 2, 3, 3, 3, 4], found
+        else:
+            assert len(found) == 6 and all("a number below zero" in text for text in found), found
+    gc.collect()
+
+
 def traced():
     x = jnp.ones(8)
     add(x)

@@ -9,15 +9,21 @@ from llvmlite import ir
 from xloom.cpu.emit.types import I8, I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Entry, NativeModule
 from xloom.pjrt.capi.storage_ir import lock, unlock
-from xloom.pjrt.capi.words import CELL, DELETED, EVENT, HAS_DATA, IN_PYTHON, NATIVE_EVENT, READY
+from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, EVENT, HAS_DATA, IN_PYTHON, NATIVE_EVENT, READY
 
 _POLL = 50  # microseconds
+_FEW_BYTES = 1 << 12
+"""Of arrays that Python may forget later."""
 
 
 def _destroy(e: Entry) -> None:
     buffer = e.arg("buffer")
     e.return_if(e.is_zero(buffer), NULL)
     with e.if_then(e.has(e.get_now(CELL, buffer, "state"), IN_PYTHON)):
+        # it takes Python's lock, which a program's many small results need not take one by one
+        record = e.get(CELL, buffer, "record", POINTER)
+        with e.if_then(e.icmp_unsigned("<=", e.get(BUFFER, record, "nbytes"), I64(_FEW_BYTES))):
+            e.return_if(e.has(e.do("forget_cell", "qp", buffer), -1), NULL)
         error = e.in_python()
         with e.if_then(e.not_(e.is_zero(error))):
             e.ret(error)
@@ -43,7 +49,14 @@ def _python_unless_there(e: Entry, buffer: ir.Value) -> None:
 
 
 def _ready_event(e: Entry) -> None:
-    _python_unless_there(e, e.arg("buffer"))
+    buffer = e.arg("buffer")
+    state, event = e.get_now(CELL, buffer, "state"), e.get(CELL, buffer, "event", POINTER)
+    is_made = e.and_(e.not_(e.has(state, HAS_DATA | DELETED)), e.not_(e.is_zero(event)))
+    with e.if_then(is_made):
+        e.add_to(e.place(event, EVENT.offset("references")), 1)
+        e.answer(event=e.place(event, NATIVE_EVENT))
+        e.done()
+    e.python_if(e.not_(e.has(state, HAS_DATA)))
     e.answer(event=e.inttoptr(I64(READY), POINTER))
     e.done()
 
@@ -109,8 +122,7 @@ def _event_is_ready(e: Entry) -> None:
 
 
 def _event_error(e: Entry) -> None:
-    _event(e)
-    e.done()
+    e.ret(e.do("error_of", "pp", _event(e)))
 
 
 def _event_await(e: Entry) -> None:
@@ -123,7 +135,7 @@ def _event_await(e: Entry) -> None:
     e.do_c("usleep", "ii", ir.IntType(32)(_POLL))
     e.branch(look)
     e.position_at_end(done)
-    e.done()
+    e.ret(e.do("error_of", "pp", event))
 
 
 def _event_on_ready(e: Entry) -> None:

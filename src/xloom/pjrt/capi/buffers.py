@@ -10,7 +10,7 @@ import numpy as np
 
 from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted, logical
-from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drop_buffer, lend
+from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drop_buffer, forget, lend
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
@@ -84,7 +84,8 @@ def error_buffer(args: Any) -> None:
 
 @slot("PJRT_Buffer_Destroy")
 def destroy(args: Any) -> None:
-    """Frees it."""
+    """Frees it, and those that could wait."""
+    forget()
     drop_buffer(args.buffer)
 
 

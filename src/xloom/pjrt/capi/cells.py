@@ -103,9 +103,11 @@ def buffer_handle(buffer: Buffer) -> int:
     return place.value
 
 
-def write_handles(buffers: Sequence[Buffer], records: int, place: int) -> None:
-    """Writes a handle for each buffer to memory, where the records are known, as a table."""
-    native("new_cells")(records, len(buffers), place)
+def write_handles(buffers: Sequence[Buffer], records: int, place: int, event: int = 0) -> None:
+    """Writes a handle for each buffer to memory, where the records are known, as a table.
+
+    `event` is that of the run that makes the arrays, if it is under way."""
+    native("new_cells")(records, len(buffers), place, event)
     delete = native("delete_cell")
     for handle, buffer in zip((ctypes.c_uint64 * len(buffers)).from_address(place), buffers, strict=True):
         objects[handle] = buffer
@@ -146,6 +148,16 @@ def _shared(handle: int) -> Buffer:
         buffer.on_delete = partial(native("delete_cell"), handle)
         objects[handle] = buffer
         return buffer
+
+
+def forget() -> None:
+    """Forgets the handles that native code has put by."""
+    first = each = native("take_forgotten")()
+    while each:
+        drop_buffer(each)
+        each = ctypes.c_uint64.from_address(each + CELL.offset("next")).value
+    if first:
+        native("free_cells")(first)
 
 
 def drop_buffer(handle: int | None) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import errors
+from xloom.pjrt.capi import errors, guard
+from xloom.pjrt.capi.cells import native
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import text_at
-from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.capi.words import READY
+from xloom.pjrt.capi.slots import FUNCTION, slot
+from xloom.pjrt.capi.storage_ir import DROP_ERROR, NEW_ERROR
+from xloom.pjrt.capi.words import EVENT, READY
 from xloom.pjrt.error import PjrtError
 from xloom.pjrt.future import Future
+from xloom.pjrt.log import is_enabled
 from xloom.status_code import Code
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -20,6 +23,33 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 def event_handle(future: Future) -> int:
     """A handle of a future."""
     return READY if future.is_ready and future.error is None else put(future)
+
+
+def run_event(done: Future) -> int:
+    """A native event for the end of a run, for its results and whoever else asks; 0 where a future does for it."""
+    if done.is_ready or is_enabled():
+        return 0
+    event = native("new_event")()
+
+    def fire(future: Future) -> None:
+        if future.error is not None:
+            ctypes.c_uint64.from_address(event + EVENT.offset("error")).value = put(future.error)
+        native("fire_event")(event)
+
+    done.on_ready(fire)
+    return event
+
+
+def _new_error(handle: int) -> int:
+    return errors.new_error(objects[handle])
+
+
+def _drop_error(handle: int) -> None:
+    drop(handle)
+
+
+guard.register(NEW_ERROR, FUNCTION(_new_error))
+guard.register(DROP_ERROR, FUNCTION(_drop_error))
 
 
 @slot("PJRT_Event_Create")

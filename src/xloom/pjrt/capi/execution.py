@@ -6,11 +6,12 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi.cells import buffer_of, lend, record_of, write_handles
-from xloom.pjrt.capi.events import event_handle
+from xloom.pjrt.capi.cells import buffer_of, forget, lend, native, record_of, write_handles
+from xloom.pjrt.capi.events import event_handle, run_event
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import Row, int64s_at, struct
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.capi.words import NATIVE_EVENT
 from xloom.pjrt.error import PjrtError
 from xloom.status_code import Code
 
@@ -25,6 +26,7 @@ def _words(count: int) -> type[ctypes.Array[ctypes.c_size_t]]:
 @slot("PJRT_LoadedExecutable_Execute")
 def execute(args: Any) -> None:
     """Runs a program on its devices."""
+    forget()
     view = objects[args.executable]
     loaded = view.loaded
     options = _options(args.options)
@@ -42,12 +44,17 @@ def execute(args: Any) -> None:
     results = loaded.launch(arguments, not_donated=kept, device=device)
     outputs = _words(devices).from_address(args.output_lists)
     records = view.records if device is None else [Row.pointers(map(record_of, row)) for row, _ in results]
-    for place, (row, _), known in zip(outputs, results, records, strict=True):
+    events = [run_event(done) for _, done in results]
+    for place, (row, _), known, event in zip(outputs, results, records, events, strict=True):
         if row:
-            write_handles(row, known.address, place)
+            write_handles(row, known.address, place, event)
     if args.device_complete_events:
-        events = _words(devices).from_address(args.device_complete_events)
-        events[:] = [event_handle(done) for _, done in results]
+        completed = _words(devices).from_address(args.device_complete_events)
+        both = zip(events, results, strict=True)
+        completed[:] = [event + NATIVE_EVENT if event else event_handle(done) for event, (_, done) in both]
+    else:
+        for event in filter(None, events):
+            native("release_event")(event)
 
 
 @slot("PJRT_ExecuteContext_Create")

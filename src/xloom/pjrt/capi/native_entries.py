@@ -11,7 +11,9 @@ NAMES = frozenset([*buffer_ir.ENTRIES, host_buffer_ir.NAME, execute_ir.NAME])
 WORDS = (storage_ir.RETIRED, storage_ir.RUNNING, host_buffer_ir.PYTHON_ONLY)
 """Words that Python reads or writes."""
 FUNCTIONS = {
-    "new_cells": "vpqp",
+    "new_cells": "vpqpp",
+    "new_event": "p",
+    "take_forgotten": "p",
     "share_cell": "vpp",
     "fill_cell": "vppp",
     "remember_record": "vp",
@@ -20,6 +22,9 @@ FUNCTIONS = {
 RELEASING = {
     "delete_cell": "vp",
     "release_storage": "vp",
+    "release_event": "vp",
+    "fire_event": "vp",
+    "free_cells": "vp",
 }
 """The same of functions that may tell the host that its array is not used any more; it may want Python's lock."""
 

@@ -6,6 +6,9 @@ each cell, each array of Python's and each run that uses it refers to it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
@@ -28,6 +31,11 @@ from xloom.pjrt.capi.words import (
 
 RETIRED, RUNNING = "retired", "running"
 """Words: whether Python is gone, and how many calls are in it."""
+NEW_ERROR, DROP_ERROR = "new_error_of_event", "drop_error_of_event"
+"""Functions of Python's."""
+
+_FORGOTTEN, _LIST = "forgotten_cells", Words("lock", "first", "count")
+_MOST_FORGOTTEN = 256
 
 
 def define(native: NativeModule) -> None:
@@ -65,6 +73,23 @@ def unlock(b: Builder, place: ir.Value) -> None:
     b.do("unlock", "vp", place)
 
 
+@contextmanager
+def _chain(b: Builder, words: Words, first: ir.Value) -> Iterator[ir.Value]:
+    """A loop over the structures of a chain, each of which may be freed in it."""
+    left = b.variable(POINTER)
+    b.store(first, left)
+    look, body, done = (b.append_basic_block(name) for name in ("look", "body", "done"))
+    b.branch(look)
+    b.position_at_end(look)
+    each = b.load(left, typ=POINTER)
+    b.cbranch(b.is_zero(each), done, body)
+    b.position_at_end(body)
+    b.store(b.get(words, each, "next", POINTER), left)
+    yield each
+    b.branch(look)
+    b.position_at_end(done)
+
+
 def _storage(native: NativeModule) -> None:
     with native.function("new_storage", "pq") as b:
         raw = b.do_c("malloc", "pq", b.add(b.arguments[0], I64(2 * DATA_OFFSET)))
@@ -96,21 +121,28 @@ def _cells(native: NativeModule) -> None:
     with native.function("new_cell", "ppppq") as b:
         record, storage, data, state = b.arguments
         cell = b.do_c("malloc", "pq", I64(CELL.size))
-        b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0)
+        b.set(CELL, cell, record=record, lock=0, state=state, storage=storage, data=data, external=0, event=0, next=0)
         b.ret(cell)
     # for buffers of Python's, from a table of their records to one of their handles
-    with native.function("new_cells", "vpqp") as b:
-        records, count, cells = b.arguments
+    with native.function("new_cells", "vpqpp") as b:
+        records, count, cells, event = b.arguments
+        with b.if_then(b.not_(b.is_zero(event))):
+            b.atomic_rmw("add", b.place(event, EVENT.offset("references")), count, "seq_cst")
         with loop(b, 0, count) as k:
             record = b.load(b.item(records, k), typ=POINTER)
             cell = b.do("new_cell", "ppppq", record, NULL, NULL, I64(IN_PYTHON))
+            b.set(CELL, cell, event=event)
             b.store(cell, b.item(cells, k))
         b.ret_void()
     with native.function("free_cell", "vp") as b:
         (cell,) = b.arguments
         b.do("release_storage", "vp", b.get(CELL, cell, "storage", POINTER))
+        event = b.get(CELL, cell, "event", POINTER)
+        with b.if_then(b.not_(b.is_zero(event))):
+            b.do("release_event", "vp", event)
         b.do_c("free", "vp", cell)
         b.ret_void()
+    _forgotten(native)
     with native.function("delete_cell", "vp") as b:
         (cell,) = b.arguments
         held = lock(b, CELL, cell)
@@ -154,15 +186,52 @@ def _cells(native: NativeModule) -> None:
         b.ret_void()
 
 
+def _forgotten(native: NativeModule) -> None:
+    """Cells that were destroyed, but whose `Buffer` Python still has: it forgets many of them at once."""
+    native.word(_FORGOTTEN, _LIST.size // 8, is_own=True)
+    # 0 where there are so many already that Python should do it now
+    with native.function("forget_cell", "qp") as b:
+        (cell,) = b.arguments
+        forgotten = native.word(_FORGOTTEN)
+        held = lock(b, _LIST, forgotten)
+        count = b.get(_LIST, forgotten, "count")
+        with b.if_then(b.icmp_unsigned(">=", count, I64(_MOST_FORGOTTEN))):
+            unlock(b, held)
+            b.ret(I64(0))
+        b.set(CELL, cell, next=b.get(_LIST, forgotten, "first"))
+        b.set(_LIST, forgotten, first=cell, count=b.add(count, I64(1)))
+        unlock(b, held)
+        b.ret(I64(1))
+    with native.function("take_forgotten", "p") as b:
+        forgotten = native.word(_FORGOTTEN)
+        held = lock(b, _LIST, forgotten)
+        first = b.get(_LIST, forgotten, "first", POINTER)
+        b.set(_LIST, forgotten, first=0, count=0)
+        unlock(b, held)
+        b.ret(first)
+    with native.function("free_cells", "vp") as b:
+        with _chain(b, CELL, b.arguments[0]) as cell:
+            b.do("free_cell", "vp", cell)
+        b.ret_void()
+
+
 def _events(native: NativeModule) -> None:
     with native.function("new_event", "p") as b:  # one reference is the caller's, one that of who fires it
         event = b.do_c("malloc", "pq", I64(EVENT.size))
-        b.set(EVENT, event, references=2, lock=0, is_done=0, waiting=0)
+        b.set(EVENT, event, references=2, lock=0, is_done=0, waiting=0, error=0)
         b.ret(event)
+    # the PJRT_Error for one who asks; NULL where nothing went wrong
+    with native.function("error_of", "pp") as b:
+        error = b.get(EVENT, b.arguments[0], "error", POINTER)
+        b.return_if(b.is_zero(error), NULL)
+        b.ret(b.do(NEW_ERROR, "ppppp", error, NULL, NULL, NULL))
     with native.function("release_event", "vp") as b:
         (event,) = b.arguments
         before = b.add_to(b.place(event, EVENT.offset("references")), -1)
         with b.if_then(b.icmp_unsigned("==", before, I64(1))):
+            error = b.get(EVENT, event, "error", POINTER)
+            with b.if_then(b.not_(b.is_zero(error))):
+                b.do(DROP_ERROR, "ppppp", error, NULL, NULL, NULL)
             b.do_c("free", "vp", event)
         b.ret_void()
     with native.function("await_event", "vpqp") as b:
@@ -176,7 +245,7 @@ def _events(native: NativeModule) -> None:
             b.set(EVENT, event, waiting=waiting)
         unlock(b, held)
         b.return_if(is_pending)
-        b.do_at(b.inttoptr(function, POINTER), "vpp", NULL, user)
+        b.do_at(b.inttoptr(function, POINTER), "vpp", b.do("error_of", "pp", event), user)
         b.ret_void()
     with native.function("fire_event", "vp") as b:
         (event,) = b.arguments
@@ -187,21 +256,13 @@ def _events(native: NativeModule) -> None:
             b.add_to(running, -1)
             b.ret_void()
         held = lock(b, EVENT, event)
-        waiting = b.variable(POINTER)
-        b.store(b.get(EVENT, event, "waiting", POINTER), waiting)
+        first = b.get(EVENT, event, "waiting", POINTER)
         b.set(EVENT, event, is_done=1, waiting=0)
         unlock(b, held)
-        look, call, done = (b.append_basic_block(name) for name in ("look", "call", "done"))
-        b.branch(look)
-        b.position_at_end(look)
-        each = b.load(waiting, typ=POINTER)
-        b.cbranch(b.is_zero(each), done, call)
-        b.position_at_end(call)
-        b.do_at(b.get(WAITING, each, "function", POINTER), "vpp", NULL, b.get(WAITING, each, "user", POINTER))
-        b.store(b.get(WAITING, each, "next", POINTER), waiting)
-        b.do_c("free", "vp", each)
-        b.branch(look)
-        b.position_at_end(done)
+        with _chain(b, WAITING, first) as each:
+            error, user = b.do("error_of", "pp", event), b.get(WAITING, each, "user", POINTER)
+            b.do_at(b.get(WAITING, each, "function", POINTER), "vpp", error, user)
+            b.do_c("free", "vp", each)
         b.do("release_event", "vp", event)
         b.add_to(running, -1)
         b.ret_void()

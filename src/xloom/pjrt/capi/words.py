@@ -35,8 +35,11 @@ BUFFER = Words("device", "memory", "type", "dims", "num_dims", "nbytes", "is_hos
 LAYOUT = Words("text", "size", "deleter")
 """How arrays lie in memory, as HLO text writes it: its handle is the address."""
 
-CELL = Words("record", "lock", "state", "storage", "data", "external")
-"""A buffer: its handle is the address. `external` counts the references to its array from outside."""
+CELL = Words("record", "lock", "state", "storage", "data", "external", "event", "next")
+"""A buffer: its handle is the address. `external` counts the references to its array from outside.
+
+`event` is that of the run that makes the array, if Python's thread does. `next` chains cells that Python must forget.
+"""
 HAS_DATA, DELETED, IN_PYTHON = 1, 2, 4
 """The flags of a cell's state: its array is there, it was deleted, and there is a `Buffer` of Python's for it."""
 
@@ -47,7 +50,8 @@ OWN, LENT, OF_PYTHON = 0, 1, 2
 DATA_OFFSET = 64
 """Where the array follows a storage's words, and how it is aligned."""
 
-EVENT = Words("references", "lock", "is_done", "waiting")
+EVENT = Words("references", "lock", "is_done", "waiting", "error")
+"""`error` is Python's handle of what went wrong, or 0."""
 WAITING = Words("function", "user", "next")
 """A callback of an event."""
 READY = 16
