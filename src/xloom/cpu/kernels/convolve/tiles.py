@@ -147,5 +147,5 @@ def _packed(kernel: Kernel, chosen: Way, problem: Convolution) -> int:
             base = b.add(i64(problem.w_base), b.mul(group, i64(problem.group.b)))
             first = at_most(b, b.mul(panel, i64(packing.width)), max(0, count(packing.rows) - packing.width))
             place = b.gep(target, [b.mul(item, i64(size))], inbounds=True, source_etype=arithmetic.element)
-            packing.emit(b, Part(source, base, first, i64(0), i64(depth), place))
+            packing.emit_whole(b, Part(source, base, first, i64(0), i64(depth), place))
     return memory

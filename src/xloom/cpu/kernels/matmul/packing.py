@@ -7,17 +7,18 @@ the last row: what they are multiplied to is not stored.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.sizes import divides
+from xloom.cpu.emit.sizes import divides, greatest
 from xloom.cpu.emit.types import POINTER, i64
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, shuffled
-from xloom.cpu.kernels.matmul.axes import Axes, count, inner, linear_offset
+from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, linear_offset, row_major
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import at_most, rolled
+from xloom.cpu.kernels.matmul.tile import at_most, nest, rolled
 
 BLOCK = 8
 """Rows and places of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
@@ -35,6 +36,15 @@ class Part(NamedTuple):
     panel: ir.Value
     """Where the first panel goes; the others follow it."""
     panels: ir.Value = i64(1)
+
+
+class _Depth(NamedTuple):
+    """An axis of the depth: its size, its stride in memory, which way it is gone through, and that in a panel."""
+
+    size: int
+    stride: int
+    backwards: bool
+    place: int
 
 
 _Places = list[tuple[ir.Value, ir.Value | None]]
@@ -84,6 +94,47 @@ class Packing:
                 self._transpose(b, part, panel, first)
             else:
                 self._elements(b, part, panel, first, i64(0))
+
+    def emit_whole(self, b: ir.IRBuilder, part: Part) -> None:
+        """Packs a panel of all of the depth, in whichever order the operand lies in memory."""
+        axes = [
+            _Depth(x.size, greatest(x.stride(self.operand), -x.stride(self.operand)), x.stride(self.operand) < 0, place)
+            for x, place in zip(self.depth, row_major([x.size for x in self.depth]), strict=True)
+        ]
+        axes.sort(key=lambda x: -x.stride)
+        run: list[_Depth] = []  # what lies together
+        while axes and axes[-1].stride == prod(x.size for x in run):
+            run.insert(0, axes.pop())
+        moved = inner(self.depth).stride(self.operand) != 1 and inner(self.rows).stride(self.operand) != 1
+        length, kept = prod(x.size for x in run), min(BLOCK, self.width)
+        if not moved or self.arithmetic.places > 1 or length < BLOCK:
+            self.emit(b, part)
+            return
+        # a run that the depth goes through backwards begins with its last element
+        begin = -sum((x.size - 1) * x.stride for x in run if x.backwards)
+
+        def blocks(at: list[ir.Value]) -> None:
+            with rolled(b, 0, length, BLOCK, name="k") as k, rolled(b, 0, self.width, BLOCK, name="group") as step:
+                first, group = at_most(b, k, length - BLOCK), at_most(b, step, max(0, self.width - BLOCK))
+                rows = [self._row(b, at[0], b.add(b.add(part.first, group), i64(r))) for r in range(BLOCK)]
+                columns = self._columns(b, part, [b.add(row, first) for row in rows])
+                for j, column in enumerate(columns):
+                    place = at[1]
+                    position = digits(b, [Axis(x.size, 0, 0, 0) for x in run], b.add(first, i64(j)))
+                    for x, digit in zip(run, position, strict=True):
+                        digit = b.sub(i64(x.size - 1), digit) if x.backwards else digit
+                        place = b.add(place, b.mul(digit, i64(x.place)))
+                    value = column if kept == BLOCK else [shuffled(b, c, range(kept)) for c in column]
+                    self._put(b, part.panel, place, group, value)
+
+        outer = [(x.size, (-x.stride if x.backwards else x.stride, x.place)) for x in axes]
+        nest(b, outer, [b.add(part.base, i64(begin)), i64(0)], blocks)
+
+    def _columns(self, b: ir.IRBuilder, part: Part, rows: list[ir.Value]) -> list[Parts]:
+        """The columns of a square whose rows begin at these places."""
+        lines = [self.arithmetic.adjacent(b, part.pointer, self.source.dtype, at, BLOCK) for at in rows]
+        parts = [transposed(b, [line[p] for line in lines]) for p in range(self.arithmetic.parts)]
+        return [[part[j] for part in parts] for j in range(BLOCK)]
 
     def _panel(self, b: ir.IRBuilder, part: Part, number: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where a panel is and its first row."""
@@ -148,10 +199,8 @@ class Packing:
             at = [self._row(b, part.base, b.add(b.add(first, group), i64(r))) for r in range(BLOCK)]
             with rolled(b, 0, whole, BLOCK, name="k") as k:
                 line = self._place(b, b.mul(b.add(part.begin, k), i64(arithmetic.places)))
-                rows = [arithmetic.adjacent(b, part.pointer, self.source.dtype, b.add(x, line), BLOCK) for x in at]
-                columns = [transposed(b, [x[p] for x in rows]) for p in range(arithmetic.parts)]
-                for j in range(BLOCK):
-                    value = [c[j] if kept == BLOCK else shuffled(b, c[j], range(kept)) for c in columns]
+                for j, column in enumerate(self._columns(b, part, [b.add(x, line) for x in at])):
+                    value = column if kept == BLOCK else [shuffled(b, c, range(kept)) for c in column]
                     self._put(b, panel, b.add(k, i64(j)), group, value)
         self._elements(b, part, panel, first, whole)
 
