@@ -47,6 +47,17 @@ OPERATORS = {
     "gather": "i = s32[8] constant({7, 1, 1, 0, 3, 2, 6, 5}), sharding={devices=[8]<=[8]} "
     "ROOT r = f32[8,8] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
     "index_vector_dim=1, slice_sizes={1,8}, sharding=A",
+    "gather-batch": "i = s32[8,1] constant({{3},{1},{9},{0},{3},{2},{4},{-5}}), sharding={devices=[4,1,2]<=[8] "
+    "last_tile_dim_replicate} g = f32[8,4] gather(p, i), offset_dims={1}, collapsed_slice_dims={}, start_index_map={1}, "
+    "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=1, slice_sizes={1,4}, sharding=A "
+    "z = f32[] constant(7) ROOT r = f32[8,8] pad(g, z), padding=0_0x0_4, sharding=B",
+    "scatter": "i = s32[3,1] constant({{7}, {1}, {1}}) u = f32[3,8] slice(q), slice={[2:5], [0:8]}, sharding=A "
+    "ROOT r = f32[8,8] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum, sharding=B",
+    "scatter-batch": "i = s32[8,1] constant({{3},{1},{9},{0},{3},{2},{7},{-5}}) s = f32[8,1] slice(q), slice={[0:8], [2:3]} "
+    "u = f32[8] reshape(s), sharding={devices=[8]<=[8]} ROOT r = f32[8,8] scatter(p, i, u), update_window_dims={}, "
+    "inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
+    "scatter_indices_batching_dims={0}, index_vector_dim=1, to_apply=sum, sharding=A",
     "while": "z = s32[] constant(0) t = (s32[], f32[8,8], f32[8,8]) tuple(z, p, q) "
     "w = (s32[], f32[8,8], f32[8,8]) while(t), condition=more, body=body "
     "ROOT r = f32[8,8] get-tuple-element(w), index=1, sharding=A",

@@ -10,6 +10,7 @@ from xloom.hlo.module import Computation, Instruction, Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups, Sharding
 from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.partitioning import indexing  # noqa: F401 - registers its rules
 from xloom.passes.partitioning.custom_calls import partitioned
 from xloom.passes.partitioning.nesting import leaves, local, packed, packed_shape, parts_of, whole
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors

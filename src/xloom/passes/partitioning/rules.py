@@ -20,7 +20,9 @@ Rule = Callable[[Instruction, list[Part], Tiles, Emitter], "list[Part] | None"]
 RULES: dict[str, Rule] = {}
 
 
-def _rule(*opcodes: str) -> Callable[[Rule], Rule]:
+def rule(*opcodes: str) -> Callable[[Rule], Rule]:
+    """Registers a function for operators."""
+
     def add(rule: Rule) -> Rule:
         for opcode in opcodes:
             RULES[opcode] = rule
@@ -41,7 +43,8 @@ def _local(i: Instruction, tiles: Tiles) -> Shape:
     return array_shape(i.shape.dtype, tiles.local(i.shape.dims))
 
 
-def _one(e: Emitter, i: Instruction, tiles: Tiles, operands: Iterable[Part], **changed: Any) -> list[Part]:
+def one(e: Emitter, i: Instruction, tiles: Tiles, operands: Iterable[Part], **changed: Any) -> list[Part]:
+    """The operator on parts, as the one part that results."""
     return [Part(like(e, i, _local(i, tiles), [p.value for p in operands], **changed), tiles)]
 
 
@@ -52,14 +55,14 @@ def elementwise(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> l
         term = next((k for k, p in enumerate(parts) if p.tiles.unreduced), 0)
         wanted = [want if k == term else want.settled for k in range(len(parts))]
     same = [e.reshard(p, t) if len(p.tiles.dims) == len(t.dims) else p for p, t in zip(parts, wanted, strict=True)]
-    return _one(e, i, want, same)
+    return one(e, i, want, same)
 
 
 LINEAR = frozenset({"add", "convert", "copy", "divide", "dot", "multiply", "negate", "reduce", "subtract"})
 """Operators whose rules take and give terms of sums."""
 
 
-@_rule("constant")
+@rule("constant")
 def _constant(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part] | None:
     if not i.shape.is_array:
         return None
@@ -69,10 +72,10 @@ def _constant(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> lis
     return None
 
 
-@_rule("iota")
+@rule("iota")
 def _iota(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     (dim,) = (i["iota_dimension"],)
-    found = _one(e, i, want, [])
+    found = one(e, i, want, [])
     if not want.dims[dim]:
         return found
     shape = found[0].shape
@@ -82,22 +85,22 @@ def _iota(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Pa
     return [Part(e.make("add", shape, [found[0].value, moved]), want)]
 
 
-@_rule("broadcast")
+@rule("broadcast")
 def _broadcast(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     (part,) = parts
     source = Tiles(tuple(want.dims[d] for d in i["dimensions"]))
-    return _one(e, i, want, [e.reshard(part, source)])
+    return one(e, i, want, [e.reshard(part, source)])
 
 
-@_rule("transpose")
+@rule("transpose")
 def _transpose(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     source: list[Factors] = [()] * i.shape.rank
     for result, operand in enumerate(i["dimensions"]):
         source[operand] = want.dims[result]
-    return _one(e, i, want, [e.reshard(parts[0], Tiles(tuple(source)))])
+    return one(e, i, want, [e.reshard(parts[0], Tiles(tuple(source)))])
 
 
-@_rule("reshape")
+@rule("reshape")
 def _reshape(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     """A cut goes through where it cuts the first of dimensions that become one, or of those that one becomes."""
     before, after = i.operands[0].shape.dims, i.shape.dims
@@ -118,7 +121,7 @@ def _reshape(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list
             used.add(factor)
         source[first_old] = target[first_new] = kept
     through = Tiles(tuple(target))
-    found = _one(e, i, through, [e.reshard(parts[0], Tiles(tuple(source)))])
+    found = one(e, i, through, [e.reshard(parts[0], Tiles(tuple(source)))])
     # without a word the result stays as the operand is cut
     return found if i.sharding is None else [e.reshard(found[0], want)]
 
@@ -151,49 +154,49 @@ def _open(want: Tiles, dims: Iterable[int]) -> Tiles:
     return want
 
 
-@_rule("reverse")
+@rule("reverse")
 def _reverse(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     tiles = _open(want, i["dimensions"])
-    return [e.reshard(p, want) for p in _one(e, i, tiles, [e.reshard(parts[0], tiles)])]
+    return [e.reshard(p, want) for p in one(e, i, tiles, [e.reshard(parts[0], tiles)])]
 
 
-@_rule("concatenate")
+@rule("concatenate")
 def _concatenate(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     tiles = _open(want, i["dimensions"])
-    return [e.reshard(p, want) for p in _one(e, i, tiles, [e.reshard(p, tiles) for p in parts])]
+    return [e.reshard(p, want) for p in one(e, i, tiles, [e.reshard(p, tiles) for p in parts])]
 
 
-@_rule("slice")
+@rule("slice")
 def _slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     dims = i.operands[0].shape.dims
     tiles = _open(want, [d for d, s in enumerate(i["slice"]) if s != SliceDimension(0, dims[d], 1)])
     part = e.reshard(parts[0], tiles)
     local = part.shape.dims
     cut = tuple(SliceDimension(0, local[d], 1) if tiles.dims[d] else s for d, s in enumerate(i["slice"]))
-    return [e.reshard(_one(e, i, tiles, [part], slice=cut)[0], want)]
+    return [e.reshard(one(e, i, tiles, [part], slice=cut)[0], want)]
 
 
-@_rule("pad")
+@rule("pad")
 def _pad(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     tiles = _open(want, [d for d, p in enumerate(i["padding"]) if (p.low, p.high, p.interior) != (0, 0, 0)])
-    return [e.reshard(_one(e, i, tiles, [e.reshard(parts[0], tiles), parts[1]])[0], want)]
+    return [e.reshard(one(e, i, tiles, [e.reshard(parts[0], tiles), parts[1]])[0], want)]
 
 
-@_rule("dynamic-slice")
+@rule("dynamic-slice")
 def _dynamic_slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     dims, sizes = i.operands[0].shape.dims, i["dynamic_slice_sizes"]
     tiles = _open(want, [d for d, size in enumerate(sizes) if size != dims[d]])
     operands = [e.reshard(parts[0], tiles), *(e.whole(p) for p in parts[1:])]
-    found = _one(e, i, tiles, operands, dynamic_slice_sizes=tiles.local(sizes))
+    found = one(e, i, tiles, operands, dynamic_slice_sizes=tiles.local(sizes))
     return [e.reshard(found[0], want)]
 
 
-@_rule("dynamic-update-slice")
+@rule("dynamic-update-slice")
 def _dynamic_update_slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     dims, update = i.shape.dims, i.operands[1].shape.dims
     tiles = _open(want, [d for d in range(len(dims)) if update[d] != dims[d]])
     operands = [e.reshard(p, tiles) for p in parts[:2]]
-    return [e.reshard(_one(e, i, tiles, [*operands, *map(e.whole, parts[2:])])[0], want)]
+    return [e.reshard(one(e, i, tiles, [*operands, *map(e.whole, parts[2:])])[0], want)]
 
 
 # -- sums
@@ -222,7 +225,7 @@ def _starts_at_identity(i: Instruction, opcode: str) -> bool:
     return init.opcode == "constant" and wanted is not None and bool(init.literal.value == wanted)
 
 
-@_rule("reduce")
+@rule("reduce")
 def _reduce(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     count = len(parts) // 2
     gone = i["dimensions"]
@@ -246,7 +249,7 @@ def _reduce(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[
     shapes = [array_shape(s.dtype, want.local(s.dims)) for s in _leaves(i.shape)]
     found = like(e, i, i.shape if i.shape.is_tuple else shapes[0], [p.value for p in operands])
     if i.shape.is_tuple:
-        return _elements(e, found, shapes, [want.settled] * count)
+        return elements(e, found, shapes, [want.settled] * count)
     if opcode == "add":
         return [e.reshard(Part(found, Tiles(want.dims, across)), want)]
     return [e.reshard(e.reduce(Part(found, want.settled), across, i["to_apply"]), want)]
@@ -256,7 +259,8 @@ def _leaves(shape: Shape) -> list[Shape]:
     return list(shape.elements) if shape.is_tuple else [shape]
 
 
-def _elements(e: Emitter, found: Instruction, shapes: Sequence[Shape], tiles: Sequence[Tiles]) -> list[Part]:
+def elements(e: Emitter, found: Instruction, shapes: Sequence[Shape], tiles: Sequence[Tiles]) -> list[Part]:
+    """The parts that an operator with several results gives, which gets the shape of their tuple."""
     found.shape = tuple_shape(shapes)
     return [
         Part(e.make("get-tuple-element", s, [found], index=k), t)
@@ -264,7 +268,7 @@ def _elements(e: Emitter, found: Instruction, shapes: Sequence[Shape], tiles: Se
     ]
 
 
-@_rule("dot")
+@rule("dot")
 def _dot(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     left, right = parts
     sides = []
@@ -289,11 +293,11 @@ def _dot(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Par
                 across += own
                 break
     operands = [e.reshard(p, Tiles(tuple(dims))) for p, dims in zip(parts, sides, strict=True)]
-    (found,) = _one(e, i, want, operands)
+    (found,) = one(e, i, want, operands)
     return [e.reshard(Part(found.value, Tiles(want.dims, across)), want)]
 
 
-@_rule("convolution")
+@rule("convolution")
 def _convolution(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     """Batches and output features are independent of each other."""
     labels = i["dim_labels"]
@@ -306,7 +310,7 @@ def _convolution(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> 
         tiles = tiles.with_dim(labels.output_feature, ())
     image = Tiles.whole(rank).with_dim(labels.input_batch, tiles.dims[labels.output_batch])
     kernel = Tiles.whole(rank).with_dim(labels.kernel_output_feature, tiles.dims[labels.output_feature])
-    found = _one(e, i, tiles, [e.reshard(parts[0], image), e.reshard(parts[1], kernel)])
+    found = one(e, i, tiles, [e.reshard(parts[0], image), e.reshard(parts[1], kernel)])
     return [e.reshard(found[0], want)]
 
 
@@ -316,83 +320,54 @@ def _batched(i: Instruction, parts: list[Part], want: Tiles, e: Emitter, whole: 
     tiles = _open(want, whole)
     operands = [e.reshard(p, tiles) if p.tiles.dims else p for p in parts]
     if not i.shape.is_tuple:
-        return [e.reshard(_one(e, i, tiles, operands)[0], want)]
+        return [e.reshard(one(e, i, tiles, operands)[0], want)]
     shapes = [array_shape(s.dtype, tiles.local(s.dims)) for s in i.shape.elements]
     found = like(e, i, i.shape, [p.value for p in operands])
-    return [e.reshard(p, want) for p in _elements(e, found, shapes, [tiles] * len(shapes))]
+    return [e.reshard(p, want) for p in elements(e, found, shapes, [tiles] * len(shapes))]
 
 
-@_rule("sort")
+@rule("sort")
 def _sort(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     return _batched(i, parts, want, e, i["dimensions"])
 
 
-@_rule("topk")
+@rule("topk")
 def _top_k(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     return _batched(i, parts, want, e, [len(want.dims) - 1])
 
 
-@_rule("cholesky", "triangular-solve")
+@rule("cholesky", "triangular-solve")
 def _matrices(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     rank = i.shape.rank
     return _batched(i, parts, want, e, [rank - 2, rank - 1])
 
 
-@_rule("fft")
+@rule("fft")
 def _fft(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     rank = i.shape.rank
     return _batched(i, parts, want, e, range(rank - len(i["fft_length"]), rank))
 
 
-@_rule("reduce-window")
+@rule("reduce-window")
 def _reduce_window(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     whole = [d for d, w in enumerate(i["window"]) if (w.size, w.stride, w.padding_low, w.padding_high) != (1, 1, 0, 0)]
     return _batched(i, parts, want, e, whole)
 
 
-@_rule("gather")
-def _gather(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
-    """Cuts of the indices go to the result, and those of dimensions that slices take whole."""
-    if i["operand_batching_dims"]:
-        return _everything(i, parts, want, e)
-    operand_dims, sizes = i.operands[0].shape.dims, i["slice_sizes"]
-    offsets = i["offset_dims"]
-    windows = [d for d in range(len(operand_dims)) if d not in i["collapsed_slice_dims"]]
-    source: list[Factors] = [()] * len(operand_dims)
-    local_sizes, tiles = list(sizes), want
-    for result, d in zip(offsets, windows, strict=True):
-        if sizes[d] == operand_dims[d]:
-            source[d] = want.dims[result]
-            local_sizes[d] //= extent(source[d])
-        else:
-            tiles = tiles.with_dim(result, ())
-    batch = [d for d in range(i.shape.rank) if d not in offsets]
-    index_dims = [tiles.dims[d] for d in batch]
-    if i["index_vector_dim"] < i.operands[1].shape.rank:
-        index_dims.insert(i["index_vector_dim"], ())
-    operands = [e.reshard(parts[0], Tiles(tuple(source))), e.reshard(parts[1], Tiles(tuple(index_dims)))]
-    return [e.reshard(_one(e, i, tiles, operands, slice_sizes=tuple(local_sizes))[0], want)]
-
-
-def _everything(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
-    whole = Tiles.whole(i.shape.rank)
-    return [e.reshard(_one(e, i, whole, map(e.whole, parts))[0], want)]
-
-
 # -- collectives of manual regions, whose values other axes may cut
-@_rule("all-reduce", "collective-permute", "collective-broadcast")
+@rule("all-reduce", "collective-permute", "collective-broadcast")
 def _alike(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     attrs = {"channel_id": e.channels.take()} if i.attrs.get("channel_id") is not None else {}
     if not i.shape.is_tuple:
-        return _one(e, i, want, [e.reshard(parts[0], want)], **attrs)
+        return one(e, i, want, [e.reshard(parts[0], want)], **attrs)
     found = like(e, i, i.shape, [p.value for p in parts], **attrs)
-    return _elements(e, found, [p.shape for p in parts], [p.tiles for p in parts])
+    return elements(e, found, [p.shape for p in parts], [p.tiles for p in parts])
 
 
-@_rule("all-gather", "reduce-scatter", "all-to-all")
+@rule("all-gather", "reduce-scatter", "all-to-all")
 def _along(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part] | None:
     if i.shape.is_tuple or not i["dimensions"]:
         return None
     attrs = {"channel_id": e.channels.take()} if i.attrs.get("channel_id") is not None else {}
     tiles = _open(want, i["dimensions"])
-    return [e.reshard(_one(e, i, tiles, [e.reshard(parts[0], tiles)], **attrs)[0], want)]
+    return [e.reshard(one(e, i, tiles, [e.reshard(parts[0], tiles)], **attrs)[0], want)]
