@@ -232,6 +232,17 @@ def test_scripts_of_torch_xla_run():
         torch_xla.sync(wait=True)
         assert met.counter_value("programs") == 1, met.metrics_report()
         assert "runs: 3" in met.metrics_report()
+        assert met.metric_names() == ["CompileTime", "ExecuteTime"]
+        assert (met.metric_data("CompileTime")[0], met.metric_data("ExecuteTime")[0]) == (1, 3)
+        assert met.executed_fallback_ops() == [] and "runs: 3" in met.short_metrics_report()
+        (x,) = xm.send_cpu_data_to_device(torch.ones(2), device)
+        assert xm.is_xla_tensor(x) and not xm.is_xla_tensor(torch.ones(2))
+        assert "multiply" in torch_xla._XLAC._get_xla_tensors_hlo([x * 2])
+        with torch_xla.experimental.eager_mode_context(True):
+            assert torch_xla.experimental.is_eager_mode()
+        assert not torch_xla.experimental.is_eager_mode()
+        with torch_xla.amp.autocast(device):
+            assert (torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).dtype is torch.bfloat16
     """
     done = subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

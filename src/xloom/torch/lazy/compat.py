@@ -91,6 +91,11 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def send_cpu_data_to_device(data: Any, device: Any = DEVICE) -> list[torch.Tensor]:
+    """Copies of tensors, or of one tensor, on the device."""
+    return [each.to(device) for each in ([data] if isinstance(data, torch.Tensor) else data)]
+
+
 def autocast(
     device: Any = DEVICE, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool = True
 ) -> torch.autocast:
@@ -139,7 +144,7 @@ xm = _namespace(
     get_local_ordinal=lambda: 0,
     master_print=print,
     is_xla_tensor=lambda tensor: tensor.device.type == "xla",
-    send_cpu_data_to_device=lambda tensors, device=DEVICE: [tensor.to(device) for tensor in tensors],
+    send_cpu_data_to_device=send_cpu_data_to_device,
     add_step_closure=lambda closure, args=(), run_async=False: (sync(), closure(*args))[1],
 )
 """torch_xla.core.xla_model."""

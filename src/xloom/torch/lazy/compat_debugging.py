@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -14,7 +15,8 @@ from xloom.torch.lazy.eager import eager
 from xloom.torch.metrics import METRICS
 
 _eager = ExitStack()
-_COMPILE_TIME = "CompileTime"
+_TIMES = {"CompileTime": "programs", "ExecuteTime": "runs"}
+"""torch_xla's names of measured times: which counter says how often."""
 
 
 def eager_mode(enable: bool) -> None:
@@ -47,12 +49,15 @@ def tensors_hlo(tensors: Sequence[torch.Tensor]) -> str:
 
 def metric_names() -> list[str]:
     """What `metric_data` knows."""
-    return [_COMPILE_TIME] if METRICS.programs else []
+    return [name for name, counter in _TIMES.items() if getattr(METRICS, counter)]
 
 
 def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
-    """How often, and nanoseconds in all; single samples are not kept."""
-    return (METRICS.programs, METRICS.compile_seconds * 1e9, []) if name in metric_names() else None
+    """How often, and nanoseconds in all, NaN for runs, which nobody times; single samples are not kept."""
+    if name not in metric_names():
+        return None
+    spent = METRICS.compile_seconds * 1e9 if name == "CompileTime" else math.nan
+    return getattr(METRICS, _TIMES[name]), spent, []
 
 
 def executed_fallback_ops() -> list[str]:
