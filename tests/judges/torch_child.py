@@ -144,11 +144,11 @@ def _dtypes_of_cpu(cls: Any, test: Any) -> Any:
 
 def name_of(side: str) -> Callable[[str], str]:
     """A test's name without the device."""
-    suffix, word = re.compile(rf"{side.upper()}$"), re.compile(rf"(?<=_){side}(?=_|$|\[)")
+    suffix, word = re.compile(rf"{side.upper()}$"), re.compile(rf"(.*_){side}(?=_|$|\[)")  # the last one
 
     def name(nodeid: str) -> str:
         file, *classes, test = nodeid.split("::")
-        return "::".join([file, *(suffix.sub("", c) for c in classes), word.sub("device", test)])
+        return "::".join([file, *(suffix.sub("", c) for c in classes), word.sub(r"\1device", test)])
 
     return name
 
