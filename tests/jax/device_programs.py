@@ -451,7 +451,8 @@ def own_partitioning():
 def batches_of_matrices():
     stacked = np.cos(np.arange(8 * 5 * 5, dtype=np.float32)).reshape(8, 5, 5)
     symmetric = stacked + stacked.transpose(0, 2, 1) + 9 * np.eye(5, dtype=np.float32)
-    for function in (jnp.linalg.cholesky, jnp.linalg.eigvalsh, lambda x: lax.linalg.qr(x)[1]):
+    slope = jax.grad(lambda x: jnp.linalg.slogdet(x)[1].sum())  # with gathers and scatters of pivots
+    for function in (jnp.linalg.cholesky, jnp.linalg.eigvalsh, lambda x: lax.linalg.qr(x)[1], slope):
         agree(lambda mesh, f=function: jax.jit(f, in_shardings=NamedSharding(mesh, P("x"))), symmetric, rtol=1e-4)
         cut = NamedSharding(next(meshes()), P("x"))
         program = jax.jit(function, in_shardings=cut).lower(symmetric).compile().as_text()

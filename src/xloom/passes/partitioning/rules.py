@@ -169,7 +169,10 @@ def _concatenate(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> 
 @rule("slice")
 def _slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
     dims = i.operands[0].shape.dims
-    tiles = _open(want, [d for d, s in enumerate(i["slice"]) if s != SliceDimension(0, dims[d], 1)])
+    moved = [d for d, s in enumerate(i["slice"]) if s != SliceDimension(0, dims[d], 1)]
+    if i.sharding is None:  # the converter makes slices of gathers, and says nothing about them
+        want = _open(parts[0].tiles, moved)
+    tiles = _open(want, moved)
     part = e.reshard(parts[0], tiles)
     local = part.shape.dims
     cut = tuple(SliceDimension(0, local[d], 1) if tiles.dims[d] else s for d, s in enumerate(i["slice"]))
