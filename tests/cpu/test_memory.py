@@ -169,6 +169,18 @@ def test_memory_of_kernels_is_used_again():
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+def test_large_windows_go_on_in_place():
+    module = xl.parse(
+        "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+        "ENTRY e { x = f32[200,300] parameter(0) zero = f32[] constant(0) "
+        "ROOT s = f32[200,300] reduce-window(x, zero), window={size=9x11 pad=4_4x5_5}, to_apply=add }"
+    )
+    x = RANDOM.integers(-9, 9, (200, 300)).astype(np.float32)
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes == 0
+    np.testing.assert_array_equal(executable(x), xl.evaluate(module, x))
+
+
 def test_little_that_a_kernel_needs_is_on_the_stack():
     n = 1 << 16
     module = xl.parse(

@@ -7,6 +7,7 @@ make its fold.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from llvmlite import ir
 
@@ -45,15 +46,34 @@ def fold_by_axis(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
     combine = _combine_function(kernel, operator)
     sizes = [a.size for a in axes]
     numbers = [k for k, a in enumerate(axes) if not a.is_plain]
-    source: int | None = None
+    passes = []
     for number in numbers:
-        counts = [*sizes[:number], axes[number].count, *sizes[number + 1 :]]
-        last = number == numbers[-1]
-        target = None if last else kernel.add_scratch(math.prod(counts) * operator.dtype.bytes)
-        _Pass(operator, combine, axes[number], math.prod(sizes[:number]), math.prod(sizes[number + 1 :])).emit(
-            kernel, source, target
-        )
-        sizes, source = counts, target
+        rows, columns = math.prod(sizes[:number]), math.prod(sizes[number + 1 :])
+        sizes[number] = axes[number].count
+        passes.append(_Pass(operator, combine, axes[number], rows, columns))
+    source = _operand
+    for k, step in enumerate(passes):
+        # from where all later passes can go on in place, that place is the output
+        target = _output
+        if not all(later.is_in_place for later in passes[k + 1 :]):
+            target = _scratch(kernel.add_scratch(step.count * operator.dtype.bytes))
+        step.emit(kernel, source, target, final=step is passes[-1])
+        source = target
+
+
+Pointer = Callable[[PhaseBuilder], ir.Value]
+
+
+def _operand(phase: PhaseBuilder) -> ir.Value:
+    return phase.operand(0)
+
+
+def _output(phase: PhaseBuilder) -> ir.Value:
+    return phase.output(0)
+
+
+def _scratch(number: int) -> Pointer:
+    return lambda phase: phase.scratch(number)
 
 
 def _combine_function(kernel: Kernel, operator: VectorOperator) -> ir.Function:
@@ -76,15 +96,22 @@ class _Pass:
         self.length = (self.windows - 1) * w.stride + w.size
         self.pieces = -(-columns // self.width), -(-axis.count // self.windows)
 
-    def emit(self, kernel: Kernel, source: int | None, target: int | None) -> None:
-        """The phase, between arrays of scratch memory; None are the operand and the output."""
+    @property
+    def count(self) -> int:
+        """Elements that it makes."""
+        return self.rows * self.axis.count * self.columns
+
+    @property
+    def is_in_place(self) -> bool:
+        """True when an item reads all that lies where it writes, before it does so, and others do not."""
+        return self.axis.count == self.axis.size and self.pieces[1] == 1
+
+    def emit(self, kernel: Kernel, source: Pointer, target: Pointer, final: bool) -> None:
+        """The phase, from one array to another."""
         items = self.rows * math.prod(self.pieces)
         with kernel.phase(items, max(1, _TASK // (self.length * self.width))) as phase:
             b = phase.b
-            arrays = (
-                phase.operand(0) if source is None else phase.scratch(source),
-                phase.output(0) if target is None else phase.scratch(target),
-            )
+            arrays = source(phase), target(phase)
             elements = self.length * self.width + LANES
             folds, out = (allocate(b, bits_type(self.operator.dtype), elements) for _ in range(2))
             with loop(b, phase.begin, phase.end, name="item") as item:
@@ -92,7 +119,7 @@ class _Pass:
                 column = times(b, b.urem(piece, I64(self.pieces[0])), self.width)
                 window = times(b, b.udiv(piece, I64(self.pieces[0])), self.windows)
                 self._read(b, arrays[0], folds, row, column, window)
-                self._fill(b, out, I64(0), I64(elements - LANES), self._start(phase, final=target is None))
+                self._fill(b, out, I64(0), I64(elements - LANES), self._start(phase, final))
                 self._fold(b, folds, out)
                 self._write(b, arrays[1], out, row, column, window)
 
