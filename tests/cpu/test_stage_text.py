@@ -312,20 +312,22 @@ def test_numbers_of_steps_are_those_of_lifetimes():
 
 
 def test_memory_adds_up():
-    module = xl.parse("""HloModule m
+    module = xl.parse(
+        """HloModule m
 ENTRY main {
   x = f32[64,64] parameter(0)
-  c = f32[2,3] constant({{1,2,3},{4,5,6}})
+  c = f32[100] constant({NUMBERS})
   e = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   y = f32[64,64] dot(e, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ROOT r = (f32[64,64], f32[2,3]) tuple(y, c)
-}""")
+  ROOT r = (f32[64,64], f32[100]) tuple(y, c)
+}""".replace("NUMBERS", ", ".join(map(str, range(100))))
+    )
     memory = xl.compile(module).memory
     text = memory_text(module)
     for name in ("argument", "result", "constant", "temporary"):
         shown = re.search(rf"{name.removesuffix('y')}\w+ +([\d.]+ \w+)\n", text)
         assert shown and shown[1] == bytes_text(getattr(memory, f"{name}_bytes"))
-    assert memory.constant_bytes == 24 and memory.argument_bytes == 16384 and memory.result_bytes == 16384 + 24
+    assert memory.constant_bytes == 400 and memory.argument_bytes == 16384 and memory.result_bytes == 16384 + 400
     assert f"peak{bytes_text(memory.peak_bytes):>20}" in text
 
 

@@ -19,7 +19,7 @@ SMALL = 256
 
 @dataclass(eq=False)
 class Slot:
-    """Memory of one or more arrays. `kind`: argument, result, constant, arena or stack."""
+    """Memory of one or more arrays. `kind`: argument, result, constant, code, arena or stack."""
 
     kind: str
     nbytes: int
@@ -28,6 +28,8 @@ class Slot:
     """In the arena or in `home`."""
     home: Slot | None = None
     """The result whose memory an arena slot has for a time."""
+    data: bytes = b""
+    """Of an array that is a part of the code."""
     first: int = LAST
     last: int = -1
     reserved: list[tuple[Block, int, Source]] = field(default_factory=list)
@@ -182,6 +184,11 @@ class Assignment:
                 slot.use(self._position)
 
     def _constant(self, instruction: Instruction) -> None:
+        if instruction.shape.is_array and instruction.shape.nbytes <= SMALL:
+            slot = Slot("code", instruction.shape.nbytes, data=instruction.literal.value.tobytes())
+            self.slots[instruction, 0] = slot
+            self._read_only.add(slot)
+            return
         for k, shape in enumerate(leaf_shapes(instruction.shape)):
             slot = self.slots[instruction, k] = Slot("constant", shape.nbytes, len(self.constants))
             self._read_only.add(slot)

@@ -46,7 +46,7 @@ def call_memory(
     targets = [entry.assignment.slots[instruction, k] for k in range(len(results))]
 
     def seen(home: Slot, shape: Shape) -> Slot:
-        direct = _is_row_major(shape) and not (for_python and home.kind == "stack")
+        direct = _is_row_major(shape) and not (for_python and home.kind in ("stack", "code"))
         if direct and home.kind == "result":
             entry.program.aligned_results.add(home.number)
         return home if direct else entry.scratch(shape.nbytes)

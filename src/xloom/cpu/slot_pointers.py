@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.buffers import Assignment, Slot
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I8, I64, POINTER
 from xloom.cpu.memory import ALIGNMENT
@@ -42,6 +43,9 @@ class SlotPointers:
                 if slot.kind == "arena":
                     value = b.gep(self._arena, [I64(0)], inbounds=True, source_etype=I8)
                     self._in_arena[slot] = value
+                elif slot.kind == "code":
+                    value = constant_table(b.module, b.module.get_unique_name("constant"), I8, bytearray(slot.data))
+                    value.align = ALIGNMENT
                 elif slot.kind == "stack":
                     value = self._on_stack(max(slot.nbytes, 1))
                 else:

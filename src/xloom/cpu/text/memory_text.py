@@ -52,6 +52,6 @@ def _line(assignment: Assignment, slot: Slot, arrays: list[Source]) -> str:
     names = [f"{array_name(s)} {array_shape(s)}" for s in arrays[:_NAMES]]
     if len(arrays) > _NAMES:
         names.append(f"and {len(arrays) - _NAMES} more")
-    whole = slot.kind in ("argument", "result", "constant")
+    whole = slot.kind in ("argument", "result", "constant", "code")
     lives = "whole run" if whole else f"steps {slot.first} to {slot.last}"
     return f"  {bytes_text(slot.nbytes):>10}  {place_text(slot, assignment):24}  {lives:18}  {', '.join(names)}"
