@@ -1,5 +1,8 @@
 """Programs of JAX's linear algebra: jaxlib's LAPACK handlers, against SciPy."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -262,3 +265,22 @@ def test_sparse_matrix_products(run):
     m = program(lambda a, b: a @ b, csr, b)
     assert targets(m) == {"cpu_csr_sparse_dense_ffi"}
     close(run(m, *map(np.asarray, jax.tree.leaves(csr)), b), x @ b)
+
+
+def test_routines_are_taken_without_all_of_scipy():
+    """And who imports SciPy afterwards finds it whole."""
+    program = """if True:
+        import sys
+        import numpy as np
+        import xloom as xl
+        module = xl.parse('''ENTRY e { x = f32[3,3] parameter(0)
+            c = (f32[3,3], s32[]) custom-call(x), custom_call_target="lapack_spotrf_ffi",
+                operand_layout_constraints={f32[3,3]{0,1}}, api_version=API_VERSION_TYPED_FFI,
+                backend_config={uplo = 76 : ui8}
+            ROOT r = f32[3,3] get-tuple-element(c), index=0 }''')
+        assert xl.compile(module)(4 * np.eye(3, dtype=np.float32))[0, 0] == 2
+        assert "scipy.linalg" not in sys.modules
+        import scipy.linalg.cython_lapack
+        assert scipy.linalg.cython_lapack.__pyx_capi__ and scipy.linalg.det([[1, 2], [3, 4]]) < 0
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)
