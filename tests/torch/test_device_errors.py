@@ -22,6 +22,9 @@ WRONG = {
     "out of another type": lambda d: torch.add(
         torch.ones(3, device=d), 1.5, out=torch.empty(3, dtype=torch.int64, device=d)
     ),
+    "out of a wider type": lambda d: torch.neg(
+        torch.ones(1, dtype=torch.float64, device=d), out=torch.empty(0, dtype=torch.complex128, device=d)
+    ),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
     ),

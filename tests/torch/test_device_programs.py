@@ -214,7 +214,7 @@ def test_scripts_of_torch_xla_run():
     code = """
         import xloom.torch
         xloom.torch.install_as_torch_xla()
-        import torch, torch_xla
+        import torch, torch_xla, warnings
         import torch_xla.core.xla_model as xm
         import torch_xla.debug.metrics as met
         import torch_xla.distributed.parallel_loader as pl
@@ -241,6 +241,10 @@ def test_scripts_of_torch_xla_run():
         with torch_xla.experimental.eager_mode_context(True):
             assert torch_xla.experimental.is_eager_mode()
         assert not torch_xla.experimental.is_eager_mode()
+        from torch_xla.stablehlo import exported_program_to_stablehlo
+        with warnings.catch_warnings(action="ignore"):  # of torch's
+            exported = torch.export.export(torch.nn.ReLU(), (torch.tensor([-1.0, 2.0]),))
+            assert exported_program_to_stablehlo(exported)(torch.tensor([-3.0, 4.0])).tolist() == [0, 4]
         with torch_xla.amp.autocast(device):
             assert (torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).dtype is torch.bfloat16
     """

@@ -91,6 +91,13 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def exported_program_to_stablehlo(exported: Any, options: Any = None) -> Any:
+    """A program of torch.export's compiled: it is called as the model is. It holds HLO; there is no StableHLO text."""
+    from xloom.torch.ahead import Exported  # imports torch.export, which takes a while
+
+    return Exported(exported)
+
+
 def send_cpu_data_to_device(data: Any, device: Any = DEVICE) -> list[torch.Tensor]:
     """Copies of tensors, or of one tensor, on the device."""
     return [each.to(device) for each in ([data] if isinstance(data, torch.Tensor) else data)]
@@ -184,8 +191,9 @@ def install_as_torch_xla() -> None:
         setattr(experimental, each.__name__, each)
     internal = _namespace("torch_xla._XLAC", _get_xla_tensors_hlo=compat_debugging.tensors_hlo)
     amp = _namespace("torch_xla.amp", autocast=autocast, GradScaler=partial(torch.amp.GradScaler, "xla"), __path__=[])
-    top.__dict__.update(experimental=experimental, _XLAC=internal, amp=amp)
-    for module in (top, core, xm, debug, met, distributed, pl, xr, experimental, internal, amp):
+    stablehlo = _namespace("torch_xla.stablehlo", exported_program_to_stablehlo=exported_program_to_stablehlo)
+    top.__dict__.update(experimental=experimental, _XLAC=internal, amp=amp, stablehlo=stablehlo)
+    for module in (top, core, xm, debug, met, distributed, pl, xr, experimental, internal, amp, stablehlo):
         _installed[module.__name__] = sys.modules[module.__name__] = module
 
 
