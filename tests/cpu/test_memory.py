@@ -240,3 +240,27 @@ def test_long_rows_are_sorted_in_place(dtype, n):
         x = RANDOM.integers(-spread, spread, n).astype(dtype)
         np.testing.assert_array_equal(executable(x), np.sort(x))
         np.testing.assert_array_equal(executable(np.sort(x)[::-1].copy()), np.sort(x))
+
+
+@pytest.mark.skipif(not packs_lanes(), reason="the host sorts rows otherwise")
+@pytest.mark.parametrize("dtype, dims", [("f32", "40,255"), ("s32", "40,255"), ("s32", "3,30000")])
+def test_rows_are_sorted_where_they_lie(dtype, dims):
+    order = ", type=TOTALORDER" if dtype == "f32" else ""
+    text = f"""less {{ p = {dtype}[] parameter(0) q = {dtype}[] parameter(1) KEYS
+        ROOT l = pred[] compare(a, b), direction=LT{order} }}
+        ENTRY e {{ x = {dtype}[{dims}] parameter(0) n = {dtype}[{dims}] reverse(x), dimensions={{0}}
+        ROOT s = {dtype}[{dims}] sort(n), dimensions={{1}}, is_stable=true, to_apply=less }}"""
+    keys = f"a = {dtype}[] copy(p) b = {dtype}[] copy(q)"
+    if dtype == "f32":  # equal zeros and NaNs, which stay in their order
+        keys = "zero = f32[] constant(0) nan = f32[] constant(nan)"
+        for a, p in (("a", "p"), ("b", "q")):
+            keys += f" n{a} = pred[] compare({p}, {p}), direction=NE z{a} = pred[] compare({p}, zero), direction=EQ"
+            keys += f" s{a} = f32[] select(z{a}, zero, {p}) {a} = f32[] select(n{a}, nan, s{a})"
+    module = xl.parse(text.replace("KEYS", keys))
+    x = RANDOM.integers(-3, 3, [int(n) for n in dims.split(",")])
+    x = x.astype(np.float32) * RANDOM.choice([-1, 1, np.nan], x.shape) if dtype == "f32" else x.astype(np.int32)
+    x = x.astype(module.entry.parameters[0].shape.dtype.numpy)
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes <= 512
+    got, expected = (np.asarray(f(x)).view(np.int32) for f in (executable, lambda x: xl.evaluate(module, x)))
+    np.testing.assert_array_equal(got, expected)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.cpu.emit.copy import copy
 from xloom.cpu.emit.loop import VECTOR_ONLY, loop
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.emit.types import I8, I32, I64
 
 LINE = 64
 
@@ -29,12 +30,7 @@ def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir
             stored.set_metadata("nontemporal", b.module.add_metadata([I32(1)]))
     left = b.sub(nbytes, lines)
     with b.if_then(b.icmp_signed(">", left, I64(0)), likely=False):
-        copy = b.module.globals.get(_COPY)
-        copy = copy or ir.Function(b.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]), _COPY)
-        b.call(copy, [_at(b, target, lines), _at(b, source, lines), left, I1(0)])
-
-
-_COPY = "llvm.memcpy.p0.p0.i64"
+        copy(b, _at(b, target, lines), _at(b, source, lines), left)
 
 
 def _at(b: ir.IRBuilder, pointer: ir.Value, nbytes: ir.Value) -> ir.Value:

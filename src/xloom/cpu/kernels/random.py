@@ -20,8 +20,9 @@ from xloom.cpu.emit.cipher import (
     threefry_2x32,
     vector,
 )
+from xloom.cpu.emit.copy import copy
 from xloom.cpu.emit.loop import allocate, loop
-from xloom.cpu.emit.types import I1, I64, POINTER
+from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.module import Instruction
@@ -182,11 +183,3 @@ def write(b: ir.IRBuilder, out: ir.Value, dtype: DType, group: ir.Value, values:
             rest = allocate(b, values.type)
             b.store(values, rest)
             copy(b, place, rest, size % count * dtype.bytes)
-
-
-def copy(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: int) -> None:
-    """Copies a constant number of bytes."""
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
-    name = "llvm.memcpy.p0.p0.i64"
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    b.call(function, [target, source, I64(nbytes), I1(0)])

@@ -11,10 +11,11 @@ from xloom.cpu import math
 from xloom.cpu.emit import types
 from xloom.cpu.emit.cipher import LANES, Pair, counters, halves, philox_4x32, splat
 from xloom.cpu.emit.conversion import wrapped
+from xloom.cpu.emit.copy import copy
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.types import I1, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
-from xloom.cpu.kernels.random import GRAIN, copy, elements, philox_blocks, philox_groups
+from xloom.cpu.kernels.random import GRAIN, elements, philox_blocks, philox_groups
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind, u32, u64
 from xloom.hlo.module import Instruction

@@ -32,14 +32,11 @@ _WIDEST = 128
 @kernel("sort")
 def sort(kernel: Kernel, instruction: Instruction) -> None:
     """Plain keys by vectors, a network or a radix sort, other comparators by merging."""
-    shapes = [o.shape for o in instruction._operands]
-    dtypes = [s.dtype for s in shapes]
-    rows = Rows.along(shapes[0], instruction["dimensions"][0] if shapes[0].rank else 0)
+    rows, dtypes, keys = _problem(instruction)
     if rows.size < 2 or not rows.count:
         _copy(kernel, rows)
         return
     comparator = instruction["to_apply"]
-    keys = plain_keys(comparator)
     bits = sum(k.bits for k in keys) if keys else math.inf
     short = rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE)
     # no more is imported than what sorts this: all of it would take as long as to compile it
@@ -75,6 +72,26 @@ def _element_key(rows: Rows, dtypes: list[DType], keys: list[Key]) -> ElementKey
     from xloom.cpu.kernels.sorting.element_keys import ElementKey
 
     return ElementKey.of(keys[0])
+
+
+def sorts_in_place(instruction: Instruction) -> bool:
+    """True when the result may lie where the operand does: a row's elements are all read before they are written.
+
+    Those of long rows are read again only where elements are equal that differ.
+    """
+    rows, dtypes, keys = _problem(instruction)
+    key = _element_key(rows, dtypes, keys) if keys else None
+    if key is None:
+        return False
+    from xloom.cpu.kernels.sorting.vectors import is_short
+
+    return not key.equal_zeros or is_short(rows.size * key.dtype.bytes)
+
+
+def _problem(instruction: Instruction) -> tuple[Rows, list[DType], list[Key] | None]:
+    shapes = [o.shape for o in instruction._operands]
+    rows = Rows.along(shapes[0], instruction["dimensions"][0] if shapes[0].rank else 0)
+    return rows, [s.dtype for s in shapes], plain_keys(instruction["to_apply"])
 
 
 def _radix_is_faster(size: int, passes: float) -> bool:

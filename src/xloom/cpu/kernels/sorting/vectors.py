@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from llvmlite import ir
 
 from xloom.cpu.content import Content
+from xloom.cpu.emit.copy import copy
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import read, write
 from xloom.cpu.emit.types import I1, I8, I64
@@ -36,7 +37,7 @@ class Integers(Protocol):
     content: Content
     """What `read` and `write` consist of."""
     in_output: bool
-    """True when they are sorted in the output; else they need memory of their own."""
+    """True when `write` makes elements in place, and the rows of the output have room for the integers."""
 
     def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes integers of the elements [begin, end); true when elements that differ became the same."""
@@ -56,10 +57,15 @@ def sort(kernel: Kernel, source: Integers) -> None:
     """Emits the phases that sort all rows."""
     kernel.content = source.content
     kernel.need(quicksort(source.bits), Content.ROUTINES)
-    if source.rows.size * source.bits // 8 <= _STACK_BYTES:
+    if is_short(source.rows.size * source.bits // 8):
         _short_rows(kernel, source)
     else:
         _LongRows(kernel, source).emit()
+
+
+def is_short(nbytes: int) -> bool:
+    """True for rows of integers that are sorted on the stack."""
+    return nbytes <= _STACK_BYTES
 
 
 def _sort_function(kernel: Kernel, bits: int) -> ir.Function:
@@ -71,14 +77,15 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
     function = _sort_function(kernel, source.bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
-        own = None if source.in_output else allocate(b, kind, rows.size)
+        array = allocate(b, kind, rows.size)
         begin, end = I64(0), I64(rows.size)
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = row_of(phase, rows, number)
-            array = own or _in_output(b, row, kind)
             changed = source.read(b, row, array, begin, end)
             b.call(function, [array, end, I1(0), I1(0)])
             source.write(b, row, array, begin, end, changed)
+            if source.in_output:
+                copy(b, _in_output(b, row, kind), array, rows.size * source.bits // 8)
 
 
 def _in_output(b: ir.IRBuilder, row: Row, kind: ir.IntType) -> ir.Value:
