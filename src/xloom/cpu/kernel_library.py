@@ -57,6 +57,8 @@ _TYPES = (
 _WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (7, 2, 3, 3), (7, 2, 2, 3))
 """Of convolutions: a window's size and stride, its padding below and above."""
 _IMAGES = (56, 28, 14, 7)
+_PLANES = (56, 32, 28, 16)
+"""The sides of images, with the features last or first."""
 _CHANNELS = ((64, 64), (32, 16), (3, 64))
 
 _KEYS = ("f32", "f64", "s32", "s64", "u32", "u16")
@@ -95,11 +97,10 @@ def programs() -> Iterator[str]:
             f"HloModule library\nENTRY e {{\n a = f32[{dims}] parameter(0)\n"
             f" ROOT c = {result} topk(a), k={results.rpartition(',')[2]}, largest=true\n}}\n"
         )
-    for window, image, channels, batch in product(_WINDOWS, _IMAGES, _CHANNELS, (1, 8)):
-        if image >= 2 * window[0] - 4:
-            yield _convolution(window, image, channels, batch, "b01f_01io->b01f")
-            if image >= 28:
-                yield _convolution(window, image, channels, batch, "bf01_oi01->bf01")
+    for images, labels in ((_IMAGES, "b01f_01io->b01f"), (_PLANES, "bf01_oi01->bf01")):
+        for window, image, channels, batch in product(_WINDOWS, images, _CHANNELS, (1, 8)):
+            if image >= 2 * window[0] - 4:
+                yield _convolution(window, image, channels, batch, labels)
 
 
 def _product(types: tuple[str, str, str], sizes: tuple[int, int, int], lc: int, rc: int) -> str:
