@@ -152,19 +152,27 @@ class LoadedExecutable:
             Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, device.id, meeting)
             for k, device in enumerate(devices)
         ]
-        own_work: list[Callable[[], None]] = []
+        work: list[Callable[[], None]] = []
+        # nobody who has the lock waits for a place
+        are_reserved = [device.queue.reserve() for device in devices]
         try:
             # all devices see launches in the same order, or they would wait for each other forever
             with self.client.launching:
                 results = [
-                    self._launch(*each, not_donated, own_work)
-                    for each in zip(arguments, devices, launches, strict=True)
+                    self._launch(*each, not_donated, work) for each in zip(arguments, devices, launches, strict=True)
                 ]
+                for device, each, is_reserved in zip(devices, work, are_reserved, strict=True):
+                    if not device.queue.is_own_thread:
+                        device.queue.submit(each, is_reserved=is_reserved)
         except BaseException as error:
             meeting.fail(str(error))  # those that were launched wait for those that were not
+            for device, is_reserved in zip(devices, are_reserved, strict=True):
+                if is_reserved:
+                    device.queue.give_back()
             raise
-        for work in own_work:
-            work()
+        for device, each in zip(devices, work, strict=True):
+            if device.queue.is_own_thread:
+                each()
         return results
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
@@ -188,9 +196,9 @@ class LoadedExecutable:
         device: Device,
         launch: Launch,
         not_donated: Sequence[int],
-        own_work: list[Callable[[], None]] | None = None,
+        given: list[Callable[[], None]] | None = None,
     ) -> Results:
-        """Gives a device its work; what the calling thread must do itself, as it is that device's, joins `own_work`."""
+        """Gives a device its work, or puts it into the list that the caller gives."""
         executable = self.executable
         inputs = [_lying_as(b, s).ready for b, s in zip(arguments, executable.parameters, strict=True)]
         donated = [k for k in self._donated if k not in not_donated]
@@ -203,7 +211,7 @@ class LoadedExecutable:
             arguments[k].delete()
         spaces = self._spaces.get(device) or self._result_spaces(device)
         are_there = all([future.is_ready and future.error is None for future in inputs])
-        if executable.is_cheap and launch.meeting is None and are_there:
+        if given is None and executable.is_cheap and are_there:
             # a hand-over to the device's thread would take longer than the program
             found, shapes = self._run(inputs, launch), executable.outputs
             return Results(
@@ -224,8 +232,8 @@ class LoadedExecutable:
                 future.set(array)
             done.set()
 
-        if own_work is not None and device.queue.is_own_thread:
-            own_work.append(work)
+        if given is not None:
+            given.append(work)
         else:
             device.queue.submit(work)
         shapes = executable.outputs

@@ -29,15 +29,25 @@ class Queue:
         """Whether the calling thread is the one that does the work."""
         return threading.current_thread() is self._thread
 
-    def submit(self, work: Callable[[], None]) -> None:
+    def reserve(self) -> bool:
+        """Takes a place for work, as soon as there is one; False where it needs none, as it is done at once."""
+        if self._thread is None:
+            self._start()
+        if self.is_own_thread or self._is_closed:
+            return False
+        self._places.get()
+        return True
+
+    def give_back(self) -> None:
+        """Gives back a place that was taken for nothing."""
+        self._places.put(None)
+
+    def submit(self, work: Callable[[], None], *, is_reserved: bool = False) -> None:
         """Does `work`, which must not raise, after all that was submitted before; waits while too much is waiting.
 
         At once where the queue's own thread submits it, which nobody else could do before it returns.
         """
-        if self._thread is None:
-            self._start()
-        if not self.is_own_thread and not self._is_closed:
-            self._places.get()
+        if is_reserved or self.reserve():
             with self._starting:  # nothing comes after the end
                 if not self._is_closed:
                     self._work.put(work)
