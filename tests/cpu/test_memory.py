@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.compile import lowered
 from xloom.cpu.emit.registers import packs_lanes
+from xloom.cpu.prepare import prepared
 
 RANDOM = np.random.default_rng(0)
 N = 128
@@ -264,3 +266,20 @@ def test_rows_are_sorted_where_they_lie(dtype, dims):
     assert executable.memory.temporary_bytes <= 512
     got, expected = (np.asarray(f(x)).view(np.int32) for f in (executable, lambda x: xl.evaluate(module, x)))
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("n", [1, 9, 300, 20_000])
+@pytest.mark.parametrize("order", ["compare(a, b), direction=LT", "not(u)"])
+def test_a_sort_does_not_write_what_nobody_reads(n, order):
+    less = f"u = pred[] compare(a, b), direction=LE ROOT l = pred[] {order}"
+    module = xl.parse(
+        f"less {{ a = s32[] parameter(0) b = s32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3) {less} }}\n"
+        f"ENTRY e {{ x = s32[{n}] parameter(0) i = s32[{n}] iota(), iota_dimension=0 "
+        f"s = (s32[{n}], s32[{n}]) sort(x, i), dimensions={{0}}, is_stable=true, to_apply=less "
+        f"ROOT r = s32[{n}] get-tuple-element(s), index=1 }}"
+    )
+    x = RANDOM.permutation(n).astype(np.int32)
+    _, assignment, _ = lowered(prepared(module))
+    sort = next(s for s, _ in assignment.slots if s.opcode == "sort")
+    assert assignment.of((sort, 0)).nbytes == 0
+    np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))

@@ -13,13 +13,15 @@ from xloom.cpu.overwriting import changed_operand, overwritable
 from xloom.cpu.plan import LAST, Block, roots_of
 from xloom.hlo.module import Instruction
 
+SKIPS = frozenset({"sort"})
+"""Operators whose kernels do not write the outputs that nobody reads."""
 SMALL = 256
 """Arrays of so many bytes or fewer live on the stack, where LLVM can keep them in registers."""
 
 
 @dataclass(eq=False)
 class Slot:
-    """Memory of one or more arrays. `kind`: argument, result, constant, code, arena or stack."""
+    """Memory of one or more arrays. `kind`: argument, result, constant, code, arena, stack or nowhere."""
 
     kind: str
     nbytes: int
@@ -198,6 +200,9 @@ class Assignment:
         for instruction in roots_of(step):
             for k, shape in enumerate(leaf_shapes(instruction.shape)):
                 if not is_kept(block, step, (instruction, k), number):
+                    continue
+                if instruction.opcode in SKIPS and (instruction, k) not in block.last:
+                    self.slots[instruction, k] = Slot("nowhere", 0)
                     continue
                 slot = self._preset.get((instruction, k)) or self._shared(block, step, instruction, k, number)
                 self.slots[instruction, k] = slot or self._new(shape.nbytes)

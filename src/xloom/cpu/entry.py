@@ -314,7 +314,9 @@ class EntryBuilder:
         key = (instruction.opcode, *operands, *outputs, repr(instruction.attrs))
         kernel, code = self._kernels.get(key, (None, None))
         if kernel is None or code is None:
-            kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs))
+            slots = (self.assignment.of((instruction, k)) for k in range(len(outputs)))
+            unread = frozenset(k for k, slot in enumerate(slots) if slot.kind == "nowhere")
+            kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread)
             if instruction.opcode in FORMS:
                 code = self._sized(instruction, kernel, rule)
             else:

@@ -49,6 +49,8 @@ class Kernel:
     module: ir.Module = field(default_factory=lambda: ir.Module())
     phases: list[Phase] = field(default_factory=list)
     scratch: list[int] = field(default_factory=list)
+    unread: frozenset[int] = frozenset()
+    """Numbers of the outputs that are not to be written."""
     in_place: dict[int, int] = field(default_factory=dict)
     """Output number to the operand number that it may share memory with; the kernel is right either way."""
     must_alias: bool = False

@@ -40,7 +40,9 @@ class SlotPointers:
         if slot not in self._found:
             b = self._b
             with b.goto_block(b.function.entry_basic_block):
-                if slot.kind == "arena":
+                if slot.kind == "nowhere":
+                    value = ir.Constant(POINTER, None)
+                elif slot.kind == "arena":
                     value = b.gep(self._arena, [I64(0)], inbounds=True, source_etype=I8)
                     self._in_arena[slot] = value
                 elif slot.kind == "code":

@@ -105,4 +105,6 @@ def _copy(kernel: Kernel, rows: Rows) -> None:
         return
     with kernel.phase(total, 1 << 16) as phase, loop(phase.b, phase.begin, phase.end) as i:
         for k, shape in enumerate(kernel.operands):
+            if k in kernel.unread:
+                continue
             move(phase.b, phase.operand(k), i, phase.output(k), i, shape.dtype)

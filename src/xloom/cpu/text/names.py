@@ -27,8 +27,8 @@ def place_text(slot: Slot, assignment: Assignment) -> str:
     if slot.kind == "arena":
         home = f"result {slot.home.number}" if slot.home else "arena"
         return f"{home} {slot.offset}..{slot.offset + slot.nbytes}"
-    if slot.kind == "code":
-        return "code"
+    if slot.kind in ("code", "nowhere"):
+        return slot.kind
     return f"{slot.kind} {assignment.stack.index(slot) if slot.kind == 'stack' else slot.number}"
 
 

@@ -18,10 +18,10 @@ INDEX_BITS = 32
 
 
 class Row(NamedTuple):
-    """A row in memory: the operands, the outputs, and where in them it begins."""
+    """A row in memory: the operands, the outputs that are written, and where in them it begins."""
 
     operands: list[ir.Value]
-    outputs: list[ir.Value]
+    outputs: list[ir.Value | None]
     base: ir.Value
 
 
@@ -61,7 +61,7 @@ def row_of(phase: PhaseBuilder, rows: Rows, row: ir.Value) -> Row:
     """Row number `row` in a phase's operands and outputs."""
     kernel = phase.kernel
     operands = [phase.operand(k) for k in range(len(kernel.operands))]
-    outputs = [phase.output(k) for k in range(len(kernel.outputs))]
+    outputs = [None if k in kernel.unread else phase.output(k) for k in range(len(kernel.outputs))]
     return Row(operands, outputs, rows.base(phase.b, row))
 
 
@@ -109,7 +109,8 @@ class Packed:
         """Takes the record apart."""
         place = self.rows.place(b, row.base, i)
         for pointer, dtype, bits in zip(row.outputs, self.dtypes, self._parts(b, record), strict=True):
-            store_bits(b, pointer, dtype, place, bits)
+            if pointer is not None:
+                store_bits(b, pointer, dtype, place, bits)
 
     def _parts(self, b: ir.IRBuilder, record: ir.Value) -> list[ir.Value]:
         out, shift = [], 0
@@ -171,7 +172,8 @@ class Indexed:
         """Copies the element from the operands."""
         source, target = self.rows.place(b, row.base, self.number(b, record)), self.rows.place(b, row.base, i)
         for operand, output, dtype in zip(row.operands, row.outputs, self.dtypes, strict=True):
-            move(b, operand, source, output, target, dtype)
+            if output is not None:
+                move(b, operand, source, output, target, dtype)
 
     def _values(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> list[Value]:
         place = self.rows.place(b, row.base, i)
