@@ -25,6 +25,7 @@ WRONG = {
     "out of a wider type": lambda d: torch.neg(
         torch.ones(1, dtype=torch.float64, device=d), out=torch.empty(0, dtype=torch.complex128, device=d)
     ),
+    "bounds of random numbers": lambda d: torch.empty(3, dtype=torch.int8, device=d).random_(0, 1000),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
     ),

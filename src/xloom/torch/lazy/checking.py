@@ -34,7 +34,7 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Non
     asked = op._schema.name.removeprefix("aten::").rstrip("_") in _TELLS_NOTHING
     asked = asked or any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there
     error = None if asked else _error(op, args, kwargs, "meta")
-    if (asked or error is not None) and _elements((args, kwargs)) <= MOST:
+    if (asked or error is not None) and _elements(args, kwargs) <= MOST:
         error = _error(op, args, kwargs, "cpu")
     if error is not None and not isinstance(error, NotImplementedError):
         raise error.with_traceback(None) from None
@@ -60,11 +60,12 @@ def _error(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], devic
     return None
 
 
-def _elements(arguments: Any) -> int:
-    leaves = tree_leaves(arguments)
-    numbers = [leaf for leaf in leaves if isinstance(leaf, int)]
-    sizes = sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
-    return sizes + math.prod(abs(number) for number in numbers if number)  # a size of a result, at most
+def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    """Of the tensors, and of a result whose size is given."""
+    given = [*args, *kwargs.values()]
+    tensors = sum(each.numel() for each in tree_leaves(given) if isinstance(each, torch.Tensor))
+    lists = [each for each in given if isinstance(each, (list, tuple)) and all(isinstance(n, int) for n in each)]
+    return tensors + sum(math.prod(map(abs, sizes)) for sizes in lists)
 
 
 def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
