@@ -113,3 +113,21 @@ def test_out_of_several_results_and_of_sizes_that_depend_on_values():
     places = torch.empty(0, dtype=torch.int64, device="xla")
     torch.nonzero(x > 3, out=places)
     assert places.tolist() == [[4], [5]]
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda out: torch.linspace(0, 3, 4, out=out),
+        lambda out: torch.arange(4, out=out),
+        lambda out: torch.arange(0, 8, 2, out=out),
+    ],
+)
+def test_ranges_are_written_to_parts_in_their_shape(fill):
+    found = []
+    for device in ("cpu", "xla"):
+        x = torch.zeros(2, 3, device=device)
+        fill(x[:, 1:])
+        found.append(x.tolist())
+    assert found[1] == found[0]
+    assert fill(torch.empty(0, device="xla")).shape == (4,)

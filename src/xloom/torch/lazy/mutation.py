@@ -10,6 +10,7 @@ import torch
 from xloom.hlo.module import Instruction
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.lazy.checking import check_once
+from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.record import Recorder, mixed
 from xloom.torch.lazy.table import Handler
 from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of
@@ -77,6 +78,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
     asks_dtype = "dtype" in _names(functional) and "dtype" not in _names(op)
     recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), checks=False)
     known: set[tuple] = set()
+    ranges = op._schema.name in _RANGES
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = dict(kwargs or {})
@@ -91,10 +93,20 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
             given["dtype"] = targets[0].dtype
         found = recorder(args, given)
         for target, value in zip(targets, found if isinstance(found, list) else [found], strict=True):
+            if ranges and value.type.size == target.numel():
+                value = apply(_reshaped, value, tuple(target.shape))
             store(target, value)
         return targets[0] if alone else None if targets is written[0] else tuple(targets)
 
     return run
+
+
+_RANGES = ("aten::arange", "aten::range", "aten::linspace")
+"""Operators that fill a tensor of the right number of elements, of whatever shape."""
+
+
+def _reshaped(g: Graph, value: Instruction, dims: tuple[int, ...]) -> Instruction:
+    return g.reshape_to(value, dims)
 
 
 def _by_functional(op: Any) -> Handler | None:
