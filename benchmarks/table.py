@@ -42,9 +42,10 @@ pairs of neighbouring blocks: **above 1, xloom is faster**. The CPU ratio is the
 threads. Compilation begins with StableHLO, and with the library of kernels that `xloom library` builds once a machine
 (products, convolutions and sorts, which XLA brings compiled); "bare" is without it, with nothing cached at all, and
 "cached" with the program's machine code on disk, both of XLA's time. Peak memory counts arguments, results and
-temporary buffers. "reaches" is the share of the machine's measured limits that xloom comes to: the bytes that a program
-must at least read and write against a STREAM triad, or its operations against f32 matrix products of NumPy, one a
-thread; what stays in caches, or multiplies narrower numbers, can pass 100%.
+temporary buffers; on neither side what kernels take for themselves (ours on threads' stacks, in blocks of fixed size;
+Eigen's from malloc). "reaches" is the share of the machine's measured limits that xloom comes to: the bytes that a
+program must at least read and write against a STREAM triad, or its operations against f32 matrix products of NumPy, one
+a thread; what stays in caches, or multiplies narrower numbers, can pass 100%.
 `make bench` makes this page."""
 
 
