@@ -9,6 +9,7 @@ import sys
 import numpy as np
 
 import xloom as xl
+from xloom.cpu.executable import Executable
 from xloom.pjrt import Client
 from xloom.trace import active, trace
 
@@ -62,6 +63,7 @@ def test_a_program_that_is_run_on_addresses():
     x, y = np.eye(8, dtype=np.float32), np.zeros((8, 8), np.float32)
     with trace() as taken:
         program = xl.compile(xl.parse(LOOP))
+        assert isinstance(program, Executable)
         program.call_at(struct.pack("Q", x.ctypes.data), struct.pack("Q", y.ctypes.data))
     assert np.array_equal(y, x)
     products = [s for s in taken.spans("kernel") if s["args"]["opcode"] == "dot"]
