@@ -157,3 +157,14 @@ def test_statistics_that_are_written_as_they_were_do_not_disturb_gradients():
     (expected,) = torch.autograd.grad(function(x, *statistics).sum(), x)
     (found,) = torch.autograd.grad(compiled(function)(x, *statistics).sum(), x)
     torch.testing.assert_close(found, expected)
+
+
+def test_numbers_are_part_of_an_exported_program():
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor, factor: int) -> torch.Tensor:
+            return x * factor
+
+    exported = export(Scaled(), (torch.ones(3), 4))
+    assert exported(torch.tensor([1.0, 2.0, 3.0]), 4).tolist() == [4, 8, 12]
+    with pytest.raises(ShapeError, match="value 5, exported for value 4"):
+        exported(torch.ones(3), 5)

@@ -38,7 +38,7 @@ class Exported:
         assert exported.call_spec.out_spec is not None
         self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         examples = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
-        self._shapes = [e.shape for e, held in zip(examples, self._held, strict=True) if held is None]
+        self._examples = [e for e, held in zip(examples, self._held, strict=True) if held is None]
         self._program = Program(translate(exported.graph_module, examples, "exported"))
 
     @property
@@ -51,10 +51,11 @@ class Exported:
         flat, spec = tree_flatten((arguments, keywords))
         if spec != self._spec:
             raise ShapeError("the arguments are not nested as those that the model was exported with")
-        for argument, shape in zip(flat, self._shapes, strict=True):
-            if isinstance(argument, torch.Tensor) and argument.shape != shape:
+        for argument, example in zip(flat, self._examples, strict=True):
+            given, wanted = _told(argument), _told(example)
+            if given != wanted:
                 raise ShapeError(
-                    f"an argument of shape {list(argument.shape)}, exported for {list(shape)}",
+                    f"an argument of {given}, exported for {wanted}",
                     hint="export the model once more, or use torch.compile, which compiles for every shape",
                 )
         given = iter(flat)
@@ -66,6 +67,11 @@ class Exported:
             else:
                 buffer.copy_(result)
         return tree_unflatten(values, self._result_spec)
+
+
+def _told(argument: Any) -> str:
+    """A tensor's shape; of a number, which is part of the program, its value."""
+    return str(list(argument.shape)) if isinstance(argument, torch.Tensor) else f"value {argument}"
 
 
 def export(model: torch.nn.Module, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Exported:
