@@ -88,6 +88,9 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     if not in_place:
         panels = greatest(panels, _LEAST_ROWS // width)
     panels = greatest(1, least(_BLOCK_BYTES // line, panels))
+    outer = -(-own.panels // panels)
+    if outer < _LEAST_BLOCKS:  # an even number, for two threads to have as much
+        panels = -(-own.panels // (outer + outer % 2))
     blocks = _Blocks(tile, depth, step, left, right, blocks_right, panels, in_place)
     outer = -(-own.panels // panels)
     cost = 2 * rows * columns * depth // outer
