@@ -104,10 +104,9 @@ class _Region:
         seen: set[tuple[Instruction, tuple]] = set()
         while stack:
             i, places = stack.pop()
-            key = i, tuple(sorted(places.items()))
-            if key in seen:
+            if _key(i, places) in seen:
                 continue
-            seen.add(key)
+            seen.add(_key(i, places))
             if not self._is_inside(i, places):
                 if i.opcode != "constant" or not i.shape.is_scalar:
                     self.outside[i] = None

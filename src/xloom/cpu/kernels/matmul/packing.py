@@ -106,7 +106,7 @@ class Packing:
         while axes and axes[-1].stride == prod(x.size for x in run):
             run.insert(0, axes.pop())
         moved = inner(self.depth).stride(self.operand) != 1 and inner(self.rows).stride(self.operand) != 1
-        length, kept = prod(x.size for x in run), min(BLOCK, self.width)
+        length = prod(x.size for x in run)
         if not moved or self.arithmetic.places > 1 or length < BLOCK:
             self.emit(b, part)
             return
@@ -124,17 +124,19 @@ class Packing:
                     for x, digit in zip(run, position, strict=True):
                         digit = b.sub(i64(x.size - 1), digit) if x.backwards else digit
                         place = b.add(place, b.mul(digit, i64(x.place)))
-                    value = column if kept == BLOCK else [shuffled(b, c, range(kept)) for c in column]
-                    self._put(b, part.panel, place, group, value)
+                    self._put(b, part.panel, place, group, column)
 
         outer = [(x.size, (-x.stride if x.backwards else x.stride, x.place)) for x in axes]
         nest(b, outer, [b.add(part.base, i64(begin)), i64(0)], blocks)
 
     def _columns(self, b: ir.IRBuilder, part: Part, rows: list[ir.Value]) -> list[Parts]:
-        """The columns of a square whose rows begin at these places."""
+        """The columns of a square whose rows begin at these places, as far as the panel has them."""
         lines = [self.arithmetic.adjacent(b, part.pointer, self.source.dtype, at, BLOCK) for at in rows]
         parts = [transposed(b, [line[p] for line in lines]) for p in range(self.arithmetic.parts)]
-        return [[part[j] for part in parts] for j in range(BLOCK)]
+        columns = [[part[j] for part in parts] for j in range(BLOCK)]
+        if self.width >= BLOCK:
+            return columns
+        return [[shuffled(b, part, range(self.width)) for part in column] for column in columns]
 
     def _panel(self, b: ir.IRBuilder, part: Part, number: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where a panel is and its first row."""
@@ -193,15 +195,13 @@ class Packing:
         if count(self.depth) % arithmetic.places:  # the last element is not whole
             size = b.select(b.icmp_signed("==", b.add(part.begin, size), i64(self.length)), b.sub(size, i64(1)), size)
         whole = b.and_(size, i64(-BLOCK))
-        kept = min(BLOCK, self.width)
         with rolled(b, 0, self.width, BLOCK, name="group") as step:
             group = at_most(b, step, max(0, self.width - BLOCK))
             at = [self._row(b, part.base, b.add(b.add(first, group), i64(r))) for r in range(BLOCK)]
             with rolled(b, 0, whole, BLOCK, name="k") as k:
                 line = self._place(b, b.mul(b.add(part.begin, k), i64(arithmetic.places)))
                 for j, column in enumerate(self._columns(b, part, [b.add(x, line) for x in at])):
-                    value = column if kept == BLOCK else [shuffled(b, c, range(kept)) for c in column]
-                    self._put(b, panel, b.add(k, i64(j)), group, value)
+                    self._put(b, panel, b.add(k, i64(j)), group, column)
         self._elements(b, part, panel, first, whole)
 
     def _elements(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value, low: ir.Value) -> None:
