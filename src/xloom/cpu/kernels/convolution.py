@@ -57,18 +57,19 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
     problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
-    edges = None
+    edges = chosen = None
     if x.dtype is arithmetic.dtype and reaches_out and not is_large:
-        edges = edges_of(problem, way(arithmetic, problem, w), [lhs.dims[p] for p in labels.input_spatial], x)
+        chosen = way(arithmetic, problem, w)
+        edges = edges_of(problem, chosen, [lhs.dims[p] for p in labels.input_spatial], x)
     if edges is None and (reaches_out or x.dtype is not arithmetic.dtype):
         x, starts, strides = _padded(kernel, arithmetic, instruction, lhs, x, dims)
-        problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
+        problem, chosen = _problem(instruction, (lhs, rhs, out), dims, starts, strides), None
     product = as_product(problem) if is_large else None
     if product is not None:
         multiply(kernel, product, x, w, y)
         return
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
-    convolve(kernel, way(arithmetic, problem, w), problem, edges, x, w, sums)
+    convolve(kernel, chosen or way(arithmetic, problem, w), problem, edges, x, w, sums)
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
 
