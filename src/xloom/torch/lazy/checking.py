@@ -27,6 +27,10 @@ MOST = 1 << 20
 """So many elements are made on the host to learn what the error is; with more of them the first error has to do."""
 
 
+_REMEMBERED = 4096
+"""Types and numbers of one operator's arguments; a loop's numbers may differ each time."""
+
+
 def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what torch raises for such arguments; nothing where torch cannot tell without values."""
     if op.namespace != "aten":
@@ -73,6 +77,8 @@ def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: M
     case = tuple([_kind(each) for each in tree_leaves((args, kwargs))])
     if case not in known:
         check(op, args, kwargs)
+        if len(known) >= _REMEMBERED:
+            known.clear()
         known.add(case)
 
 
