@@ -108,7 +108,16 @@ def test_logic_along_columns(opcode, dims, reduced):
     np.testing.assert_array_equal(result, fold.reduce(x, reduced))
 
 
-@pytest.mark.parametrize(("dims", "axis"), [((6000, 24), 0), ((3, 3001, 40), 1), ((400, 500), 0), ((400, 500), 1)])
+@pytest.mark.parametrize(
+    ("dims", "axis"),
+    [
+        ((6000, 24), 0),
+        ((3, 3001, 40), 1),
+        ((400, 500), 0),
+        ((400, 500), 1),
+        *(((50, size), 1) for size in (31, 32, 33, 63, 100, 127, 128, 1024)),  # lanes, and what is left of them
+    ],
+)
 def test_places_of_maxima(dims, axis):
     # two values a fold, by a computation that is not one operator
     x = np.random.default_rng(2).integers(0, 1000, dims).astype(np.float32)

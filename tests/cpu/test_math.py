@@ -9,6 +9,8 @@ from llvmlite import ir
 
 from tests.cpu.optimised import optimised
 from xloom.cpu import jit, math
+from xloom.cpu.emit.registers import registers
+from xloom.cpu.math import exponential
 
 KINDS = {np.dtype(np.float32): ("f32", ir.FloatType()), np.dtype(np.float64): ("f64", ir.DoubleType())}
 LONG = np.longdouble
@@ -91,11 +93,11 @@ def add_loop(module, opcode, dtype):
 
 
 class Loops:
-    """All functions, compiled together."""
+    """Functions, compiled together."""
 
-    def __init__(self):
+    def __init__(self, opcodes=tuple(math.FUNCTIONS)):
         module = ir.Module()
-        names = [(opcode, dtype) for opcode in math.FUNCTIONS for dtype in KINDS]
+        names = [(opcode, dtype) for opcode in opcodes for dtype in KINDS]
         for opcode, dtype in names:
             add_loop(module, opcode, dtype)
         self.module = optimised(str(module))
@@ -196,6 +198,15 @@ def test_f32_error(loops, opcode):
     function, bound, _ = UNARY[opcode]
     x = arguments(np.float32)
     check(opcode, [x], loops(opcode, x), function(x.astype(np.float64)), bound)
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_powers_of_two_without_an_instruction_for_them(loops, dtype, monkeypatch):
+    monkeypatch.setattr(exponential, "registers", lambda: registers()._replace(has_scaling=False))
+    others = Loops(["exponential", "power"])
+    x, (base, exponent) = arguments(dtype), pairs(dtype)
+    np.testing.assert_array_equal(others("exponential", x), loops("exponential", x))
+    np.testing.assert_array_equal(others("power", base, exponent), loops("power", base, exponent))
 
 
 @needs_long_double

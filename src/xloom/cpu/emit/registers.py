@@ -17,6 +17,8 @@ class Registers(NamedTuple):
     """Sums of two products of 16-bit integers at once."""
     has_bfloat_products: bool = False
     """The same of bf16."""
+    has_scaling: bool = False
+    """Products with a power of 2 whose exponent is given."""
 
 
 @lru_cache(maxsize=1)
@@ -24,7 +26,7 @@ def registers() -> Registers:
     """Those of the host's widest vectors."""
     features = llvm.get_host_cpu_features()
     if features.get("avx512f") and features.get("avx512bw"):
-        return Registers(64, 32, bool(features.get("avx512vnni")), bool(features.get("avx512bf16")))
+        return Registers(64, 32, bool(features.get("avx512vnni")), bool(features.get("avx512bf16")), has_scaling=True)
     if features.get("avx"):
         return Registers(32, 16, False)
     return Registers(16, 16 if "x86" in llvm.get_default_triple() else 32, False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from llvmlite import ir
 
 from xloom.cpu.emit import types
-from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.loop import VECTOR_ONLY, loop
 from xloom.cpu.emit.types import I64
 from xloom.cpu.loops.accumulators import Accumulator, Merging, accumulators, representation_of
 from xloom.cpu.loops.affine import Var
@@ -18,8 +18,8 @@ from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.hlo.dtype import Kind
 
-LANES = 32
-"""Accumulators of a fold along a row that LLVM does not vectorise by itself."""
+LANES = (16, 64)
+"""Accumulators, at least and at most, of a fold along a row that LLVM does not vectorise by itself."""
 PARTS = 64
 """Pieces of a fold to a single value; a constant, so that results do not depend on the number of threads."""
 
@@ -55,7 +55,7 @@ class Folding:
         """One result, along the loops that are folded."""
         loops, gone = merged([self.all_loops], ordered(self.all_loops, self.folds[0].vars))
         elements.unbind(gone)
-        if all(map(_vectorises, self.folds)) or not loops or loops[-1].size < 2 * LANES:
+        if all(map(_vectorises, self.folds)) or not loops or loops[-1].size < 2 * LANES[0]:
             state = self._started(elements)
             with elements.loops(loops):
                 self._step(elements, state)
@@ -67,30 +67,37 @@ class Folding:
         """Any computation in vector lanes: each starts from the initial value, and in the end they are folded."""
         b = elements.b
         *outer, inner = loops
-        lanes = self._states(b, LANES)
-        with loop(b, 0, LANES, name="lane") as lane, elements.scope():
+        count = min(LANES[1], 1 << (inner.size.bit_length() - 2))  # half of the row at most
+        lanes = self._states(b, count)
+        with loop(b, 0, count, name="lane") as lane, elements.scope():
             for fold in self.folds:
                 for accumulator, value in zip(lanes[id(fold)], elements.neutral_values(fold), strict=True):
                     accumulator.start(value, lane)
-        whole = inner.size // LANES * LANES
-        state = self._started(elements)
+        whole = inner.size // count * count
         with elements.loops(outer):
-            with (
-                loop(b, 0, whole, LANES, name=inner.name) as base,
-                loop(b, 0, LANES, name="lane") as lane,
-                elements.scope(),
-            ):
-                elements.vars[inner] = b.add(base, lane, flags=["nsw"])
-                for fold in self.folds:
-                    elements.step(fold, [a.lane(lane) for a in lanes[id(fold)]])
+            with loop(b, 0, whole, count, name=inner.name) as base:
+                self._step_lanes(elements, lanes, inner, base, count)
             if whole < inner.size:
-                with loop(b, whole, inner.size, name=inner.name) as rest, elements.scope():
-                    elements.vars[inner] = rest
-                    self._step(elements, state)
-        with loop(b, 0, LANES, name="lane") as lane:
-            for fold in self.folds:
-                elements.combine(fold, state[id(fold)], [a.get(lane) for a in lanes[id(fold)]])
+                self._step_lanes(elements, lanes, inner, I64(whole), inner.size - whole)
+        while count > 1:  # halves of the lanes, so that these are vectors too
+            count //= 2
+            with loop(b, 0, count, name="lane", hints=VECTOR_ONLY) as lane:
+                other = b.add(lane, I64(count))
+                for fold in self.folds:
+                    kept = lanes[id(fold)]
+                    elements.combine(fold, [a.lane(lane) for a in kept], [a.get(other) for a in kept])
+        state = self._started(elements)
+        for fold in self.folds:
+            elements.combine(fold, state[id(fold)], [a.get(I64(0)) for a in lanes[id(fold)]])
         return state
+
+    def _step_lanes(self, elements: Elements, lanes: States, inner: Var, base: ir.Value, count: int) -> None:
+        """One element more in each of `count` lanes."""
+        b = elements.b
+        with loop(b, 0, count, name="lane") as lane, elements.scope():
+            elements.vars[inner] = b.add(base, lane, flags=["nsw"])
+            for fold in self.folds:
+                elements.step(fold, [a.lane(lane) for a in lanes[id(fold)]])
 
     # -- a single result
     def _whole(self, cost: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.math.compensated import quotient
 from xloom.cpu.math.scalar import F32, F64, Scalar, clamp, emitter, fma, polynomial, select
 
@@ -66,20 +67,22 @@ def power_of_two(biased: Scalar, extra: int = 0) -> Scalar:
     return ((biased - (form.bias - extra)) << form.mantissa).as_float()
 
 
-def two_powers(biased: Scalar) -> tuple[Scalar, Scalar]:
-    """Two factors of 2^n, both normal numbers even where 2^n overflows or is subnormal."""
+def grown_power(y: Scalar, biased: Scalar) -> Scalar:
+    """2^n (1 + y), which may overflow or be subnormal."""
     form = biased.format
+    if registers().has_scaling:
+        return (y + 1.0).times_power_of_two(biased - 2 * form.bias)
+    # two factors of 2^n, both of them normal numbers
     half = biased >> 1
-    return (half << form.mantissa).as_float(), ((biased - half) << form.mantissa).as_float()
+    first, second = (half << form.mantissa).as_float(), ((biased - half) << form.mantissa).as_float()
+    return fma(first, y, first) * second
 
 
 @emitter
 def exp(x: Scalar) -> Scalar:
     """e^x."""
     low, high = (-104.0, 89.0) if x.format is F32 else (-746.0, 710.0)
-    y, n = reduce(clamp(x, low, high), TAIL[x.format])
-    first, second = two_powers(n)
-    return fma(first, y, first) * second
+    return grown_power(*reduce(clamp(x, low, high), TAIL[x.format]))
 
 
 @emitter
@@ -96,9 +99,6 @@ def expm1(x: Scalar) -> Scalar:
 @emitter
 def logistic(x: Scalar) -> Scalar:
     """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x| on the left."""
-    y, n = reduce(clamp(-x.abs(), -104.0 if x.format is F32 else -746.0, None), TAIL[x.format])
-    first, second = two_powers(n)
-    power = first * second
-    e = fma(first, y, first) * second
-    total = fma(power, y, power + 1.0)
+    e = grown_power(*reduce(clamp(-x.abs(), -104.0 if x.format is F32 else -746.0, None), TAIL[x.format]))
+    total = e + 1.0
     return quotient(select(x < 0.0, e, 1.0), total, e - (total - 1.0))

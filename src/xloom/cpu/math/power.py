@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xloom.cpu.math import logarithm
 from xloom.cpu.math.compensated import product, sum_ordered
-from xloom.cpu.math.exponential import SHORT_TAIL, power_of_two, reduce, two_powers
+from xloom.cpu.math.exponential import SHORT_TAIL, grown_power, power_of_two, reduce
 from xloom.cpu.math.scalar import F32, F64, Scalar, clamp, emitter, fma, in_double, polynomial, select
 
 
@@ -100,9 +100,7 @@ def _power_f64(size: Scalar, y: Scalar) -> Scalar:
     # what is lost is NaN where the product overflows
     exponent_low = select(exponent.abs() < 1000.0, fma(y, log_low, lost), 0.0)
     exponent = _exponent(y, log, exponent)
-    grown, n = reduce(clamp(exponent, -746.0, 710.0), SHORT_TAIL[F64], exponent_low)
-    first, second = two_powers(n)
-    return fma(first, grown, first) * second
+    return grown_power(*reduce(clamp(exponent, -746.0, 710.0), SHORT_TAIL[F64], exponent_low))
 
 
 def _log_or_limit(size: Scalar, log: Scalar) -> Scalar:

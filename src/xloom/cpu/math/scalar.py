@@ -146,6 +146,12 @@ class Scalar:
         """This magnitude with the sign of another."""
         return self._intrinsic("copysign", sign)
 
+    def times_power_of_two(self, exponent: Scalar) -> Scalar:
+        """This number times 2^n, rounded once; an n of 64 bits must fit 32."""
+        b, n = self.builder, exponent.value
+        n = b.trunc(n, ir.IntType(32)) if n.type.width > 32 else n
+        return Scalar(b, intrinsic(b, "ldexp", self.value, n))
+
     def _intrinsic(self, name: str, *others: Scalar) -> Scalar:
         return Scalar(self.builder, intrinsic(self.builder, name, self.value, *(o.value for o in others)))
 
