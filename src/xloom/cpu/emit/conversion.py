@@ -51,20 +51,28 @@ def narrow(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     """A float rounded to a narrow type, as it lies in memory. Ties go to even; NaN stays NaN."""
     if dtype.name == "f16":
         return b.fptrunc(value, HALF)
-    bits = b.bitcast(value, I32)
     if dtype.name == "bf16":
-        return b.trunc(b.lshr(_half_rounded(b, value, bits), I32(16)), I16)
+        return b.trunc(b.lshr(_half_rounded(b, value), I32(16)), I16)
+    bits = b.bitcast(value, I32)
     if dtype.name == "f8e8m0fnu":
         return _narrow_exponent(b, value, bits)
     return _narrow_small(b, value, bits, dtype)
 
 
-def _half_rounded(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
-    """A float's bits, of which the upper half is what it rounds to; the lower half means nothing."""
-    odd = b.and_(b.lshr(bits, I32(16)), I32(1))
-    rounded = b.add(b.add(bits, I32(0x7FFF)), odd)
+def _half_rounded(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The bits of a float rounded to their upper half, in which the lower half is 0; of a NaN, any NaN."""
+    bits = b.bitcast(value, I32)
     quiet = b.or_(bits, I32(0x400000))  # what NaN says may all be in the lower half
-    return b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
+    upper = b.select(b.fcmp_unordered("uno", value, value), quiet, b.bitcast(_half_rounded_number(b, value), I32))
+    return b.and_(upper, I32(0xFFFF0000))
+
+
+def _half_rounded_number(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """A float with its bits rounded to their upper half; no NaN whose lower half says something."""
+    up = b.add(b.bitcast(value, I32), I32(0x8000))
+    # half of a unit was between two, of which the even one is meant
+    tie = b.icmp_unsigned("==", b.and_(up, I32(0xFFFF)), I32(0))
+    return b.bitcast(b.and_(up, b.select(tie, I32(0xFFFE0000), I32(0xFFFF0000))), FLOAT)
 
 
 def _narrow_exponent(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
@@ -123,9 +131,13 @@ def rounded(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     if is_wide(dtype):
         return value
     if dtype.name == "bf16":
-        upper = b.and_(_half_rounded(b, value, b.bitcast(value, I32)), I32(0xFFFF0000))
-        return b.bitcast(upper, FLOAT)
+        return b.bitcast(_half_rounded(b, value), FLOAT)
     return widen(b, narrow(b, value, dtype), dtype)
+
+
+def rounded_result(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
+    """`rounded`, of what an operator made of operands of the type: what a NaN says is what they said, or nothing."""
+    return _half_rounded_number(b, value) if dtype.name == "bf16" else rounded(b, value, dtype)
 
 
 def narrow_exact(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from xloom.cpu.emit import complex_math
-from xloom.cpu.emit.conversion import rounded, wrapped
+from xloom.cpu.emit.conversion import rounded, rounded_result, wrapped
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import I1, I8, Complex, Value, constant
@@ -32,7 +32,7 @@ def _unary(opcode: str) -> None:
         dtype = operand_type(instruction)
         if dtype.is_complex:
             return complex_math.UNARY[opcode](b, x)
-        return rounded(b, real_function(b, opcode, x), dtype)
+        return rounded_result(b, real_function(b, opcode, x), dtype)
 
 
 for _opcode in [
@@ -70,7 +70,7 @@ _ROUNDING = {
 @emits(*_ROUNDING)
 def rounding(b: Builder, instruction: Instruction, x: Value) -> Value:
     """To an integral value of the same type."""
-    return rounded(b, intrinsic(b, _ROUNDING[instruction.opcode], x), operand_type(instruction))
+    return rounded_result(b, intrinsic(b, _ROUNDING[instruction.opcode], x), operand_type(instruction))
 
 
 @emits("abs")
@@ -174,7 +174,7 @@ def _binary(opcode: str, function: Function) -> None:
             return complex_math.BINARY[opcode](b, x, y)
         out = function(b, dtype, x, y)
         if dtype.is_float:
-            return out if opcode in _EXACT else rounded(b, out, dtype)
+            return out if opcode in _EXACT else rounded_result(b, out, dtype)
         return wrapped(b, out, dtype)
 
 

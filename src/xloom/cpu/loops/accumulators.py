@@ -49,7 +49,7 @@ class Sum(Merging):
 
     def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
         """Rounded to the type."""
-        return conversion.rounded(b, state, self.dtype)
+        return conversion.rounded_result(b, state, self.dtype)
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
         """In any order."""
