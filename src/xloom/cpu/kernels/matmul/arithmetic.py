@@ -270,3 +270,8 @@ def _store(b: ir.IRBuilder, place: ir.Value, value: ir.Value, align: int, mask: 
 
 def _doubled(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:
     return shuffled(b, mask, [k // 2 for k in range(2 * mask.type.count)])
+
+
+def fetch(b: ir.IRBuilder, place: ir.Value) -> None:
+    """Has a line of memory read into the caches, to be read soon."""
+    overloaded(b, "prefetch", [place.type], ir.VoidType(), [place, I32(0), I32(3), I32(1)])

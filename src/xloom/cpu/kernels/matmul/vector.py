@@ -6,9 +6,9 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import divides, greatest, least
-from xloom.cpu.emit.types import POINTER, i64
+from xloom.cpu.emit.types import POINTER, element_pointer, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, fetch, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
@@ -137,6 +137,7 @@ class _Strips(_Way):
     def emit(self) -> None:
         self.column = inner(self.product.columns)
         self.results = int(self.column.size)
+        self.stride = inner(self.product.depth).a
         self.streams = _STREAMS if self.results == 1 else _STREAMS // 2
         self.lanes = needed_lanes(self.arithmetic, self.row.size)
         self.step = self.lanes * (1 if self.results <= _STREAMS // 2 else 2)
@@ -191,6 +192,11 @@ class _Strips(_Way):
         with rolled(b, 0, size, self.step) as first:
             vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
             masks = [self._mask(b, size, i) for i in vectors]
+            # runs of several results are too short for the hardware to find out what comes next
+            for row in rows if self.results > 1 else ():
+                for i in vectors:
+                    ahead = b.add(b.add(row, i), i64(self.streams * self.stride))
+                    fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead))
             line = [
                 [arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask) for row in rows]
                 for i, mask in zip(vectors, masks, strict=True)
