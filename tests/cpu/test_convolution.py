@@ -99,6 +99,7 @@ GROUPS = {
     "large groups": ((1, 9, 9, 60), (3, 3, 20, 72), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 3),
     "depthwise nchw": ((1, 8, 9, 33), (8, 1, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01", 8),
     "grouped nchw": ((2, 24, 9, 10), (32, 12, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01", 2),
+    "one column": ((9, 1, 32, 1), (64, 2, 3, 3), "size=3x3 pad=1_1x1_1", "0bf1_oi01->b01f", 16),
     "dilated depthwise": ((1, 9, 9, 20), (3, 3, 1, 20), "size=3x3 pad=2_1x2_1 lhs_dilate=2x2", "b01f_01io->b01f", 20),
 }
 BATCH_GROUPS = {

@@ -132,23 +132,36 @@ def test_products_pack_no_whole_operand(dtype, contracting, dims):
         ((1, 20, 22, 16), (3, 3, 16, 16), (1, 20, 22, 16), "size=3x3 pad=2_2x2_2 rhs_dilate=2x2"),
         ((1, 14, 13, 16), (4, 4, 16, 16), (1, 28, 26, 16), "size=4x4 pad=2_2x2_2 lhs_dilate=2x2"),
         ((1, 20, 22, 16), (3, 3, 16, 16), (1, 20, 22, 16), "size=3x3 pad=1_1x1_1 rhs_reversal=1x1"),
-        ((1, 20, 22, 64), (3, 3, 16, 128), (1, 20, 22, 128), "size=3x3 pad=1_1x1_1 groups"),
+        ((1, 20, 22, 64), (3, 3, 16, 128), (1, 20, 22, 128), "size=3x3 pad=1_1x1_1 groups=4"),
+        ((1, 20, 22, 48), (3, 3, 1, 48), (1, 20, 22, 48), "size=3x3 pad=1_1x1_1 groups=48"),
+        ((2, 9, 40, 60), (3, 3, 4, 60), (2, 5, 20, 60), "size=3x3 stride=2x2 pad=1_1x1_1 groups=15"),
         ((1, 20, 22, 16), (3, 3, 16, 32), (1, 18, 20, 32), "size=3x3"),
         ((3, 300, 16), (9, 16, 64), (3, 300, 64), "size=9 pad=4_4"),
         ((1, 6, 7, 16, 16), (3, 3, 3, 16, 16), (1, 6, 7, 16, 16), "size=3x3x3 pad=1_1x1_1x1_1"),
     ],
 )
 def test_convolutions_copy_no_whole_input(x, w, y, window):
-    window, *groups = window.split(" groups")
+    window, *groups = window.split(" groups=")
     space = "012"[: len(x) - 2]
     module = xl.parse(
         f"ENTRY e {{ x = f32[{','.join(map(str, x))}] parameter(0) w = f32[{','.join(map(str, w))}] parameter(1) "
         f"ROOT c = f32[{','.join(map(str, y))}] convolution(x, w), window={{{window}}}, "
-        f"dim_labels=b{space}f_{space}io->b{space}f{', feature_group_count=4' if groups else ''} }}"
+        f"dim_labels=b{space}f_{space}io->b{space}f{f', feature_group_count={groups[0]}' if groups else ''} }}"
     )
     arguments = [RANDOM.integers(-9, 9, dims).astype(np.float32) for dims in (x, w)]
     executable = xl.compile(module)
     assert executable.memory.temporary_bytes == 0
+    np.testing.assert_array_equal(executable(*arguments), xl.evaluate(module, *arguments))
+
+
+def test_convolutions_of_planes_copy_them_without_padding():
+    module = xl.parse(
+        "ENTRY e { x = f32[2,24,20,21] parameter(0) w = f32[64,24,3,3] parameter(1) "
+        "ROOT c = f32[2,64,20,21] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01 }"
+    )
+    arguments = [RANDOM.integers(-9, 9, p.shape.dims).astype(np.float32) for p in module.entry.parameters]
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes == sum(a.nbytes for a in arguments)
     np.testing.assert_array_equal(executable(*arguments), xl.evaluate(module, *arguments))
 
 

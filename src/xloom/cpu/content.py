@@ -14,8 +14,6 @@ class Content(Enum):
     """Scalar loops, several after one another for each row: unrolled as well, they are far larger, and no faster."""
     VECTORS = "vectors"
     """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
-    WINDOWS = "windows"
-    """The same, in loops whose lengths vary: other addresses for these leave more registers to the sums."""
     ROUTINES = "routines"
     """Written as they are to run, down to the vectors."""
     CALLERS = "callers"

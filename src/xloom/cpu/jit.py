@@ -34,7 +34,6 @@ PASSES = {
     Content.LOOPS: Passes(level=3, vectorise=True, unroll=True),
     Content.ROWS: Passes(level=3, vectorise=True),
     Content.VECTORS: Passes(level=None, named=_OF_VECTORS),
-    Content.WINDOWS: Passes(level=None, named=(*_OF_VECTORS, "LoopStrengthReduce")),
     Content.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
     Content.CALLERS: Passes(level=0),
     Content.CALLS: Passes(level=0),

@@ -57,13 +57,25 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
     problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
+    sides = [lhs.dims[p] for p in labels.input_spatial]
     edges = chosen = None
     if x.dtype is arithmetic.dtype and reaches_out and not is_large:
         chosen = way(arithmetic, problem, w)
-        edges = edges_of(problem, chosen, [lhs.dims[p] for p in labels.input_spatial], x)
+        edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or x.dtype is not arithmetic.dtype):
-        x, starts, strides = _padded(kernel, arithmetic, instruction, lhs, x, dims)
-        problem, chosen = _problem(instruction, (lhs, rhs, out), dims, starts, strides), None
+        order = _order(arithmetic, instruction, lhs, dims)
+        if reaches_out and order[-1] != lhs.rank - 1 and not is_large:  # what is copied to be moved needs no padding
+            strides = _strides(order, lhs.dims)
+            problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
+            chosen = way(arithmetic, problem, w)
+            edges = edges_of(problem, chosen, sides, Array("operand", 0, arithmetic.dtype))
+        extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
+        if edges is None:
+            for place, dim in zip(labels.input_spatial, dims, strict=True):
+                extents[place] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[place], extents[place].stride)
+            starts, strides = [e.start for e in extents], _strides(order, [e.size for e in extents])
+            problem, chosen = _problem(instruction, (lhs, rhs, out), dims, starts, strides), None
+        x = padded(kernel, arithmetic, x, [extents[k] for k in order])
     product = as_product(problem) if is_large else None
     if product is not None:
         multiply(kernel, product, x, w, y)
@@ -81,22 +93,20 @@ _LARGE_KERNEL = 3 << 18
 """Bytes of a kernel that does not stay in the second-level cache, so that its sums are formed in blocks."""
 
 
-def _padded(
-    kernel: Kernel, arithmetic: Arithmetic, instruction: Instruction, shape: Shape, x: Array, dims: tuple[Spatial, ...]
-) -> tuple[Array, list[int], list[int]]:
-    """A copy of the input, and for each of its dimensions the first element of the copy, and the stride there."""
-    labels = instruction["dim_labels"]
-    extents = [Extent(0, n, n, s) for n, s in zip(shape.dims, row_major(shape.dims), strict=True)]
-    for place, dim in zip(labels.input_spatial, dims, strict=True):
-        extents[place] = Extent(dim.low, dim.high - dim.low + 1, shape.dims[place], extents[place].stride)
-    order, last = list(range(shape.rank)), shape.rank - 1
-    many = shape.dims[labels.input_feature] >= _FEW_FEATURES and arithmetic.parts == 1
-    if many and instruction["feature_group_count"] == 1 and _is_moved_last(arithmetic, instruction, last, dims):
-        order.remove(labels.input_feature)
-        order.append(labels.input_feature)
-    copy = padded(kernel, arithmetic, x, [extents[k] for k in order])
-    strides = dict(zip(order, row_major([extents[k].size for k in order]), strict=True))
-    return copy, [e.start for e in extents], [strides[k] for k in range(shape.rank)]
+def _order(arithmetic: Arithmetic, instruction: Instruction, shape: Shape, dims: tuple[Spatial, ...]) -> list[int]:
+    """The dimensions of a copy of the input, outermost first."""
+    feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
+    many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1
+    if many and instruction["feature_group_count"] == 1 and _is_moved_last(arithmetic, instruction, order[-1], dims):
+        order.remove(feature)
+        order.append(feature)
+    return order
+
+
+def _strides(order: list[int], sizes: Sequence[int]) -> list[int]:
+    """The strides of dimensions of these sizes, in a copy that has them in another order."""
+    strides = dict(zip(order, row_major([sizes[k] for k in order]), strict=True))
+    return [strides[k] for k in range(len(order))]
 
 
 def _is_moved_last(arithmetic: Arithmetic, instruction: Instruction, last: int, dims: tuple[Spatial, ...]) -> bool:

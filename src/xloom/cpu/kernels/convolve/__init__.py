@@ -4,5 +4,6 @@ geometry.py   where the elements of the three arrays lie that meet
 padding.py    a copy of the input with its padding
 edges.py      copies of what single tiles meet at the edges of the input, where that is enough
 tiles.py      the loop over tiles of the output
+walk.py       the loops over a window's places
 products.py   what a tile multiplies: scalars and vectors of input and kernel
 """

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import Size
-from xloom.cpu.emit.types import I1, I64, POINTER, i64
+from xloom.cpu.emit.types import I1, I8, I64, POINTER, i64
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.geometry import Convolution
 from xloom.cpu.kernels.convolve.padding import fill
@@ -66,8 +66,12 @@ def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | Size], x: 
     That is where features do not lie together, where tiles do not lie along lines, and where they meet much.
     """
     strides = [t.a for t in problem.taps]
-    along = chosen.rows.dim
-    if chosen.name != "features" or along is None or problem.feature.a != 1 or strides[along] != min(strides):
+    along, features = chosen.rows.dim, problem.feature.size
+    if chosen.name == "channels":
+        features *= problem.group.size  # of which a tile meets some, and those beside it the others
+    if chosen.name == "spatial" or along is None or problem.feature.a != 1 or strides[along] != min(strides):
+        return None
+    if strides[along] < features:  # of a dimension of one element
         return None
     taps = [max(c.taps for c in dim.classes) for dim in problem.dims]
     outer = tuple(
@@ -77,7 +81,7 @@ def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | Size], x: 
     )
     dim = problem.dims[along]
     places = (chosen.tile.rows - 1) * dim.input_step + (taps[along] - 1) * dim.tap_input_step + 1
-    edges = Edges(outer, along, sizes[along], places, strides[along], problem.feature.size)
+    edges = Edges(outer, along, sizes[along], places, strides[along], features)
     return edges if edges.line * prod(o.taps for o in outer) * x.dtype.bytes <= _STACK_BYTES else None
 
 
@@ -88,7 +92,7 @@ class Window:
         self._b, self._edges, self._problem, self._x = phase.b, edges, problem, x
         self._arithmetic = chosen.tile.arithmetic
         self._source = x.pointer(phase)
-        self._copy = allocate(phase.b, self._arithmetic.element, _STACK_BYTES // x.dtype.bytes)
+        self._copy = allocate(phase.b, I8, _STACK_BYTES)
         self._copy.align, self._copy.type = 64, POINTER
         self._held = allocate(phase.b, I64)
         phase.b.store(I64(-1), self._held)

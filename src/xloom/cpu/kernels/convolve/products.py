@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit.types import I64, element_pointer, i64
 from xloom.cpu.kernel import PhaseBuilder
+from xloom.cpu.kernels.convolve.walk import Place
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
 from xloom.cpu.kernels.matmul.operands import Array
@@ -29,29 +30,32 @@ class Operands:
     y: Array
     packed: int | None
 
-    def multiply(self, sums: Sums, x: ir.Value, w: ir.Value, origin: ir.Value) -> None:
-        """Adds the products of a place of the window, at these offsets of the input, from `origin`, and the kernel."""
+    def places(self, origin: ir.Value, x: ir.Value, w: ir.Value) -> tuple[Place, Place]:
+        """Where a window begins in the input, at element `x` from `origin` on, and in the kernel, at element `w`."""
+        b, array = self.phase.b, self.w
+        source = Place(element_pointer(b, origin, self.x.dtype, x), self.x.dtype.bytes)
+        if self.packed is None:
+            kernel = element_pointer(b, array.pointer(self.phase), array.dtype, w)
+            return source, Place(kernel, array.dtype.bytes)
+        element = self.way.tile.arithmetic.element
+        panel = b.gep(self.phase.scratch(self.packed), [w], inbounds=True, source_etype=element)
+        return source, Place(panel, self.way.tile.arithmetic.dtype.real.bytes)
+
+    def multiply(self, sums: Sums, place: ir.Value, kernel: ir.Value) -> None:
+        """Adds the products of a place of the window in the input, and of the kernel there."""
         b, way = self.phase.b, self.way
         # a pointer, and constant distances from it: processors add these as they load
-        place = element_pointer(b, origin, self.x.dtype, x)
         if way.name == "spatial":
-            kernel = element_pointer(b, self.w.pointer(self.phase), self.w.dtype, w)
             scalars = spaced(b, kernel, self.w.dtype, way.rows.w)
             sums.multiply(b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(place, way.lefts[v]))
         elif way.name == "features":
-            panel = self._panel(w) if way.packing else element_pointer(b, self.w.pointer(self.phase), self.w.dtype, w)
             scalars = spaced(b, place, self.x.dtype, way.rows.x)
-            sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(panel, v))
+            sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(kernel, v))
         else:
-            self._lane_by_lane(sums, place, w)
+            self._lane_by_lane(sums, place, kernel)
 
     def _scalar(self, array: Array, place: ir.Value) -> Parts:
         return self.way.tile.arithmetic.load(self.phase.b, place, array.dtype, I64(0), 1)
-
-    def _panel(self, at: ir.Value) -> ir.Value:
-        assert self.packed is not None
-        b, element = self.phase.b, self.way.tile.arithmetic.element
-        return b.gep(self.phase.scratch(self.packed), [at], inbounds=True, source_etype=element)
 
     def _vector(self, panel: ir.Value, vector: int) -> Parts:
         way = self.way
@@ -67,13 +71,16 @@ class Operands:
         lanes, size = self.way.tile.lanes, self.way.width
         return first_lanes(lanes, size) if size < lanes else None
 
-    def _lane_by_lane(self, sums: Sums, place: ir.Value, w: ir.Value) -> None:
+    def _lane_by_lane(self, sums: Sums, place: ir.Value, kernel: ir.Value) -> None:
         b, way, tile = self.phase.b, self.way, self.way.tile
         each, features, arithmetic = way.unit, way.feature.size, tile.arithmetic
         span = tile.lanes // each * features
         valid = way.columns.most * features
         mask = first_lanes(span, valid) if valid < span else None
-        panels = [self._panel(b.add(w, i64(f * way.feature.b))) for f in range(features)]
+        panels = [
+            b.gep(kernel, [i64(f * way.feature.b)], inbounds=True, source_etype=arithmetic.element)
+            for f in range(features)
+        ]
         lines = spaced(b, place, self.x.dtype, way.rows.x)
         for v in range(tile.vectors):
             kernels = [self._vector(panel, v) for panel in panels]

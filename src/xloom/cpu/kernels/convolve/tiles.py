@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 
 from llvmlite import ir
 
-from xloom.cpu.content import Content
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.types import I1, I64, i64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.edges import Edges, Window
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.products import Operands
+from xloom.cpu.kernels.convolve.walk import Loops, walk_window
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Part
-from xloom.cpu.kernels.matmul.tile import Sums, at_most, nest, rolled
+from xloom.cpu.kernels.matmul.tile import Sums, at_most, rolled
 from xloom.cpu.kernels.matmul.work import grain
-
-Loops = list[tuple[ir.Value | int, Sequence[int]]]
 
 
 def convolve(
@@ -63,19 +60,19 @@ def convolve(
             with b.if_then(present):
                 sums.clear(b)
                 walked = _sums(b, chosen, [x for x in loops if not edges or x[0].dim in (None, edges.dim)])
-                if not all(isinstance(size, int) for size, _ in walked):
-                    kernel.content = Content.WINDOWS
                 origin, start, panel = x.pointer(phase), at[0], at[1]
                 with ExitStack() as taps:
                     if window is not None:
-                        number = b.udiv(item, i64(items[-1].size))
-                        origin, start, steps = window.place(number, start, [first[k] for k in range(len(first))])
+                        number, across = b.udiv(item, i64(items[-1].size)), b.mul(index, i64(chosen.columns.x))
+                        places = [first[k] for k in range(len(first))]
+                        origin, start, steps = window.place(number, b.sub(start, across), places)
+                        start = b.add(start, across)
                         for axis, which in loops:
                             if axis.dim in steps:
                                 tap = taps.enter_context(rolled(b, 0, _taps(b, axis, which), name="tap"))
                                 start = b.add(start, b.mul(tap, steps[axis.dim]))
                                 panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
-                    nest(b, walked, [start, panel], lambda o: operands.multiply(sums, o[0], o[1], origin))
+                    walk_window(b, walked, operands.places(origin, start, panel), lambda p: operands.multiply(sums, *p))
                 operands.store(sums, at[2])
 
 
