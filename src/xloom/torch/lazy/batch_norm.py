@@ -20,7 +20,7 @@ def _handler(functional: Any, training_at: int | None) -> Handler:
     recorder = Recorder(functional, lambda g, args, kwargs: lower(g, functional, args, kwargs), checks=False)
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        *found, mean, variance = recorder(args, kwargs)
+        *found, mean, variance = recorder.record(args, kwargs)
         if training_at is None or args[training_at]:
             for target, value in ((args[_MEAN], mean), (args[_VARIANCE], variance)):
                 if target is not None and value is not None:

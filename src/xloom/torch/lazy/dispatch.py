@@ -76,9 +76,10 @@ def lowered(op: Any) -> Handler | None:
 
 def functional(recorder: Recorder) -> Handler:
     """New tensors for what is recorded."""
+    record = recorder.record
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        found = recorder(args, kwargs)
+        found = record(args, kwargs)
         if found.__class__ is list:
             return [None if each is None else tensor_of(each) for each in found]
         return tensor_of(found)

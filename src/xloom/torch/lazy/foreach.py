@@ -63,7 +63,7 @@ def handler(op: Any) -> Handler | None:
     recorder = Recorder(op, emit)
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        values = recorder(args, kwargs)
+        values = recorder.record(args, kwargs)
         if not in_place:
             return [tensor_of(value) for value in values]
         for target, value in zip(args[0], values, strict=True):

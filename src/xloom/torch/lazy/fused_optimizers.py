@@ -129,7 +129,7 @@ def _handler(op: Any, update: Update, written: int) -> Callable[..., Any]:
                 raise UnsupportedError(
                     f"{op} with {name}", hint="unscale gradients before the step, or use fused=False"
                 )
-        values = iter(recorder(args, options))
+        values = iter(recorder.record(args, options))
         targets = [column for column in (args[0], *args[2:written]) if column]
         for row in zip(*targets, strict=True):
             for target in row:

@@ -36,13 +36,13 @@ def handler(op: Any) -> Handler | None:
 
 
 def _in_place(op: Any) -> Handler:
-    recorder = Recorder(op, lambda g, args, kwargs: _as_self(g, lower(g, op, args, kwargs), args[0]))
+    record = Recorder(op, lambda g, args, kwargs: _as_self(g, lower(g, op, args, kwargs), args[0])).record
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         target = args[0]
         if target.__class__ is not XlaTensor:
             raise mixed(op, next(each for each in args if isinstance(each, XlaTensor)) if not target.dim() else target)
-        value = recorder(args, kwargs)
+        value = record(args, kwargs)
         target._alias.write(value)
         return target
 
@@ -91,7 +91,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         check_once(known, op, args, kwargs or {})
         if asks_dtype:
             given["dtype"] = targets[0].dtype
-        found = recorder(args, given)
+        found = recorder.record(args, given)
         for target, value in zip(targets, found if isinstance(found, list) else [found], strict=True):
             if ranges and value.type.size == target.numel():
                 value = apply(_reshaped, value, tuple(target.shape))

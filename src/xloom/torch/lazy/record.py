@@ -16,6 +16,9 @@ from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.lazy.trace import TRACE, Value
 
 _default_dtype = torch.get_default_dtype
+_F32 = torch.float32
+_known, _go = TRACE.known, TRACE.go
+_acquire, _release = TRACE.lock.acquire, TRACE.lock.release
 _FLOAT, _LIST = object(), object()
 _BOOLEANS = {True: "True", False: "False"}
 
@@ -40,9 +43,9 @@ class Recorder:
         self.hoists = frozenset([k for k, yes in enumerate(hoisted) if yes])
         self.hoists_by_name = frozenset([a.name for a, yes in zip(op._schema.arguments, hoisted, strict=True) if yes])
 
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    def record(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         """The values that the operator returns, in its structure."""
-        key: list[Any] = []
+        key: list[Any] = [self]
         values: list[Value] = []
         scalars: list[float] = []
         hoists = self.hoists
@@ -60,27 +63,46 @@ class Recorder:
             for name, each in kwargs.items():
                 key.append(name)
                 self._read(each, name in self.hoists_by_name, key, values, scalars)
-        if _default_dtype() is not torch.float32:
+        if _default_dtype() is not _F32:
             key.append(_default_dtype())
-        signature = self.signatures.get(tuple(key))
+        _acquire()  # half the price of a with
+        try:
+            node = _known(key, values)
+            if node is None:
+                return self._first(tuple(key), args, kwargs or {}, values, scalars)
+            made = _go(node, scalars)
+            places = node.signature.places  # type: ignore[union-attr]
+            return made[0] if places is None else [None if place is None else made[place] for place in places]
+        finally:
+            _release()
+
+    def _first(
+        self,
+        key: tuple[Any, ...],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        values: list[Value],
+        scalars: Sequence[float],
+    ) -> Any:
+        """The same, of what was not recorded here before, or not of these arguments."""
+        signature = self.signatures.get(key)
         if signature is None:
             if self.checks:
-                check(self.op, args, kwargs or {})
+                check(self.op, args, kwargs)
             try:
-                signature = self._new(args, kwargs or {}, values, scalars)
+                signature = self._new(args, kwargs, values, scalars)
             except NeedsConstants:
                 self.hoists = self.hoists_by_name = frozenset()
-                return self(args, kwargs)
-            self.signatures[tuple(key)] = signature
-        with TRACE.lock:
-            generator = kwargs.get("generator") if signature.random and kwargs else None
-            if signature.random:
-                values.append(random_state.take() if generator is None else random_state.drawn_from(generator))
-            made = TRACE.record(signature, values, scalars)
-            if signature.random and generator is None:
-                random_state.put(made[-1])
-        places = signature.places
-        return made[0] if places is None else [None if place is None else made[place] for place in places]
+                return self.record(args, kwargs)
+            self.signatures[key] = signature
+        if not signature.random:
+            return signature.structured(TRACE.record(key, signature, values, scalars))
+        generator = kwargs.get("generator")
+        values.append(random_state.take() if generator is None else random_state.drawn_from(generator))
+        made = TRACE.record((signature,), signature, values, scalars)  # not `key`: that has one input less
+        if generator is None:
+            random_state.put(made[-1])
+        return signature.structured(made)
 
     def _read(self, each: Any, hoist: bool, key: list[Any], values: list[Value], scalars: list[float]) -> None:
         kind = each.__class__

@@ -24,6 +24,7 @@ from xloom.torch.lazy.execution import flush
 
 _python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that is set
 _escaped: list[BaseException] = []
+_OWN = torch._C._autograd.DeviceType.PrivateUse1  # type: ignore[attr-defined]
 
 
 _acc: Any = torch._C._acc  # type: ignore[attr-defined]
@@ -41,7 +42,7 @@ class _Guard(_acc.DeviceGuard):
             _python_error_is_set()
         except BaseException as error:
             _escaped.append(error)
-        return torch._C._autograd.DeviceType.PrivateUse1  # type: ignore[attr-defined]
+        return _OWN
 
 
 class _Hook(_acc.PrivateUse1Hooks):

@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from xloom.hlo.dtype import from_numpy
+from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt import Buffer, Client, Future
 from xloom.torch.lazy.array_type import array_type
 from xloom.torch.lazy.trace import Value
@@ -50,14 +52,12 @@ def to_device(tensor: torch.Tensor) -> Value:
 
 def on_device(array: np.ndarray) -> Buffer:
     """An array that nobody will change."""
-    return Buffer(_shape_of(array), client().devices[0].default_memory, Future.ready(array))
+    return Buffer(_shape(array.dtype, array.shape), client().devices[0].default_memory, Future.ready(array))
 
 
-def _shape_of(array: np.ndarray):
-    from xloom.hlo.dtype import from_numpy
-    from xloom.hlo.shape import array_shape
-
-    return array_shape(from_numpy(array.dtype), array.shape)
+@lru_cache(maxsize=1024)
+def _shape(dtype: np.dtype, dims: tuple[int, ...]) -> Shape:
+    return array_shape(from_numpy(dtype), dims)
 
 
 def to_host(value: Value) -> torch.Tensor:
@@ -70,6 +70,13 @@ def part_to_host(value: Value, sizes: tuple[int, ...], strides: tuple[int, ...],
     flat = _array(value).reshape(-1)[offset:]
     steps = [stride * flat.itemsize for stride in strides]
     return _copied(np.lib.stride_tricks.as_strided(flat, sizes, steps, writeable=False), value.type.dtype)
+
+
+def number(value: Value) -> bool | int | float | complex:
+    """The only element of a value of which the buffer is known. Waits for it."""
+    array = _array(value)
+    METRICS.bytes_to_host += array.nbytes
+    return float(array.item()) if value.type.dtype in _AS_BITS else array.item()
 
 
 def _array(value: Value) -> np.ndarray:

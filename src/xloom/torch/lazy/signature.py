@@ -78,6 +78,11 @@ class Signature:
             found.append(state)
         self.outputs = tuple(type_of_shape(each.shape) for each in found)
 
+    def structured(self, made: list[Any]) -> Any:
+        """The results as the operator returns them."""
+        places = self.places
+        return made[0] if places is None else [None if place is None else made[place] for place in places]
+
     def input_types(self) -> tuple[ArrayType, ...]:
         """The types of its inputs, the generator's state included."""
         return (*self.inputs, self.outputs[-1]) if self.random else self.inputs

@@ -8,8 +8,8 @@ where, and why, there is something to compile.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class Value:
     Within the trace of `epoch`, `index` says which: n for the n-th result, ~n for the n-th argument.
     """
 
-    __slots__ = ("__weakref__", "buffer", "epoch", "index", "type")
+    __slots__ = ("buffer", "epoch", "index", "type")
 
     def __init__(self, type: ArrayType, buffer: Buffer | None = None, epoch: int = -1, index: int = 0):
         self.type = type
@@ -91,17 +91,18 @@ class Trace:
             self.nodes, self.programs = trimming.trim(self.roots.values(), *most)
         self.epoch += 1
         self.node = self.root
-        self.results: list[weakref.ref[Value]] = []
+        self.results: list[Value] = []
         self.arguments: list[Buffer] = []
         self.scalars: list[float] = []
         self.left_known: Node | None = None
         """Where the path left all that were known."""
 
-    def record(self, signature: Signature, inputs: Sequence[Value], scalars: Sequence[float]) -> list[Value]:
-        """Adds an operator; its results."""
-        METRICS.operators += 1
+    def record(
+        self, what: Sequence[Any], signature: Signature, inputs: Sequence[Value], scalars: Sequence[float]
+    ) -> list[Value]:
+        """Adds an operator; its results. `what` tells its signature from all others."""
         epoch = self.epoch
-        key: list[Any] = [signature]
+        refs: list[int] = []
         for value in inputs:
             if value.epoch != epoch:
                 if value.buffer is None:
@@ -109,27 +110,42 @@ class Trace:
                 value.epoch = epoch
                 value.index = ~len(self.arguments)
                 self.arguments.append(value.buffer)
-            key.append(value.index)
-        step = tuple(key)
+            refs.append(value.index)
+        step = (*what, *refs)
         node = self.node.next.get(step)
         if node is None:
             if self.left_known is None:
                 self.left_known = self.node
-            node = self.node.next[step] = Node(self.node, signature, step[1:], caller(), self.node.depth + 1)
+            node = self.node.next[step] = Node(self.node, signature, tuple(refs), caller(), self.node.depth + 1)
             self.nodes += 1
+        return self.go(node, scalars)
+
+    def known(self, what: list[Any], inputs: Sequence[Value]) -> Node | None:
+        """The node that such an operator leads to, if it was recorded here before; for inputs that are in the trace."""
+        epoch = self.epoch
+        step = what[:]
+        for value in inputs:
+            if value.epoch != epoch:
+                return None
+            step.append(value.index)
+        return self.node.next.get(tuple(step))
+
+    def go(self, node: Node, scalars: Sequence[float]) -> list[Value]:
+        """Adds the operator that leads to a node which follows; its results."""
+        METRICS.operators += 1
         self.node = node
         if scalars:
             self.scalars.extend(scalars)
+        epoch = self.epoch
         results = self.results
-        outputs = signature.outputs
+        outputs = node.signature.outputs  # type: ignore[union-attr]
         if len(outputs) == 1:
-            value = Value(outputs[0], None, epoch, len(results))
-            results.append(weakref.ref(value))
-            made = [value]
+            made = [Value(outputs[0], None, epoch, len(results))]
+            results.append(made[0])
         else:
             first = len(results)
             made = [Value(each, None, epoch, first + k) for k, each in enumerate(outputs)]
-            results.extend([weakref.ref(value) for value in made])
+            results.extend(made)
         if log.on:
             log.recorded(node)
         if self.after_operator is not None:
@@ -138,11 +154,22 @@ class Trace:
 
     def live(self) -> list[Value]:
         """The results that somebody still has."""
-        return [value for result in self.results if (value := result()) is not None]
+        return _wanted(self.results)
 
     def packed_scalars(self) -> np.ndarray:
         """The numbers that are run-time arguments, in the order of their use."""
         return np.array(self.scalars, np.float64)
 
+
+def _references(values: list[Any]) -> list[int]:
+    return [getrefcount(value) for value in values]
+
+
+def _wanted(values: list[Value]) -> list[Value]:
+    """Those that not only the list refers to; a list of weak references would take twice the time to write."""
+    return [value for value in values if getrefcount(value) > _UNWANTED]
+
+
+_UNWANTED = _references([object()])[0]
 
 TRACE = Trace()

@@ -145,6 +145,9 @@ def _stretches(dims: tuple[int, ...], to: tuple[int, ...]) -> bool:
 @handles("aten._local_scalar_dense.default", "aten.item.default")
 def item(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool | int | float | complex:
     """The element of a tensor that has one. Waits for it."""
+    alias = args[0]._alias
+    if alias.__class__ is Storage and alias.type.size == 1:
+        return runtime.number(buffer_of(alias.read()))
     return host_copy(args[0]).item()
 
 
