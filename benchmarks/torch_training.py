@@ -1,6 +1,9 @@
-"""Training steps through torch.compile(backend="xloom"), against eager mode and inductor: the losses and the times.
+"""Training steps through both doors, against eager mode and inductor: the losses, the times and the compilations.
 
-    python -m benchmarks.torch_training [mlp gpt resnet] [--steps 200] [--sides eager inductor xloom]
+    python -m benchmarks.torch_training [mlp gpt resnet] [--steps 200] [--sides eager inductor xloom device]
+
+`xloom` is torch.compile(backend="xloom"), of which loss and gradients are timed: the optimizer is eager mode's there.
+Where the `device` takes part, whole steps are timed on all sides, until the loss is a number of the host's.
 
 Each side trains its own copy of an example's model. Steps are alternated, so that what else the machine does meets all
 sides, and a side's time is the median of its steps (and the least of them, which load does not touch). On a machine
@@ -18,46 +21,59 @@ from pathlib import Path
 
 import torch
 
+import xloom.torch
+from xloom.torch.metrics import METRICS
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
-BACKENDS = {"eager": None, "inductor": "inductor", "xloom": "xloom"}
+BACKENDS = {"inductor": "inductor", "xloom": "xloom"}
+SIDES = ["eager", *BACKENDS, "device"]
 
 
 class Side:
     """A model in training, and its losses and times."""
 
-    def __init__(self, name: str, example: dict[str, Callable], clock: Callable[[], float]):
+    def __init__(self, name: str, example: dict[str, Callable], clock: Callable[[], float], whole: bool):
         self.name = name
         self.clock = clock
-        model, self.inputs, self.targets = example["problem"]()
-        self.model = model
-        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-        backend = BACKENDS[name]
+        self.whole = whole
+        model, inputs, targets = example["problem"]()
+        place = xloom.torch.device() if name == "device" else torch.device("cpu")
+        self.model, self.inputs, self.targets = model.to(place), inputs.to(place), targets.to(place)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.02, momentum=0.9)
+        backend = BACKENDS.get(name)
         loss_of = example["loss_of"]
         self.loss_of = torch.compile(loss_of, backend=backend, dynamic=False) if backend else loss_of
         self.losses: list[float] = []
         self.times: list[float] = []
+        self.programs: int | None = None
+        """How many the device has compiled."""
 
     def step(self) -> None:
-        """One step of training; only model and loss are timed, the optimizer is eager mode's on all sides."""
+        """One step of training, all of which is timed, or only model and loss."""
         self.optimizer.zero_grad()
         start = self.clock()
         loss = self.loss_of(self.model, self.inputs, self.targets)
         loss.backward()
-        self.times.append(self.clock() - start)
-        self.losses.append(loss.item())
+        if not self.whole:
+            self.times.append(self.clock() - start)
         self.optimizer.step()
+        self.losses.append(loss.item())
+        if self.whole:
+            self.times.append(self.clock() - start)
 
 
 def measured(model: str, sides: list[str], steps: int, clock: Callable[[], float]) -> list[Side]:
     """Every side, trained by so many steps; times are those after the first ten."""
     example = runpy.run_path(str(EXAMPLES / f"train_{model}.py"))
-    trained = [Side(name, example, clock) for name in sides]
+    trained = [Side(name, example, clock, "device" in sides) for name in sides]
+    before = METRICS.programs
     for _ in range(steps):
         for side in trained:
             side.step()
     for side in trained:
         del side.times[: min(10, steps // 2)]
+        side.programs = METRICS.programs - before if side.name == "device" else None
     return trained
 
 
@@ -66,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=["mlp", "gpt", "resnet"])
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--sides", nargs="*", default=list(BACKENDS), choices=list(BACKENDS))
+    parser.add_argument("--sides", nargs="*", default=["eager", *BACKENDS], choices=SIDES)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch's threads")
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
     options = parser.parse_args()
@@ -81,7 +97,8 @@ def main() -> None:
             print(
                 f"{model:8} {side.name:10} median {1e3 * median:8.2f} ms ({ratio[0]:.2f}x)  "
                 f"least {1e3 * least:8.2f} ms ({ratio[1]:.2f}x)  "
-                f"loss {side.losses[0]:.4f} -> {side.losses[-1]:.4f}, at most {apart:.1e} apart",
+                f"loss {side.losses[0]:.4f} -> {side.losses[-1]:.4f}, at most {apart:.1e} apart"
+                + ("" if side.programs is None else f", {side.programs} programs"),
                 flush=True,
             )
 
