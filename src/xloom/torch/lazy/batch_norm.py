@@ -9,15 +9,16 @@ import torch
 
 from xloom.torch.lazy.mutation import store
 from xloom.torch.lazy.record import Recorder
-from xloom.torch.lazy.table import NAMED, Handler
+from xloom.torch.lazy.table import NAMED
 from xloom.torch.lazy.tensor import tensor_of
 from xloom.torch.lowering import lower
 
+aten = torch.ops.aten
 _MEAN, _VARIANCE = 3, 4  # where the running statistics stand among the arguments
 
 
-def _handler(functional: Any, training_at: int | None) -> Handler:
-    recorder = Recorder(functional, lambda g, args, kwargs: lower(g, functional, args, kwargs), checks=False)
+def _register(op: Any, functional: Any, training_at: int | None) -> None:
+    recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), str(functional))
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         *found, mean, variance = recorder.record(args, kwargs)
@@ -27,12 +28,9 @@ def _handler(functional: Any, training_at: int | None) -> Handler:
                     store(target, value)
         return [tensor_of(each) for each in found]
 
-    return run
+    NAMED[str(op)] = run
 
 
-_legit = _handler(torch.ops.aten._native_batch_norm_legit_functional.default, 5)
-NAMED["aten.native_batch_norm.default"] = _legit
-NAMED["aten._native_batch_norm_legit.default"] = _legit
-NAMED["aten._batch_norm_with_update.default"] = _handler(
-    torch.ops.aten._batch_norm_with_update_functional.default, None
-)
+_register(aten.native_batch_norm.default, aten._native_batch_norm_legit_functional.default, 5)
+_register(aten._native_batch_norm_legit.default, aten._native_batch_norm_legit_functional.default, 5)
+_register(aten._batch_norm_with_update.default, aten._batch_norm_with_update_functional.default, None)

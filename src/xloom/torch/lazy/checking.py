@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import _meta_registrations
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -26,29 +27,35 @@ _TELLS_NOTHING = frozenset(
 MOST = 1 << 20
 """So many elements are made on the host to learn what the error is; with more of them the first error has to do."""
 
-
 _REMEMBERED = 4096
 """Types and numbers of one operator's arguments; a loop's numbers may differ each time."""
 
+_device_hint = _meta_registrations.device_hint
 
-def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what torch raises for such arguments; nothing where torch cannot tell without values."""
+
+def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What torch returns for such arguments, but for values; None where it cannot tell. Raises what torch raises."""
     if op.namespace != "aten":
-        return
-    asked = op._schema.name.removeprefix("aten::").rstrip("_") in _TELLS_NOTHING
-    asked = asked or any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there
-    error = None if asked else _error(op, args, kwargs, "meta")
-    if (asked or error is not None) and _elements(args, kwargs) <= MOST:
-        error = _error(op, args, kwargs, "cpu")
+        return None
+    tells = op._schema.name.removeprefix("aten::").rstrip("_") not in _TELLS_NOTHING
+    tells = tells and not any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there
+    small = _elements(args, kwargs) <= MOST
+    found, error = _tried(op, args, kwargs, "meta" if tells or not small else "cpu")
+    if error is not None and tells and small:
+        found, error = _tried(op, args, kwargs, "cpu")
+    elif not tells and not small:
+        error = None
     if error is not None and not isinstance(error, NotImplementedError):
         raise error.with_traceback(None) from None
+    return found
 
 
-def _error(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], device: str) -> Exception | None:
+def _tried(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], device: str) -> tuple[Any, Exception | None]:
+    """What torch returns, or the error that it raises."""
+
     def stand_in(each: Any) -> Any:
         if isinstance(each, XlaTensor):
-            strides, offset = each.stride(), int(each.storage_offset())
-            return without_values(Geometry(each._alias.type, strides, offset), device)
+            return without_values(Geometry(each._alias.type, int(each.storage_offset())), device)
         if isinstance(each, torch.Tensor):  # of the host: numbers as tensors, whose values are no matter
             return each if each.dim() == 0 else without_values(geometry(each), device)
         if isinstance(each, torch.device):
@@ -56,12 +63,15 @@ def _error(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], devic
         return None if isinstance(each, torch.Generator) else each
 
     args, kwargs = tree_map(stand_in, (tuple(args), dict(kwargs)))
+    # kernels for tensors without memory ask for the device that they stand for, and take it for CUDA
+    _meta_registrations.device_hint = lambda tensor: "cpu"
     try:
         with outside_dispatch():
-            op(*args, **kwargs)
+            return op(*args, **kwargs), None
     except Exception as error:
-        return error
-    return None
+        return None, error
+    finally:
+        _meta_registrations.device_hint = _device_hint
 
 
 def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:

@@ -14,21 +14,26 @@ class Geometry(NamedTuple):
     """Where a tensor's elements lie in its storage."""
 
     type: ArrayType
-    strides: tuple[int, ...]
     offset: int
 
 
 def geometry(tensor: torch.Tensor) -> Geometry:
     """That of a tensor."""
-    type = array_type(tensor.dtype, tuple(tensor.shape))
-    return Geometry(type, tuple(tensor.stride()), int(tensor.storage_offset()))
+    type = array_type(tensor.dtype, tuple(tensor.shape)).with_strides(tensor.stride())
+    return Geometry(type, int(tensor.storage_offset()))
+
+
+def extent(of: Geometry) -> int:
+    """How many elements memory has up to the last one of such a tensor."""
+    if not of.type.size:
+        return of.offset
+    return sum((size - 1) * stride for size, stride in zip(of.type.dims, of.type.strides, strict=True)) + of.offset + 1
 
 
 def without_values(of: Geometry, device: str = "meta") -> torch.Tensor:
     """A tensor of that geometry: without memory, or on the host of zeros."""
-    last = sum((size - 1) * stride for size, stride in zip(of.type.dims, of.strides, strict=True)) + of.offset
-    storage = torch.zeros(max(last + 1, 0), dtype=of.type.dtype, device=device)
-    return storage.as_strided(of.type.dims, of.strides, of.offset)
+    storage = torch.zeros(extent(of), dtype=of.type.dtype, device=device)
+    return storage.as_strided(of.type.dims, of.type.strides, of.offset)
 
 
 def of_results(op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -135,7 +135,7 @@ def store(target: XlaTensor, value: Value) -> None:
     if not torch.can_cast(value.type.dtype, target.dtype):
         raise _uncastable(value.type.dtype, target.dtype)
     value = convert(value, target.dtype)
-    if value.type is not target._alias.type:
+    if value.type.dims != target._alias.type.dims:
         set_alias(target, tensor_of(value))
     else:
         target._alias.write(value)

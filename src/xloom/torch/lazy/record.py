@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 
 from xloom.torch.lazy import random_state, runtime
 from xloom.torch.lazy.checking import check
+from xloom.torch.lazy.layouts import output_types
 from xloom.torch.lazy.signature import Emit, Hoisted, Input, NeedsConstants, Signature
 from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.lazy.trace import TRACE, Value
@@ -52,9 +53,9 @@ class Recorder:
         for position, each in enumerate(args):
             kind = each.__class__
             if kind is XlaTensor:
-                value = each._alias.read()
-                values.append(value)
-                key.append(value.type)
+                alias = each._alias
+                values.append(alias.read())
+                key.append(alias.type)
             elif kind is int or each is None:
                 key.append(each)
             else:
@@ -87,13 +88,13 @@ class Recorder:
         """The same, of what was not recorded here before, or not of these arguments."""
         signature = self.signatures.get(key)
         if signature is None:
-            if self.checks:
-                check(self.op, args, kwargs)
+            found = check(self.op, args, kwargs) if self.checks else None
             try:
                 signature = self._new(args, kwargs, values, scalars)
             except NeedsConstants:
                 self.hoists = self.hoists_by_name = frozenset()
                 return self.record(args, kwargs)
+            signature.outputs = output_types(self.op, args, found, signature)
             self.signatures[key] = signature
         if not signature.random:
             return signature.structured(TRACE.record(key, signature, values, scalars))
@@ -121,16 +122,16 @@ class Recorder:
                 if inner_kind is int:
                     key.append(inner)
                 elif inner_kind is XlaTensor:
-                    value = inner._alias.read()
-                    values.append(value)
-                    key.append(value.type)
+                    alias = inner._alias
+                    values.append(alias.read())
+                    key.append(alias.type)
                 else:
                     self._read(inner, hoist, key, values, scalars)
             key.append(_LIST)
         elif isinstance(each, torch.Tensor):
             value = self._value(each)
             values.append(value)
-            key.append(value.type)
+            key.append(each._alias.type if isinstance(each, XlaTensor) else value.type)
         elif kind is complex:
             key.append(repr(each))
         elif kind is torch.Generator:

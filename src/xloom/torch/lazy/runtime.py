@@ -12,7 +12,7 @@ import torch
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt import Buffer, Client, Future
-from xloom.torch.lazy.array_type import array_type
+from xloom.torch.lazy.array_type import ArrayType, array_type
 from xloom.torch.lazy.trace import Value
 from xloom.torch.metrics import METRICS
 
@@ -65,11 +65,11 @@ def to_host(value: Value) -> torch.Tensor:
     return _copied(_array(value), value.type.dtype)
 
 
-def part_to_host(value: Value, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> torch.Tensor:
-    """The same, of the elements at those places of it."""
-    flat = _array(value).reshape(-1)[offset:]
-    steps = [stride * flat.itemsize for stride in strides]
-    return _copied(np.lib.stride_tricks.as_strided(flat, sizes, steps, writeable=False), value.type.dtype)
+def part_to_host(value: Value, memory: ArrayType, part: ArrayType, offset: int) -> torch.Tensor:
+    """The same, of what a part of the memory is that has this value."""
+    flat = _array(value).transpose(memory.order).reshape(-1)[offset:]
+    steps = [stride * flat.itemsize for stride in part.strides]
+    return _copied(np.lib.stride_tricks.as_strided(flat, part.dims, steps, writeable=False), value.type.dtype)
 
 
 def number(value: Value) -> bool | int | float | complex:

@@ -17,7 +17,7 @@ _ADDRESSES = itertools.count(1 << 48, 1 << 40)
 
 
 class Storage:
-    """What a tensor that is no view holds."""
+    """What a tensor that is no view holds. Its value is row-major; the type's strides say how memory is ordered."""
 
     __slots__ = ("_address", "_value", "make", "moves_only", "type", "version")
 

@@ -143,19 +143,19 @@ _STRIDED = torch.strided
 
 
 def tensor_of(value: Value) -> XlaTensor:
-    """A new tensor in memory of its own."""
+    """A new tensor in memory of its own, in the order of the value's type."""
     type = value.type
-    tensor = _make(XlaTensor, type.dims, None, None, None, type.dtype, _STRIDED, DEVICE)
+    strides = None if type.row_major is type else type.strides
+    tensor = _make(XlaTensor, type.dims, strides, None, None, type.dtype, _STRIDED, DEVICE)
     tensor._alias = Storage(type, value)
     return tensor
 
 
-def tensor_on(alias: Alias, strides: Sequence[int] | None = None, offset: int | None = None) -> XlaTensor:
+def tensor_on(alias: Alias, offset: int = 0) -> XlaTensor:
     """A new tensor over memory that others may share."""
     type: ArrayType = alias.type
-    if strides == type.strides and not offset:
-        strides = offset = None  # which takes a third less time
-    tensor = _make(XlaTensor, type.dims, strides, offset, None, type.dtype, _STRIDED, DEVICE)
+    strides = type.strides if offset or type.row_major is not type else None  # None takes a third less time
+    tensor = _make(XlaTensor, type.dims, strides, offset or None, None, type.dtype, _STRIDED, DEVICE)
     tensor._alias = alias
     return tensor
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Value:
     """An array that never changes: in a buffer, or a result of the trace.
 
-    Within the trace of `epoch`, `index` says which: n for the n-th result, ~n for the n-th argument.
+    Within the trace of `epoch`, `index` says which: n for the n-th result, ~n for the n-th argument. The strides of its
+    type are those that torch gives to a new tensor of it.
     """
 
     __slots__ = ("buffer", "epoch", "index", "type")

@@ -9,15 +9,16 @@ import torch
 
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lazy import runtime
-from xloom.torch.lazy.array_type import array_type
+from xloom.torch.lazy.array_type import ArrayType, array_type, type_of_copy
 from xloom.torch.lazy.checking import check
 from xloom.torch.lazy.execution import buffer_of, flush
+from xloom.torch.lazy.geometry import Geometry, extent
 from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.storage import Alias, Storage, View
 from xloom.torch.lazy.table import handles
 from xloom.torch.lazy.tensor import XlaTensor, tensor_on
 from xloom.torch.lazy.trace import TRACE, Value
-from xloom.torch.lazy.view_values import permuted, strided_storage
+from xloom.torch.lazy.view_values import of_memory
 from xloom.torch.lowering import Graph
 
 LONGEST = 256
@@ -33,28 +34,25 @@ def host_copy(tensor: XlaTensor) -> torch.Tensor:
     """A tensor's value on the host. Waits for it. A part of memory that is there needs no program: it is read there."""
     alias = tensor._alias
     if alias.__class__ is View and alias.moves_only and (value := alias.storage.ready()) is not None:
-        return runtime.part_to_host(value, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
+        return runtime.part_to_host(value, alias.storage.type, alias.type, int(tensor.storage_offset()))
     return host_tensor(alias.read())
 
 
-def new_memory(
-    sizes: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None, value: Value | None = None
-) -> XlaTensor:
-    """A tensor in memory of its own, in the order that strides ask for; of zeros unless `value` is given."""
-    dims = tuple(sizes)
-    type = array_type(dtype, dims)
-    order = None if strides is None else strided_storage(dims, strides)
-    if order is None or order == tuple(range(len(dims))):
-        storage = Storage(type, value, make=lambda: zeros(type.dims, dtype))
-        return tensor_on(storage)
-    back = permuted(order)
-    dense = array_type(dtype, tuple([dims[k] for k in order]))
-    memory = Storage(dense, make=lambda: zeros(dense.dims, dtype))
-    inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
-    view = View(memory, type, *permuted(inverse))
-    if value is not None:
-        memory.write(back.forward(value))
-    return tensor_on(view, strides)
+def new_memory(type: ArrayType) -> XlaTensor:
+    """A tensor of zeros in memory of its own."""
+    if type.order is not None:
+        return tensor_on(Storage(type, make=lambda: zeros(type.dims, type.dtype)))
+    place = Geometry(type, 0)
+    size = extent(place)
+    memory = Storage(array_type(type.dtype, (size,)), make=lambda: zeros((size,), type.dtype))
+    return tensor_on(of_memory(memory, place))
+
+
+def copy_of(source: XlaTensor, dtype: torch.dtype, memory_format: torch.memory_format | None) -> XlaTensor:
+    """The same value in other memory: values never change, so nothing is copied."""
+    return tensor_on(
+        Storage(type_of_copy(source._alias.type, dtype, memory_format), convert(source._alias.read(), dtype))
+    )
 
 
 def zeros(dims: tuple[int, ...], dtype: torch.dtype) -> Value:
@@ -84,16 +82,6 @@ def _broadcast(g: Graph, value: Any, dims: tuple[int, ...]) -> Any:
     return g.expand(value, dims)
 
 
-def memory_strides(tensor: torch.Tensor, memory_format: torch.memory_format | None) -> Sequence[int] | None:
-    """The strides of a copy; None for row-major."""
-    if memory_format is None or memory_format is torch.preserve_format:
-        dense = tensor.is_contiguous() or strided_storage(tuple(tensor.shape), tensor.stride()) is None
-        return None if dense else tensor.stride()
-    if memory_format is torch.contiguous_format:
-        return None
-    return torch.empty(tensor.shape, device="meta", memory_format=memory_format).stride()
-
-
 @handles("aten._to_copy.default")
 def to_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
     """Another dtype, or the host."""
@@ -101,21 +89,21 @@ def to_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tens
     options = kwargs or {}
     dtype = options.get("dtype") or source.dtype
     device = torch.device(options.get("device") or source.device).type
-    if device == "meta":
-        return torch.empty(source.shape, dtype=dtype, device="meta")
-    strides = memory_strides(source, options.get("memory_format"))
+    format = options.get("memory_format")
     if device == "xla":
-        return new_memory(source.shape, dtype, strides, convert(source._alias.read(), dtype))
+        return copy_of(source, dtype, format)
+    type = type_of_copy(source._alias.type, dtype, format)
+    if device == "meta":
+        return torch.empty_strided(type.dims, type.strides, dtype=dtype, device="meta")
     host = host_copy(source) if dtype is source.dtype else host_tensor(convert(source._alias.read(), dtype))
-    return host if strides is None else torch.empty_strided(host.shape, strides, dtype=dtype).copy_(host)
+    return host if type is type.row_major else torch.empty_strided(type.dims, type.strides, dtype=dtype).copy_(host)
 
 
 @handles("aten.clone.default", "aten.lift_fresh_copy.default")
 def clone(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tensor:
-    """The same value in other memory: values never change, so nothing is copied."""
+    """The same value in other memory."""
     source = args[0]
-    format = (kwargs or {}).get("memory_format")
-    return new_memory(source.shape, source.dtype, memory_strides(source, format), source._alias.read())
+    return copy_of(source, source._alias.type.dtype, (kwargs or {}).get("memory_format"))
 
 
 @handles("aten.copy_.default")
@@ -186,10 +174,8 @@ def empty(
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
     """`torch.empty(..., device="xla")`."""
-    dtype = dtype or torch.get_default_dtype()
-    if memory_format in (None, torch.contiguous_format, torch.preserve_format):
-        return new_memory(size, dtype)
-    return new_memory(size, dtype, torch.empty(size, device="meta", memory_format=memory_format).stride())
+    type = array_type(dtype or torch.get_default_dtype(), tuple(size))
+    return new_memory(type_of_copy(type, type.dtype, memory_format))
 
 
 def empty_strided(
@@ -202,7 +188,7 @@ def empty_strided(
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     """`torch.empty_strided(..., device="xla")`."""
-    return new_memory(size, dtype or torch.get_default_dtype(), stride)
+    return new_memory(array_type(dtype or torch.get_default_dtype(), tuple(size)).with_strides(stride))
 
 
 @handles("aten.empty_like.default", "aten.new_empty.default", "aten.new_empty_strided.default")
@@ -214,9 +200,10 @@ def empty_like(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.T
     device = torch.device(options.get("device") or source.device)
     if device.type != "xla":
         return torch.empty(rest[0] if rest else source.shape, dtype=dtype, device=device)
-    if rest:
-        return new_memory(rest[0], dtype, rest[1] if len(rest) > 1 else None)
-    return new_memory(source.shape, dtype, memory_strides(source, options.get("memory_format")))
+    if not rest:
+        return new_memory(type_of_copy(source._alias.type, dtype, options.get("memory_format")))
+    type = array_type(dtype, tuple(rest[0]))
+    return new_memory(type.with_strides(rest[1]) if len(rest) > 1 else type)
 
 
 def number(source: torch.Tensor) -> bool | int | float | complex:

@@ -12,10 +12,10 @@ import torch
 from xloom.hlo import dtype as dt
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import array_shape
-from xloom.torch.lazy.array_type import array_type, contiguous_strides
-from xloom.torch.lazy.geometry import Geometry
+from xloom.torch.lazy.array_type import array_type
+from xloom.torch.lazy.geometry import Geometry, extent
 from xloom.torch.lazy.operation import apply
-from xloom.torch.lazy.storage import Alias, Storage
+from xloom.torch.lazy.storage import Storage, View
 from xloom.torch.lazy.trace import Value
 from xloom.torch.lowering import Graph, lower
 
@@ -53,7 +53,7 @@ def ways(
     if name in _RESHAPES:
         return [_reshaped(dims, results[0].type.dims)]
     if name in _PERMUTES:
-        return [permuted(_order(op, len(dims), rest))]
+        return [_permuted(_order(op, len(dims), rest))]
     if name == "expand":
         shape = results[0].type.dims
         return [Way(lambda base: apply(_expand, base, shape), _refused)]
@@ -63,11 +63,20 @@ def ways(
     return [_elements(source, result) for result in results]
 
 
-def of_memory(storage: Storage, result: Geometry) -> Way:
+def of_memory(storage: Storage, result: Geometry) -> View:
     """A view of a whole storage by strides."""
-    if result.type.size == storage.type.size and result.offset == 0 and result.strides == result.type.strides:
-        return _reshaped(storage.type.dims, result.type.dims)
-    return _elements(Geometry(storage.type, storage.type.strides, 0), result)
+    own, type = storage.type, result.type
+    if not type.size or own.order is None or type.order is None:
+        return View(storage, type, *_elements(Geometry(own, 0), result))
+    if not result.offset and own.row_major is own and type.row_major is type and own.size == type.size:
+        return View(storage, type, *_reshaped(own.dims, type.dims))
+    where = (own.order, result.offset, type.dims, type.order)
+    return View(
+        storage,
+        type,
+        lambda base: apply(_stretch, base, *where),
+        lambda base, new: apply(_put_stretch, base, new, *where),
+    )
 
 
 def _bits(own: torch.dtype, other: torch.dtype) -> Way:
@@ -79,10 +88,14 @@ def _reshaped(dims: tuple[int, ...], to: tuple[int, ...]) -> Way:
     return Way(lambda base: apply(_reshape, base, to), lambda _, new: apply(_reshape, new, dims))
 
 
-def permuted(order: tuple[int, ...]) -> Way:
+def _permuted(order: tuple[int, ...]) -> Way:
     """Result dimension i is dimension order[i] of the base."""
-    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    back = _inverse(order)
     return Way(lambda base: apply(_transpose, base, order), lambda _, new: apply(_transpose, new, back))
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def _order(op: Any, rank: int, rest: Sequence[Any]) -> tuple[int, ...]:
@@ -134,9 +147,13 @@ def _elements(source: Geometry, result: Geometry) -> Way:
     )
 
 
-def resized(alias: Alias, dims: tuple[int, ...]) -> Storage:
-    """Other dimensions over the same elements in order; what is added is 0."""
-    return Storage(array_type(alias.type.dtype, dims), apply(_resized, alias.read(), dims))
+def resized(storage: Storage, wanted: Geometry) -> View:
+    """A view of the memory, or, where that is too small, of more memory with the same elements and zeros."""
+    need, have = extent(wanted), storage.type.size
+    if need > have:
+        flat = of_memory(storage, Geometry(array_type(storage.type.dtype, (have,)), 0))
+        storage = Storage(array_type(storage.type.dtype, (need,)), apply(_lengthened, flat.read(), need))
+    return of_memory(storage, wanted)
 
 
 # -- what is recorded
@@ -194,7 +211,7 @@ def _places(source: Geometry, result: Geometry) -> np.ndarray:
     at = [torch.tensor(0)]
     for each in (source, result):
         where = torch.tensor(each.offset)
-        for size, stride in zip(each.type.dims, each.strides, strict=True):
+        for size, stride in zip(each.type.dims, each.type.strides, strict=True):
             where = where.unsqueeze(-1) + torch.arange(size) * stride
         at.append(where.reshape(-1))
     mine, wanted = at[1], at[2]
@@ -242,19 +259,36 @@ def _scattered(g: Graph, base: Instruction, new: Instruction, source: Geometry, 
     return g.reshape_to(done, base.shape.dims)
 
 
-def _resized(g: Graph, base: Instruction, dims: tuple[int, ...]) -> Instruction:
-    have, want = base.shape.size, math.prod(dims)
-    flat = g.reshape_to(base, (have,))
-    flat = g.slice_along(flat, 0, 0, want) if want <= have else g.pad_with(flat, [(0, want - have)], 0)
-    return g.reshape_to(flat, dims)
+def _lengthened(g: Graph, flat: Instruction, size: int) -> Instruction:
+    return g.pad_with(flat, [(0, size - flat.shape.size)], 0)
 
 
-# -- memory in another order
+# memory of a storage whose dimensions lie there in one order, and a stretch of it as a tensor whose lie in another
 
 
-def strided_storage(type_dims: tuple[int, ...], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """The order of dimensions in which those strides are dense, slowest first; None when they are not."""
-    order = tuple(sorted(range(len(type_dims)), key=lambda k: (-strides[k], type_dims[k] == 1, k)))
-    dense = contiguous_strides(tuple([type_dims[k] for k in order]))
-    same = all(strides[k] == s or type_dims[k] == 1 for k, s in zip(order, dense, strict=True))
-    return order if same or not math.prod(type_dims) else None
+def _memory(g: Graph, base: Instruction, order: tuple[int, ...]) -> Instruction:
+    return g.reshape_to(g.permute(base, order), (base.shape.size,))
+
+
+def _from_memory(g: Graph, flat: Instruction, dims: tuple[int, ...], order: tuple[int, ...]) -> Instruction:
+    return g.permute(g.reshape_to(flat, [dims[k] for k in order]), _inverse(order))
+
+
+def _stretch(
+    g: Graph, base: Instruction, own: tuple[int, ...], start: int, dims: tuple[int, ...], order: tuple[int, ...]
+) -> Instruction:
+    flat = g.slice_along(_memory(g, base, own), 0, start, start + math.prod(dims), 1)
+    return _from_memory(g, flat, dims, order)
+
+
+def _put_stretch(
+    g: Graph,
+    base: Instruction,
+    new: Instruction,
+    own: tuple[int, ...],
+    start: int,
+    dims: tuple[int, ...],
+    order: tuple[int, ...],
+) -> Instruction:
+    flat = g.dynamic_update_slice(_memory(g, base, own), _memory(g, new, order), g.scalar(start, dt.s32))
+    return _from_memory(g, flat, base.shape.dims, own)

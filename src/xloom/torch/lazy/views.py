@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from xloom.errors import UnsupportedError
 from xloom.torch.lazy import view_values
-from xloom.torch.lazy.array_type import array_type
+from xloom.torch.lazy.array_type import array_type, type_of_copy
 from xloom.torch.lazy.geometry import Geometry, of_results
-from xloom.torch.lazy.storage import Alias, View
+from xloom.torch.lazy.storage import Alias, Storage, View
 from xloom.torch.lazy.table import Handler, handles
 from xloom.torch.lazy.tensor import XlaTensor, memory_of, set_alias, tensor_on
-from xloom.torch.lazy.transfer import new_memory
 
+aten = torch.ops.aten
 _SAME = ("aten.detach.default", "aten.alias.default", "aten.lift_fresh.default", "aten.detach_.default")
 _OF_STORAGE = "aten.as_strided"
 
@@ -41,13 +42,13 @@ def _view(op: Any) -> Handler:
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         source: XlaTensor = args[0]
         alias = source._alias
-        strides, offset = source.stride(), int(source.storage_offset())
-        key = (alias.type, strides, offset, *[tuple(a) if a.__class__ is list else a for a in args[1:]])
+        offset = int(source.storage_offset())
+        key = (alias.type, offset, *[tuple(a) if a.__class__ is list else a for a in args[1:]])
         if kwargs:
             key += tuple([(name, tuple(a) if a.__class__ is list else a) for name, a in kwargs.items()])
         found = known.get(key)
         if found is None:
-            found = known[key] = _Made(op, Geometry(alias.type, strides, offset), args[1:], kwargs or {})
+            found = known[key] = _Made(op, Geometry(alias.type, offset), args[1:], kwargs or {})
         return found.of(alias)
 
     return run
@@ -66,13 +67,11 @@ class _Made:
     def of(self, alias: Alias) -> Any:
         """The views of `alias`."""
         if self.from_storage:
-            base = alias.storage
-            ways = [view_values.of_memory(base, result) for result in self.results]
-        else:
-            base, ways = alias, self.ways
+            (result,) = self.results
+            return tensor_on(view_values.of_memory(alias.storage, result), result.offset)
         made = [
-            tensor_on(View(base, result.type, *way), result.strides, result.offset)
-            for result, way in zip(self.results, ways, strict=True)
+            tensor_on(View(alias, result.type, *way), result.offset)
+            for result, way in zip(self.results, self.ways, strict=True)
         ]
         return made if self.several else made[0]
 
@@ -101,7 +100,7 @@ def _in_place(op: Any) -> Handler | None:
 def same_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Another tensor over the same memory."""
     source = args[0]
-    return tensor_on(source._alias, source.stride(), source.storage_offset())
+    return tensor_on(source._alias, source.storage_offset())
 
 
 @handles("aten.set_.source_Tensor")
@@ -123,23 +122,47 @@ def set_to_memory(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         raise UnsupportedError(f"memory of {storage.type.dtype} as {target.dtype}", hint="use view(dtype)")
     offset, sizes, *strides = rest if rest else (0, (storage.type.size,))
     type = array_type(target.dtype, tuple(sizes))
-    result = Geometry(type, tuple(strides[0]) if strides and strides[0] else type.strides, offset)
-    view = View(storage, type, *view_values.of_memory(storage, result))
-    set_alias(target, tensor_on(view, result.strides, offset))
+    if strides and strides[0]:
+        type = type.with_strides(strides[0])
+    set_alias(target, tensor_on(view_values.of_memory(storage, Geometry(type, offset)), offset))
     return target
 
 
-@handles("aten.resize_.default", "aten.resize.default")
+@handles("aten.as_strided_copy.default")
+def as_strided_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """A copy of what those strides reach in a tensor's memory."""
+    return aten.as_strided(*args, **(kwargs or {})).clone(memory_format=torch.contiguous_format)
+
+
+@handles("aten.as_strided_scatter.default")
+def as_strided_scatter(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """A tensor in a copy of the memory, of which what those strides reach is overwritten."""
+    source, new, *where = args
+    offset = int(source.storage_offset())
+    memory = source._alias.storage
+    copy = Storage(memory.type, memory.read())
+    target = tensor_on(view_values.of_memory(copy, Geometry(source._alias.type, offset)), offset)
+    aten.as_strided(target, *where, **(kwargs or {})).copy_(new)
+    return target
+
+
+@handles("aten.resize_as_.default")
+def resize_as(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """The dimensions of another tensor; its memory format if that is to be preserved."""
+    target, template = args
+    format = (kwargs or {}).get("memory_format")
+    format = suggest_memory_format(template) if format is torch.preserve_format else format
+    return resize((target, template.shape), {"memory_format": format})
+
+
+@handles("aten.resize_.default")
 def resize(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Other dimensions; elements keep their places in memory, and new ones are 0."""
     target, sizes = args[0], tuple(args[1])
     format = (kwargs or {}).get("memory_format")
-    if format not in (None, torch.contiguous_format, torch.preserve_format):
-        strides = torch.empty(sizes, device="meta", memory_format=format).stride()
-        made = new_memory(sizes, target.dtype, strides)
-        memory = made._alias.storage
-        memory.write(view_values.resized(target._alias.storage, memory.type.dims).read())
-        set_alias(target, made)
-    elif sizes != tuple(target.shape):
-        set_alias(target, tensor_on(view_values.resized(target._alias, sizes)))
+    if format is None and sizes == tuple(target.shape):
+        return target
+    type = type_of_copy(array_type(target.dtype, sizes), target.dtype, format)
+    wanted = Geometry(type, int(target.storage_offset()))
+    set_alias(target, tensor_on(view_values.resized(target._alias.storage, wanted), wanted.offset))
     return target

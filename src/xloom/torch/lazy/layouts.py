@@ -1,0 +1,48 @@
+"""How torch orders the memory of an operator's results: by what it makes of tensors without values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+from xloom.torch.lazy.array_type import ArrayType, type_of_copy
+from xloom.torch.lazy.signature import Signature
+
+_BY_MEMORY_FORMAT = {
+    "aten.convolution.default": (0, 1),
+    "aten.convolution_backward.default": (1, 2),
+    "aten.channel_shuffle.default": (0,),
+    "aten.native_batch_norm.default": (0,),
+    "aten._native_batch_norm_legit.default": (0,),
+    "aten._batch_norm_with_update.default": (0,),
+}
+"""Operators whose results are channels-last if one of those arguments is. Tensors without memory do not tell it so."""
+
+
+def output_types(op: Any, args: Sequence[Any], found: Any, signature: Signature) -> tuple[ArrayType, ...]:
+    """The types of the results of `signature` with the strides that torch gives them. Its own are `found`."""
+    followed = _BY_MEMORY_FORMAT.get(str(op))
+    if followed is None:
+        return tuple(_as_found(found, signature))
+    return tuple([_in_format(type, [args[k] for k in followed]) for type in signature.outputs])
+
+
+def _in_format(type: ArrayType, followed: Sequence[torch.Tensor]) -> ArrayType:
+    formats = [suggest_memory_format(each) for each in followed if each.dim() == len(type.dims)]
+    chosen = next((each for each in formats if each is not torch.contiguous_format), None)
+    return type if chosen is None else type_of_copy(type, type.dtype, chosen)
+
+
+def _as_found(found: Any, signature: Signature) -> list[ArrayType]:
+    types = list(signature.outputs)
+    places = [0] if signature.places is None else signature.places
+    results = found if isinstance(found, (list, tuple)) else [found]
+    for place, result in zip(places, results, strict=False):
+        if place is not None and isinstance(result, torch.Tensor) and tuple(result.shape) == types[place].dims:
+            strided = types[place].with_strides(result.stride())
+            if strided.order is not None:  # else it is a view there, and has memory of its own here
+                types[place] = strided
+    return types
