@@ -1,10 +1,11 @@
-"""Running folds along rows, which are done faster for many rows side by side."""
+"""reduce-window: running folds along rows, done faster for many rows side by side; sums that have one addend."""
 
 from __future__ import annotations
 
-from xloom.hlo.attributes import WindowDimension
+from xloom.hlo.attributes import SliceDimension, WindowDimension
 from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
+from xloom.passes.match import splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -51,3 +52,40 @@ def _is_in_vectors(i: Instruction) -> bool:
     root, dtype = i["to_apply"].root, i.operands[0].shape.dtype
     plain = root.opcode in _IN_VECTORS and all(o.opcode == "parameter" for o in root.operands)
     return plain and len(i.operands) == 2 and (dtype.is_integer or dtype.name in ("f32", "f64"))
+
+
+# sum(window of d places over pad(x, 0, d - 1 between elements)) == 0 + repeat(x, d)
+@rule("reduce-window")
+def _one_addend(i: Instruction, rw: Rewriter) -> Instruction | None:
+    if i.shape.is_tuple or i["to_apply"].root.opcode != "add" or not _takes_parameters(i["to_apply"].root):
+        return None
+    padded, init = i.operands
+    if padded.opcode != "pad" or padded.operands[1] is not init or splat(init) != 0:
+        return None
+    x = padded.operands[0]
+    outer: list[int] = []
+    repeated: list[int] = []
+    places: list[int] = []
+    slices: list[SliceDimension] = []
+    for size, out, pad, window in zip(x.shape.dims, i.shape.dims, padded["padding"], i["window"], strict=True):
+        times = pad.interior + 1
+        low = pad.low + window.padding_low
+        plain = window == WindowDimension(times, padding_low=window.padding_low, padding_high=window.padding_high)
+        start = times - 1 - low
+        if not plain or min(start, low, pad.low, pad.high) < 0 or start + out > size * times:
+            return None
+        places.append(len(outer))
+        outer += [size] if times == 1 else [size, times]
+        repeated.append(size * times)
+        slices.append(SliceDimension(start, start + out))
+    if len(outer) == len(repeated):
+        return None
+    wide = rw.make("broadcast", array_shape(x.shape.dtype, outer), [x], dimensions=tuple(places))
+    whole = rw.make("reshape", array_shape(x.shape.dtype, repeated), [wide])
+    met = rw.make("slice", i.shape, [whole], slice=tuple(slices))
+    return rw.make("add", i.shape, [rw.make("broadcast", i.shape, [init], dimensions=()), met])
+
+
+def _takes_parameters(root: Instruction) -> bool:
+    """True for an operator of both parameters of a computation."""
+    return {o.opcode for o in root.operands} == {"parameter"} and len(set(root.operands)) == 2
