@@ -61,3 +61,42 @@ def test_long_lines(kind: str, outer: tuple[int, ...], n: int) -> None:
 @pytest.mark.parametrize("kind", ["FFT", "RFFT"])
 def test_no_lines(kind: str) -> None:
     check(kind, "f32", (0,), (4,))
+
+
+def spectrum_program(kind: str, dims: tuple[int, ...], lengths: tuple[int, ...]) -> xl.Module:
+    """A transform of a temporary array, between operators that are steps of their own."""
+    full, half = (",".join(map(str, (*dims[:-1], n))) for n in (dims[-1], dims[-1] // 2 + 1))
+    operand, result = {"RFFT": (f"f32[{full}]", f"c64[{half}]"), "IRFFT": (f"c64[{half}]", f"f32[{full}]")}.get(
+        kind, (f"c64[{full}]",) * 2
+    )
+    return xl.parse(
+        f"ENTRY e {{ p = {operand} parameter(0) a = {operand} negate(p)\n"
+        f"f = {result} fft(a), fft_type={kind}, fft_length={{{','.join(map(str, lengths))}}}\n"
+        f"ROOT r = {result} negate(f) }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "dims", "lengths", "arrays"),
+    [
+        ("FFT", (64, 300), (300,), 0),  # in the result, from first to last
+        ("FFT", (37, 300), (300,), 1),  # of the last lines some would be done twice
+        ("IFFT", (3, 32, 53, 19), (32, 53, 19), 0),
+        ("FFT", (1 << 14,), (1 << 14,), 1),
+        ("RFFT", (64, 500), (500,), 0),
+        ("RFFT", (3, 64, 90), (64, 90), 0),
+        ("IRFFT", (64, 500), (500,), 0),
+        ("IRFFT", (1 << 15,), (1 << 15,), 1),
+    ],
+)
+def test_transforms_in_place(kind: str, dims: tuple[int, ...], lengths: tuple[int, ...], arrays: int) -> None:
+    module = spectrum_program(kind, dims, lengths)
+    shape = module.entry.parameters[0].shape
+    x = np.random.default_rng(0).normal(size=(*shape.dims, 2)).astype(np.float32)
+    x = x.view(np.complex64)[..., 0] if shape.dtype.is_complex else x[..., 0]
+    executable = xl.compile(module)
+    beside = shape.nbytes if kind in ("RFFT", "IRFFT") else 0  # what is negated
+    needed = beside + arrays * module.entry.root.shape.nbytes
+    assert executable.memory.temporary_bytes <= -(-needed // 64) * 64
+    expected = xl.evaluate(module, x)
+    np.testing.assert_allclose(executable(x), expected, rtol=0, atol=5e-7 * np.abs(expected).max())

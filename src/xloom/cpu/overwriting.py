@@ -30,7 +30,7 @@ def changed_operand(source: Source) -> Source | None:
 def overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
     """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
     if isinstance(step, Instruction):
-        if step.opcode == "scatter" or (step.opcode == "sort" and sorts_in_place(step)):
+        if step.opcode == "scatter" or (step.opcode == "sort" and sorts_in_place(step)) or _is_transform(step):
             return _whole_operands(step, [owner(step._operands[leaf])])
         if step.opcode == "while":
             (operand,) = step._operands
@@ -40,6 +40,15 @@ def overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
     if made.opcode == "dynamic-update-slice":
         return _whole_operands(step, [owner(made._operands[0])])
     return [] if made.opcode == "reduce" else _read_in_step(step, (made, leaf))
+
+
+def _is_transform(step: Instruction) -> bool:
+    """True for a Fourier transform that works in place."""
+    if step.opcode != "fft":
+        return False
+    from xloom.cpu.kernels.fft import transforms_in_place  # with which goes all that makes one
+
+    return transforms_in_place(step)
 
 
 def _aliased(instruction: Instruction, leaf: int) -> list[Source]:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from xloom.cpu.content import Content
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.fourier import real
-from xloom.cpu.kernels.fourier.dimensions import Dimensions
+from xloom.cpu.kernels.fourier.dimensions import Dimensions, stays
 from xloom.hlo.dtype import c64, c128
 from xloom.hlo.module import Instruction
 
@@ -21,7 +21,7 @@ def fft(kernel: Kernel, instruction: Instruction) -> None:
     if not shape.size:
         return
     dtype = c128 if shape.dtype.real.bits == 64 else c64
-    kernel.content = Content.VECTORS if kind in ("FFT", "IFFT") else Content.ROWS  # halves are put together in loops
+    kernel.content = Content.VECTORS
     is_inverse = kind in ("IFFT", "IRFFT")
     work = Dimensions(kernel, dtype, 1 if is_inverse else -1)
     outer, n = math.prod(shape.dims[: shape.rank - len(lengths)]), lengths[-1]
@@ -31,16 +31,26 @@ def fft(kernel: Kernel, instruction: Instruction) -> None:
         return
     dims = (outer, *lengths[:-1], n // 2 + 1)
     others, lines = range(1, len(lengths)), math.prod(dims[:-1])
-    between = work.scratch(dims) if others else None
     if kind == "RFFT":
-        real.forward(work, lines, n, _operand, between or _output)
-        if between is not None:
+        between = _output if all(stays(dtype, dims, axis) for axis in others) else work.scratch(dims)
+        real.forward(work, lines, n, _operand, between)
+        if others:
             work.over(dims, others, between, _output, 1.0)
         return
-    if between is not None:
+    between = work.scratch(dims) if others else _operand
+    if others:
         work.over(dims, others, _operand, between, 1 / math.prod(lengths[:-1]))
     # the half length has half the points to divide by, and halves are taken before
-    real.backward(work, lines, n, between or _operand, _output, 1 / (n // 2 if n % 2 == 0 else n))
+    real.backward(work, lines, n, between, _output, 1 / (n // 2 if n % 2 == 0 else n))
+
+
+def transforms_in_place(instruction: Instruction) -> bool:
+    """True when the result may lie where the operand does."""
+    shape, lengths = instruction.shape, instruction["fft_length"]
+    if instruction["fft_type"] not in ("FFT", "IFFT") or not shape.size:
+        return False
+    dims = (math.prod(shape.dims[: shape.rank - len(lengths)]), *lengths)
+    return all(stays(shape.dtype, dims, axis) for axis in range(1, len(dims)))
 
 
 def _operand(p: PhaseBuilder) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Complex transforms of an array along one dimension after the other, each from one memory to another."""
+"""Complex transforms of an array along one dimension after the other, each in memory of their own or in place."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from llvmlite import ir
 
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fourier import plan
-from xloom.cpu.kernels.fourier.lines import Lines, Side
+from xloom.cpu.kernels.fourier.lines import Lines, Side, lanes_of
 from xloom.hlo.dtype import DType
 
 Pointer = Callable[[PhaseBuilder], ir.Value]
+
+
+def stays(dtype: DType, dims: Sequence[int], axis: int) -> bool:
+    """True when an axis can be transformed from its memory to the same."""
+    outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
+    return inner > 1 or plan.split(dims[axis], outer) > 1 or outer % lanes_of(dtype, outer).count == 0
 
 
 class Dimensions:
@@ -26,20 +32,34 @@ class Dimensions:
         number = self.kernel.add_scratch(math.prod(dims) * self.dtype.bytes)
         return lambda p: p.scratch(number)
 
-    def over(self, dims: Sequence[int], axes: Sequence[int], source: Pointer, target: Pointer, scale: float) -> None:
-        """Transforms `axes`, the last one first, and multiplies by `scale`."""
+    def over(
+        self,
+        dims: Sequence[int],
+        axes: Sequence[int],
+        source: Pointer,
+        target: Pointer,
+        scale: float,
+        through: Pointer | None = None,
+    ) -> None:
+        """Transforms `axes`, the last one first, and multiplies by `scale`.
+
+        The source may be the target if all axes stay. Long lines go `through` other memory.
+        """
+        in_place = all(stays(self.dtype, dims, axis) for axis in axes[:-1])
         for axis in reversed(axes):
             is_last = axis == axes[0]
-            between = target if is_last else self.scratch(dims)
-            self._axis(dims, axis, source, between, scale if is_last else 1.0)
+            between = target if is_last or in_place else self.scratch(dims)
+            self._axis(dims, axis, source, between, scale if is_last else 1.0, through)
             source = between
 
-    def _axis(self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float) -> None:
+    def _axis(
+        self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float, through: Pointer | None
+    ) -> None:
         outer, n, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
         height = plan.split(n, outer) if inner == 1 else 1
         if height > 1:
             # a line as a matrix: its columns, then its rows, whose results lie in columns
-            width, between = n // height, self.scratch(dims)
+            width, between = n // height, through or self.scratch(dims)
             columns = Side(source, n, width, 1), Side(between, n, width, 1)
             rows = Side(between, n, 1, width), Side(target, n, height, 1)
             self._lines(height, outer, width, columns, scale, turn=n)
@@ -48,6 +68,18 @@ class Dimensions:
             self._lines(n, outer, inner, (Side(source, n * inner, inner, 1), Side(target, n * inner, inner, 1)), scale)
         else:
             self._lines(n, 1, outer, (Side(source, 0, 1, n), Side(target, 0, 1, n)), scale)
+
+    def halves(self, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> bool:
+        """Transforms n complex points that are 2 n real ones, forwards to a spectrum of n + 1, or such a one backwards.
+
+        False where that has to be done in several steps.
+        """
+        if plan.split(n, lines) > 1:
+            return False
+        given, wanted = (n, n + 1) if self.sign < 0 else (n + 1, n)
+        sides = Side(source, 0, 1, given), Side(target, 0, 1, wanted)
+        Lines(self.dtype, self.sign, n, 1, lines, *sides, scale, halves=True).emit(self.kernel)
+        return True
 
     def _lines(self, n: int, groups: int, count: int, sides: tuple[Side, Side], scale: float, turn: int = 0) -> None:
         Lines(self.dtype, self.sign, n, groups, count, *sides, scale, turn).emit(self.kernel)

@@ -14,12 +14,13 @@ from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I8, I32, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fourier import plan
+from xloom.cpu.kernels.fourier.halves import separate, unite
 from xloom.cpu.kernels.fourier.transform import Transform
 from xloom.cpu.kernels.linear.lanes import Lanes, load_scalar
 from xloom.cpu.kernels.linear.transposition import Tile
 from xloom.hlo.dtype import DType
 
-_STACK = 1 << 19
+_STACK = (1 << 19) + (1 << 10)
 """Bytes of two buffers up to which they lie on the stack."""
 _POINTS = 8_000
 """Transformed by one thread in about 20 µs."""
@@ -39,9 +40,11 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Lines:
-    """`groups` of `count` lines of `n` points, from one side to another, which must be other memory.
+    """`groups` of `count` lines of `n` points, from one side to another.
 
-    With `turn`, point j of line k is multiplied by exp(sign 2 pi i j k / turn) afterwards.
+    Both may be the same places, unless points are neighbours and the last vector of lines is not full.
+    With `turn`, point j of line k is multiplied by exp(sign 2 pi i j k / turn) afterwards. With `halves`, lines are
+    real ones of twice the length: what they have backwards as source, and forwards as target, is a point longer.
     """
 
     dtype: DType
@@ -53,14 +56,19 @@ class Lines:
     target: Side
     scale: float = 1.0
     turn: int = 0
+    halves: bool = False
+
+    @property
+    def points(self) -> tuple[int, int]:
+        """Of a line in the source and in the target."""
+        return self.n + (self.halves and self.sign > 0), self.n + (self.halves and self.sign < 0)
 
     def emit(self, kernel: Kernel) -> None:
         """Adds the phase."""
-        widest = registers().nbytes // self.dtype.real.bytes
-        lanes = Lanes(self.dtype, min(widest, 1 << (self.count.bit_length() - 1)))
+        lanes = lanes_of(self.dtype, self.count)
         transform = Transform(kernel.module, kernel.name, lanes, self.n, self.sign)
         blocks = -(-self.count // lanes.count)
-        nbytes = 2 * transform.nbytes
+        nbytes = 2 * max(transform.points, *self.points) * transform.point_bytes
         scratch = None if nbytes <= _STACK else kernel.add_scratch(self.groups * blocks * nbytes)
         grain = max(1, _POINTS // (self.n * lanes.count))
         with kernel.phase(self.groups * blocks, grain) as p:
@@ -72,30 +80,42 @@ class Lines:
             with loop(b, p.begin, p.end, name="lines") as item:
                 group = b.udiv(item, I64(blocks))
                 # the last vector may do some lines of the one before again
-                first, last = b.mul(b.sub(item, b.mul(group, I64(blocks))), I64(lanes.count)), self.count - lanes.count
-                first = b.select(b.icmp_signed("<", first, I64(last)), first, I64(last))
+                own, last = b.mul(b.sub(item, b.mul(group, I64(blocks))), I64(lanes.count)), self.count - lanes.count
+                first = b.select(b.icmp_signed("<", own, I64(last)), own, I64(last))
                 data = local
                 if scratch is not None:
                     data = b.gep(p.scratch(scratch), [b.mul(item, I64(nbytes))], inbounds=True, source_etype=I8)
                 spare = b.gep(data, [I64(nbytes // 2)], inbounds=True, source_etype=I8)
-                work = _Work(b, self, transform)
+                # the lines before its own may have been written by then
+                work = _Work(b, self, transform, b.sub(own, first) if self.count % lanes.count else None)
                 work.gather(self.source.pointer(p), self._first(b, self.source, group, first), data)
+                if self.halves and self.sign > 0:
+                    unite(b, transform, data)
                 result = transform.emit(b, data, spare)
+                if self.halves and self.sign < 0:
+                    separate(b, transform, result)
                 work.scatter(self.target.pointer(p), self._first(b, self.target, group, first), result, first)
 
     def _first(self, b: ir.IRBuilder, side: Side, group: ir.Value, line: ir.Value) -> ir.Value:
         return b.add(b.mul(group, I64(side.group)), b.mul(line, I64(side.line)))
 
 
+def lanes_of(dtype: DType, count: int) -> Lanes:
+    """The vectors that transform `count` lines."""
+    widest = registers().nbytes // dtype.real.bytes
+    return Lanes(dtype, min(widest, 1 << (count.bit_length() - 1)))
+
+
 class _Work:
     """Moves a vector of lines in and out of a buffer."""
 
-    def __init__(self, b: ir.IRBuilder, lines: Lines, transform: Transform):
+    def __init__(self, b: ir.IRBuilder, lines: Lines, transform: Transform, own: ir.Value | None):
         self.b, self.lines, self.transform, self.lanes = b, lines, transform, transform.lanes
+        self.own = own
 
     def gather(self, pointer: ir.Value, first: ir.Value, data: ir.Value) -> None:
         """Fills the buffer."""
-        b, lanes, side, n = self.b, self.lanes, self.lines.source, self.lines.n
+        b, lanes, side, n = self.b, self.lanes, self.lines.source, self.lines.points[0]
         if side.line == 1 or n == 1:
             with loop(b, 0, n, name="point") as point:
                 value = lanes.load(b, pointer, b.add(first, b.mul(point, I64(side.point))))
@@ -113,13 +133,13 @@ class _Work:
 
     def scatter(self, pointer: ir.Value, first: ir.Value, data: ir.Value, line: ir.Value) -> None:
         """Writes the buffer; `line` is the number of the first line."""
-        b, lanes, side, n = self.b, self.lanes, self.lines.target, self.lines.n
-        if side.line == 1 or n == 1:
+        b, lanes, side, n = self.b, self.lanes, self.lines.target, self.lines.points[1]
+        if side.line == 1:
             with loop(b, 0, n, name="point") as point:
                 value = self.transform.get(b, data, point)
                 if self.lines.turn:
                     value = lanes.product(b, value, self._turns(point, line))
-                lanes.store(b, pointer, b.add(first, b.mul(point, I64(side.point))), value)
+                lanes.store(b, pointer, b.add(first, b.mul(point, I64(side.point))), value, self.own)
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
         kind = ir.VectorType(lanes.kind.element, tile.size)

@@ -48,9 +48,9 @@ class Transform:
         return self.n if plan.radices(self.n) is not None else plan.convolution_length(self.n)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the memory of one of the two buffers."""
-        return self.points * self.lanes.count * self.lanes.dtype.bytes
+    def point_bytes(self) -> int:
+        """Bytes of a point of all lines in the memory."""
+        return self.lanes.count * self.lanes.dtype.bytes
 
     def emit(self, b: ir.IRBuilder, data: ir.Value, spare: ir.Value) -> ir.Value:
         """Transforms `data`, and returns the pointer to the result: one of the two."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I32, I64, element_pointer, register_type
+from xloom.cpu.emit.types import I32, I64, VOID, element_pointer, register_type
+from xloom.cpu.kernels.matmul.arithmetic import overloaded, splat
 from xloom.hlo.dtype import DType
 
 Number = list[Any]
@@ -40,13 +41,18 @@ class Lanes:
         pairs = b.load(place, typ=ir.VectorType(self.kind.element, 2 * self.count), align=align)
         return [self._shuffled(b, pairs, pairs, [2 * k + part for k in range(self.count)]) for part in range(2)]
 
-    def store(self, b: ir.IRBuilder, pointer: ir.Value, index: Any, value: Number) -> None:
-        """Writes neighbours in memory."""
-        n = self.count
+    def store(self, b: ir.IRBuilder, pointer: ir.Value, index: Any, value: Number, first: Any = None) -> None:
+        """Writes neighbours in memory: those from lane `first` (i64) on, where it is given."""
+        n, place, align = self.count, element_pointer(b, pointer, self.dtype, index), self.dtype.bytes // self.parts
         whole = value[0]
         if self.parts == 2:
             whole = self._shuffled(b, value[0], value[1], [k // 2 + n * (k % 2) for k in range(2 * n)])
-        b.store(whole, element_pointer(b, pointer, self.dtype, index), align=self.dtype.bytes // self.parts)
+        if first is None:
+            b.store(whole, place, align=align)
+            return
+        numbers = ir.Constant(ir.VectorType(I32, whole.type.count), [k // self.parts for k in range(whole.type.count)])
+        mask = b.icmp_signed(">=", numbers, splat(b, b.trunc(first, I32), whole.type.count))
+        overloaded(b, "masked.store", [whole.type, place.type], VOID, [whole, place, I32(align), mask])
 
     def _shuffled(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, places: list[int]) -> ir.Value:
         return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(places)), places))
