@@ -131,18 +131,20 @@ class Executable:
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
         queue = deque(infeed) if self._calls else _NOTHING
-        if donated or self._must_give:
+        if self._must_give:
             inputs = self._inputs(arguments)
             return self._run(inputs, queue, self._outputs_in(inputs, donated))
         if self._dispatch is not None:
-            outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
+            given = self._outputs_in(arguments, donated) if donated else {}
+            outputs = self._outputs(given)
             arena = self._pool.take(self._arena_bytes)
             items, made = id(arguments) + TUPLE_ITEMS, id(outputs) + TUPLE_ITEMS
             run = self._started(arguments, outputs, arena, queue) if self._calls else None
             number = self._dispatch(self._call.address, items, made, arena.address, run)
             if number != MISFIT:
                 return self._finished(number, run, outputs)
-        return self._run(self._inputs(arguments), queue)
+        inputs = self._inputs(arguments)
+        return self._run(inputs, queue, self._outputs_in(inputs, donated))
 
     @property
     def direct(self) -> Direct | None:
@@ -167,30 +169,36 @@ class Executable:
         arena = self._pool.take(self._arena_bytes)
         self._main(arguments, results, self._constant_table, arena.address, None)
 
-    def _run(self, inputs: list[np.ndarray], infeed: deque[Any], given: dict[int, np.ndarray] | None = None) -> Any:
+    def _outputs(self, given: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Memory for the results, but for those that have some."""
+        makers = zip(self._allocators, self._results, strict=True)
+        if not given:
+            return tuple([make(*result) for make, result in makers])
+        return tuple([given[k] if k in given else make(*result) for k, (make, result) in enumerate(makers)])
+
+    def _run(self, inputs: list[np.ndarray], infeed: deque[Any], given: dict[int, np.ndarray]) -> Any:
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
-        if given is None:
-            outputs = tuple([make(*result) for make, result in zip(self._allocators, self._results, strict=True)])
-        else:
-            makers = enumerate(zip(self._allocators, self._results, strict=True))
-            outputs = tuple([given[k] if k in given else make(*result) for k, (make, result) in makers])
+        outputs = self._outputs(given)
         results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
         arena = self._pool.take(self._arena_bytes)
         run = self._started(inputs, outputs, arena, infeed) if self._calls else None
         number = self._main(pointers, results, self._constant_table, arena.address, run)
         return self._finished(number, run, outputs)
 
-    def _outputs_in(self, inputs: list[np.ndarray], donated: Collection[int]) -> dict[int, np.ndarray]:
+    def _outputs_in(self, inputs: Sequence[Any], donated: Collection[int]) -> dict[int, np.ndarray]:
         """The results that lie in arguments that are given away, by number."""
         found: dict[int, np.ndarray] = {}
         for alias in self._aliases:
             array = inputs[alias.argument]
-            given = alias.parameter in donated and array.flags.writeable
+            given = alias.parameter in donated and type(array) is np.ndarray and array.flags.carray
             if given and alias.result in self._aligned_results:
                 given = array.__array_interface__["data"][0] % ALIGNMENT == 0
             if given:
-                dims, dtype, _ = self._results[alias.result]
-                found[alias.result] = array.reshape(-1).view(np.uint8).view(dtype).reshape(dims)
+                dims, dtype, nbytes = self._results[alias.result]
+                if array.shape == dims and array.dtype is dtype:
+                    found[alias.result] = array
+                elif array.nbytes == nbytes:
+                    found[alias.result] = array.reshape(-1).view(np.uint8).view(dtype).reshape(dims)
             elif alias.must:
                 raise EvaluationError(
                     "An input was configured to be must-alias at compile time but not donated at runtime: "

@@ -42,9 +42,12 @@ def is_pooled(owner: np.ndarray) -> bool:
 def aligned(value: Any) -> np.ndarray:
     """A row-major copy at an aligned address, or the array itself if it lies so."""
     array = np.asarray(value, order="C")
-    if array.__array_interface__["data"][0] % ALIGNMENT == 0:
-        return array
-    copy = Block(array.nbytes).array.view(array.dtype).reshape(array.shape)
+    return array if array.__array_interface__["data"][0] % ALIGNMENT == 0 else aligned_copy(array, array.dtype)
+
+
+def aligned_copy(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A row-major copy at an aligned address."""
+    copy = Block(array.size * dtype.itemsize).array.view(dtype).reshape(array.shape)
     copy[...] = array
     return copy
 

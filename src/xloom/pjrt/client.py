@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xloom.cpu.memory import KEPT_BYTES, aligned_copy
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
@@ -102,7 +103,9 @@ class Client:
         fits = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
         if semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits:
             with span("host to device", "transfer", bytes=array.nbytes):
-                array = np.array(array, native, order="C")
+                # aligned if that matters: a program that is given the memory may leave its result there
+                large = array.nbytes >= KEPT_BYTES
+                array = aligned_copy(array, native) if large else np.array(array, native, order="C")
         return Buffer(shape, space, Future.ready(space.put(array)))
 
     def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:

@@ -202,8 +202,9 @@ class LoadedExecutable:
         executable = self.executable
         inputs = [_lying_as(b, s).ready for b, s in zip(arguments, executable.parameters, strict=True)]
         donated = [k for k in self._donated if k not in not_donated]
-        for k in donated:
-            _check_donated_once(arguments, k)
+        if donated and len(set(map(id, arguments))) < len(arguments):
+            for k in donated:
+                _check_donated_once(arguments, k)
         if self._donated:
             launch = replace(launch, donated=tuple(k for k in donated if not arguments[k].is_shared))
             self._check_must_alias(donated)

@@ -18,6 +18,8 @@ class Metrics:
     """Programs that were compiled."""
     runs: int = 0
     """Programs that were started."""
+    donated: int = 0
+    """Arguments of programs, whose memory results have taken."""
     compile_seconds: float = 0.0
     bytes_to_device: int = 0
     bytes_to_host: int = 0

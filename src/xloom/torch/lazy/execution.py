@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xloom.torch.lazy import log, recompiles
+from xloom.torch.lazy import donation, log, recompiles
 from xloom.torch.lazy.program import Program
 from xloom.torch.lazy.trace import TRACE, Trace, Value
 
@@ -28,7 +28,8 @@ def _start(trace: Trace, live: list[Value]) -> None:
     if program is None:
         reason = recompiles.explain(trace, wanted)
         try:
-            program = trace.node.programs[wanted] = Program(trace.node, wanted)
+            free = donation.unused(trace.arguments, range(len(trace.arguments)))
+            program = trace.node.programs[wanted] = Program(trace.node, wanted, free)
         except BaseException:
             trace.begin()  # what cannot be compiled is not tried again with all that follows
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -15,7 +15,7 @@ from xloom.hlo.builder import Builder
 from xloom.hlo.module import Instruction, Module
 from xloom.hlo.shape import array_shape
 from xloom.pjrt.buffer import Buffer
-from xloom.torch.lazy import passes, runtime
+from xloom.torch.lazy import donation, passes, runtime
 from xloom.torch.lazy.outside import outside_dispatch
 from xloom.torch.lazy.trace import Node
 from xloom.torch.lowering import Graph
@@ -25,11 +25,13 @@ from xloom.torch.metrics import METRICS
 class Program:
     """A compiled path that gives some of its results."""
 
-    def __init__(self, node: Node, outputs: tuple[int, ...]):
+    def __init__(self, node: Node, outputs: tuple[int, ...], free: Iterable[int] = ()):
+        """`free` are the numbers of arguments that nobody has any more, the first time that it runs."""
         start = time.perf_counter()
         self.outputs = outputs
         self.module = build(node, outputs)
         passes.apply(self.module)
+        self._given_away = donation.alias(self.module, free)
         self.executable = runtime.client().compile(self.module)
         self._calls = any(each.opcode == "custom-call" for each in self.module.instructions)
         METRICS.programs += 1
@@ -38,9 +40,14 @@ class Program:
     def run(self, arguments: Sequence[Buffer], scalars: np.ndarray) -> list[Buffer]:
         """Starts it; the results, which need not be there yet."""
         METRICS.runs += 1
+        kept: Sequence[int] = ()
+        if self._given_away:
+            free = donation.unused(arguments, self._given_away)
+            kept = [number for number in self._given_away if number not in free]
+            METRICS.donated += len(free)
         given = [*arguments, runtime.on_device(scalars)] if scalars.size else list(arguments)
         with outside_dispatch() if self._calls else nullcontext():  # the calls may be torch's
-            (results,) = self.executable.launch([given])
+            (results,) = self.executable.launch([given], not_donated=kept)
         runtime.throttle(results.done)
         return results.buffers
 

@@ -83,6 +83,11 @@ class XlaTensor(torch.Tensor):
         indent = len(prefix) - len("tensor")
         return "\n".join(["tensor" + first.removeprefix(prefix), *[line[indent:] for line in rest]])
 
+    def __copy__(self) -> torch.Tensor:
+        copy = tensor_on(self._alias, self.stride(), int(self.storage_offset()))
+        _take_attributes(copy, self)
+        return copy
+
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         if id(self) in memo:
             return memo[id(self)]
