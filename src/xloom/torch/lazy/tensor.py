@@ -84,7 +84,7 @@ class XlaTensor(torch.Tensor):
         return "\n".join(["tensor" + first.removeprefix(prefix), *[line[indent:] for line in rest]])
 
     def __copy__(self) -> torch.Tensor:
-        copy = tensor_on(self._alias, self.stride(), int(self.storage_offset()))
+        copy = tensor_on(self._alias)
         _take_attributes(copy, self)
         return copy
 
