@@ -1,5 +1,7 @@
 """A process that runs tests of torch's suites on one side, for torch_suites.py: `torch_child.py FILE IDS OUT SIDE`.
 
+With the word `default` after these, tests make their tensors on that side's device where they name none.
+
 Writes JSON lines to OUT: each test when it starts, and its verdict. With no IDS it lists the tests instead. Tests have
 names without a device, the same on both sides. A test of the side `xla` in which nothing used the device has the
 verdict `unused`.
@@ -155,7 +157,7 @@ def name_of(side: str) -> Callable[[str], str]:
 
 def main() -> int:
     """Runs or lists them."""
-    file, ids, out, side = sys.argv[1:5]
+    file, ids, out, side, *by_default = sys.argv[1:]
     sys.meta_path.append(StandIns(VENDOR, "url", "torch_xla"))  # type: ignore[arg-type]
     traces = None
     if side == "xla":
@@ -168,6 +170,10 @@ def main() -> int:
     stand_in_for_vendor(side)
     names_of_later_versions()
     open_to_all_devices(side)
+    if by_default:
+        import torch
+
+        torch.set_default_device(side)
     sys.path.insert(0, str(Path.cwd()))  # where suites have what they share
     chosen = json.loads(Path(ids).read_text()) if ids else None
     reporter = Reporter(chosen, Path(out), name_of(side), traces)

@@ -3,7 +3,8 @@
     python -m tests.judges.torch_suites --from <folder of suites adapted to a device> [--sample 60] [--files test_torch,...]
 
 A test counts when it passes on the CPU and applies here: torch_applies.py has the reasons why one does not. With --alone
-these are the tests of pytorch/xla, which compare with the CPU by themselves and ask for `torch_xla`. Verdicts are kept in the folder `--out`, from which a later call goes on where an earlier one has stopped.
+these are the tests of pytorch/xla, which compare with the CPU by themselves and ask for `torch_xla`. With --default-device tests make their tensors on the device where they name none.
+Verdicts are kept in the folder `--out`, from which a later call goes on where an earlier one has stopped.
 """
 
 from __future__ import annotations
@@ -80,10 +81,10 @@ REGISTRIES = "torch_registries"
 """Our own suite, over torch's registries of modules and optimisers."""
 
 
-def torch_child(folder: Path, file: str, side: str, ids: str, kept: Path) -> Child:
+def torch_child(folder: Path, by_default: bool, file: str, side: str, ids: str, kept: Path) -> Child:
     """A process that runs a file's tests on a side."""
     suite = CHILD.with_name(f"{REGISTRIES}.py") if file == REGISTRIES else folder / side / f"{file}.py"
-    arguments = [str(suite), ids, str(kept), side]
+    arguments = [str(suite), ids, str(kept), side, *(["default"] if by_default else [])]
     return Child(python(CHILD, *arguments), folder / side)
 
 
@@ -123,6 +124,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="checkout", required=True, type=Path)
     parser.add_argument("--alone", action="store_true", help="tests of pytorch/xla, which need no reference")
+    parser.add_argument("--default-device", action="store_true", help="tensors are made on it where none is named")
     parser.add_argument("--files", help="names of files, separated by commas")
     parser.add_argument("--sample", type=int, default=60, help="how many tests of a file; 0 for all")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that a test may take")
@@ -132,7 +134,8 @@ def main() -> int:
     sources = options.out.resolve() / "sources"
     for side in ("cpu", "xla"):
         prepare(options.checkout, sources, side)
-    runner = Runner(partial(torch_child, sources), options.out, options.timeout)
+    out = options.out / "default_device" if options.default_device else options.out
+    runner = Runner(partial(torch_child, sources, options.default_device), out, options.timeout)
     table: dict[str, Counter[str]] = {}
     default = ALONE if options.alone else [REGISTRIES, *FILES]
     for file in options.files.split(",") if options.files else default:

@@ -21,6 +21,7 @@ FAMILIES = (
     "places",
     "pseudo_inverse",
     "segment_reduce",
+    "transformer",
 )
 for _family in FAMILIES:
     import_module(f"xloom.torch.decompositions.{_family}")
