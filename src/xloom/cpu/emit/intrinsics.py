@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
+from collections.abc import Sequence
 
-_BY_LAST_TYPE_TOO = ("ldexp",)
-"""Overloaded by the type of the last argument too."""
+from llvmlite import ir
 
 
 def intrinsic(b: ir.IRBuilder, name: str, *args: ir.Value) -> ir.Value:
-    """`llvm.<name>` of the first argument's type: `intrinsic(b, "fabs", x)`."""
+    """`llvm.<name>` of the first argument's type, which the result has too: `intrinsic(b, "fabs", x)`."""
     kind = args[0].type
-    full = f"llvm.{name}.{_suffix(kind)}"
-    if name in _BY_LAST_TYPE_TOO:
-        full += f".{_suffix(args[-1].type)}"
+    return overloaded(b, name, [kind], kind, args)
+
+
+def overloaded(
+    b: ir.IRBuilder, name: str, overload: Sequence[ir.Type], result: ir.Type, args: Sequence[ir.Value]
+) -> ir.Value:
+    """A call of `llvm.<name>`, overloaded by the types given."""
+    full = ".".join(["llvm", name, *map(_suffix, overload)])
     function = b.module.globals.get(full)
     if function is None:
-        function = ir.Function(b.module, ir.FunctionType(kind, [a.type for a in args]), full)
+        function = ir.Function(b.module, ir.FunctionType(result, [x.type for x in args]), full)
     return b.call(function, args)
 
 
 def _suffix(kind: ir.Type) -> str:
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_suffix(kind.element)}"
+    if isinstance(kind, ir.PointerType):
+        return "p0"
     if isinstance(kind, ir.IntType):
         return f"i{kind.width}"
     return {"float": "f32", "double": "f64", "half": "f16"}[str(kind)]

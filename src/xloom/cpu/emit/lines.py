@@ -1,13 +1,11 @@
-"""Lines of memory that are written whole and around the caches: they need not be loaded first, as others are.
-
-Processors may show such lines to other threads late: a fence comes before whatever tells them.
-"""
+"""Lines of memory: written around the caches, and fetched ahead."""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
 from xloom.cpu.emit.copy import copy
+from xloom.cpu.emit.intrinsics import overloaded
 from xloom.cpu.emit.loop import VECTOR_ONLY, loop
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I8, I32, I64
@@ -16,7 +14,11 @@ LINE = 64
 
 
 def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir.Value, align: int = LINE) -> None:
-    """Copies from memory of that alignment: lines where `target` begins with one, and the rest in the ordinary way."""
+    """Copies from memory of that alignment: lines where `target` begins with one, and the rest in the ordinary way.
+
+    What is written whole and around the caches need not be loaded first. Processors may show such lines to other
+    threads late: a fence comes before whatever tells them.
+    """
     address = b.ptrtoint(target, I64)
     aligned = b.icmp_unsigned("==", b.and_(address, I64(LINE - 1)), I64(0))
     lines = b.select(aligned, b.and_(nbytes, I64(-LINE)), I64(0))
@@ -31,6 +33,12 @@ def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir
     left = b.sub(nbytes, lines)
     with b.if_then(b.icmp_signed(">", left, I64(0)), likely=False):
         copy(b, _at(b, target, lines), _at(b, source, lines), left)
+
+
+def fetch(b: ir.IRBuilder, place: ir.Value, *, to_write: bool = False) -> None:
+    """Has a line brought into the caches, for use soon; `place` may lie outside of any array."""
+    arguments = [place, I32(int(to_write)), I32(3), I32(1)]  # 3: into the nearest cache; 1: data
+    overloaded(b, "prefetch", [place.type], ir.VoidType(), arguments)
 
 
 def _at(b: ir.IRBuilder, pointer: ir.Value, nbytes: ir.Value) -> ir.Value:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from xloom.cpu.emit import types
 from xloom.cpu.emit.bits import bits_type, move
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.lines import LINE, write_around
+from xloom.cpu.emit.lines import LINE, fetch, write_around
 from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, loop
 from xloom.cpu.emit.types import I8, I32, I64
 from xloom.cpu.loops.affine import Var
@@ -23,8 +23,10 @@ LEAST_SIDE = 16
 """Elements along each side of a tile: a cache line of f32."""
 WIDE_SIDE = 32
 """The same of smaller elements, for whole lines too."""
-PATCH = 128
-"""Elements along each side of the squares that transposes are done in: so that few pages are touched at a time."""
+PATCH = (256, 32)
+"""Elements of a patch that is done at a time, along the loads and along the stores: of few pages, some lines each."""
+SQUARE = (128, 128)
+"""The same where something is loaded that lies as the stores do, in longer runs."""
 
 
 def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
@@ -67,6 +69,9 @@ class Tile:
                 place = b.add(base, I64(k * self._stride), flags=["nsw"])
                 address = b.gep(source, [place], inbounds=True, source_etype=bits_type(dtype))
                 lines.append(b.load(address, typ=kind, align=dtype.real.bytes))
+                # the next row of tiles begins where this one ends, in lines too far apart for the hardware to see
+                for at in range(self.side, 2 * self.side, LINE // dtype.bytes):
+                    fetch(b, b.gep(address, [I64(at)], source_etype=bits_type(dtype)))
             for k, line in enumerate(_transposed(b, lines)):
                 address = b.gep(self.memory, [I64(k * self.side)], inbounds=True, source_etype=bits_type(dtype))
                 b.store(line, address, align=dtype.bytes)
@@ -102,22 +107,25 @@ def emit_tiled(
 ) -> None:
     """Square tiles of two loops: what is loaded along one of them is transposed in registers."""
     inner = loops[-1]
-    rows = Var("rows", -(-across.size // PATCH), None, -1)
-    columns = Var("columns", -(-inner.size // PATCH), None, -2)
+    straight = _straight(stage, nodes, (across, inner))
+    patch = SQUARE if straight else PATCH
+    rows = Var("rows", -(-across.size // patch[0]), None, -1)
+    columns = Var("columns", -(-inner.size // patch[1]), None, -2)
     others = [v for v in loops[:-1] if v != across]
-    with phases.phase([*others, rows, columns], cost * PATCH * PATCH) as elements:
+    with phases.phase([*others, rows, columns], cost * patch[0] * patch[1]) as elements:
         elements.unbind(gone)
         b = elements.b
         side = _side(phases, stage, nodes, (across, inner))
         tiles = [Tile(elements, node, inner, side) for node in nodes]
 
-        def bounds(patch: Var, size: int) -> tuple[ir.Value, ir.Value]:
-            begin = b.mul(elements.vars[patch], I64(PATCH), flags=["nsw"])
-            return begin, intrinsic(b, "smin", b.add(begin, I64(PATCH)), I64(size))
+        def bounds(number: Var, extent: int, size: int) -> tuple[ir.Value, ir.Value]:
+            begin = b.mul(elements.vars[number], I64(extent), flags=["nsw"])
+            return begin, intrinsic(b, "smin", b.add(begin, I64(extent)), I64(size))
 
-        first, second = bounds(rows, across.size), bounds(columns, inner.size)
+        first, second = bounds(rows, patch[0], across.size), bounds(columns, patch[1], inner.size)
         elements.vars[across] = first[0]
-        lines = Lines(phases, elements, stage, side) if is_streamed(phases, elements, stage, inner, PATCH) else None
+        streamed = is_streamed(phases, elements, stage, inner, patch[1])
+        lines = Lines(phases, elements, stage, side, patch[1]) if streamed else None
         with loop(b, *first, side, name="rows", hints=PLAIN) as row:
             with loop(b, *second, side, name="columns", hints=PLAIN) as column, elements.scope():
 
@@ -127,6 +135,7 @@ def emit_tiled(
                     else:
                         lines.put(r, b.add(b.sub(column, second[0]), c))
 
+                _fetch_ahead(elements, straight, (across, row), (inner, column), side)
                 _emit_tile(elements, tiles, (across, row), (inner, column), stores)
             if lines is not None:
                 elements.vars[inner] = second[0]
@@ -139,15 +148,36 @@ def _side(phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var,
     return WIDE_SIDE if small and min(v.size for v in loops) >= WIDE_SIDE else LEAST_SIDE
 
 
+def _straight(stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:
+    """Loads that run along the stores, in other rows with each row of the result."""
+    across, inner = loops
+    loads = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load) and n not in nodes]
+    return [n for n in loads if n.address.factor(inner) == 1 and n.address.factor(across)]
+
+
+def _fetch_ahead(
+    elements: Elements, nodes: Sequence[Load], across: tuple[Var, ir.Value], along: tuple[Var, ir.Value], side: int
+) -> None:
+    """Has brought what loads need a row of tiles later: as runs, these are too short for the hardware to see."""
+    b = elements.b
+    elements.vars.update((across, along))
+    for node in nodes:
+        with loop(b, 0, side, name="ahead", hints=PLAIN) as row, elements.scope():
+            elements.vars[across[0]] = b.add(across[1], b.add(row, I64(side)), flags=["nsw"])
+            place = elements.address_of(node)
+            fetch(b, b.gep(elements.pointers(node.source), [place], source_etype=bits_type(node.dtype)))
+
+
 class Lines:
     """What a row of tiles makes, in local memory until its lines are whole."""
 
-    def __init__(self, phases: Phases, elements: Elements, stage: Stage, height: int):
+    def __init__(self, phases: Phases, elements: Elements, stage: Stage, height: int, width: int):
         self._phases = phases
+        self._width = width
         self._elements = elements
         self._stores = stage.stores
         self._types = [phases.types_of(s.target) for s in stage.stores]
-        self._made = [allocate(elements.b, I8, height * PATCH * t.bytes, "lines") for t in self._types]
+        self._made = [allocate(elements.b, I8, height * width * t.bytes, "lines") for t in self._types]
         for memory in self._made:
             memory.align = LINE
         elements.ends_with_fence = True
@@ -155,7 +185,7 @@ class Lines:
     def put(self, row: ir.Value, column: ir.Value) -> None:
         """Computes an element of each result, and keeps it."""
         b, elements = self._elements.b, self._elements
-        at = b.add(b.mul(row, I64(PATCH), flags=["nsw"]), column, flags=["nsw"])
+        at = b.add(b.mul(row, I64(self._width), flags=["nsw"]), column, flags=["nsw"])
         values = [elements.value(store.node) for store in self._stores]
         for memory, dtype, value in zip(self._made, self._types, values, strict=True):
             types.store(b, memory, dtype, at, value, exact=True)
@@ -169,7 +199,7 @@ class Lines:
             for store, memory, dtype in zip(self._stores, self._made, self._types, strict=True):
                 target = self._phases.pointers[store.target]
                 target = types.element_pointer(b, target, dtype, elements.index(store.address))
-                line = types.element_pointer(b, memory, dtype, b.mul(row, I64(PATCH)))
+                line = types.element_pointer(b, memory, dtype, b.mul(row, I64(self._width)))
                 write_around(b, target, line, b.mul(width, I64(dtype.bytes)))
 
 

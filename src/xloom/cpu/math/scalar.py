@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.intrinsics import intrinsic, overloaded
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Scalar:
         """This number times 2^n, rounded once; an n of 64 bits must fit 32."""
         b, n = self.builder, exponent.value
         n = b.trunc(n, ir.IntType(32)) if n.type.width > 32 else n
-        return Scalar(b, intrinsic(b, "ldexp", self.value, n))
+        return Scalar(b, overloaded(b, "ldexp", [self.value.type, n.type], self.value.type, [self.value, n]))
 
     def _intrinsic(self, name: str, *others: Scalar) -> Scalar:
         return Scalar(self.builder, intrinsic(self.builder, name, self.value, *(o.value for o in others)))

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from llvmlite import ir
 
+from xloom.cpu.emit.intrinsics import overloaded
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
@@ -227,30 +228,6 @@ def lanes_below(b: ir.IRBuilder, lanes: int, limit: ir.Value) -> ir.Value:
     return b.icmp_signed("<", constant_vector(list(range(lanes))), splat(b, b.trunc(few, I32), lanes))
 
 
-def overloaded(b: ir.IRBuilder, name: str, overload: list[ir.Type], result: ir.Type, args: list[ir.Value]) -> ir.Value:
-    """A call of `llvm.<name>`, overloaded by the types given."""
-    full = ".".join(["llvm", name, *map(_suffix, overload)])
-    function = b.module.globals.get(full)
-    if function is None:
-        function = ir.Function(b.module, ir.FunctionType(result, [x.type for x in args]), full)
-    return b.call(function, args)
-
-
-def prefetch(b: ir.IRBuilder, place: ir.Value) -> None:
-    """Asks for memory that is written soon."""
-    overloaded(b, "prefetch", [place.type], ir.VoidType(), [place, I32(1), I32(3), I32(1)])
-
-
-def _suffix(kind: ir.Type) -> str:
-    if isinstance(kind, ir.VectorType):
-        return f"v{kind.count}{_suffix(kind.element)}"
-    if isinstance(kind, ir.PointerType):
-        return "p0"
-    if isinstance(kind, ir.IntType):
-        return f"i{kind.width}"
-    return {"float": "f32", "double": "f64", "half": "f16"}[str(kind)]
-
-
 def _load(b: ir.IRBuilder, place: ir.Value, kind: ir.Type, lanes: int, align: int, mask: ir.Value | None) -> ir.Value:
     if lanes == 1:
         return b.load(place, typ=kind, align=align)
@@ -270,8 +247,3 @@ def _store(b: ir.IRBuilder, place: ir.Value, value: ir.Value, align: int, mask: 
 
 def _doubled(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:
     return shuffled(b, mask, [k // 2 for k in range(2 * mask.type.count)])
-
-
-def fetch(b: ir.IRBuilder, place: ir.Value) -> None:
-    """Has a line of memory read into the caches, to be read soon."""
-    overloaded(b, "prefetch", [place.type], ir.VoidType(), [place, I32(0), I32(3), I32(1)])

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from xloom.cpu.emit.lines import fetch
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.sizes import divides, greatest, least
 from xloom.cpu.emit.types import POINTER, element_pointer, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, prefetch, splat
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, splat
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import BLOCK, Packing, Part
@@ -204,7 +205,7 @@ def _tile(
     place = element_pointer(b, pc, c.dtype, start)
     for r in range(tile.rows):
         for column in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
-            prefetch(b, element_pointer(b, place, c.dtype, i64(r * line + column)))
+            fetch(b, element_pointer(b, place, c.dtype, i64(r * line + column)), to_write=True)
     sums.clear(b)
     # a pointer a panel, which advances, and constant distances from it: processors add these as they load
     walks = [allocate(b, POINTER) for _ in panels]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.cpu.emit.intrinsics import overloaded
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I16, I32, element_pointer
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, like, overloaded
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, like
 from xloom.hlo.dtype import DType, Kind, bf16, f32, s32
 
 _LANES = (4, 8, 16)

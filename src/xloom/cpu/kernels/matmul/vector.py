@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.cpu.emit.lines import fetch
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import divides, greatest, least
 from xloom.cpu.emit.types import POINTER, element_pointer, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, fetch, lanes_below
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
