@@ -60,6 +60,10 @@ CASES = {
     "nchw reversed": ((2, 16, 12, 21), (16, 25, 3, 3), "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", "bf01_io01->bf01"),
     "nchw half reversed": ((2, 9, 12, 21), (9, 7, 3, 4), "size=3x4 pad=1_1x1_1 rhs_reversal=0x1", "bf01_io01->bf01"),
     "nchw many features": ((1, 130, 6, 7), (70, 130, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
+    "nchw 1x1": ((2, 40, 6, 7), (48, 40, 1, 1), "size=1x1", "bf01_oi01->bf01"),
+    "nchw 1x1 crop": ((1, 20, 8, 9), (33, 20, 1, 1), "size=1x1 pad=0_-2x0_0", "bf01_oi01->bf01"),
+    "nchw 1x1 large": ((2, 430, 3, 5), (460, 430, 1, 1), "size=1x1", "bf01_oi01->bf01"),
+    "nchw 1x1 large image": ((1, 430, 3, 5), (460, 430, 1, 1), "size=1x1", "bf01_oi01->bf01"),
     "nchw stride": ((2, 9, 12, 21), (4, 9, 3, 3), "size=3x3 stride=2x2 pad=1_1x1_1", "bf01_oi01->bf01"),
     "mixed labels": ((9, 2, 5, 11), (3, 7, 5, 2), "size=3x2 pad=0_2x-1_1", "0bf1_0oi1->f01b"),
     "swapped space": ((2, 9, 11, 5), (3, 2, 5, 7), "size=2x3 pad=1_1x1_0", "b10f_10io->b10f"),
@@ -99,6 +103,7 @@ GROUPS = {
     "large groups": ((1, 9, 9, 60), (3, 3, 20, 72), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 3),
     "depthwise nchw": ((1, 8, 9, 33), (8, 1, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01", 8),
     "grouped nchw": ((2, 24, 9, 10), (32, 12, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01", 2),
+    "pointwise groups nchw": ((2, 24, 9, 10), (32, 12, 1, 1), "size=1x1", "bf01_oi01->bf01", 2),
     "one column": ((9, 1, 32, 1), (64, 2, 3, 3), "size=3x3 pad=1_1x1_1", "0bf1_oi01->b01f", 16),
     "dilated depthwise": ((1, 9, 9, 20), (3, 3, 1, 20), "size=3x3 pad=2_1x2_1 lhs_dilate=2x2", "b01f_01io->b01f", 20),
 }
@@ -126,7 +131,9 @@ def test_batch_groups(name):
 
 
 @pytest.mark.parametrize("types", TYPES, ids="-".join)
-@pytest.mark.parametrize("name", ["3x3", "nchw", "nchw few", "nchw rows of vectors", "transposed odd", "valid"])
+@pytest.mark.parametrize(
+    "name", ["3x3", "nchw", "nchw 1x1", "nchw few", "nchw rows of vectors", "transposed odd", "valid"]
+)
 def test_types(name, types):
     check(*CASES[name], types=types)
 

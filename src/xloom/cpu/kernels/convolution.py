@@ -10,7 +10,7 @@ from xloom.cpu.content import Content
 from xloom.cpu.form import LEAST, Form, form, form_of
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.convolve.edges import edges_of
-from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_product, spatial
+from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.tiles import convolve
 from xloom.cpu.kernels.convolve.ways import vectors_that_fill, way
@@ -57,6 +57,11 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
     problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
+    # a large kernel is packed once for all images, which a product would do for each
+    product = None if reaches_out or (is_large and problem.batch.size > 1) else as_pointwise_product(problem)
+    if product is not None:
+        multiply(kernel, product, w, x, y)
+        return
     sides = [lhs.dims[p] for p in labels.input_spatial]
     edges = chosen = None
     if x.dtype is arithmetic.dtype and reaches_out and not is_large:
