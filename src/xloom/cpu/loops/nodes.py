@@ -128,8 +128,11 @@ def indices_of(node: Node) -> Sequence[Affine]:
     return ()
 
 
-def walk(roots: Sequence[Node]) -> list[Node]:
-    """Every node that `roots` are computed from, each once, those inside folds and inside indices too."""
+def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
+    """Every node that `roots` are computed from, each once, those inside folds and inside indices too.
+
+    Without `guarded`, not what is computed only where a guard's conditions hold, or only where they do not.
+    """
     seen: dict[int, Node] = {}
     stack = list(roots)
     while stack:
@@ -137,7 +140,8 @@ def walk(roots: Sequence[Node]) -> list[Node]:
         if id(node) in seen:
             continue
         seen[id(node)] = node
-        stack.extend(operands_of(node))
+        if guarded or not isinstance(node, Guard):
+            stack.extend(operands_of(node))
         if isinstance(node, Folded):
             stack.extend(node.fold.bodies)
         for index in indices_of(node):

@@ -35,7 +35,7 @@ def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | Non
         return None
     inner = loops[-1]
     found: dict[Var, list[Load]] = {}
-    for node in walk([s.node for s in stage.stores]):
+    for node in walk([s.node for s in stage.stores], guarded=False):  # a tile is loaded whole
         if isinstance(node, Load) and abs(node.address.factor(inner)) > 1 and node.dtype.bytes <= 8:
             for var in loops[:-1]:
                 if node.address.factor(var) == 1 and var.size >= LEAST_SIDE:
