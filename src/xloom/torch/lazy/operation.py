@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from xloom.torch.lazy.signature import Input, Signature
+from xloom.torch.lazy.array_type import ArrayType
+from xloom.torch.lazy.signature import Hoisted, Input, Number, Signature
 from xloom.torch.lazy.trace import TRACE, Value
 
 _signatures: dict[tuple, Signature] = {}
 
 
 def apply(build: Callable[..., Any], *arguments: Any) -> Value:
-    """The value of `build(graph, *arguments)`, where values among the arguments are its inputs, the others hashable."""
+    """The value of `build(graph, *arguments)`, where values among the arguments are its inputs, the others hashable.
+
+    A Number among them is a Scalar where one that is recorded at the same place differs from run to run.
+    """
     return record(build, *arguments)[0]
 
 
@@ -24,14 +28,31 @@ def record(build: Callable[..., Any], *arguments: Any) -> list[Value]:
         node = TRACE.known(key, values)
         if node is not None:
             return TRACE.go(node, ())
-    what = tuple(key)
-    signature = _signatures.get(what)
-    if signature is None:
-        count = iter(range(len(values)))
-        template = tuple([Input(next(count)) if each.__class__ is Value else each for each in arguments])
-        types = tuple([value.type for value in values])
-        name = build.__name__.strip("_").replace("_", "-")
-        signature = Signature(name, lambda g, args, kwargs: build(g, *args), template, {}, types, 0)
-        _signatures[what] = signature
-    with TRACE.lock:
-        return TRACE.record(what, signature, values, ())
+        what, scalars = tuple(key), []
+        numbers = [each for each in arguments if each.__class__ is Number]
+        if numbers:
+            without = tuple([Number if each.__class__ is Number else each for each in key])
+            if TRACE.changes(what, without, values):
+                what, scalars = without, [float(each) for each in numbers]
+        signature = _signatures.get(what)
+        if signature is None:
+            signature = _signatures[what] = _signature(build, arguments, bool(scalars))
+        return TRACE.record(what, signature, values, scalars)
+
+
+def _signature(build: Callable[..., Any], arguments: Sequence[Any], hoists: bool) -> Signature:
+    values = iter(range(len(arguments)))
+    numbers = iter(range(len(arguments)))
+    template: list[Any] = []
+    types: list[ArrayType] = []
+    for each in arguments:
+        if each.__class__ is Value:
+            template.append(Input(next(values)))
+            types.append(each.type)
+        elif each.__class__ is Number:
+            template.append(Hoisted(next(numbers), int) if hoists else int(each))
+        else:
+            template.append(each)
+    name = build.__name__.strip("_").replace("_", "-")
+    count = next(numbers) if hoists else 0
+    return Signature(name, lambda g, args, kwargs: build(g, *args), tuple(template), {}, tuple(types), count)

@@ -29,12 +29,19 @@ class Input:
 
 
 class Hoisted:
-    """Stands in arguments for the n-th number that is given when the program runs."""
+    """Stands in arguments for the n-th number that is given when the program runs; Python's type of it."""
 
-    __slots__ = ("index",)
+    __slots__ = ("index", "kind")
 
-    def __init__(self, index: int):
+    def __init__(self, index: int, kind: type = float):
         self.index = index
+        self.kind = kind
+
+
+class Number(int):
+    """An int that may be given when the program runs: where it differs from the one that was there before."""
+
+    __slots__ = ()
 
 
 class Signature:
@@ -98,6 +105,16 @@ class Signature:
                 raise NeedsConstants(self.name) from error
             raise
 
+    def is_like(self, other: Signature) -> bool:
+        """Whether both are the same, but for numbers that one of them is given when the program runs."""
+        if self.name != other.name or self.inputs != other.inputs or self.kwargs.keys() != other.kwargs.keys():
+            return False
+        mine, theirs = ([*each.args, *each.kwargs.values()] for each in (self, other))
+        return len(mine) == len(theirs) and all(
+            Hoisted in (a.__class__, b.__class__) or _described(a, self.inputs) == _described(b, self.inputs)
+            for a, b in zip(mine, theirs, strict=True)
+        )
+
     def __str__(self) -> str:
         given = [str(_described(each, self.inputs)) for each in self.args]
         given += [f"{name}={_described(each, self.inputs)}" for name, each in self.kwargs.items()]
@@ -122,7 +139,7 @@ def _filled(value: Any, inputs: Sequence[Any], scalars: Sequence[Instruction]) -
     if kind is Input:
         return inputs[value.index]
     if kind is Hoisted:
-        return Scalar(scalars[value.index], float)
+        return Scalar(scalars[value.index], value.kind)
     if kind is list or kind is tuple:
         return [_filled(each, inputs, scalars) for each in value]
     return value
@@ -133,7 +150,7 @@ def _described(value: Any, inputs: Sequence[ArrayType]) -> Any:
     if kind is Input:
         return inputs[value.index]
     if kind is Hoisted:
-        return "float"
+        return value.kind.__name__
     if kind is list or kind is tuple:
         return f"[{', '.join(str(_described(each, inputs)) for each in value)}]"
     return value

@@ -44,7 +44,7 @@ class Value:
 class Node:
     """A place in the tree: the steps that lead here from the root, and the programs that were compiled for them."""
 
-    __slots__ = ("depth", "next", "parent", "programs", "refs", "signature", "source", "used")
+    __slots__ = ("depth", "next", "numbered", "parent", "programs", "refs", "signature", "source", "twin", "used")
 
     def __init__(
         self, parent: Node | None, signature: Signature | None, refs: tuple[int, ...], source: Source | None, depth: int
@@ -55,9 +55,18 @@ class Node:
         self.source = source
         self.depth = depth
         self.next: dict[tuple, Node] = {}
+        self.numbered: set[tuple] = set()
+        """The steps from here that have numbers which may change, without those."""
         self.programs: dict[tuple[int, ...], Program] = {}
+        self.twin: Node | None = None
+        """The node of an earlier path that differs from the path to here in numbers only."""
         self.used = 0
         """The epoch in which a program of this node ran last."""
+
+    def alike(self, other: Node) -> bool:
+        """Whether both are the same operator of the same results, but for numbers that one of them is given."""
+        assert self.signature is not None and other.signature is not None
+        return self.refs == other.refs and self.signature.is_like(other.signature)
 
     def path(self) -> list[Node]:
         """The steps from the root to here."""
@@ -117,7 +126,10 @@ class Trace:
         if node is None:
             if self.left_known is None:
                 self.left_known = self.node
-            node = self.node.next[step] = Node(self.node, signature, tuple(refs), caller(), self.node.depth + 1)
+            node = Node(self.node, signature, tuple(refs), caller(), self.node.depth + 1)
+            before = [self.node] if self.node.twin is None else [self.node, self.node.twin]
+            node.twin = next((each for at in before for each in at.next.values() if each.alike(node)), None)
+            self.node.next[step] = node
             self.nodes += 1
         return self.go(node, scalars)
 
@@ -130,6 +142,19 @@ class Trace:
                 return None
             step.append(value.index)
         return self.node.next.get(tuple(step))
+
+    def changes(self, what: tuple, without_numbers: tuple, inputs: Sequence[Value]) -> bool:
+        """True for an operator that is new here, or on the path before, where one differs in numbers only."""
+        fresh: dict[Value, int] = {}
+        first = ~len(self.arguments)
+        refs = [v.index if v.epoch == self.epoch else fresh.setdefault(v, first - len(fresh)) for v in inputs]
+        node, exact, step = self.node, (*what, *refs), (*without_numbers, *refs)
+        if exact in node.next:
+            return False
+        if step in node.numbered or (node.twin and step in node.twin.numbered and exact not in node.twin.next):
+            return True
+        node.numbered.add(step)
+        return False
 
     def go(self, node: Node, scalars: Sequence[float]) -> list[Value]:
         """Adds the operator that leads to a node which follows; its results."""

@@ -27,6 +27,7 @@ def trim(roots: Iterable[Node], most_nodes: int, most_programs: int) -> tuple[in
         kept.update((id(node), node) for node in path)
         programs += len(end.programs)
     for node in [*roots, *kept.values()]:
+        node.twin = None  # it may be forgotten
         node.next = {step: following for step, following in node.next.items() if id(following) in kept}
     return len(kept), programs
 

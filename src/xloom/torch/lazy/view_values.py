@@ -15,9 +15,10 @@ from xloom.hlo.shape import array_shape
 from xloom.torch.lazy.array_type import array_type
 from xloom.torch.lazy.geometry import Geometry, extent
 from xloom.torch.lazy.operation import apply
+from xloom.torch.lazy.signature import Number
 from xloom.torch.lazy.storage import Storage, View
 from xloom.torch.lazy.trace import Value
-from xloom.torch.lowering import Graph, lower
+from xloom.torch.lowering import Graph, Scalar, lower
 
 
 class Way(NamedTuple):
@@ -118,11 +119,11 @@ def _starts(
     dim = given.get("dim", 0)
     dim += len(dims) if dim < 0 else 0
     if name == "select":
-        return [(dim, given["index"] % dims[dim], 1)]
+        return [(dim, Number(given["index"] % dims[dim]), 1)]
     if name == "slice":
         start = given.get("start") or 0
         start += dims[dim] if start < 0 else 0
-        return [(dim, min(max(start, 0), dims[dim]), given.get("step") or 1)]
+        return [(dim, Number(min(max(start, 0), dims[dim])), given.get("step") or 1)]
     if name == "unbind":
         return [(dim, k, 1) for k in range(len(results))]
     if name in ("split", "split_with_sizes"):
@@ -133,9 +134,10 @@ def _starts(
 
 def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step: int) -> Way:
     size = 1 if len(to) < len(dims) else to[dim]
+    put_at = start if step == 1 else int(start)
     return Way(
         lambda base: apply(_taken, base, dim, start, size, step, to),
-        lambda base, new: apply(_put, base, new, dim, start, size, step),
+        lambda base, new: apply(_put, base, new, dim, put_at, size, step),
     )
 
 
@@ -183,13 +185,23 @@ def _refused(base: Value, new: Value) -> Value:
 
 
 def _taken(
-    g: Graph, base: Instruction, dim: int, start: int, size: int, step: int, dims: tuple[int, ...]
+    g: Graph, base: Instruction, dim: int, start: int | Scalar, size: int, step: int, dims: tuple[int, ...]
 ) -> Instruction:
-    limit = start + (size - 1) * step + 1 if size else start
+    length = (size - 1) * step + 1 if size else 0
+    if isinstance(start, Scalar):
+        sizes = [length if k == dim else d for k, d in enumerate(base.shape.dims)]
+        base = g.dynamic_slice(base, *_corner(g, len(sizes), dim, start), dynamic_slice_sizes=sizes)
+        start = 0
+    limit = start + length
     return g.reshape_to(g.slice_along(base, dim, start, limit, step), dims)
 
 
-def _put(g: Graph, base: Instruction, new: Instruction, dim: int, start: int, size: int, step: int) -> Instruction:
+def _corner(g: Graph, rank: int, dim: int, start: int | Scalar) -> list[Instruction]:
+    zero, at = g.scalar(0, dt.s32), g.scalar(start, dt.s32)
+    return [at if k == dim else zero for k in range(rank)]
+
+
+def _put(g: Graph, base: Instruction, new: Instruction, dim: int, start: Any, size: int, step: int) -> Instruction:
     dims = list(base.shape.dims)
     if not size:
         return base
@@ -198,8 +210,7 @@ def _put(g: Graph, base: Instruction, new: Instruction, dim: int, start: int, si
     part = [size if k == dim else d for k, d in enumerate(dims)]
     new = g.reshape_to(new, part)
     if step == 1:
-        zero, at = g.scalar(0, dt.s32), g.scalar(start, dt.s32)
-        return g.dynamic_update_slice(base, new, *[at if k == dim else zero for k in range(len(dims))])
+        return g.dynamic_update_slice(base, new, *_corner(g, len(dims), dim, start))
     after = dims[dim] - start - (size - 1) * step - 1
     padding = [(start, after, step - 1) if k == dim else (0, 0, 0) for k in range(len(dims))]
     mask = g.pad_with(g.full(part, True, dt.pred), padding, False)

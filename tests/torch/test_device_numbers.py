@@ -1,0 +1,94 @@
+"""Numbers that change are arguments of programs, not other programs."""
+
+import pytest
+import torch
+
+import xloom.torch as xt
+from xloom.torch.metrics import METRICS
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    xt.sync(wait=True)
+    xt.metrics.clear()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x, k: x * k,
+        lambda x, k: x - k,
+        lambda x, k: torch.add(x, x, alpha=k),
+        lambda x, k: x.clamp(max=k),
+        lambda x, k: torch.where(x > k, x, -k),
+        lambda x, k: torch.full_like(x, k),
+        lambda x, k: x.clone().fill_(k),
+        lambda x, k: x / k,
+        lambda x, k: x[k],
+        lambda x, k: x[:, k - 8],
+        lambda x, k: x[k : k + 2] + 1,
+        lambda x, k: x[k : k + 5 : 2],
+        lambda x, k: x.narrow(1, k % 5, 3),
+        lambda x, k: x.clone().narrow(0, k, 1).zero_().sum() + x,
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_a_loop_over_numbers_compiles_twice(run, dtype):
+    host = torch.arange(96).reshape(12, 8).to(dtype)
+    x = host.to("xla")
+    for k in range(2, 7):
+        found = run(x, k) + 0
+        xt.sync()
+        torch.testing.assert_close(found.cpu(), run(host, k) + 0)
+    assert METRICS.programs <= 2
+
+
+def test_rows_are_written_at_a_place_that_changes():
+    cache, host = torch.zeros(9, 4).to("xla"), torch.zeros(9, 4)
+    new = torch.ones(4).to("xla")
+    for k in range(6):
+        cache[k] += new
+        host[k] += 1
+        cache[k : k + 3, 1] = host[k : k + 3, 1] = -1
+        xt.sync()
+    assert cache.cpu().equal(host)
+    assert METRICS.programs <= 3  # the host's number is put into an array in the first one only
+
+
+def test_numbers_within_one_program_are_its_own():
+    x = torch.arange(12.0).reshape(4, 3)
+    found = []
+    for _ in range(3):
+        found = [x.to("xla")[k] * (k + 2) for k in range(4)]
+        xt.sync()
+    assert METRICS.programs == 1
+    for k in range(4):
+        assert found[k].cpu().equal(x[k] * (k + 2))
+
+
+def test_large_and_small_ints_are_exact():
+    x = torch.tensor([1, -3, 2**40])
+    for k in (3, 2**31 - 1, -(2**31), 2**31 + 7, 2**62):
+        assert (x.to("xla") + k).cpu().equal(x + k)
+        assert (x.to("xla") * k).cpu().equal(x * k)
+    small = torch.tensor([1, 200], dtype=torch.uint8)
+    for k in (3, 5, 127, 250, -3, 300):
+        assert (small.to("xla") * k).cpu().equal(small * k)
+    for k in (3, 5, 70000):
+        half = torch.tensor([1.5], dtype=torch.float16)
+        assert (half.to("xla") * k).cpu().equal(half * k)
+
+
+def test_short_powers_stay_products():
+    x = torch.tensor([1.5, -2.0, 3.0])
+    for exponent in (2.0, 3.0, 2, 3, 2.5, 4):
+        torch.testing.assert_close((x.to("xla") ** exponent).cpu(), x**exponent, equal_nan=True)
+    text = str(xt.hlo(lambda a: a**2.0 + a**3.0, x))
+    assert "power(" not in text and "multiply(" in text
+
+
+def test_the_kind_of_a_number_decides_the_type():
+    x = torch.tensor([1, 2])
+    for k in (2, 3, 2.5, 3.5, True, 2 + 1j):
+        ours, theirs = (x.to("xla") * k).cpu(), x * k
+        assert ours.dtype is theirs.dtype and ours.equal(theirs)
