@@ -15,8 +15,9 @@ from xloom.hlo.module import Instruction
 Step = Group | Instruction
 """A loop nest, or an instruction with code of its own."""
 
-NODES = 300
-ROOTS = 16
+NODES = 360
+"""In the expressions of a nest: LLVM has more to do than with two nests, but these pass arrays on through memory."""
+ROOTS = 24
 WINDOW = 24
 """How many steps back a nest looks for another to join."""
 LEAST_ROWS = 8
