@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import xloom as xl
 from tests.cpu.kernels import kernel_of
 from tests.cpu.test_sort import CANONICAL, LESS, check, program
 from xloom.cpu.emit.registers import packs_lanes
@@ -81,3 +82,62 @@ less {{ {region} o = s32[] parameter({other}) r = s32[] parameter({other + 1}) }
 ENTRY e {{ x = {types[0]}{dims} parameter(0) y = {types[1]}{dims} parameter(1)
   ROOT s = ({types[0]}{dims}, {types[1]}{dims}) sort(x, y), dimensions={{{dims.count(",")}}}, to_apply=less }}"""
     check(text)
+
+
+def by_keys(types, directions):
+    """A comparator of the first operands, one after the other."""
+    names = [f"a{k} = {t}[] parameter({2 * k}) b{k} = {t}[] parameter({2 * k + 1})" for k, t in enumerate(types)]
+    found = ""
+    for k, direction in reversed(list(enumerate(directions))):
+        names.append(f"l{k} = pred[] compare(a{k}, b{k}), direction={direction}")
+        if found:
+            names.append(f"e{k} = pred[] compare(a{k}, b{k}), direction=EQ c{k} = pred[] select(e{k}, {found}, l{k})")
+        found = f"c{k}" if found else f"l{k}"
+    return f"less {{ {' '.join(names)} }}".replace(f" {found} = ", f" ROOT {found} = ")
+
+
+@pytest.mark.parametrize("dims", ["[10000]", "[3,9000]"])
+@pytest.mark.parametrize(
+    ("types", "directions"),
+    [
+        (["s32", "s32"], ["LT", "GT"]),
+        (["s32", "u32", "s32"], ["GT", "LT"]),
+        (["s32", "s32", "u32", "s8", "s64"], ["LT", "LT", "GT"]),
+        (["u16", "u16", "u16", "u16"], ["LT", "GT", "LT"]),  # of which two fit 32 bits
+        (["f16", "s32", "f64"], ["LT", "GT"]),
+    ],
+)
+def test_several_keys(types, directions, dims):
+    arrays = [f"{t}{dims}" for t in types]
+    parameters = " ".join(f"x{k} = {a} parameter({k})" for k, a in enumerate(arrays))
+    text = f"""HloModule m
+{by_keys(types, directions)}
+ENTRY e {{ {parameters} ROOT s = ({", ".join(arrays)}) sort({", ".join(f"x{k}" for k in range(len(types)))}),
+  dimensions={{{dims.count(",")}}}, is_stable=true, to_apply=less }}"""
+    data = []
+    for k, p in enumerate(xl.parse(text).entry.parameters):
+        data.append(RNG.integers(0, 5 if k < len(directions) else 99, p.shape.dims).astype(p.shape.dtype.numpy))
+    check(text, data=data)
+
+
+@pytest.mark.skipif(not packs_lanes(), reason="the host sorts otherwise")
+@pytest.mark.parametrize(
+    ("keys", "leaves", "arrays"),
+    [(1, [1], 1), (1, [0, 1], 0), (2, [0, 1, 2], 0), (2, [2], 2)],
+)
+def test_numbers_are_sorted_with_few_arrays(keys, leaves, arrays):
+    """`leaves` of a sort by some keys, with the elements' numbers last, need so many more arrays."""
+    types = ["s32"] * (keys + 1)
+    parameters = " ".join(f"x{k} = s32[2,{LONG}] parameter({k})" for k in range(keys))
+    wanted = " ".join(f"r{k} = s32[2,{LONG}] get-tuple-element(s), index={k}" for k in leaves)
+    module = xl.parse(f"""HloModule m
+{by_keys(types, ["LT", "GT"][:keys])}
+ENTRY e {{ {parameters} i = s32[2,{LONG}] iota(), iota_dimension=1
+  s = ({", ".join(["s32[2," + str(LONG) + "]"] * len(types))}) sort({", ".join(f"x{k}" for k in range(keys))}, i),
+  dimensions={{1}}, is_stable=true, to_apply=less {wanted}
+  ROOT t = ({", ".join(["s32[2," + str(LONG) + "]"] * len(leaves))}) tuple({", ".join(f"r{k}" for k in leaves)}) }}""")
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes == arrays * 8 * LONG
+    data = [RNG.integers(0, 50, (2, LONG)).astype(np.int32) for _ in range(keys)]
+    for got, expected in zip(executable(*data), xl.evaluate(module, *data), strict=True):
+        np.testing.assert_array_equal(got, expected)

@@ -25,6 +25,8 @@ _LEAST_ELEMENTS = 16
 """In the shortest rows of single elements that leave few lanes of vectors idle."""
 _LEAST_KEY = 16
 """Bits of keys that radix sorts are as quick with."""
+_MOST_KEYS = 3
+"""Of 32 bits, so many times of which a row is sorted by vectors sooner than once by all of them."""
 _WIDEST = 128
 """Bits of a record."""
 
@@ -48,6 +50,10 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         from xloom.cpu.kernels.sorting import network
 
         network.sort(kernel, Indexed(rows, dtypes, keys))
+    elif keys and _in_pairs(rows, keys):
+        from xloom.cpu.kernels.sorting import pairs
+
+        pairs.sort(kernel, rows, dtypes, keys, [k for k in range(len(dtypes)) if _is_number(instruction, k)])
     elif keys and _LEAST_KEY < bits <= 64 - INDEX_BITS and packs_lanes():
         from xloom.cpu.kernels.sorting import numbered
 
@@ -74,15 +80,38 @@ def _element_key(rows: Rows, dtypes: list[DType], keys: list[Key]) -> ElementKey
     return ElementKey.of(keys[0])
 
 
-def sorts_in_place(instruction: Instruction) -> bool:
-    """True when the result may lie where the operand does: a row's elements are all read before they are written.
+def _in_pairs(rows: Rows, keys: list[Key]) -> bool:
+    """True for long rows that vectors sort by some keys of 32 bits or fewer."""
+    if rows.stride != 1 or sum(k.bits for k in keys) <= _LEAST_KEY or not packs_lanes():
+        return False
+    from xloom.cpu.kernels.sorting.pairs import KEY_BITS, groups
+    from xloom.cpu.kernels.sorting.vectors import is_short
+
+    narrow = all(k.bits <= KEY_BITS for k in keys) and len(groups(keys)) <= _MOST_KEYS
+    return narrow and rows.size < 1 << INDEX_BITS and not is_short(rows.size * 8)
+
+
+def _is_number(instruction: Instruction, operand: int) -> bool:
+    """True for an operand of which each element is its number in the row."""
+    made = instruction._operands[operand]
+    integer = made.shape.dtype.is_integer and made.shape.dtype.bits == INDEX_BITS
+    return made.opcode == "iota" and integer and made["iota_dimension"] == instruction["dimensions"][0]
+
+
+def _is_only_number(instruction: Instruction, operand: int, keys: list[Key]) -> bool:
+    """True when it is, and no key is of it, so that nothing has to read it."""
+    return _is_number(instruction, operand) and not any(operand in key.operands for key in keys)
+
+
+def sorts_in_place(instruction: Instruction, leaf: int) -> bool:
+    """True when a result may lie where its operand does: a row's elements are all read before they are written.
 
     Those of long rows are read again only where elements are equal that differ.
     """
     rows, dtypes, keys = _problem(instruction)
     key = _element_key(rows, dtypes, keys) if keys else None
     if key is None:
-        return False
+        return bool(keys) and _is_only_number(instruction, leaf, keys or []) and _in_pairs(rows, keys or [])
     from xloom.cpu.kernels.sorting.vectors import is_short
 
     return not key.equal_zeros or is_short(rows.size * key.dtype.bytes)

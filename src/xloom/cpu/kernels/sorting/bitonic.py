@@ -15,13 +15,13 @@ MOST = 32
 """Vectors that it sorts."""
 
 
-def bitonic_sort(bits: int) -> str:
-    """`void network(ptr integers, i64 count)`, internal."""
+def bitonic_sort(bits: int, apart: bool) -> str:
+    """`void network(ptr integers, i64 distance, i64 count)`, internal."""
     w = lanes(bits)
     sort_steps = list(_sort_lanes(w))
     steps = [*sort_steps, *_merge_lanes(w)]
     names = {
-        **vector_names(bits),
+        **vector_names(bits, apart),
         "w": str(w.bit_length() - 1),
         "BYTES": str(BYTES),
         "BYTE_SHIFT": str(BYTES.bit_length() - 1),
@@ -76,7 +76,7 @@ _TEXT = """
 declare `V` @llvm.x86.avx512.permvar.`p`.512(`V`, `V`)
 
 ; bitonic sort of at most `LIMIT`; vectors behind the last one are filled up
-define internal void @network.`m`(ptr %a, i64 %n) noinline nounwind {
+define internal void @network.`m`(ptr %a, i64 %distance, i64 %n) noinline nounwind {
 entry:
   %buffer = alloca [`MOST` x `V`], align 64
   br label %double
@@ -91,8 +91,8 @@ load:
   %at = shl i64 %v, `w`
   %rest = sub i64 %n, %at
   %mask = call `M` @first.`m`(i64 %rest)
-  %from = getelementptr inbounds `T`, ptr %a, i64 %at
-  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` splat (`T` -1))
+  %from = getelementptr inbounds `E`, ptr %a, i64 %at
+  %x = call `V` @take.some(ptr %from, i64 %distance, `M` %mask)
   %to = getelementptr inbounds `V`, ptr %buffer, i64 %v
   store `V` %x, ptr %to, align 64
   %v2 = add i64 %v, 1
@@ -201,8 +201,8 @@ store:
   %o.mask = call `M` @first.`m`(i64 %o.rest)
   %o.from = getelementptr inbounds `V`, ptr %buffer, i64 %o
   %o.x = load `V`, ptr %o.from, align 64
-  %o.to = getelementptr inbounds `T`, ptr %a, i64 %o.at
-  call void @llvm.masked.store.`s`.p0(`V` %o.x, ptr %o.to, i32 `A`, `M` %o.mask)
+  %o.to = getelementptr inbounds `E`, ptr %a, i64 %o.at
+  call void @put.some(`V` %o.x, ptr %o.to, i64 %distance, `M` %o.mask)
   %o2 = add i64 %o, 1
   %o.next = shl i64 %o2, `w`
   %o.more = icmp slt i64 %o.next, %n

@@ -68,6 +68,14 @@ class ElementKey:
         return f"xloom.sort.number.{self.name}"
 
     @property
+    def pair_symbol(self) -> str:
+        """`void pair(ptr elements, ptr keys, ptr numbers, i64 begin, i64 end)`: keys, and where their elements are.
+
+        Of elements of 32 bits; keys may lie where they do.
+        """
+        return f"xloom.sort.pair.{self.name}"
+
+    @property
     def scan_symbol(self) -> str:
         """`i64 scan(ptr elements, i64 begin, i64 count, integer limit)`: where a key below the limit is near.
 
@@ -103,6 +111,12 @@ def number_function(key: ElementKey) -> str:
     return _module(key, _NUMBER)
 
 
+@lru_cache(maxsize=16)
+def pair_function(key: ElementKey) -> str:
+    """A module that has `pair`."""
+    return _module(key, _PAIR)
+
+
 def _module(key: ElementKey, functions: str) -> str:
     width = key.dtype.bits
     classes = [0] if key.nan is None else [0, key.nan]
@@ -113,7 +127,9 @@ def _module(key: ElementKey, functions: str) -> str:
         "RESTORE": key.restore_symbol,
         "SCAN": key.scan_symbol,
         "NUMBER": key.number_symbol,
+        "PAIR": key.pair_symbol,
         "PLACES": ", ".join(f"i64 {lane}" for lane in range(lanes(width))),
+        "LANES": ", ".join(f"i{width} {lane}" for lane in range(lanes(width))),
         "SIGN": str(1 << (width - 1)),
         "LAST_BIT": str(width - 1),
         "FLIP": str(-1 if key.descending else 0),
@@ -316,6 +332,36 @@ vector:
   %places = add <`W` x i64> %first, <`PLACES`>
   %record = or <`W` x i64> %high, %places
   call void @llvm.masked.store.v`W`i64.p0(<`W` x i64> %record, ptr %to, i32 8, `M` %mask)
+  %i2 = add i64 %i, `W`
+  br label %head
+done:
+  ret void
+}
+"""
+
+_PAIR = """
+define void @"`PAIR`"(ptr %elements, ptr %keys, ptr %numbers, i64 %begin, i64 %end) nounwind {
+entry:
+  br label %head
+head:
+  %i = phi i64 [%begin, %entry], [%i2, %vector]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %vector, label %done
+vector:
+  %from = getelementptr inbounds `T`, ptr %elements, i64 %i
+  %to = getelementptr inbounds `T`, ptr %keys, i64 %i
+  %number.to = getelementptr inbounds `T`, ptr %numbers, i64 %i
+  %rest = sub i64 %end, %i
+  %mask = call `M` @first.`m`(i64 %rest)
+  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %y = call `V` @same(`V` %x)
+  %key = call `V` @order(`V` %y, i1 false)
+  call void @llvm.masked.store.`s`.p0(`V` %key, ptr %to, i32 `A`, `M` %mask)
+  %first = trunc i64 %i to `T`
+  %one = insertelement `V` poison, `T` %first, i64 0
+  %all = shufflevector `V` %one, `V` poison, <`W` x i32> zeroinitializer
+  %places = add `V` %all, <`LANES`>
+  call void @llvm.masked.store.`s`.p0(`V` %places, ptr %number.to, i32 `A`, `M` %mask)
   %i2 = add i64 %i, `W`
   br label %head
 done:

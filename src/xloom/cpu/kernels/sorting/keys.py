@@ -44,6 +44,17 @@ class Key:
             expression = expression._operands[2]
         return expression["parameter_number"] // 2
 
+    @property
+    def operands(self) -> set[int]:
+        """The operands that it is of elements of."""
+        found, stack = set[int](), [self.expression]
+        while stack:
+            expression = stack.pop()
+            stack.extend(expression._operands)
+            if expression.opcode == "parameter":
+                found.add(expression["parameter_number"] // 2)
+        return found
+
     def integer(self, b: ir.IRBuilder, elements: Sequence[Value]) -> ir.Value:
         """An unsigned integer of `bits` that orders as the key does."""
         return key_integer(b, _value(b, self.expression, elements, {}), self.dtype, self.descending, self.total_order)

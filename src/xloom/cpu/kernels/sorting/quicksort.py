@@ -14,46 +14,67 @@ from llvmlite import ir
 
 from xloom.cpu.emit.types import I1, I64, POINTER
 from xloom.cpu.kernels.sorting.bitonic import MOST, bitonic_sort
-from xloom.cpu.kernels.sorting.vector_text import DECLARED, HEADER, expanded, lanes, vector_names
+from xloom.cpu.kernels.sorting.vector_text import (
+    APART,
+    BYTES,
+    DECLARED,
+    HEADER,
+    TOGETHER,
+    expanded,
+    lanes,
+    vector_names,
+)
 
-SORT = ir.FunctionType(I64, [POINTER, I64, I1, I1])
+SORT = ir.FunctionType(I64, [POINTER, I64, I64, I1, I1])
+_SAMPLE = 4
+"""Vectors of which the median is taken, at most."""
 _UNROLLED = 4
 """Vectors that are read at once; so many of both ends are kept apart, and so many at most are left in the middle."""
 
 
-def sort_symbol(bits: int) -> str:
-    """`i64 sort(ptr integers, i64 count, i1 false, i1 once)`.
+def sort_symbol(bits: int, apart: bool = False) -> str:
+    """`i64 sort(ptr integers, i64 distance, i64 count, i1 false, i1 once)`.
 
+    With halves `apart`, the low one of each integer lies `distance` bytes from its high one; else that means nothing.
     With `once` it only brings some that are less than all others to the front, and says how many; when these are none,
     all may be sorted.
     """
-    return f"xloom.sort.u{bits}"
+    return f"xloom.sort.u{bits}{'.apart' if apart else ''}"
 
 
-@lru_cache(maxsize=2)
-def quicksort(bits: int) -> str:
+@lru_cache(maxsize=3)
+def quicksort(bits: int, apart: bool = False) -> str:
     """A module that has the function."""
-    w, kept = lanes(bits), _UNROLLED * lanes(bits)
+    w, step = lanes(bits), lanes(bits // 2 if apart else bits)
+    kept = _UNROLLED * step
     names = {
-        **vector_names(bits),
+        **vector_names(bits, apart),
         "LIMIT": str(MOST * w),
-        "SORT": sort_symbol(bits),
+        "SORT": sort_symbol(bits, apart),
+        "SAMPLE": str(BYTES * _SAMPLE // 2),
+        "SAMPLED": str(_SAMPLE),
         "KEPT": str(kept),
         "ENDS": str(2 * kept),
-        "BUFFER": str(3 * _UNROLLED),
+        "BUFFER": str(3 * kept // w),
+        "STEP": str(step),
     }
     steps = [(str(k), f".{k}" if k else "", f".{k + 1}") for k in range(_UNROLLED)]
+    load, part, pivots = (_LOAD_APART, _PART_APART, _PIVOTS_APART) if apart else (_LOAD, _PART, _PIVOTS)
     parts = "\n".join(
-        _PART.replace("#", k).replace("@@BEFORE", before).replace("@@AFTER", after) for k, before, after in steps
+        part.replace("#", k).replace("@@BEFORE", before).replace("@@AFTER", after) for k, before, after in steps
     )
-    loads = "\n".join(_LOAD.replace("#", str(k)).replace("@@PLACE", str(k * w)) for k in range(_UNROLLED))
-    text = _TEXT.replace("@@LOADS", loads).replace("@@PARTS", parts).replace("@@LAST", str(_UNROLLED))
-    return HEADER + expanded(DECLARED, names) + bitonic_sort(bits) + expanded(text, names)
+    loads = "\n".join(load.replace("#", str(k)).replace("@@PLACE", str(k * step)) for k in range(_UNROLLED))
+    text = _TEXT.replace("@@LOADS", loads).replace("@@PARTS", parts).replace("@@PIVOTS", pivots)
+    text = text.replace("@@LAST", str(_UNROLLED))
+    memory = expanded(DECLARED + (APART if apart else TOGETHER), names)
+    memory += expanded(DECLARED, vector_names(bits // 2)) if apart else ""
+    halves = {f"{name}2": value for name, value in vector_names(bits // 2).items()}
+    return HEADER + memory + bitonic_sort(bits, apart) + expanded(text, {**names, **halves})
 
 
 _LOAD = """\
-  %from.# = getelementptr inbounds `T`, ptr %from, i64 @@PLACE
-  %x.# = load `V`, ptr %from.#, align `A`"""
+  %from.# = getelementptr inbounds `E`, ptr %from, i64 @@PLACE
+  %x.# = call `V` @take(ptr %from.#, i64 %distance)"""
 _PART = """\
   %below.# = icmp ult `V` %x.#, %pivots
   %above.# = xor `M` %below.#, splat (i1 true)
@@ -62,18 +83,61 @@ _PART = """\
   %count.# = call i64 @count.`m`(`M` %below.#)
   %count.high.# = sub i64 `W`, %count.#
   %mask.# = call `M` @first.`m`(i64 %count.high.#)
-  %to.# = getelementptr inbounds `T`, ptr %a, i64 %lows@@BEFORE
-  store `V` %xl.#, ptr %to.#, align `A`
+  %to.# = getelementptr inbounds `E`, ptr %a, i64 %lows@@BEFORE
+  call void @put(`V` %xl.#, ptr %to.#, i64 %distance)
   %lows@@AFTER = add i64 %lows@@BEFORE, %count.#
   %highs@@AFTER = sub i64 %highs@@BEFORE, %count.high.#
-  %to.high.# = getelementptr inbounds `T`, ptr %a, i64 %highs@@AFTER
-  call void @llvm.masked.store.`s`.p0(`V` %xh.#, ptr %to.high.#, i32 `A`, `M` %mask.#)"""
+  %to.high.# = getelementptr inbounds `E`, ptr %a, i64 %highs@@AFTER
+  call void @put.some(`V` %xh.#, ptr %to.high.#, i64 %distance, `M` %mask.#)"""
+_PIVOTS = """\
+  %one = insertelement `V` poison, `T` %pivot, i64 0
+  %pivots = shufflevector `V` %one, `V` poison, <`W` x i32> zeroinitializer"""
+_LOAD_APART = """\
+  %from.# = getelementptr inbounds `E`, ptr %from, i64 @@PLACE
+  %from.low.# = getelementptr i8, ptr %from.#, i64 %distance
+  %x.# = load `V2`, ptr %from.#, align `A2`
+  %y.# = load `V2`, ptr %from.low.#, align `A2`"""
+_PART_APART = """\
+  %less.# = icmp ult `V2` %x.#, %pivots.high
+  %same.# = icmp eq `V2` %x.#, %pivots.high
+  %less.low.# = icmp ult `V2` %y.#, %pivots.low
+  %same.below.# = and `M2` %same.#, %less.low.#
+  %below.# = or `M2` %less.#, %same.below.#
+  %above.# = xor `M2` %below.#, splat (i1 true)
+  %xl.# = call `V2` @llvm.experimental.vector.compress.`s2`(`V2` %x.#, `M2` %below.#, `V2` poison)
+  %yl.# = call `V2` @llvm.experimental.vector.compress.`s2`(`V2` %y.#, `M2` %below.#, `V2` poison)
+  %xh.# = call `V2` @llvm.experimental.vector.compress.`s2`(`V2` %x.#, `M2` %above.#, `V2` poison)
+  %yh.# = call `V2` @llvm.experimental.vector.compress.`s2`(`V2` %y.#, `M2` %above.#, `V2` poison)
+  %count.# = call i64 @count.`m2`(`M2` %below.#)
+  %count.high.# = sub i64 `STEP`, %count.#
+  %mask.# = call `M2` @first.`m2`(i64 %count.high.#)
+  %to.# = getelementptr inbounds `E`, ptr %a, i64 %lows@@BEFORE
+  %to.low.# = getelementptr i8, ptr %to.#, i64 %distance
+  store `V2` %xl.#, ptr %to.#, align `A2`
+  store `V2` %yl.#, ptr %to.low.#, align `A2`
+  %lows@@AFTER = add i64 %lows@@BEFORE, %count.#
+  %highs@@AFTER = sub i64 %highs@@BEFORE, %count.high.#
+  %to.high.# = getelementptr inbounds `E`, ptr %a, i64 %highs@@AFTER
+  %to.high.low.# = getelementptr i8, ptr %to.high.#, i64 %distance
+  call void @llvm.masked.store.`s2`.p0(`V2` %xh.#, ptr %to.high.#, i32 `A2`, `M2` %mask.#)
+  call void @llvm.masked.store.`s2`.p0(`V2` %yh.#, ptr %to.high.low.#, i32 `A2`, `M2` %mask.#)"""
+_PIVOTS_APART = (
+    _PIVOTS
+    + """
+  %pivot.wide = lshr `T` %pivot, `HALF`
+  %pivot.high = trunc `T` %pivot.wide to `T2`
+  %pivot.low = trunc `T` %pivot to `T2`
+  %one.high = insertelement `V2` poison, `T2` %pivot.high, i64 0
+  %pivots.high = shufflevector `V2` %one.high, `V2` poison, <`W2` x i32> zeroinitializer
+  %one.low = insertelement `V2` poison, `T2` %pivot.low, i64 0
+  %pivots.low = shufflevector `V2` %one.low, `V2` poison, <`W2` x i32> zeroinitializer"""
+)
 _TEXT = """
 ; sorts; or when it is to be once, only brings some of the least to the front, and says how many these are
-define i64 @`SORT`(ptr %a0, i64 %n0, i1 %skewed0, i1 %once) nounwind {
+define i64 @`SORT`(ptr %a0, i64 %distance, i64 %n0, i1 %skewed0, i1 %once) nounwind {
 entry:
   %buffer = alloca [`BUFFER` x `V`], align 64
-  %sample = alloca [4 x `V`], align 64
+  %sample = alloca [`SAMPLED` x `V`], align 64
   br label %part
 part:
   %a = phi ptr [%a0, %entry], [%longer.a, %recurse]
@@ -82,7 +146,7 @@ part:
   %short = icmp sle i64 %n, `LIMIT`
   br i1 %short, label %small, label %large
 small:
-  call void @network.`m`(ptr %a, i64 %n)
+  call void @network.`m`(ptr %a, i64 %distance, i64 %n)
   ret i64 0
 large:
   br i1 %skewed, label %range.start, label %take.start
@@ -97,8 +161,8 @@ range:
   %high = phi `V` [zeroinitializer, %range.start], [%high2, %range]
   %r.inside = icmp slt i64 %r.i, %final
   %r.at = select i1 %r.inside, i64 %r.i, i64 %final
-  %r.from = getelementptr inbounds `T`, ptr %a, i64 %r.at
-  %r.x = load `V`, ptr %r.from, align `A`
+  %r.from = getelementptr inbounds `E`, ptr %a, i64 %r.at
+  %r.x = call `V` @take(ptr %r.from, i64 %distance)
   %low2 = call `V` @llvm.umin.`s`(`V` %low, `V` %r.x)
   %high2 = call `V` @llvm.umax.`s`(`V` %high, `V` %r.x)
   %r.i2 = add i64 %r.i, `W`
@@ -125,25 +189,24 @@ take.start:
 take:
   %t.i = phi i64 [0, %take.start], [%t.i2, %take]
   %t.at = phi i64 [%taken, %take.start], [%t.at2, %take]
-  %t.from = getelementptr inbounds `T`, ptr %a, i64 %t.at
-  %t.x = load `T`, ptr %t.from, align `A`
-  %t.to = getelementptr inbounds `T`, ptr %sample, i64 %t.i
-  store `T` %t.x, ptr %t.to, align `A`
+  %t.from = getelementptr inbounds `E`, ptr %a, i64 %t.at
+  %t.x = call `T` @take.one(ptr %t.from, i64 %distance)
+  %t.to = getelementptr inbounds `E`, ptr %sample, i64 %t.i
+  call void @put.one(`T` %t.x, ptr %t.to, i64 `SAMPLE`)
   %t.i2 = add i64 %t.i, 1
   %t.at2 = add i64 %t.at, %step
   %t.more = icmp slt i64 %t.i2, %count
   br i1 %t.more, label %take, label %take.done
 take.done:
-  call void @network.`m`(ptr %sample, i64 %count)
-  %from.median = getelementptr inbounds `T`, ptr %sample, i64 %taken
-  %median = load `T`, ptr %from.median, align `A`
+  call void @network.`m`(ptr %sample, i64 `SAMPLE`, i64 %count)
+  %from.median = getelementptr inbounds `E`, ptr %sample, i64 %taken
+  %median = call `T` @take.one(ptr %from.median, i64 `SAMPLE`)
   br label %partition
 
 ; the vectors of both ends are kept apart
 partition:
   %pivot = phi `T` [%middle, %range.done], [%median, %take.done]
-  %one = insertelement `V` poison, `T` %pivot, i64 0
-  %pivots = shufflevector `V` %one, `V` poison, <`W` x i32> zeroinitializer
+@@PIVOTS
   %behind.end = sub i64 %n, `ENDS`
   br label %keep
 keep:
@@ -151,8 +214,8 @@ keep:
   %k.first = icmp slt i64 %k, `KEPT`
   %k.last = add i64 %behind.end, %k
   %k.at = select i1 %k.first, i64 %k, i64 %k.last
-  %k.from = getelementptr inbounds `T`, ptr %a, i64 %k.at
-  %k.x = load `V`, ptr %k.from, align `A`
+  %k.from = getelementptr inbounds `E`, ptr %a, i64 %k.at
+  %k.x = call `V` @take(ptr %k.from, i64 %distance)
   %k.to = getelementptr inbounds `T`, ptr %buffer, i64 %k
   store `V` %k.x, ptr %k.to, align 64
   %k2 = add i64 %k, `W`
@@ -180,7 +243,7 @@ block:
   %left2 = select i1 %is.left, i64 %left.next, i64 %left
   %right2 = select i1 %is.left, i64 %right, i64 %right.next
   %at = select i1 %is.left, i64 %left, i64 %right.next
-  %from = getelementptr inbounds `T`, ptr %a, i64 %at
+  %from = getelementptr inbounds `E`, ptr %a, i64 %at
 @@LOADS
 @@PARTS
   br label %blocks
@@ -192,8 +255,8 @@ middle.start:
 middle.keep:
   %m = phi i64 [0, %middle.start], [%m2, %middle.keep]
   %m.at = add i64 %left, %m
-  %m.from = getelementptr inbounds `T`, ptr %a, i64 %m.at
-  %m.x = load `V`, ptr %m.from, align `A`
+  %m.from = getelementptr inbounds `E`, ptr %a, i64 %m.at
+  %m.x = call `V` @take(ptr %m.from, i64 %distance)
   %m.place = add i64 %m, `ENDS`
   %m.to = getelementptr inbounds `T`, ptr %buffer, i64 %m.place
   store `V` %m.x, ptr %m.to, align 64
@@ -218,17 +281,17 @@ last:
   %l.mask = call `M` @first.`m`(i64 %l.count)
   %l.mask.high = call `M` @first.`m`(i64 %l.count.high)
   %l.highs2 = sub i64 %l.highs, %l.count.high
-  %l.to = getelementptr inbounds `T`, ptr %a, i64 %l.lows
-  %l.to.high = getelementptr inbounds `T`, ptr %a, i64 %l.highs2
-  call void @llvm.masked.store.`s`.p0(`V` %l.xl, ptr %l.to, i32 `A`, `M` %l.mask)
-  call void @llvm.masked.store.`s`.p0(`V` %l.xh, ptr %l.to.high, i32 `A`, `M` %l.mask.high)
+  %l.to = getelementptr inbounds `E`, ptr %a, i64 %l.lows
+  %l.to.high = getelementptr inbounds `E`, ptr %a, i64 %l.highs2
+  call void @put.some(`V` %l.xl, ptr %l.to, i64 %distance, `M` %l.mask)
+  call void @put.some(`V` %l.xh, ptr %l.to.high, i64 %distance, `M` %l.mask.high)
   %lesser = add i64 %l.lows, %l.count
   %l2 = add i64 %l, `W`
   %l.more = icmp slt i64 %l2, %kept
   br i1 %l.more, label %last, label %parted
 parted:
   %greater = sub i64 %n, %lesser
-  %behind = getelementptr inbounds `T`, ptr %a, i64 %lesser
+  %behind = getelementptr inbounds `E`, ptr %a, i64 %lesser
   br i1 %once, label %done, label %recurse
 
 recurse:
@@ -239,7 +302,7 @@ recurse:
   %longer.n = select i1 %fewer, i64 %greater, i64 %lesser
   %few = lshr i64 %n, 4
   %skewed2 = icmp slt i64 %shorter.n, %few
-  %sorted = call i64 @`SORT`(ptr %shorter.a, i64 %shorter.n, i1 %skewed2, i1 false)
+  %sorted = call i64 @`SORT`(ptr %shorter.a, i64 %distance, i64 %shorter.n, i1 %skewed2, i1 false)
   br label %part
 done:
   %result = phi i64 [0, %range.done], [%lesser, %parted]

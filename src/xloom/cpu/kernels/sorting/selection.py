@@ -165,9 +165,9 @@ class _Collected:
         if kind.width == 64 and packs_lanes():
             kernel.need(quicksort(64), Content.ROUTINES)
             self.sort = ir.Function(b.module, SORT, sort_symbol(64))
-            self.rest = [I1(0), I1(0)]
+            self.first, self.rest = [self.memory, I64(0)], [I1(0), I1(0)]
         else:
-            self.sort, self.rest = _sort_function(b.module, kind), []
+            self.sort, self.first, self.rest = _sort_function(b.module, kind), [self.memory], []
 
     @property
     def threshold(self) -> ir.Value:
@@ -196,7 +196,7 @@ class _Collected:
 
     def finish(self) -> None:
         """Sorts them, and drops those after the first k."""
-        self.b.call(self.sort, [self.memory, self.b.load(self.count, typ=I64), *self.rest])
+        self.b.call(self.sort, [*self.first, self.b.load(self.count, typ=I64), *self.rest])
         self.b.store(I64(self.k), self.count)
 
 

@@ -5,8 +5,8 @@ Rows that fit the stack are an item each. Longer ones are split in a few parts, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple, Protocol
 
 from llvmlite import ir
@@ -60,7 +60,7 @@ def sort(kernel: Kernel, source: Integers) -> None:
     if is_short(source.rows.size * source.bits // 8):
         _short_rows(kernel, source)
     else:
-        _LongRows(kernel, source).emit()
+        _long_rows(kernel, source)
 
 
 def is_short(nbytes: int) -> bool:
@@ -68,13 +68,9 @@ def is_short(nbytes: int) -> bool:
     return nbytes <= _STACK_BYTES
 
 
-def _sort_function(kernel: Kernel, bits: int) -> ir.Function:
-    return ir.Function(kernel.module, SORT, sort_symbol(bits))
-
-
 def _short_rows(kernel: Kernel, source: Integers) -> None:
     rows, kind = source.rows, ir.IntType(source.bits)
-    function = _sort_function(kernel, source.bits)
+    function = ir.Function(kernel.module, SORT, sort_symbol(source.bits))
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
         array = allocate(b, kind, rows.size)
@@ -82,7 +78,7 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = row_of(phase, rows, number)
             changed = source.read(b, row, array, begin, end)
-            b.call(function, [array, end, I1(0), I1(0)])
+            b.call(function, [array, I64(0), end, I1(0), I1(0)])
             source.write(b, row, array, begin, end, changed)
             if source.in_output:
                 copy(b, _in_output(b, row, kind), array, rows.size * source.bits // 8)
@@ -92,70 +88,105 @@ def _in_output(b: ir.IRBuilder, row: Row, kind: ir.IntType) -> ir.Value:
     return b.gep(row.outputs[0], [row.base], inbounds=True, source_etype=kind)
 
 
-class _Part(NamedTuple):
+def _long_rows(kernel: Kernel, source: Integers) -> None:
+    rows, kind, nbytes = source.rows, ir.IntType(source.bits), source.bits // 8
+    own = None if source.in_output else kernel.add_scratch(rows.count * rows.size * nbytes)
+
+    def array(phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
+        b = phase.b
+        if own is None:
+            return Array(_in_output(b, row, kind), kind)
+        first = b.mul(number, I64(rows.size))
+        return Array(b.gep(phase.scratch(own), [first], inbounds=True, source_etype=kind), kind)
+
+    parts = Parts(kernel, rows, ir.Function(kernel.module, SORT, sort_symbol(source.bits)), array)
+    flags = kernel.add_scratch(rows.count * _PARTS)
+    with parts.equal() as part:
+        b = part.phase.b
+        changed = source.read(b, part.row, part.array.pointer, part.begin, part.end)
+        write(b, part.phase.scratch(flags), part.item, b.zext(changed, I8))
+    parts.split()
+    with parts.sorted() as part:
+        phase, b = part.phase, part.phase.b
+        flag = b.gep(phase.scratch(flags), [b.mul(part.number, I64(_PARTS))], inbounds=True, source_etype=I8)
+        together = ir.IntType(8 * _PARTS)
+        changed = b.icmp_unsigned("!=", b.load(flag, typ=together, align=1), together(0))
+        source.write(b, part.row, part.array.pointer, part.begin, part.end, changed)
+
+
+class Array(NamedTuple):
+    """A row's integers: where they lie, and the type of what lies there; `distance` as the sorting function has it."""
+
+    pointer: ir.Value
+    kind: ir.IntType
+    distance: ir.Value = I64(0)
+
+    def at(self, b: ir.IRBuilder, place: ir.Value) -> ir.Value:
+        """Where integer number `place` lies."""
+        return b.gep(self.pointer, [place], inbounds=True, source_etype=self.kind)
+
+
+class Part(NamedTuple):
     """Elements [begin, end) of row number `number`, as item `item` of a phase."""
 
     phase: PhaseBuilder
     item: ir.Value
     number: ir.Value
     row: Row
-    array: ir.Value
+    array: Array
     begin: ir.Value
     end: ir.Value
 
 
-class _LongRows:
-    """Rows in parts: equal ones that are read, and then parts that hold the least, the next ... of a row."""
+class Parts:
+    """Long rows in parts: equal ones that are read, and then parts that hold the least, the next ... of a row."""
 
-    def __init__(self, kernel: Kernel, source: Integers):
-        self.kernel, self.source, self.rows = kernel, source, source.rows
-        self.kind, nbytes = ir.IntType(source.bits), source.bits // 8
-        self.own = None if source.in_output else kernel.add_scratch(self.rows.count * self.rows.size * nbytes)
-        self.bounds = kernel.add_scratch(self.rows.count * (_PARTS + 1) * 8)
-        self.changed = kernel.add_scratch(self.rows.count * _PARTS)
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        function: ir.Function,
+        array: Callable[[PhaseBuilder, Row, ir.Value], Array],
+    ):
+        self._kernel, self._rows, self._function, self._row_array = kernel, rows, function, array
+        self._split = kernel.add_scratch(rows.count * (_PARTS + 1) * 8)
 
-    def emit(self) -> None:
-        """All the phases."""
-        kernel, source = self.kernel, self.source
-        with self._each_part(equal=True) as (phase, item, _, row, array, begin, end):
+    def equal(self) -> AbstractContextManager[Part]:
+        """A phase over equal parts of all rows."""
+        return self._each(equal=True)
+
+    def split(self) -> None:
+        """A phase that makes the parts by value: the lesser half to a row's front, and the same in each half."""
+        with self._kernel.phase(self._rows.count) as phase, loop(phase.b, phase.begin, phase.end) as number:
             b = phase.b
-            changed = source.read(b, row, array, begin, end)
-            write(b, phase.scratch(self.changed), item, b.zext(changed, I8))
-        function = _sort_function(kernel, source.bits)
-        with kernel.phase(self.rows.count) as phase, loop(phase.b, phase.begin, phase.end) as number:
-            self._split(phase, number, function)
-        with self._each_part(equal=False) as (phase, _, number, row, array, begin, end):
-            b = phase.b
-            b.call(function, [self._at(b, array, begin), b.sub(end, begin), I1(0), I1(0)])
-            source.write(b, row, array, begin, end, self._changed(phase, number))
-
-    def _split(self, phase: PhaseBuilder, number: ir.Value, function: ir.Function) -> None:
-        """Brings the lesser half of a row to its front, and the same with each half."""
-        b = phase.b
-        array, bounds = self._array(phase, row_of(phase, self.rows, number), number), self._bounds(phase, number)
-        write(b, bounds, I64(0), I64(0))
-        write(b, bounds, I64(_PARTS), I64(self.rows.size))
-        # what is split is that from 0 to 4, from 0 to 2, from 2 to 4
-        with loop(b, 0, 3) as step:
-            whole, last = b.icmp_unsigned("==", step, I64(0)), b.icmp_unsigned("==", step, I64(2))
-            low = b.select(last, I64(2), I64(0))
-            half = b.select(whole, I64(2), I64(1))
-            begin, end = (read(b, bounds, I64, k) for k in (low, b.add(low, b.shl(half, I64(1)))))
-            lesser = b.call(function, [self._at(b, array, begin), b.sub(end, begin), I1(0), I1(1)])
-            write(b, bounds, b.add(low, half), b.add(begin, lesser))
-
-    def _changed(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
-        """True when elements of a row were not told apart."""
-        b = phase.b
-        flags = b.gep(phase.scratch(self.changed), [b.mul(number, I64(_PARTS))], inbounds=True, source_etype=I8)
-        together = ir.IntType(8 * _PARTS)
-        return b.icmp_unsigned("!=", b.load(flags, typ=together, align=1), together(0))
+            array = self._row_array(phase, row_of(phase, self._rows, number), number)
+            bounds = self._bounds(phase, number)
+            write(b, bounds, I64(0), I64(0))
+            write(b, bounds, I64(_PARTS), I64(self._rows.size))
+            # what is split is that from 0 to 4, from 0 to 2, from 2 to 4
+            with loop(b, 0, 3) as step:
+                whole, last = b.icmp_unsigned("==", step, I64(0)), b.icmp_unsigned("==", step, I64(2))
+                low = b.select(last, I64(2), I64(0))
+                half = b.select(whole, I64(2), I64(1))
+                begin, end = (read(b, bounds, I64, k) for k in (low, b.add(low, b.shl(half, I64(1)))))
+                lesser = self._sort(b, array, begin, end, once=True)
+                write(b, bounds, b.add(low, half), b.add(begin, lesser))
 
     @contextmanager
-    def _each_part(self, equal: bool) -> Iterator[_Part]:
-        """A phase over all parts of all rows: equal ones, or those that `_split` has made."""
-        size, parts = self.rows.size, I64(_PARTS)
-        with self.kernel.phase(self.rows.count * _PARTS) as phase, loop(phase.b, phase.begin, phase.end) as item:
+    def sorted(self) -> Iterator[Part]:
+        """A phase over the parts that `split` has made, which sorts them first."""
+        with self._each(equal=False) as part:
+            self._sort(part.phase.b, part.array, part.begin, part.end, once=False)
+            yield part
+
+    def _sort(self, b: ir.IRBuilder, array: Array, begin: ir.Value, end: ir.Value, once: bool) -> ir.Value:
+        count = b.sub(end, begin)
+        return b.call(self._function, [array.at(b, begin), array.distance, count, I1(0), I1(once)])
+
+    @contextmanager
+    def _each(self, equal: bool) -> Iterator[Part]:
+        size, parts = self._rows.size, I64(_PARTS)
+        with self._kernel.phase(self._rows.count * _PARTS) as phase, loop(phase.b, phase.begin, phase.end) as item:
             b = phase.b
             number, k = b.udiv(item, parts), b.urem(item, parts)
             ends = k, b.add(k, I64(1))
@@ -163,17 +194,9 @@ class _LongRows:
                 begin, end = (b.udiv(b.mul(n, I64(size)), parts) for n in ends)
             else:
                 begin, end = (read(b, self._bounds(phase, number), I64, n) for n in ends)
-            row = row_of(phase, self.rows, number)
-            yield _Part(phase, item, number, row, self._array(phase, row, number), begin, end)
-
-    def _array(self, phase: PhaseBuilder, row: Row, number: ir.Value) -> ir.Value:
-        if self.own is None:
-            return _in_output(phase.b, row, self.kind)
-        return self._at(phase.b, phase.scratch(self.own), phase.b.mul(number, I64(self.rows.size)))
+            row = row_of(phase, self._rows, number)
+            yield Part(phase, item, number, row, self._row_array(phase, row, number), begin, end)
 
     def _bounds(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
         place = phase.b.mul(number, I64(_PARTS + 1))
-        return phase.b.gep(phase.scratch(self.bounds), [place], inbounds=True, source_etype=I64)
-
-    def _at(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
-        return b.gep(pointer, [place], inbounds=True, source_etype=self.kind)
+        return phase.b.gep(phase.scratch(self._split), [place], inbounds=True, source_etype=I64)
