@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xloom.cpu.aliases import aliases
 from xloom.cpu.arena import has_room, place
 from xloom.cpu.grouping import Step
+from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.overwriting import changed_operand, overwritable
 from xloom.cpu.plan import LAST, Block, roots_of
@@ -197,6 +198,10 @@ class Assignment:
         self.constants.append(instruction)
 
     def _outputs(self, block: Block, step: Step, number: int) -> None:
+        if isinstance(step, Instruction):
+            for k in unread_operands(step):
+                if (step._operands[k], 0) not in self.slots:
+                    self.slots[step._operands[k], 0] = Slot("nowhere", 0)
         for instruction in roots_of(step):
             for k, shape in enumerate(leaf_shapes(instruction.shape)):
                 if not is_kept(block, step, (instruction, k), number):

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from xloom.cpu.elements import register_rules
 from xloom.cpu.kernels import FAMILIES as KERNELS
+from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import FORWARDING, owners
 from xloom.cpu.loops.nest import Nest
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
@@ -110,7 +111,8 @@ class Fusion:
                 needed.update(instruction._operands)
                 continue
             if not is_fusible(instruction):
-                needed.update(instruction._operands)
+                skipped = unread_operands(instruction)
+                needed.update(o for k, o in enumerate(instruction._operands) if k not in skipped)
                 self.stored.add(instruction)
                 continue
             here = paths.get(instruction, {})

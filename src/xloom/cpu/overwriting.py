@@ -30,7 +30,7 @@ def changed_operand(source: Source) -> Source | None:
 def overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
     """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
     if isinstance(step, Instruction):
-        if step.opcode == "scatter" or (step.opcode == "sort" and sorts_in_place(step, leaf)) or _is_transform(step):
+        if step.opcode == "scatter" or (step.opcode == "sort" and sorts_in_place(step)) or _is_transform(step):
             return _whole_operands(step, [owner(step._operands[leaf])])
         if step.opcode == "while":
             (operand,) = step._operands

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from xloom.cpu.fusion import Fusion, Group
 from xloom.cpu.grouping import Step, steps_of
+from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import Source, leaf_count, owners
 from xloom.hlo.module import Computation, Instruction
 
@@ -59,7 +60,8 @@ def roots_of(step: Step) -> list[Instruction]:
 
 def _reads(step: Step, stored: set[Instruction]) -> list[Source]:
     if isinstance(step, Instruction):
-        return [source for operand in step._operands for source in owners(operand)]
+        skipped = unread_operands(step)
+        return [source for k, operand in enumerate(step._operands) if k not in skipped for source in owners(operand)]
     found: dict[Source, None] = {}
     for instruction in (*step.roots, *step.inlined):
         for operand in instruction._operands:

@@ -98,20 +98,26 @@ def _is_number(instruction: Instruction, operand: int) -> bool:
     return made.opcode == "iota" and integer and made["iota_dimension"] == instruction["dimensions"][0]
 
 
-def _is_only_number(instruction: Instruction, operand: int, keys: list[Key]) -> bool:
-    """True when it is, and no key is of it, so that nothing has to read it."""
-    return _is_number(instruction, operand) and not any(operand in key.operands for key in keys)
+def unread_operands(instruction: Instruction) -> frozenset[int]:
+    """The operands of a sort whose elements are their numbers, where no key is of them: the kernel makes these."""
+    if instruction.opcode != "sort" or all(o.opcode != "iota" for o in instruction._operands):
+        return frozenset()
+    rows, dtypes, keys = _problem(instruction)
+    if not keys or not _in_pairs(rows, keys):
+        return frozenset()
+    used = {k for key in keys for k in key.operands}
+    return frozenset(k for k in range(len(dtypes)) if k not in used and _is_number(instruction, k))
 
 
-def sorts_in_place(instruction: Instruction, leaf: int) -> bool:
-    """True when a result may lie where its operand does: a row's elements are all read before they are written.
+def sorts_in_place(instruction: Instruction) -> bool:
+    """True when the result may lie where the operand does: a row's elements are all read before they are written.
 
     Those of long rows are read again only where elements are equal that differ.
     """
     rows, dtypes, keys = _problem(instruction)
     key = _element_key(rows, dtypes, keys) if keys else None
     if key is None:
-        return bool(keys) and _is_only_number(instruction, leaf, keys or []) and _in_pairs(rows, keys or [])
+        return False
     from xloom.cpu.kernels.sorting.vectors import is_short
 
     return not key.equal_zeros or is_short(rows.size * key.dtype.bytes)
