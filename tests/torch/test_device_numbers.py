@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import xloom.torch as xt
+from xloom.torch.lazy.geometry import geometry
+from xloom.torch.lazy.ranges import of_range
 from xloom.torch.metrics import METRICS
 
 
@@ -92,3 +94,32 @@ def test_the_kind_of_a_number_decides_the_type():
     for k in (2, 3, 2.5, 3.5, True, 2 + 1j):
         ours, theirs = (x.to("xla") * k).cpu(), x * k
         assert ours.dtype is theirs.dtype and ours.equal(theirs)
+
+
+@pytest.mark.parametrize("dims", [(5,), (3, 4), (1, 6), (2, 0), ()])
+def test_ranges_lie_where_torch_says(dims):
+    host = torch.arange(64.0)[: torch.Size(dims).numel()].reshape(dims).t() if len(dims) == 2 else torch.ones(dims)
+    source = geometry(host)
+    calls = [(torch.ops.aten.select.int, (d, i)) for d in range(-3, 3) for i in range(-8, 8)]
+    places = range(-8, 8, 3)
+    calls += [
+        (torch.ops.aten.slice.Tensor, (d, a, b, s)) for d in (-1, 0, 1) for a in places for b in places for s in (1, 3)
+    ]
+    calls += [(torch.ops.aten.slice.Tensor, (0, 2)), (torch.ops.aten.slice.Tensor, (0, 1, 3))]
+    for op, rest in calls:
+        found = of_range(op, source, rest, {})
+        try:
+            wanted = geometry(op(host, *rest))
+        except IndexError:
+            wanted = None
+        assert found == wanted
+
+
+def test_errors_of_ranges_are_torchs():
+    x = torch.ones(3, 4)
+    for wrong in (lambda t: t[3], lambda t: t[:, -5], lambda t: t.select(2, 0), lambda t: t.narrow(0, 2, 2)):
+        with pytest.raises((IndexError, RuntimeError)) as theirs:
+            wrong(x)
+        with pytest.raises(theirs.type) as ours:
+            wrong(x.to("xla"))
+        assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]

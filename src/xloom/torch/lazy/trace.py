@@ -114,12 +114,8 @@ class Trace:
         epoch = self.epoch
         refs: list[int] = []
         for value in inputs:
-            if value.epoch != epoch:
-                if value.buffer is None:
-                    raise RuntimeError("this tensor's value is lost: the program that makes it did not compile")
-                value.epoch = epoch
-                value.index = ~len(self.arguments)
-                self.arguments.append(value.buffer)
+            if value.epoch != epoch and not self._take(value):
+                raise RuntimeError("this tensor's value is lost: the program that makes it did not compile")
             refs.append(value.index)
         step = (*what, *refs)
         node = self.node.next.get(step)
@@ -134,14 +130,32 @@ class Trace:
         return self.go(node, scalars)
 
     def known(self, what: list[Any], inputs: Sequence[Value]) -> Node | None:
-        """The node that such an operator leads to, if it was recorded here before; for inputs that are in the trace."""
+        """The node that such an operator leads to, if it was recorded here before; then its inputs are in the trace."""
         epoch = self.epoch
         step = what[:]
+        taken = len(self.arguments)
+        node = None
         for value in inputs:
-            if value.epoch != epoch:
-                return None
+            if value.epoch != epoch and not self._take(value):
+                break
             step.append(value.index)
-        return self.node.next.get(tuple(step))
+        else:
+            node = self.node.next.get(tuple(step))
+        if node is None and len(self.arguments) > taken:
+            for value in inputs:
+                if value.epoch == epoch and ~value.index >= taken:
+                    value.epoch = -1
+            del self.arguments[taken:]
+        return node
+
+    def _take(self, value: Value) -> bool:
+        """Makes it an argument of the trace, if it has a buffer."""
+        if value.buffer is None:
+            return False
+        value.epoch = self.epoch
+        value.index = ~len(self.arguments)
+        self.arguments.append(value.buffer)
+        return True
 
     def changes(self, what: tuple, without_numbers: tuple, inputs: Sequence[Value]) -> bool:
         """True for an operator that is new here, or on the path before, where one differs in numbers only."""

@@ -12,6 +12,7 @@ from xloom.errors import UnsupportedError
 from xloom.torch.lazy import view_values
 from xloom.torch.lazy.array_type import array_type, type_of_copy
 from xloom.torch.lazy.geometry import Geometry, of_results
+from xloom.torch.lazy.ranges import of_range
 from xloom.torch.lazy.storage import Alias, Storage, View
 from xloom.torch.lazy.table import Handler, handles
 from xloom.torch.lazy.tensor import XlaTensor, memory_of, set_alias, tensor_on
@@ -62,7 +63,7 @@ class _Made:
     """What a view operator makes of tensors of one geometry."""
 
     def __init__(self, op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[str, Any]):
-        results = of_results(op, source, rest, kwargs)
+        results: Any = of_range(op, source, rest, kwargs) or of_results(op, source, rest, kwargs)
         self.several = isinstance(results, list)
         self.results: list[Geometry] = results if self.several else [results]
         self.from_storage = str(op).startswith(_OF_STORAGE)
