@@ -2,10 +2,11 @@
 
 import copy
 import io
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 
 import xloom.torch as xt
 from xloom.torch.lazy import device_module
@@ -240,3 +241,26 @@ def test_resizing_to_a_memory_format():
     x.resize_(1, 3, 1, 2, memory_format=torch.channels_last)
     assert x.stride() == (6, 1, 6, 3)
     assert x.flatten().tolist() == [0, 3, 1, 4, 2, 5]
+
+
+def test_other_classes_of_tensors_may_hold_tensors_of_the_device():
+    class Wrapped(torch.Tensor):
+        inner: torch.Tensor
+        calls: ClassVar[list[str]] = []
+
+        @staticmethod
+        def __new__(cls, inner):
+            wrapped = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+                cls, inner.shape, dtype=inner.dtype, device=inner.device
+            )
+            wrapped.inner = inner
+            return wrapped
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            cls.calls.append(str(func))
+            return func(*tree_map_only(cls, lambda t: t.inner, args), **(kwargs or {}))
+
+    plain = torch.ones(2, device="xla")
+    assert (plain + Wrapped(plain)).tolist() == [2, 2]  # it is asked, though it comes second
+    assert Wrapped.calls == ["aten.add.Tensor"]

@@ -26,6 +26,9 @@ WRONG = {
         torch.ones(1, dtype=torch.float64, device=d), out=torch.empty(0, dtype=torch.complex128, device=d)
     ),
     "bounds of random numbers": lambda d: torch.empty(3, dtype=torch.int8, device=d).random_(0, 1000),
+    "samples of another batch": lambda d: torch.nn.FractionalMaxPool2d(
+        2, 1, _random_samples=torch.ones(0, 2, 2, device=d)
+    )(torch.ones(1, 2, 4, 4, device=d)),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
     ),

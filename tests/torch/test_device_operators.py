@@ -62,6 +62,12 @@ def test_fractional_max_pools_of_given_samples():
     )
 
 
+def test_fractional_max_pools_to_nothing():
+    samples = torch.rand(2, 3, 2)
+    pool = lambda x, s: F.fractional_max_pool2d_with_indices(x, [3, 2], [0, 5], _random_samples=s)  # noqa: E731
+    assert_as_on_cpu(pool, normal(2, 3, 9, 11), samples)
+
+
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_multi_margin_loss(p, reduction):

@@ -28,6 +28,9 @@ def fractional_max_pool3d(
 
 def _pooled(x: Tensor, kernel: Sequence[int], out: Sequence[int], samples: Tensor) -> tuple[Tensor, Tensor]:
     rank = len(out)
+    dims = [*x.shape[:-rank], *out]
+    if 0 in dims:
+        return x.new_empty(dims), x.new_empty(dims, dtype=torch.int64)
     sizes = x.shape[-rank:]
     planes = x.reshape(-1, samples.shape[1], *sizes)
     # the number of each window's each element in its plane: [n, c, out..., kernel...]
@@ -42,7 +45,6 @@ def _pooled(x: Tensor, kernel: Sequence[int], out: Sequence[int], samples: Tenso
     found = planes.flatten(2).gather(2, number.flatten(2)).reshape(number.shape)
     greatest, at = found.max(-1)
     indices = number.gather(-1, at.unsqueeze(-1)).squeeze(-1)
-    dims = [*x.shape[:-rank], *out]
     return greatest.reshape(dims), indices.reshape(dims)
 
 

@@ -21,6 +21,7 @@ from xloom.torch.lazy.tensor import XlaTensor
 
 _TELLS_NOTHING = frozenset(
     ["index_put", "_index_put_impl", "_unsafe_index_put", "random", "complex", "polar", "max", "min"]
+    + ["fractional_max_pool2d", "fractional_max_pool3d"]
 )
 """Operators that take anything where there is no memory."""
 

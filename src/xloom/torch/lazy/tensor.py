@@ -29,6 +29,8 @@ class XlaTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if len(types) > 1 and not all(issubclass(each, XlaTensor) for each in types):
+            return NotImplemented  # another class of tensors, perhaps around this one, knows what to do
         handler = HANDLERS.get(id(func))  # by identity: hashing an operator calls Python
         if handler is None:
             from xloom.torch.lazy.dispatch import handler_of
