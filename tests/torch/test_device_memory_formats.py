@@ -77,14 +77,13 @@ def test_results_have_the_strides_of_the_cpu(name):
         torch.testing.assert_close(mine.cpu(), other)
 
 
-def test_gradients_have_the_format_of_the_input():
+def test_gradients_of_a_convolution_have_the_format_of_its_input():
     found = []
     for device in ("cpu", "xla"):
         x = images(device).requires_grad_()
         weight = torch.ones(5, 3, 2, 2, device=device, requires_grad=True)
         F.conv2d(x, weight).square().sum().backward()
-        normalised = torch.autograd.grad(F.group_norm(x, 3).square().sum(), x)[0]
-        found.append([x.grad, weight.grad, normalised])
+        found.append([x.grad, weight.grad])
     for theirs, ours in zip(*found, strict=True):
         assert ours.stride() == theirs.stride()
         torch.testing.assert_close(ours.cpu(), theirs)
