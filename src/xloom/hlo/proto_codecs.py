@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from xloom.errors import ShapeError
+from xloom.hlo.attribute_defaults import default_comparison
 from xloom.hlo.attributes import (
     Alias,
     ConvolutionDimensions,
@@ -24,7 +25,6 @@ from xloom.hlo.attributes import (
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Instruction
 from xloom.hlo.opcodes import ENUMS
-from xloom.hlo.parser import default_comparison
 from xloom.hlo.proto_annotations import raw, text
 from xloom.hlo.proto_literal import literal_from_message, write_literal
 from xloom.hlo.proto_shape import shape_from_bytes, shape_to_bytes
