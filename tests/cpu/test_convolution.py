@@ -89,6 +89,11 @@ CASES = {
     "large kernel stride": ((2, 9, 9, 160), (3, 3, 160, 140), "size=3x3 stride=2x2", "b01f_01io->b01f"),
     "large spread kernel": ((2, 9, 9, 160), (3, 3, 160, 140), "size=3x3 rhs_dilate=2x1 pad=2_2x1_1", "b01f_01io->b01f"),
     "large filter gradient": ((4, 30, 28, 40), (4, 28, 28, 66), "size=28x28 pad=0_0x1_1", "f01b_i01o->01bf"),
+    "long sums": ((2, 190, 9, 7), (40, 190, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
+    "long sums stride": ((2, 230, 9, 11), (35, 230, 3, 3), "size=3x3 stride=2x2 pad=1_1x1_1", "bf01_oi01->bf01"),
+    "long sums transposed": ((1, 430, 4, 5), (430, 33, 3, 3), "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", "bf01_io01->bf01"),
+    "filter gradient nchw": ((5, 18, 26, 26), (5, 35, 26, 26), "size=26x26 pad=1_1x1_1", "fb01_io01->fb01"),
+    "filter gradient stride": ((3, 9, 31, 31), (3, 20, 16, 16), "size=16x16 pad=1_1x1_1 rhs_dilate=2x2", "fb01_io01->fb01"),
     "filter gradient": ((4, 10, 10, 40), (4, 8, 8, 33), "size=8x8 pad=1_1x1_1", "f01b_i01o->01bf"),
 }  # fmt: skip
 GROUPS = {
@@ -132,7 +137,7 @@ def test_batch_groups(name):
 
 @pytest.mark.parametrize("types", TYPES, ids="-".join)
 @pytest.mark.parametrize(
-    "name", ["3x3", "nchw", "nchw 1x1", "nchw few", "nchw rows of vectors", "transposed odd", "valid"]
+    "name", ["3x3", "nchw", "nchw 1x1", "long sums", "nchw few", "nchw rows of vectors", "transposed odd", "valid"]
 )
 def test_types(name, types):
     check(*CASES[name], types=types)

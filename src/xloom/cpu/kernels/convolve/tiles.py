@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from xloom.cpu.emit.constant_table import constant_table
+from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.types import I1, I64, i64
 from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.convolve.blocks import TILES, Blocks, Kept, blocks_of
 from xloom.cpu.kernels.convolve.edges import Edges, Window
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.products import Operands
@@ -39,41 +44,107 @@ def convolve(
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
         b = phase.b
         sums, operands = Sums(b, tile), Operands(phase, chosen, x, w, y, packed)
+        walker = _Walker(b, problem, chosen, walk, items)
+        loops = _sums(chosen, [axis for axis, _ in walk])
+        blocks = None if edges or loops is None else blocks_of(chosen, loops)
+        if blocks is not None:
+            _in_blocks(walker, blocks, sums, operands)
+            return
         window = Window(phase, edges, problem, chosen, x) if edges else None
         with rolled(b, phase.begin, phase.end, name="tile") as item:
-            position = digits(b, items, item)
-            at = [i64(problem.x_base), i64(chosen.w_base), i64(0)]
-            present: ir.Value = I1(1)
-            loops: list[tuple[OutputAxis, ir.Value]] = []
-            first: dict[int, ir.Value] = {}  # the places of the input where the window begins
-            for k, (axis, size) in enumerate(walk):
-                which, index = position[2 * k], position[2 * k + 1]
-                if axis is chosen.columns and chosen.packing:
-                    at[1] = b.add(at[1], b.mul(index, i64(chosen.panel_size)))
-                at, inside, index = _moved(b, axis, which, b.mul(index, i64(size)), size, at)
-                if axis.dim is not None:
-                    dim = problem.dims[axis.dim]
-                    begin = _choice(b, [c.input for c in dim.classes], which)
-                    first[axis.dim] = b.add(begin, b.mul(index, i64(dim.input_step)))
-                present = b.and_(present, inside)
-                loops.append((axis, which))
-            with b.if_then(present):
+            place = walker.at(item)
+            with b.if_then(place.present):
                 sums.clear(b)
-                walked = _sums(b, chosen, [x for x in loops if not edges or x[0].dim in (None, edges.dim)])
-                origin, start, panel = x.pointer(phase), at[0], at[1]
+                axes = [x for x in place.axes if not edges or x[0].dim in (None, edges.dim)]
+                walked: Loops | None = _sums(chosen, [axis for axis, _ in axes])
+                if walked is None:
+                    walked = _sums_of_classes(b, chosen, axes)
+                origin, start, panel = x.pointer(phase), place.x, place.w
                 with ExitStack() as taps:
                     if window is not None:
-                        number, across = b.udiv(item, i64(items[-1].size)), b.mul(index, i64(chosen.columns.x))
-                        places = [first[k] for k in range(len(first))]
+                        number, across = b.udiv(item, i64(items[-1].size)), b.mul(place.index, i64(chosen.columns.x))
+                        places = [place.first[k] for k in range(len(place.first))]
                         origin, start, steps = window.place(number, b.sub(start, across), places)
                         start = b.add(start, across)
-                        for axis, which in loops:
+                        for axis, which in place.axes:
                             if axis.dim in steps:
                                 tap = taps.enter_context(rolled(b, 0, _taps(b, axis, which), name="tap"))
                                 start = b.add(start, b.mul(tap, steps[axis.dim]))
                                 panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
                     walk_window(b, walked, operands.places(origin, start, panel), lambda p: operands.multiply(sums, *p))
-                operands.store(sums, at[2])
+                operands.store(sums, place.y)
+
+
+def _in_blocks(walker: _Walker, blocks: Blocks, sums: Sums, operands: Operands) -> None:
+    """The items of a phase, some at a time, piece by piece of their sums."""
+    b, phase = walker.b, operands.phase
+    kept, origin = Kept(b, sums.tile), operands.x.pointer(phase)
+    with rolled(b, phase.begin, phase.end, TILES, name="tiles") as low:
+        high = intrinsic(b, "smin", b.add(low, i64(TILES)), phase.end)
+        with rolled(b, 0, blocks.count, name="piece") as piece, rolled(b, low, high, name="tile") as item:
+            place, number = walker.at(item), b.sub(item, low)
+            with b.if_then(place.present):
+                with b.if_else(b.icmp_signed("==", piece, i64(0))) as (first, later):
+                    with first:
+                        sums.clear(b)
+                    with later:
+                        kept.get(b, sums, number)
+                (dx, dw), loops = blocks.piece(b, piece)
+                places = operands.places(origin, b.add(place.x, dx), b.add(place.w, dw))
+                walk_window(b, loops, places, lambda p: operands.multiply(sums, *p))
+                with b.if_else(b.icmp_signed("==", piece, i64(blocks.count - 1))) as (last, before):
+                    with last:
+                        operands.store(sums, place.y)
+                    with before:
+                        kept.put(b, sums, number)
+
+
+class _Tile(NamedTuple):
+    """Where a tile begins in input, kernel and output, and whether there is one."""
+
+    x: ir.Value
+    w: ir.Value
+    y: ir.Value
+    present: ir.Value
+    axes: list[tuple[OutputAxis, ir.Value]]
+    """The axes of the output, each with its class."""
+    first: dict[int, ir.Value]
+    """The places of the input where the window begins, by dimension."""
+    index: ir.Value
+    """Where it begins on the axis that changes first."""
+
+
+@dataclass
+class _Walker:
+    """The order of the tiles: axes with the tile's size along each, and how items count them."""
+
+    b: ir.IRBuilder
+    problem: Convolution
+    chosen: Way
+    walk: Sequence[tuple[OutputAxis, int]]
+    items: Sequence[Axis]
+
+    def at(self, item: ir.Value) -> _Tile:
+        """The tile with a number."""
+        b, chosen, dims = self.b, self.chosen, self.problem.dims
+        position = digits(b, self.items, item)
+        at = [i64(self.problem.x_base), i64(chosen.w_base), i64(0)]
+        present: ir.Value = I1(1)
+        index: ir.Value = i64(0)
+        axes: list[tuple[OutputAxis, ir.Value]] = []
+        first: dict[int, ir.Value] = {}
+        for k, (axis, size) in enumerate(self.walk):
+            which, index = position[2 * k], position[2 * k + 1]
+            if axis is chosen.columns and chosen.packing:
+                at[1] = b.add(at[1], b.mul(index, i64(chosen.panel_size)))
+            at, inside, index = _moved(b, axis, which, b.mul(index, i64(size)), size, at)
+            if axis.dim is not None:
+                begin = _choice(b, [c.input for c in dims[axis.dim].classes], which)
+                first[axis.dim] = b.add(begin, b.mul(index, i64(dims[axis.dim].input_step)))
+            present = b.and_(present, inside)
+            axes.append((axis, which))
+        x, w, y = at
+        return _Tile(x, w, y, present, axes, first, index)
 
 
 def _moved(
@@ -101,19 +172,26 @@ def _moved(
     return moved, inside, index
 
 
-def _sums(b: ir.IRBuilder, chosen: Way, axes: list[tuple[OutputAxis, ir.Value]]) -> Loops:
-    """The loops over taps and features, in the order of the input in memory."""
-    loops: list[tuple[int, list[int], ir.Value, tuple[int, int]]] = []
+def _sums(chosen: Way, axes: Sequence[OutputAxis]) -> list[tuple[int, tuple[int, ...]]] | None:
+    """The loops over taps and features, in the order of the input in memory; None where classes have others."""
+    loops = [Axis(axis.places[0].taps, axis.tap_x, axis.tap_w, 0) for axis in axes if axis.tap_x]
+    if any(len({p.taps for p in axis.places}) > 1 for axis in axes if axis.tap_x):
+        return None
+    if chosen.name != "channels":
+        loops.append(Axis(chosen.feature.size, chosen.feature.a, chosen.feature.b, 0))
+    return [(x.size, (x.a, x.b)) for x in merged(sorted(loops, key=lambda x: -x.a))]
+
+
+def _sums_of_classes(b: ir.IRBuilder, chosen: Way, axes: Sequence[tuple[OutputAxis, ir.Value]]) -> Loops:
+    """The same of outputs of these classes."""
+    loops: list[tuple[int, ir.Value, tuple[int, int]]] = []
     for axis, which in axes:
         if axis.tap_x:
-            loops.append((axis.tap_x, [p.taps for p in axis.places], which, (axis.tap_x, axis.tap_w)))
+            loops.append((axis.tap_x, _taps(b, axis, which), (axis.tap_x, axis.tap_w)))
     if chosen.name != "channels":
         feature = chosen.feature
-        loops.append((feature.a, [feature.size], i64(0), (feature.a, feature.b)))
-    loops.sort(key=lambda x: -x[0])
-    if all(min(taps) == max(taps) for _, taps, _, _ in loops):
-        return [(x.size, (x.a, x.b)) for x in merged([Axis(taps[0], *steps, 0) for _, taps, _, steps in loops])]
-    return [(_choice(b, taps, which), steps) for _, taps, which, steps in loops]
+        loops.append((feature.a, i64(feature.size), (feature.a, feature.b)))
+    return [(size, steps) for _, size, steps in sorted(loops, key=lambda x: -x[0])]
 
 
 def _taps(b: ir.IRBuilder, axis: OutputAxis, which: ir.Value) -> ir.Value:

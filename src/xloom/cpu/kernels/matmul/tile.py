@@ -102,11 +102,23 @@ class Sums:
     def multiply(self, b: ir.IRBuilder, row: Callable[[int], Parts], vector: Callable[[int], Parts]) -> None:
         """Adds the products of scalars `row(r)` and vectors `vector(v)`, for one place of the depth."""
         arithmetic, lanes = self.tile.arithmetic, self.tile.lanes
+
+        def add(r: int, x: Parts, v: int, y: Parts) -> None:
+            self.set(b, r, v, arithmetic.multiply_add(b, x, y, self.get(b, r, v)))
+
+        # the fewer ones wait in registers for the others, which come one by one
+        if self.tile.rows < self.tile.vectors:
+            scalars = [arithmetic.splat(b, row(r), lanes) for r in range(self.tile.rows)]
+            for v in range(self.tile.vectors):
+                y = vector(v)
+                for r, x in enumerate(scalars):
+                    add(r, x, v, y)
+            return
         vectors = [vector(v) for v in range(self.tile.vectors)]
         for r in range(self.tile.rows):
             x = arithmetic.splat(b, row(r), lanes)
             for v, y in enumerate(vectors):
-                self.set(b, r, v, arithmetic.multiply_add(b, x, y, self.get(b, r, v)))
+                add(r, x, v, y)
 
     def in_memory(self, b: ir.IRBuilder, lefts: Sequence[int]) -> Callable[[ir.Value, ir.Value, int], Parts]:
         """Puts vectors at columns `lefts` of each row into memory; `get(row, column, lanes)` then loads any of them."""
