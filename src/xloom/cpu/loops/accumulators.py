@@ -11,7 +11,7 @@ from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, Complex, Value
 from xloom.cpu.loops.nodes import Fold
-from xloom.hlo.dtype import DType, f32, s32, s64
+from xloom.hlo.dtype import DType, f32, s16, s32, s64
 
 
 class Representation:
@@ -72,20 +72,31 @@ class Extremum(Merging):
     def __init__(self, opcode: str, dtype: DType):
         super().__init__(dtype)
         self.negates = opcode == "minimum"
-        self.kept = s64 if dtype.name == "f64" else s32
+        # narrow floats have the order of their own bits; those of 8 bits and less are few, and computed as f32
+        self.kept = {"f64": s64, "f16": s16, "bf16": s16}.get(dtype.name, s32)
 
     def encoded(self, b: ir.IRBuilder, value: Value) -> Value:
         """Negative numbers have the bits of their size inverted: the larger that is, the less they are."""
-        if self.negates:
-            value = b.fneg(value)
         kind = types.register_type(self.kept)
-        key = self._turned(b, b.bitcast(value, kind))
-        return b.select(b.fcmp_ordered("ord", value, value), key, kind((1 << (kind.width - 1)) - 1))
+        greatest = (1 << (kind.width - 1)) - 1
+        if self.kept is s16:
+            bits = conversion.to_bits(b, value, self.dtype)
+            infinity = 0x7F80 if self.dtype.name == "bf16" else 0x7C00
+            number = b.icmp_unsigned("<=", b.and_(bits, kind(greatest)), kind(infinity))
+        else:
+            bits, number = b.bitcast(value, kind), b.fcmp_ordered("ord", value, value)
+        return b.select(number, self._turned(b, self._negated(b, bits)), kind(greatest))
 
     def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
         """The number of a key; NaN of keys above infinity's."""
-        value = b.bitcast(self._turned(b, state), types.register_type(self.dtype))
-        return b.fneg(value) if self.negates else value
+        bits = self._negated(b, self._turned(b, state))
+        if self.kept is s16:
+            return conversion.from_bits(b, bits, self.dtype)
+        return b.bitcast(bits, types.register_type(self.dtype))
+
+    def _negated(self, b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+        """The bits of the negated number, of minima."""
+        return b.xor(bits, bits.type(1 << (bits.type.width - 1))) if self.negates else bits
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
         """The larger key."""
