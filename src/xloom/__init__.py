@@ -68,8 +68,10 @@ if TYPE_CHECKING:
     from xloom.calls import custom_call, include_dir
     from xloom.cpu.compile import compile
     from xloom.hlo.builder import Builder
+    from xloom.hlo.computation import Computation
+    from xloom.hlo.instruction import Instruction
     from xloom.hlo.literal import Literal, literal
-    from xloom.hlo.module import Computation, Instruction, Module
+    from xloom.hlo.module import Module
     from xloom.hlo.parser import parse
     from xloom.hlo.proto import decode as from_proto
     from xloom.hlo.verify import verify
@@ -82,8 +84,8 @@ __version__ = "0.1.0"
 # what is imported when it is first used, so that `import xloom` stays light
 _LAZY = {
     "Builder": ("xloom.hlo.builder", "Builder"),
-    "Computation": ("xloom.hlo.module", "Computation"),
-    "Instruction": ("xloom.hlo.module", "Instruction"),
+    "Computation": ("xloom.hlo.computation", "Computation"),
+    "Instruction": ("xloom.hlo.instruction", "Instruction"),
     "Literal": ("xloom.hlo.literal", "Literal"),
     "Module": ("xloom.hlo.module", "Module"),
     "calls": ("xloom.calls", None),

@@ -10,7 +10,7 @@ from xloom.cpu.loops.nest import Stage, Store
 from xloom.cpu.loops.nodes import Constant, Guard, Load, Node
 from xloom.cpu.loops.tiles import crossing
 from xloom.hlo.dtype import f32, from_numpy
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 
 

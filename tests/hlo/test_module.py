@@ -3,7 +3,7 @@
 import pytest
 
 import xloom as xl
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.names import NameUniquer
 
 TEXT = """f { a = f32[] parameter(0) ROOT n = f32[] negate(a) }

@@ -1,7 +1,7 @@
 import pytest
 
 import xloom as xl
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.verify import problems
 
 REDUCE = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 @dataclass

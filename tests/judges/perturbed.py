@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.interpreter import Evaluator
 from xloom.interpreter.registry import Value
 

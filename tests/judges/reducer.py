@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import from_numpy
+from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.literal import literal
-from xloom.hlo.module import Computation, Instruction, Module, map_called
+from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.interpreter import Evaluator
 from xloom.interpreter.registry import Value

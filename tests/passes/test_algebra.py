@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.parser import parse
 from xloom.interpreter import evaluate
 from xloom.passes import run_passes

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 ALIGNMENT = 64

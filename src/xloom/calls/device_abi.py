@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xloom.calls.registry import ABIS, Registration, called_as, place
 from xloom.calls.status import Status
 from xloom.errors import UnsupportedError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 _ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
 _Function = ctypes.CFUNCTYPE(None, *_ARGUMENTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xloom.calls.registry import place
 from xloom.errors import CustomCallError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 def failure(instruction: Instruction, message: str) -> CustomCallError:

@@ -15,7 +15,7 @@ from xloom.calls.registry import ABIS, Registration, called_as, place, target_of
 from xloom.calls.sanitizer import active
 from xloom.calls.sanitizer.call import sanitized
 from xloom.errors import UnsupportedError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 _NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
     "API_VERSION_ORIGINAL": original.call,

@@ -9,7 +9,7 @@ from xloom.calls import buffers
 from xloom.calls.python_source import bound
 from xloom.calls.registry import Registration
 from xloom.calls.typed_ffi import HOST, CallSite, Device, Execution
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 PythonCall = Callable[[Any, Sequence[Any]], None]
 

@@ -11,7 +11,7 @@ from xloom.calls.registry import ABIS, Registration, add, place
 from xloom.calls.signature import Signature
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.errors import CustomCallError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 F = TypeVar("F", bound=Callable[..., Any])
 

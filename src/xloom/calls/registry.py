@@ -8,7 +8,8 @@ from typing import Any
 
 from xloom.calls.signature import Signature
 from xloom.errors import CustomCallError, UnregisteredCallError, near
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 
 ABIS = {
     "original": "API_VERSION_ORIGINAL",

@@ -11,7 +11,7 @@ import numpy as np
 
 from xloom.errors import CustomCallError
 from xloom.hlo.dtype import DTYPES, DType, from_numpy
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 _TEXT = re.compile(r"(\w+)\s*\[([^\]]*)\]")

@@ -12,7 +12,7 @@ from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.overwriting import changed_operand, overwritable
 from xloom.cpu.plan import LAST, Block, roots_of
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 SKIPS = frozenset({"sort"})
 """Operators whose kernels do not write the outputs that nobody reads."""

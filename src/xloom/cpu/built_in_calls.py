@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xloom.calls import registry
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import IDENTITIES
 from xloom.passes.base import instructions_of, pin_roots
 from xloom.passes.dce import remove_keeping_order

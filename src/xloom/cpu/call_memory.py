@@ -14,7 +14,7 @@ from xloom.cpu.buffers import Slot
 from xloom.cpu.emit.types import I64
 from xloom.cpu.leaves import aliased_leaves, leaf_shapes
 from xloom.cpu.roots import nest_for
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 if TYPE_CHECKING:

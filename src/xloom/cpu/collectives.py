@@ -21,7 +21,7 @@ from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.plan import Block
 from xloom.cpu.threads.meeting_ir import CELL_BYTES, MEET, NUMBER, PARTITION, REPLICA, ROOM
 from xloom.errors import LoweringError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.interpreter.collective import Device, members_of, mode_of
 

@@ -23,7 +23,7 @@ from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
 from xloom.cpu.plan import Block
 from xloom.cpu.python_call import Run, call_python
 from xloom.cpu.typed_call import call_typed
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.interpreter.custom_call import SINK
 

@@ -41,7 +41,7 @@ from xloom.cpu.slot_pointers import SlotPointers
 from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 MAIN = "xloom_main"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xloom.cpu.emit.sizes import Sizes
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 LEAST = 16

@@ -13,7 +13,8 @@ from xloom.cpu.leaves import FORWARDING, owners
 from xloom.cpu.loops.nest import Nest
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
 from xloom.cpu.roots import loop_dims, nest_for
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 
 register_rules()
 

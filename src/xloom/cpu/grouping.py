@@ -10,7 +10,7 @@ from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.roots import loop_dims, nest_for
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 Step = Group | Instruction
 """A loop nest, or an instruction with code of its own."""

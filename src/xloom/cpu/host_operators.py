@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xloom.calls.buffers import fill
 from xloom.cpu.plan import Block
 from xloom.cpu.python_call import Run, call_python
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.interpreter.io import next_infeed, next_received
 from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument

@@ -12,7 +12,7 @@ import numpy as np
 from xloom.cpu import jit
 from xloom.cpu.executable import Memory
 from xloom.cpu.memory import aligned
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 @dataclass

@@ -18,7 +18,7 @@ from xloom.cpu.content import Content
 from xloom.cpu.emit import types
 from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.emit.types import I64, POINTER, VOID, Value
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 TASK = ir.FunctionType(VOID, [POINTER, I64, I64])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from xloom.calls.registry import NAME, is_registered
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.passes.effects import Effects
 

@@ -11,7 +11,7 @@ from xloom.cpu.kernels.sort import sorts_in_place
 from xloom.cpu.leaves import Source, aliased_leaves, leaf_count, owner
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.roots import loop_dims
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 IN_PLACE = {"dynamic-update-slice": 0, "scatter": 0}
 """Operators that change their operand, and its number: only a part of it is written."""

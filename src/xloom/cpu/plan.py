@@ -8,7 +8,8 @@ from xloom.cpu.fusion import Fusion, Group
 from xloom.cpu.grouping import Step, steps_of
 from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import Source, leaf_count, owners
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 
 LAST = 1 << 60
 """A position after every step."""

@@ -6,7 +6,9 @@ from xloom.cpu.built_in_calls import expand_built_in_calls
 from xloom.cpu.outside_calls import keep_effects_in_order, keep_names
 from xloom.cpu.plan import CONTROL
 from xloom.errors import LoweringError
-from xloom.hlo.module import Computation, Module, map_called
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import map_called
+from xloom.hlo.module import Module
 from xloom.passes import run_passes
 from xloom.passes.inline import inline
 

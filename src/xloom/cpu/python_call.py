@@ -16,7 +16,7 @@ from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import call_memory
 from xloom.cpu.emit.types import I32, POINTER
 from xloom.cpu.memory import Block
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from xloom.cpu.loops.nest import Nest, Stage, Store
 from xloom.cpu.loops.nodes import Folded
 from xloom.cpu.loops.trace import Factors, Split, Tracer, joined
 from xloom.errors import LoweringError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instruction], rank: int = 0) -> Nest:

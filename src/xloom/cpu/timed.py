@@ -20,7 +20,8 @@ from xloom.cpu.image import Image
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.plan import Block
 from xloom.hlo.cost import flops
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.trace import active, span
 
 _CAPACITY = 1 << 16

@@ -16,7 +16,7 @@ from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.python_call import Run
 from xloom.cpu.typed_api import use_native_state_get
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 if TYPE_CHECKING:
     from xloom.cpu.entry import EntryBuilder

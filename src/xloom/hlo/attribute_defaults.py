@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import Shape
 

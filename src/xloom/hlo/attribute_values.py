@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xloom.errors import ShapeError, near
-from xloom.hlo.module import Computation
+from xloom.hlo.computation import Computation
 from xloom.hlo.opcodes import ENUMS, AttributeInfo
 
 

@@ -9,9 +9,11 @@ from typing import Any
 from xloom.errors import ShapeError, VerifyError, near
 from xloom.hlo.attribute_values import attribute_value
 from xloom.hlo.attributes import Metadata
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal, literal
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import Shape
 from xloom.infer import infer_shape

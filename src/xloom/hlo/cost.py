@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 _EVERY_ELEMENT_OF_THE_INPUT = frozenset({"reduce", "reduce-window", "select-and-scatter", "scatter"})
 _MOVES = frozenset({"parameter", "constant", "iota", "tuple", "get-tuple-element", "broadcast", "reshape", "transpose"})

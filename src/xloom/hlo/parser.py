@@ -6,8 +6,10 @@ import re
 
 from xloom.errors import ShapeError
 from xloom.hlo.collector import without_collector
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.lexer import ATTRIBUTE, Cursor
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.module import Module
 from xloom.hlo.names import sanitize
 from xloom.hlo.parser_header import HeaderParser
 from xloom.hlo.parser_instruction import InstructionParser

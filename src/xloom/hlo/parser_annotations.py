@@ -7,9 +7,9 @@ from typing import Any
 
 from xloom.hlo import attribute_text as at
 from xloom.hlo.attributes import OriginalValue
+from xloom.hlo.instruction import Instruction, async_computation
 from xloom.hlo.lexer import Cursor
 from xloom.hlo.metadata_text import parse_metadata
-from xloom.hlo.module import Instruction, async_computation
 from xloom.hlo.parser_async import ASYNC_OPCODES
 from xloom.hlo.parser_scope import Scope
 

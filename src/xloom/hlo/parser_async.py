@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.lexer import Cursor
-from xloom.hlo.module import Computation, Instruction
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import Shape
 

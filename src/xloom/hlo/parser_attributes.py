@@ -8,8 +8,8 @@ from typing import Any
 
 from xloom.errors import ParseError, XloomError, near
 from xloom.hlo.attribute_text import PARSERS
+from xloom.hlo.computation import Computation
 from xloom.hlo.lexer import ATTRIBUTE
-from xloom.hlo.module import Computation
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.parser_annotations import ANNOTATIONS, parse_annotation
 from xloom.hlo.parser_scope import Scope

@@ -8,10 +8,11 @@ from typing import Any
 
 from xloom.errors import near
 from xloom.hlo.attribute_defaults import normalize
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DTYPES
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.lexer import IDENT
 from xloom.hlo.literal_text import parse_literal
-from xloom.hlo.module import Computation, Instruction
 from xloom.hlo.opcodes import OPCODES, Flags
 from xloom.hlo.parser_annotations import annotate, take_origin
 from xloom.hlo.parser_async import ASYNC_OPCODES, check_async_shape, set_thread, short_form, wrapper

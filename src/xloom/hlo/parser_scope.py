@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from xloom.errors import near
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.lexer import Cursor
-from xloom.hlo.module import Computation, Instruction
 from xloom.hlo.names import sanitize
 
 

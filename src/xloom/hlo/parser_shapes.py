@@ -7,8 +7,8 @@ from typing import Any
 
 from xloom.errors import ShapeError
 from xloom.hlo.dtype import u32
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.lexer import Cursor
-from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape, token_shape, tuple_shape
 
 _CHANNELS = ("outfeed", "send", "send-done", "recv", "recv-done")

@@ -14,9 +14,11 @@ from xloom.hlo.attribute_text import (
     print_original_value,
     print_statistics,
 )
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction, async_computation
 from xloom.hlo.lexer import escape, is_json_dict
 from xloom.hlo.metadata_text import print_metadata
-from xloom.hlo.module import Computation, Instruction, Module, async_computation
+from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES
 
 _ASYNC = {"async-start": "-start", "async-update": "-update", "async-done": "-done"}

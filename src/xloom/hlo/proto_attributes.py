@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from xloom.errors import ParseError, ShapeError
 from xloom.hlo import proto_codecs as codecs
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.opcodes import OPCODES
 
 _BY_NAME: dict[str, codecs.Codec] = {

@@ -22,8 +22,8 @@ from xloom.hlo.attributes import (
     TensorSparsity,
     WindowDimension,
 )
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.hlo.module import Instruction
 from xloom.hlo.opcodes import ENUMS
 from xloom.hlo.proto_annotations import raw, text
 from xloom.hlo.proto_literal import literal_from_message, write_literal

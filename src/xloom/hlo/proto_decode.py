@@ -8,7 +8,9 @@ from typing import Any, NoReturn
 from xloom.errors import ParseError, XloomError, near
 from xloom.hlo.attributes import StackFrames
 from xloom.hlo.collector import without_collector
-from xloom.hlo.module import Computation, InputOutputAlias, Instruction, Module, ModuleConfig, program_shape
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import InputOutputAlias, Module, ModuleConfig
 from xloom.hlo.names import sanitize
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.proto_annotations import (
@@ -147,11 +149,9 @@ def _decode_config(message: Any, module: Module, entry: Computation) -> None:
     shape = message.host_program_shape
     config.parameter_layouts = [shape_from_bytes(p) for p in shape.parameters]
     config.result_layout = shape_from_bytes(shape.result)
-    parameters, result = program_shape(entry)
+    shapes = [*(p.shape for p in entry.parameters), entry.root.shape]
     written = [*config.parameter_layouts, config.result_layout]
-    if len(written) != len(parameters) + 1 or not all(
-        a.compatible(b) for a, b in zip(written, [*parameters, result], strict=True)
-    ):
+    if len(written) != len(shapes) or not all(a.compatible(b) for a, b in zip(written, shapes, strict=True)):
         raise ParseError(f"the program shape is not that of the entry computation {entry.name}")
     config.input_output_alias = [
         InputOutputAlias(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from xloom.hlo.attributes import Metadata, StackFrames
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.proto_annotations import (
     LOG_MODES,
     raw,

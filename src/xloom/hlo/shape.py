@@ -317,6 +317,13 @@ def tuple_shape(elements: Sequence[Shape]) -> Shape:
     return Shape(dt.tuple_, (), (), None, tuple(elements))
 
 
+def results_shape(shapes: Sequence[Shape]) -> Shape:
+    """The shape alone if there is one, else their tuple. Raises ShapeError when there is none."""
+    if not shapes:
+        raise ShapeError("an operation needs at least one operand")
+    return shapes[0] if len(shapes) == 1 else tuple_shape(shapes)
+
+
 def buffer_shape(element: Shape) -> Shape:
     """The shape of a mutable buffer that holds an array of shape `element` (text: `b(f32[2])`)."""
     return Shape(dt.buffer, (), (), None, (element,))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xloom.errors import ShapeError, VerifyError
-from xloom.hlo.module import Instruction, Module, async_computation
+from xloom.hlo.instruction import Instruction, async_computation
+from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import Shape, tuple_shape
 from xloom.hlo.verify_aliases import buffer_problems, check_aliases

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from xloom.errors import ShapeError, VerifyError
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 _ALIASING = frozenset({"custom-call", "fusion", "async-start"})

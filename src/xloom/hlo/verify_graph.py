@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xloom.errors import VerifyError
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 
 
 def instruction_error(instruction: Instruction, message: str, hint: str = "") -> VerifyError:

@@ -11,7 +11,7 @@ from xloom.errors import UnsupportedError
 from xloom.interpreter.registry import Value, evaluates
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Instruction
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 

@@ -13,7 +13,7 @@ from xloom.interpreter.registry import Value, evaluates
 from xloom.interpreter.windows import positions
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Instruction
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 

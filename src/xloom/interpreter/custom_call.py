@@ -12,7 +12,7 @@ from xloom.interpreter.layout import set_dimension_size
 from xloom.interpreter.registry import Value, evaluates
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Instruction
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 BuiltIn = Callable[["Instruction", Sequence[Value], "Evaluator"], Value]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xloom.errors import EvaluationError, UnsupportedError, XloomError
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.interpreter.registry import RULES, Rule, Value
 
 if TYPE_CHECKING:

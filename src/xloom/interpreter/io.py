@@ -13,7 +13,7 @@ from xloom.errors import EvaluationError
 from xloom.interpreter.registry import TOKEN, Value, evaluates
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Instruction
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 

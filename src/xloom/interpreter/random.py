@@ -16,7 +16,7 @@ from xloom.hlo.shape import Shape
 from xloom.interpreter.registry import Value, evaluates
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Instruction
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 U32, U64 = np.uint32, np.uint64

@@ -11,7 +11,8 @@ import numpy as np
 from xloom.interpreter.registry import Value, evaluates
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Computation, Instruction
+    from xloom.hlo.computation import Computation
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 _EXACT = {"maximum", "minimum", "and", "or", "xor"}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Instruction
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 Value = Any  # np.ndarray | tuple[Value, ...] | Token

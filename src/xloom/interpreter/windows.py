@@ -14,7 +14,7 @@ from xloom.interpreter.reduce import as_tuple
 from xloom.interpreter.registry import Value, evaluates
 
 if TYPE_CHECKING:
-    from xloom.hlo.module import Instruction
+    from xloom.hlo.instruction import Instruction
     from xloom.interpreter.evaluator import Evaluator
 
 

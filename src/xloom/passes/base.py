@@ -7,7 +7,9 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 
 PASSES: dict[str, type[Pass]] = {}
 """Every registered pass, by the name that pipeline text uses."""

@@ -8,8 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType, f32, s32
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each

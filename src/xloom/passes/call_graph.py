@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
-from xloom.hlo.module import Computation
+from xloom.hlo.computation import Computation
 
 
 def callees_first(tops: Iterable[Computation], done: Container[Computation] = ()) -> list[Computation]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from xloom.errors import PassError, Span, XloomError
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.parser import parse
 
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*(?:\n|\Z))*"

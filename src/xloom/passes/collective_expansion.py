@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from xloom.hlo.attributes import PaddingDimension, SliceDimension
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import f32, pred, s32, u32
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.hlo.sharding import ReplicaGroups
 from xloom.interpreter.collective import members_of

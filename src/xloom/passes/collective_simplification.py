@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from xloom.hlo.attributes import PaddingDimension, SliceDimension
 from xloom.hlo.dtype import pred
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each

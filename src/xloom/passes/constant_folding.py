@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from xloom.errors import XloomError
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.module import Module
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import Value
 from xloom.passes.base import Pass, pin_roots, register

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.passes.call_graph import callees_first
 
 _ENDS_ASYNC = frozenset({"async-update", "async-done"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.hlo.dtype import f32
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xloom.errors import XloomError
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import Value
 from xloom.passes.folding_limits import Foldable

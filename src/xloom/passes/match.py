@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 def is_constant(instruction: Instruction) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.passes.base import instructions_of, pin_roots
 from xloom.passes.inline import with_layout
 from xloom.passes.rewrite import Rewriter, RuleTable, editable_computations

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.passes.base import instructions_of, pin_roots
 from xloom.passes.call_graph import callees_first

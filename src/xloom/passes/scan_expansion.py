@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.base import Pass, register
 from xloom.passes.replacement import replace_each

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 
 
 def restore_schedule(module: Module) -> None:

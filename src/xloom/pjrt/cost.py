@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xloom.cpu.executable import Memory
 from xloom.hlo.cost import flops
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 
 # to hand a program over to another thread, and to hear of its end, takes some fifty microseconds on the host: the time
 # in which the host's cores do about this much

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.pjrt.memory_space import KINDS
 
 _TARGET, _PLACEMENT = "annotate_device_placement", "_xla_buffer_placement"

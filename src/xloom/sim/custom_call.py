@@ -16,7 +16,7 @@ from xloom.calls.registry import Registration, target_of
 from xloom.calls.sanitizer import active
 from xloom.calls.sanitizer.call import sanitized
 from xloom.calls.typed_ffi.errors import Failure
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.interpreter.registry import Value
 from xloom.sim.device_values import copied
 from xloom.sim.memory import DeviceMemory, DeviceMemoryError

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from xloom.calls import registry
 from xloom.calls.program_run import ProgramRun
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, Value

@@ -12,7 +12,8 @@ import numpy as np
 
 from xloom.calls.registry import is_registered, unregistered
 from xloom.errors import ShapeError, UnsupportedError, near
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.registry import Rule, Value
 from xloom.interpreter.values import from_argument

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from xloom.errors import ParseError
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import Layout, Shape, tuple_shape
 from xloom.stablehlo.attributes import add_frontend_attribute, main_of

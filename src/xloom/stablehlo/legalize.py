@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 
 from xloom.errors import ParseError, UnsupportedError
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.module import Module
 from xloom.stablehlo.bindings import Bindings
 
 # the converter's own rounding of quantized arithmetic is not that of the specification

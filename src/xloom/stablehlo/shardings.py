@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from xloom.hlo.device_mesh import Axis, Mesh
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.sharding import DimensionAxes, MeshSharding, Sharding
 from xloom.stablehlo.attributes import add_frontend_attribute
 from xloom.stablehlo.bindings import Bindings

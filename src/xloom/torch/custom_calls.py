@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from xloom.errors import UnsupportedError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.torch.dtypes import hlo_dtype, torch_dtype
 from xloom.torch.lowering import Graph, lowers

@@ -15,7 +15,8 @@ from xloom.errors import LoweringError, XloomError
 from xloom.hlo import dtype as dt
 from xloom.hlo.attributes import Metadata
 from xloom.hlo.builder import Builder
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype

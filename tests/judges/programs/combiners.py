@@ -8,8 +8,8 @@ import numpy as np
 
 from tests.judges.programs.numbers import integer_range
 from tests.judges.programs.scene import Scene
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Computation
 
 
 @dataclass

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.judges.programs.scene import FLOATS, INTEGERS, Bits, Scene, Value, family
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, tuple_shape
 
 DEEPEST = 2

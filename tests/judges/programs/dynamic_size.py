@@ -9,7 +9,7 @@ import numpy as np
 from tests.judges.programs.combiners import combiner
 from tests.judges.programs.scene import FLOATS, INTEGERS, Bits, Scene, Value, family
 from xloom.hlo.attributes import PaddingDimension
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 def _same(scene: Scene, x: Instruction) -> Instruction:

@@ -10,7 +10,8 @@ import numpy as np
 
 from tests.judges.programs.scene import FAMILIES, Scene
 from xloom.hlo.builder import Builder
-from xloom.hlo.module import InputOutputAlias, Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import InputOutputAlias, Module
 
 for _name in (
     *("collective", "control", "conversion", "convolution", "custom_call", "dot", "dynamic", "dynamic_size"),

@@ -9,8 +9,8 @@ import numpy as np
 from tests.judges.programs.combiners import combiner
 from tests.judges.programs.numbers import integer_range
 from tests.judges.programs.scene import FLOATS, INTEGERS, Bits, Scene, Value, family
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DTYPES, s32
-from xloom.hlo.module import Computation
 
 _TYPES = ("pred", *INTEGERS, *FLOATS, "c64", "c128")
 

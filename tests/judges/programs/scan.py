@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.judges.programs.combiners import combiner
 from tests.judges.programs.control import DEEPEST, enter, grow, leave
 from tests.judges.programs.scene import FLOATS, INTEGERS, Bits, Scene, Value, family
-from xloom.hlo.module import Computation
+from xloom.hlo.computation import Computation
 from xloom.hlo.shape import Shape
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from tests.judges.programs.numbers import random_array
 from xloom.hlo.builder import Builder, ComputationBuilder
 from xloom.hlo.dtype import DTYPES, DType, pred
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import literal
-from xloom.hlo.module import Instruction
 from xloom.hlo.shape import Shape
 
 MOST_ELEMENTS = 400

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.judges.programs.scene import FLOATS, INTEGERS, Bits, Scene, family
 from xloom.hlo.builder import ComputationBuilder
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.instruction import Instruction
 
 KEYS = (*INTEGERS, *FLOATS)
 

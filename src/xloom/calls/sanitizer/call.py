@@ -19,7 +19,7 @@ from xloom.calls.sanitizer.settings import Settings
 from xloom.calls.sanitizer.trap import Trap, is_available
 from xloom.calls.sanitizer.watchdog import Watchdog
 from xloom.errors import CustomCallError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.reentry import device_waits
 

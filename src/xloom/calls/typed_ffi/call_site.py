@@ -14,7 +14,7 @@ from xloom.calls.typed_ffi.c_api import Stage
 from xloom.calls.typed_ffi.context import Execution, Owner
 from xloom.calls.typed_ffi.frame import FrameTemplate
 from xloom.errors import CustomCallError
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xloom.cpu.loops.affine import Affine, constant
 from xloom.cpu.loops.nodes import Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 def starts_of(t: Tracer, indices: list[Instruction], limits: list[int]) -> list[Affine]:

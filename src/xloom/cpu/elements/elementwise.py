@@ -10,7 +10,7 @@ from xloom.cpu.emit.types import Value
 from xloom.cpu.loops.nodes import Apply, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, apply, element_of
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 @element_of(*RULES)

@@ -8,7 +8,7 @@ from xloom.cpu.loops.nodes import Apply, Guard, Index, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import s64
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 

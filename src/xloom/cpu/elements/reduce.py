@@ -7,7 +7,8 @@ from typing import Any
 from xloom.cpu.loops.affine import Affine
 from xloom.cpu.loops.nodes import Apply, Argument, Fold, Folded, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of, joined
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 
 
 def plain_operator(computation: Computation) -> str:

@@ -27,7 +27,7 @@ from xloom.cpu.emit.types import (
 )
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 def widen(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:

@@ -13,7 +13,7 @@ from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import I1, I8, Complex, Value, constant
 from xloom.cpu.math import call as real_function
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 Builder = ir.IRBuilder
 

@@ -10,8 +10,8 @@ from xloom.cpu.emit import elementwise  # noqa: F401 - registers the scalar rule
 from xloom.cpu.emit.conversion import converted
 from xloom.cpu.emit.region import apply
 from xloom.cpu.emit.types import Value
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Computation
 
 
 def apply_promoted(

@@ -9,7 +9,8 @@ from llvmlite import ir
 from xloom.cpu.emit.registry import RULES
 from xloom.cpu.emit.types import Value, constant
 from xloom.errors import LoweringError
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 
 
 def apply(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Value]) -> list[Value]:

@@ -22,7 +22,7 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.linear.lanes import Lanes, load_scalar
 from xloom.cpu.kernels.linear.substitution import Substitution, widest
 from xloom.cpu.kernels.linear.transposition import Tile
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 _FLOPS = 1_000_000
 """Of one thread in about 20 µs."""

@@ -18,7 +18,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, row_major
 from xloom.cpu.kernels.matmul.multiply import multiply
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 

@@ -15,7 +15,7 @@ from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, n
 from xloom.cpu.kernels.matmul.ragged import multiply_ragged, ragged_axes
 from xloom.cpu.kernels.matmul.scaled import scaled
 from xloom.hlo.dtype import DType, bf16, f16, f32
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 

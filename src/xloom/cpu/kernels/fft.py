@@ -11,7 +11,7 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.fourier import real
 from xloom.cpu.kernels.fourier.dimensions import Dimensions, stays
 from xloom.hlo.dtype import c64, c128
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 @kernel("fft")

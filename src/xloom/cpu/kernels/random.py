@@ -25,7 +25,7 @@ from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 GRAIN = 1 << 10

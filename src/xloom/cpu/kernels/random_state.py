@@ -18,7 +18,7 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.random import GRAIN, elements, philox_blocks, philox_groups
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind, u32, u64
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 Numbers = Callable[[ir.Value, ir.Value], list[ir.Value]]
 _SEED = 0x7012395

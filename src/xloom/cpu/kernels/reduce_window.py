@@ -8,7 +8,7 @@ from xloom.cpu.kernels.windows.cumulative import fold_cumulatively, is_cumulativ
 from xloom.cpu.kernels.windows.fold import fold
 from xloom.cpu.kernels.windows.folder import Folder
 from xloom.cpu.kernels.windows.sliding import fold_by_axis, is_large
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 @kernel("reduce-window")

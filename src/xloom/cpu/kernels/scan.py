@@ -17,7 +17,8 @@ from xloom.cpu.emit.routine import least
 from xloom.cpu.emit.types import I64, Value, constant, load, store
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.errors import LoweringError
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 
 _COLUMNS = 128
 """Adjacent elements of a slice that are an item."""

@@ -14,8 +14,9 @@ from xloom.cpu.emit.nest import Dimension, advance, merged, nest, plus, row_majo
 from xloom.cpu.emit.promotion import apply_promoted
 from xloom.cpu.emit.types import I64, Value, load, store
 from xloom.cpu.kernel import Kernel, kernel
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import Kind
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.instruction import Instruction
 
 _SPLIT = 64
 """Elements of a dense piece of a window from which on threads share the piece."""

@@ -19,7 +19,7 @@ from xloom.cpu.emit.types import I32, I64, Value, load, store
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.windows.axes import Axis, axes_of
 from xloom.cpu.kernels.windows.places import coordinates, each_place
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 _COLUMNS = 128
 """Adjacent windows that are an item, and go an element of each at a time."""

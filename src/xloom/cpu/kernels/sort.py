@@ -13,7 +13,7 @@ from xloom.cpu.kernels.sorting.keys import Key, plain_keys
 from xloom.cpu.kernels.sorting.records import INDEX_BITS, Indexed, Packed
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 if TYPE_CHECKING:
     from xloom.cpu.kernels.sorting.element_keys import ElementKey

@@ -14,7 +14,7 @@ from xloom.cpu.kernels.sorting.keys import Key
 from xloom.cpu.kernels.sorting.records import Indexed, Row
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 
 _NETWORK_SIZE = 512

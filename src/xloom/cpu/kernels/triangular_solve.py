@@ -9,7 +9,7 @@ from xloom.cpu.emit.types import I1, I64, element_pointer
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.linear.substitution import Substitution, widest
 from xloom.cpu.kernels.linear.transposition import transpose
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 _FLOPS = 1_000_000
 """Of one thread in about 20 µs."""

@@ -17,7 +17,7 @@ from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.nest import Nest
 from xloom.cpu.loops.nodes import Fold, Node
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 def nest_key(nest: Nest, numbers: Mapping[Source, int], types_of: Callable[[Source], DType]) -> Hashable | None:

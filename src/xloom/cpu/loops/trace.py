@@ -10,8 +10,9 @@ from xloom.cpu.leaves import owner
 from xloom.cpu.loops.affine import Affine, Var, constant, linear, variable
 from xloom.cpu.loops.nodes import Apply, Bounded, Constant, Load, Node, Quotient
 from xloom.errors import LoweringError
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import s64
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.instruction import Instruction
 
 IndexTuple = tuple[Affine, ...]
 ElementRule = Callable[["Tracer", Instruction, IndexTuple], Node]

@@ -18,7 +18,8 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.text.expression import Writer
 from xloom.cpu.text.names import array_name, array_shape, scalar_text
 from xloom.hlo.dtype import pred
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 
 _HEAD = """\
 # %name is an array, as in the HLO; vN is a value in a register, accN one that a loop adds to.

@@ -16,7 +16,8 @@ from xloom.cpu.overwriting import IN_PLACE
 from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
 from xloom.cpu.text.names import array_name, array_shape, bytes_text, place_text
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 
 
 def schedule_text(module: Module) -> str:

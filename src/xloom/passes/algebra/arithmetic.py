@@ -7,7 +7,7 @@ import math
 import ml_dtypes
 
 from xloom.hlo.dtype import Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.passes.match import is_all_ones, is_constant, is_logical, is_splat, is_zero, splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 

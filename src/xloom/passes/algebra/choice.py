@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.dtype import Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.passes.match import highest, is_all_ones, is_constant, is_logical, is_splat, is_zero, lowest
 from xloom.passes.rewrite import Rewriter, RuleTable
 

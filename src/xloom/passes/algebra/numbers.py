@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()

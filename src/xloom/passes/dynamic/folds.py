@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.dynamic.values import Emitter, Padded, pads, static, unsupported
 

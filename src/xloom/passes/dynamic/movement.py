@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xloom.hlo.attributes import PaddingDimension
 from xloom.hlo.dtype import s32
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.passes.dynamic.values import Emitter, Padded, pads, static, unsupported
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from xloom.errors import LoweringError
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import literal
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.module import Module
 from xloom.hlo.shape import UNBOUNDED, Shape, array_shape, tuple_shape
 
 Place = tuple[int, int]

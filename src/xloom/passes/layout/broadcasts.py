@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import array_shape
 from xloom.passes.match import splat

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xloom.hlo.attributes import SliceDimension
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.passes.match import splat
 from xloom.passes.rewrite import Rewriter, RuleTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.attributes import SliceDimension, WindowDimension
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.match import splat
 from xloom.passes.rewrite import Rewriter, RuleTable

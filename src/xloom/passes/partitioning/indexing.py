@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.passes.partitioning.resharding import Emitter, Part
 from xloom.passes.partitioning.rules import elements, like, one, rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.partitioning.resharding import Emitter, Part
 from xloom.passes.partitioning.tiles import Tiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from xloom.hlo.device_mesh import Axis
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.passes.partitioning.tiles import Factors, axis_factors
 
 ENTER, LEAVE = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred, s32, u32
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.hlo.module import Computation, Instruction, Module
+from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.hlo.sharding import ReplicaGroups
 from xloom.passes.partitioning.tiles import Factors, Tiles, are_independent, digits, extent, groups

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xloom.hlo.attributes import SliceDimension
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import Kind
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.partitioning.resharding import Emitter, Part
 from xloom.passes.partitioning.tiles import Factor, Factors, Tiles, are_independent, extent

@@ -17,8 +17,9 @@ import ml_dtypes
 import numpy as np
 
 from xloom.errors import PassError
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.hlo.module import Computation, Instruction
 from xloom.passes.match import splat
 
 _COUNT = re.compile(r"(1/)?count\(%?([\w.\-]+)\)")

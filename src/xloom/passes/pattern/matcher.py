@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.passes.pattern.constraint import constant_differs, counted
 from xloom.passes.pattern.dims import Dims, in_order, of_result, taken_apart, through_program
 from xloom.passes.pattern.operators import Goal, Goals, Mismatch, below_views, operand_goals

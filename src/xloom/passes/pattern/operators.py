@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from xloom.hlo.attributes import SliceDimension
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.passes.pattern.constraint import attributes_differ, functions_differ
 from xloom.passes.pattern.dims import Dims, identity, lookup, normal, splits, through_pattern
 from xloom.passes.pattern.views import is_view, wide

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xloom.errors import PassError
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.passes.pattern.constraint import counted
 from xloom.passes.pattern.views import core
 

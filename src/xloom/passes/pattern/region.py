@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.hlo.module import Instruction
 from xloom.passes.call_graph import callees_first
 from xloom.passes.effects import Effects
 from xloom.passes.pattern.matcher import Match

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 _VIEWS = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast"})

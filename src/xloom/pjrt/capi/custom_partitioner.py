@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.proto_shape import shape_to_bytes
 from xloom.hlo.proto_sharding import sharding_from_bytes, sharding_to_bytes
 from xloom.hlo.sharding import Sharding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.proto_sharding import sharding_to_bytes
 from xloom.hlo.sharding import Sharding
 from xloom.pjrt.capi.handles import objects

@@ -9,7 +9,7 @@ import torch
 from torch._C import DispatchKey
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lazy.array_type import type_of_copy
 from xloom.torch.lazy.operation import record
 from xloom.torch.lazy.storage import Storage

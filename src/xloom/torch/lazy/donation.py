@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from sys import getrefcount
 
-from xloom.hlo.module import InputOutputAlias, Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import InputOutputAlias, Module
 from xloom.hlo.opcodes import lookup
 
 LEAST_BYTES = 1 << 15

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lazy.record import Recorder
 from xloom.torch.lazy.table import Handler
 from xloom.torch.lazy.tensor import tensor_of

@@ -9,7 +9,7 @@ import torch
 
 from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lazy.record import Recorder
 from xloom.torch.lazy.table import NAMED
 from xloom.torch.lowering import Graph

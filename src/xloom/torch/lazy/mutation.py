@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.lazy.checking import check_once
 from xloom.torch.lazy.operation import apply

@@ -12,7 +12,8 @@ import numpy as np
 from xloom.hlo import dtype as dt
 from xloom.hlo.attributes import Metadata, SliceDimension
 from xloom.hlo.builder import Builder
-from xloom.hlo.module import Instruction, Module
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.pjrt.buffer import Buffer
 from xloom.torch.lazy import donation, passes, runtime

@@ -7,7 +7,7 @@ from typing import Any
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.builder import Builder
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lazy.array_type import ArrayType, type_of_shape
 from xloom.torch.lowering import Graph, Scalar

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lazy.array_type import array_type
 from xloom.torch.lazy.geometry import Geometry, extent

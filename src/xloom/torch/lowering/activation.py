@@ -7,7 +7,7 @@ import math
 import torch
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering.elementwise import in_wide
 from xloom.torch.lowering.graph import Graph, Number, normalized

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.pooling import put_back
 from xloom.torch.lowering.reduce import extreme_with_index

@@ -6,7 +6,7 @@ import math
 
 from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.matmul import product
 from xloom.torch.lowering.registry import lowers

@@ -7,7 +7,7 @@ from typing import Any
 
 import mpmath
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.chebyshev import pieces, series
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.special import equals, in_f64, less, plus, times

@@ -13,7 +13,7 @@ from typing import Any
 
 import mpmath
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 
 _DEGREES = (16, 24, 32, 48, 64, 96)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph, Value
 from xloom.torch.lowering.registry import lowers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xloom.hlo.attributes import ConvolutionDimensions, WindowDimension
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.registry import lowers
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.cumulative import log_add
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.index import gather_lines, take_flat

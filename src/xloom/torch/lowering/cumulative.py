@@ -6,7 +6,7 @@ import torch
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.attributes import WindowDimension
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph, Number, normalized
 from xloom.torch.lowering.promotion import compute_type

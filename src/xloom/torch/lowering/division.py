@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.elementwise import combined, in_wide, toward_zero, with_sign
 from xloom.torch.lowering.graph import Graph, Value
 from xloom.torch.lowering.promotion import float_type, result_type

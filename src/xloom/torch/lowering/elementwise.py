@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph, Number, Value
 from xloom.torch.lowering.promotion import compute_type, default_float, float_type, result_type
 from xloom.torch.lowering.registry import lowers

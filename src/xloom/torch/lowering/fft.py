@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph, normalized
 from xloom.torch.lowering.promotion import complex_of

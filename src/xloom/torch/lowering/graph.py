@@ -11,9 +11,10 @@ from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
 from xloom.hlo.attributes import Metadata, PaddingDimension, SliceDimension
 from xloom.hlo.builder import ComputationBuilder
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal, literal
-from xloom.hlo.module import Computation, Instruction
 from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.torch.lowering.promotion import compute_type, result_type
 from xloom.torch.lowering.scalar import Scalar

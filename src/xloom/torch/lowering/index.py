@@ -7,7 +7,7 @@ from typing import Any
 
 from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph, broadcast_dims, normalized
 from xloom.torch.lowering.registry import lowers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.index import as_column, gather_lines, take_along
 from xloom.torch.lowering.registry import lowers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.infer import infer_shape
 from xloom.torch.lowering.complex_parts import conj
 from xloom.torch.lowering.graph import Graph, Number

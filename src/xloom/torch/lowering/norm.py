@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.reduce import moments
 from xloom.torch.lowering.registry import lowers

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.attributes import WindowDimension
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.registry import lowers

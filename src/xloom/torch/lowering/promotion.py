@@ -13,7 +13,7 @@ import torch
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.dtype import DType
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.dtypes import hlo_dtype, torch_dtype
 from xloom.torch.lowering.scalar import Scalar
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.creation import dtype_or
 from xloom.torch.lowering.graph import Graph, Number, broadcast_dims
 from xloom.torch.lowering.promotion import default_float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.registry import lowers
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering.graph import Graph, Number, normalized, normalized_dims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xloom.errors import UnsupportedError
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph, Number, normalized
 from xloom.torch.lowering.index import Indexed, as_column, counted_from_front, gather_lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph, normalized
 from xloom.torch.lowering.index import gather_lines

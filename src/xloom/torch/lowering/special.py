@@ -9,7 +9,7 @@ from typing import Any
 import mpmath
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.chebyshev import pieces, polynomial, series
 from xloom.torch.lowering.graph import Graph, Value
 from xloom.torch.lowering.loops import repeated

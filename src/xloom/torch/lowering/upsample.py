@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph
 from xloom.torch.lowering.registry import lowers
 

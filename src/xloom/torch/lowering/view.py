@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xloom.hlo import dtype as dt
-from xloom.hlo.module import Instruction
+from xloom.hlo.instruction import Instruction
 from xloom.torch.lowering.graph import Graph, Number, normalized
 from xloom.torch.lowering.promotion import result_type
 from xloom.torch.lowering.registry import lowers

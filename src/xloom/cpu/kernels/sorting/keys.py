@@ -11,8 +11,9 @@ from llvmlite import ir
 from xloom.cpu.emit.elementwise import total_order_key
 from xloom.cpu.emit.registry import RULES
 from xloom.cpu.emit.types import I8, Value, constant, register_type
+from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.module import Computation, Instruction
+from xloom.hlo.instruction import Instruction
 
 
 @dataclass(frozen=True)

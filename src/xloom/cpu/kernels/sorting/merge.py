@@ -19,7 +19,7 @@ from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, wr
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.records import Records, Row, row_of
-from xloom.hlo.module import Computation
+from xloom.hlo.computation import Computation
 
 _RUN = 8
 """Elements sorted by insertion."""

@@ -9,7 +9,7 @@ from llvmlite import ir
 from xloom.cpu.emit.promotion import apply_promoted
 from xloom.cpu.emit.types import I64, Value, load, store
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.hlo.module import Computation
+from xloom.hlo.computation import Computation
 
 
 class Folder:
