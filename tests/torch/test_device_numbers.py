@@ -54,6 +54,7 @@ def test_rows_are_written_at_a_place_that_changes():
         cache[k : k + 3, 1] = host[k : k + 3, 1] = -1
         xt.sync()
     assert cache.cpu().equal(host)
+    assert "arguments of the program from now on" in xt.recompiles()[-1]
     assert METRICS.programs <= 3  # the host's number is put into an array in the first one only
 
 

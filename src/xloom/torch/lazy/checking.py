@@ -85,7 +85,7 @@ def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
 
 def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """`check` for types that are not among the known ones."""
-    case = tuple([_kind(each) for each in tree_leaves((args, kwargs))])
+    case = (*[_kind(each) for each in args], *[(name, _kind(each)) for name, each in kwargs.items()])
     if case not in known:
         check(op, args, kwargs)
         if len(known) >= _REMEMBERED:
@@ -94,6 +94,8 @@ def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: M
 
 
 def _kind(each: Any) -> Any:
+    if isinstance(each, (list, tuple)):
+        return tuple([_kind(inner) for inner in each])
     if isinstance(each, XlaTensor):
         return each._alias.type
     if isinstance(each, torch.Tensor):

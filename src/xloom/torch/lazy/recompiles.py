@@ -74,6 +74,8 @@ def _difference(before: Node, now: Node) -> str:
         return f"shapes or dtypes: {'; '.join(pairs) or 'the number of tensors'}; pad or bucket sizes that change"
     if a is b:
         return "what the operator is given: other results or arguments"
+    if b.is_like(a):
+        return "numbers, which are arguments of the program from now on"
     return "attributes: numbers that change belong into tensors"
 
 
