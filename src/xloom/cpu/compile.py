@@ -14,7 +14,7 @@ from xloom.calls.sanitizer import active
 from xloom.cpu import cache, jit
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.dynamic import DynamicExecutable
-from xloom.cpu.entry import MAIN, PARALLEL_FOR, EntryBuilder, Program, Unit
+from xloom.cpu.entry import EntryBuilder
 from xloom.cpu.executable import Executable, Memory
 from xloom.cpu.guarded_executable import GuardedExecutable
 from xloom.cpu.image import Image, packed, unpacked
@@ -22,6 +22,7 @@ from xloom.cpu.memory import aligned
 from xloom.cpu.object_codes import ObjectCodes
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
+from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, Unit
 from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.threads import pool
 from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable

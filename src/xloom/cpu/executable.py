@@ -14,9 +14,9 @@ from xloom.cpu.aliases import aliases
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.custom_call import failure
 from xloom.cpu.dispatch import MISFIT, TUPLE_ITEMS, Call, dispatch, offsets_hold
-from xloom.cpu.entry import MAIN, Program
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import ALIGNMENT, Block, Pool
+from xloom.cpu.program import MAIN, Program
 from xloom.cpu.python_call import Run
 from xloom.errors import EvaluationError, ShapeError, UnsupportedError
 from xloom.hlo.module import Module

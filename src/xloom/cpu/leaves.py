@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -24,6 +25,11 @@ def leaf_shapes(shape: Shape) -> list[Shape]:
 def leaf_count(shape: Shape) -> int:
     """How many arrays a value of the shape has."""
     return sum(map(leaf_count, shape.elements)) if shape.elements else int(shape.is_array)
+
+
+def dtype_of(source: Source) -> DType:
+    """The type of an array's elements."""
+    return leaf_shapes(source[0].shape)[source[1]].dtype
 
 
 def owner(instruction: Instruction, leaf: int = 0) -> Source:

@@ -12,13 +12,14 @@ from llvmlite import ir
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I32, I64, POINTER
-from xloom.cpu.entry import EntryBuilder, Unit
+from xloom.cpu.entry import EntryBuilder
 from xloom.cpu.executable import Executable, Run
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step
 from xloom.cpu.image import Image
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.plan import Block
+from xloom.cpu.program import Unit
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from xloom.cpu import jit
 from xloom.cpu.compile import lowered
-from xloom.cpu.entry import MAIN, Program
 from xloom.cpu.plan import roots_of
 from xloom.cpu.prepare import prepared
+from xloom.cpu.program import MAIN, Program
 from xloom.hlo.module import Module
 
 

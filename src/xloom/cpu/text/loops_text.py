@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.compile import lowered
-from xloom.cpu.entry import Program, StepCode
 from xloom.cpu.fusion import Group
 from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.affine import ZERO, Var, variable
@@ -15,6 +14,7 @@ from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.tiles import crossing
 from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
+from xloom.cpu.program import Program, StepCode
 from xloom.cpu.text.expression import Writer
 from xloom.cpu.text.names import array_name, array_shape, scalar_text
 from xloom.hlo.dtype import pred

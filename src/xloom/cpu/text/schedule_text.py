@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from xloom.cpu.buffers import Assignment, Slot
 from xloom.cpu.compile import lowered
-from xloom.cpu.entry import Program, StepCode
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step
 from xloom.cpu.kernel import Phase
@@ -15,6 +14,7 @@ from xloom.cpu.loops.nest import sources
 from xloom.cpu.overwriting import IN_PLACE
 from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
+from xloom.cpu.program import Program, StepCode
 from xloom.cpu.text.names import array_name, array_shape, bytes_text, place_text
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module

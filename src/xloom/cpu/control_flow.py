@@ -1,0 +1,62 @@
+"""Loops and branches of the entry function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from xloom.cpu.emit.types import I8, I32
+from xloom.cpu.leaves import Source, leaf_shapes, owner
+from xloom.cpu.plan import Block
+from xloom.hlo.dtype import Kind
+from xloom.hlo.instruction import Instruction
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry import EntryBuilder
+
+
+def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    """State in place: condition, body, and again."""
+    b, slots = entry.b, entry.assignment.slots
+    body, condition = block.nested[instruction]
+    (operand,) = instruction._operands
+    states = [slots[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
+    entry.copies([(slot, slots[owner(operand, k)]) for k, slot in enumerate(states)])
+    head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    entry.block(condition)
+    b.cbranch(_predicate(entry, condition.root[0]), inside, done)
+    b.position_at_end(inside)
+    entry.block(body, repeated=True)
+    entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
+    b.branch(head)
+    b.position_at_end(done)
+
+
+def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    """One of the branches; an index out of range means the last."""
+    b, slots = entry.b, entry.assignment.slots
+    chooser = instruction._operands[0]
+    branches = block.nested[instruction]
+    if chooser.shape.dtype.kind is Kind.PRED:
+        number = b.select(_predicate(entry, owner(chooser)), I32(0), I32(1))
+    else:
+        number = b.load(entry.of((chooser, 0)), typ=I32)
+    done = entry.function.append_basic_block("branch.done")
+    blocks = [entry.function.append_basic_block(f"branch.{k}") for k in range(len(branches))]
+    switch = b.switch(number, blocks[-1])
+    for k, (nested, place) in enumerate(zip(branches, blocks, strict=True)):
+        switch.add_case(I32(k), place)
+        b.position_at_end(place)
+        entry.block(nested)
+        for leaf, source in enumerate(nested.root):
+            entry.copy(slots[instruction, leaf], slots[source])
+        b.branch(done)
+    b.position_at_end(done)
+
+
+def _predicate(entry: EntryBuilder, source: Source) -> ir.Value:
+    """A scalar pred in memory, as an i1."""
+    return entry.b.icmp_unsigned("!=", entry.b.load(entry.of(source), typ=I8), I8(0))

@@ -1,0 +1,144 @@
+"""The kernels that an entry function calls: of equal ones one is made, a unit of its own or in one with others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from xloom.cpu.batches import PLACEHOLDER as SMALL
+from xloom.cpu.batches import Batches
+from xloom.cpu.content import Content
+from xloom.cpu.copying import copying, pieces
+from xloom.cpu.emit.sizes import Sizes
+from xloom.cpu.form import FORMS
+from xloom.cpu.kernel import Kernel, Phase, Rule
+from xloom.cpu.leaves import Source, dtype_of, leaf_shapes
+from xloom.cpu.loops.identity import nest_key
+from xloom.cpu.loops.lowering import Lowering
+from xloom.cpu.loops.nest import Nest
+from xloom.cpu.program import Program, Unit
+from xloom.cpu.sized_kernels import find, for_shape, remember
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+
+SHAPED = frozenset({"dot", "convolution", "fft", "cholesky", "triangular-solve"})
+"""Opcodes whose kernels depend on nothing but shapes and attributes."""
+PLACEHOLDER = "xloom.kernel"
+"""What functions are called until their unit has a name."""
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel that can be called on any arrays of its shapes: phase by phase, or all of it by `symbol`."""
+
+    unit: str
+    phases: list[Phase]
+    scratch: tuple[int, ...]
+    symbol: str = ""
+    sizes: tuple[int, ...] = ()
+    """The table of a kernel that serves many shapes."""
+
+
+class KernelUnits:
+    """Adds units to a program, and tells `heard` of each.
+
+    Without it nobody makes machine code, and kernels are written out that are known already.
+    """
+
+    def __init__(self, program: Program, heard: Callable[[Unit], None] | None):
+        self._program = program
+        self._heard = heard
+        self._batches = Batches()
+        self._nests: dict[Hashable, KernelCode] = {}
+        self._shaped: dict[Hashable, tuple[Kernel, KernelCode]] = {}
+
+    def of_copy(self, nbytes: int) -> tuple[KernelCode, int]:
+        """A kernel that copies so many bytes but for the last few, and how many those are."""
+        phase, left = pieces(nbytes, f"{PLACEHOLDER}.0")
+        return self._unit(copying(phase.symbol), [phase], (), Content.VECTORS), left
+
+    def of_nest(self, nest: Nest, numbers: dict[Source, int], pointers: int, *, small: bool) -> KernelCode:
+        """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
+        key = nest_key(nest, numbers, dtype_of)
+        code = self._nests.get(key)
+        if code is None:
+            code = self._nest_code(nest, numbers, pointers, small)
+            if key is not None:
+                self._nests[key] = code
+        return code
+
+    def _nest_code(self, nest: Nest, numbers: dict[Source, int], pointers: int, small: bool) -> KernelCode:
+        module = ir.Module()
+        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
+        lowering.run()
+        if small:
+            symbol, unit = self._batches.add(module, lowering.phases, pointers)
+            return KernelCode(unit, lowering.phases, (), symbol)
+        content = Content.ROWS if nest.outer else Content.LOOPS
+        return self._unit(str(module), lowering.phases, lowering.scratch, content)
+
+    def of_rule(self, instruction: Instruction, rule: Rule, unread: frozenset[int]) -> tuple[Kernel, KernelCode]:
+        """The kernel that `rule` writes for an instruction, of whose outputs nobody reads `unread`."""
+        operands = [_dense(o.shape) for o in instruction._operands]
+        outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
+        key = (instruction.opcode, *operands, *outputs, repr(instruction.attrs))
+        known = self._shaped.get(key)
+        if known is not None:
+            return known
+        kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread)
+        if instruction.opcode in FORMS:
+            code = self._sized(instruction, kernel, rule)
+        else:
+            rule(kernel, instruction)
+            for text, content in kernel.needed.items():
+                self._unit(text, [], [], content)
+            code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, kernel.content)
+        if instruction.opcode in SHAPED:
+            self._shaped[key] = kernel, code
+        return kernel, code
+
+    def _sized(self, instruction: Instruction, kernel: Kernel, rule: Rule) -> KernelCode:
+        """Code that serves other shapes too, or served another."""
+        form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
+        known = find(form) if self._heard else None
+        if known:
+            if known.name not in self._program.units:
+                self._add(Unit(known.name, "", known.phases, known.content, known.objects))
+            return KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
+        kernel.sizes = Sizes(form.values)
+        kernel.problem = form.problem(kernel.sizes)
+        rule(kernel, instruction)
+        text = str(kernel.module)
+        code = self._unit(text, *for_shape(kernel), kernel.content)
+        if self._heard:
+            symbols = [phase.symbol for phase in code.phases]
+            remember(form, kernel, code.unit, text.replace(PLACEHOLDER, code.unit), symbols)
+        return replace(code, sizes=tuple(kernel.sizes.loaded))
+
+    def _unit(
+        self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
+    ) -> KernelCode:
+        """A kernel, which becomes a unit of its own unless there is an equal one."""
+        name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+        phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
+        if name not in self._program.units:
+            self._add(Unit(name, text.replace(PLACEHOLDER, name), phases, content))
+        return KernelCode(name, phases, tuple(scratch))
+
+    def _add(self, unit: Unit) -> None:
+        self._program.units[unit.name] = unit
+        if self._heard:
+            self._heard(unit)
+
+    def close(self) -> None:
+        """Adds the units that hold many small kernels."""
+        self._batches.close()
+        for name, text in self._batches.modules.items():
+            self._add(Unit(name, text, [], Content.ROWS))
+
+
+def _dense(shape: Shape) -> Shape:
+    return Shape(shape.dtype, shape.dims)
