@@ -20,16 +20,7 @@ from xloom.cpu.support import SYMBOLS, support_ir
 object_cache = Cache()
 
 
-_OF_VECTORS = (
-    "AlwaysInliner",
-    "SROA",
-    "SimplifyCFG",
-    "InstCombine",
-    "LoopRotate",
-    "NewGVN",
-    "InstCombine",
-    "SimplifyCFG",
-)
+_OF_VECTORS = ("AlwaysInliner", "SROA", "SimplifyCFG", "LoopRotate", "InstCombine")
 PASSES = {
     Content.LOOPS: Passes(level=3, vectorise=True, unroll=True),
     Content.ROWS: Passes(level=3, vectorise=True),

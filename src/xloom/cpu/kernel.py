@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from xloom.cpu.content import Content
 from xloom.cpu.emit import types
+from xloom.cpu.emit.folding import FoldingBuilder
 from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.emit.types import I64, POINTER, VOID, Value
 from xloom.hlo.instruction import Instruction
@@ -79,7 +80,7 @@ class Kernel:
         symbol = f"{self.name}.{len(self.phases)}"
         function = ir.Function(self.module, TASK, symbol)
         function.attributes.add("nounwind")
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = FoldingBuilder(function.append_basic_block("entry"))
         builder = PhaseBuilder(self, b, function)
         if self.sizes:
             self.sizes.load = builder.size

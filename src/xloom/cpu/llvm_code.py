@@ -45,8 +45,6 @@ _QUICK = {
     "LLVMPY_module_AddSimplifyCFGPass": (None, [c_void_p]),
     "LLVMPY_module_AddInstCombinePass": (None, [c_void_p]),
     "LLVMPY_module_AddLoopRotatePass": (None, [c_void_p]),
-    "LLVMPY_module_AddNewGVNPass": (None, [c_void_p]),
-    "LLVMPY_module_AddLoopStrengthReducePass": (None, [c_void_p]),
 }
 
 
@@ -78,8 +76,8 @@ class _Library:
 class _WithoutStrengthReduction:
     """While one of our modules is compiled, code generation does not begin by rewriting the addresses of loops.
 
-    That would take a third of its time, and rarely makes loops faster; modules where it does name it as a pass. The
-    option is LLVM's and the process's, so that it is set only for as long.
+    That would take a third of its time, and rarely makes loops faster. The option is LLVM's and the process's, so that
+    it is set only for as long.
     """
 
     def __init__(self) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.sizes import Size
-from xloom.cpu.emit.types import I1, I8, I64, POINTER, i64
+from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, i64
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.geometry import Convolution
-from xloom.cpu.kernels.convolve.padding import fill
 from xloom.cpu.kernels.convolve.ways import Way
+from xloom.cpu.kernels.matmul.arithmetic import constant_vector, splat
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import rolled
 
@@ -92,7 +92,7 @@ class Window:
         self._b, self._edges, self._problem, self._x = phase.b, edges, problem, x
         self._arithmetic = chosen.tile.arithmetic
         self._source = x.pointer(phase)
-        self._copy = allocate(phase.b, I8, _STACK_BYTES)
+        self._copy = allocate(phase.b, I8, _STACK_BYTES + 2 * registers().nbytes)  # complex numbers in two vectors
         self._copy.align, self._copy.type = 64, POINTER
         self._held = allocate(phase.b, I64)
         phase.b.store(I64(-1), self._held)
@@ -123,7 +123,10 @@ class Window:
         return b.or_(b.icmp_signed("<", first, i64(0)), b.icmp_signed(">=", end, i64(size)))
 
     def _fill(self, at: ir.Value, first: Sequence[ir.Value]) -> None:
-        b, edges = self._b, self._edges
+        """Line by line in vectors, of which the next line overwrites what is behind the end of one."""
+        b, edges, dtype = self._b, self._edges, self._x.dtype
+        lanes = self._arithmetic.lanes
+        numbers = constant_vector(list(range(lanes)))
         target: ir.Value = i64(0)
         present: ir.Value = I1(1)
         with ExitStack() as loops:
@@ -133,29 +136,21 @@ class Window:
                 present = b.and_(present, b.icmp_unsigned("<", place, i64(o.size)))
                 at = b.add(at, b.mul(tap, i64(o.input)))
                 target = b.add(target, b.mul(tap, i64(edges.step(k))))
-            places, begin = i64(edges.places), first[edges.dim]
+            begin = first[edges.dim]
             low, high = (self._inside(x) for x in (b.neg(begin), b.sub(i64(edges.size), begin)))
-            low, high = (b.select(present, x, places) for x in (low, high))
-            for k, bounds in enumerate(pairwise((i64(0), low, high, places))):  # zeros, elements and zeros
-                self._places(at if k == 1 else None, target, bounds)
+            low, high = (b.select(present, b.mul(x, i64(edges.stride)), i64(0)) for x in (low, high))
+            high = b.sub(high, i64(edges.stride - edges.features))
+            low, high = (splat(b, b.trunc(x, I32), lanes) for x in (low, high))
+            # masked elements are not read, but processors take long to see that where there is no memory
+            source, at = b.select(present, self._source, self._copy), b.select(present, at, i64(0))
+            with rolled(b, 0, edges.line, lanes, name="vector") as i:
+                here = b.add(splat(b, b.trunc(i, I32), lanes), numbers)
+                mask = b.and_(b.icmp_signed(">=", here, low), b.icmp_signed("<", here, high))
+                value = self._arithmetic.load(b, source, dtype, b.add(at, i), lanes, mask)
+                self._arithmetic.store(b, self._copy, dtype, b.add(target, i), value)
 
     def _inside(self, place: ir.Value) -> ir.Value:
         """The nearest place of a line."""
         b, most = self._b, i64(self._edges.places)
         place = b.select(b.icmp_signed("<", place, i64(0)), i64(0), place)
         return b.select(b.icmp_signed("<", place, most), place, most)
-
-    def _places(self, at: ir.Value | None, target: ir.Value, bounds: tuple[ir.Value, ir.Value]) -> None:
-        """Places of a line: zeros, or those of a line of the input that begins at element `at`."""
-        b, (begin, end), stride, features = self._b, bounds, self._edges.stride, self._edges.features
-
-        def run(distance: ir.Value, count: ir.Value) -> None:
-            source = None if at is None else (self._source, self._x.dtype, b.add(at, distance))
-            first = b.add(target, distance)
-            fill(b, self._arithmetic, self._copy, self._x.dtype, (first, b.add(first, count)), source)
-
-        if stride == features:
-            run(b.mul(begin, i64(stride)), b.mul(b.sub(end, begin), i64(stride)))
-        else:
-            with rolled(b, begin, end, name="place") as place:
-                run(b.mul(place, i64(stride)), i64(features))

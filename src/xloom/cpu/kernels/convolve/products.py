@@ -101,8 +101,9 @@ class Operands:
         place = element_pointer(b, self.y.pointer(self.phase), self.y.dtype, y)
         lines = spaced(b, place, self.y.dtype, way.rows.y)
         for r in range(tile.rows):
+            line = lines(r)
             for v, left in enumerate(way.lefts):
-                tile.arithmetic.store(b, lines(r), self.y.dtype, i64(left), sums.get(b, r, v), self._mask())
+                tile.arithmetic.store(b, line, self.y.dtype, i64(left), sums.get(b, r, v), self._mask())
 
     def _turn(self, sums: Sums, y: ir.Value) -> None:
         """Transposed in registers, as the rows are adjacent in the output and not the columns."""

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from llvmlite import ir
 
+from xloom.cpu.emit.folding import Zeros
 from xloom.cpu.emit.intrinsics import overloaded
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
@@ -58,7 +59,7 @@ class Arithmetic:
 
     def zero(self, lanes: int) -> Parts:
         """Zeros."""
-        return [ir.Constant(self.kind(lanes), None)] * self.parts
+        return [Zeros(self.kind(lanes), None)] * self.parts
 
     def loads(self, dtype: DType) -> bool:
         """True when elements of `dtype` can be converted as they are loaded."""
