@@ -68,6 +68,12 @@ def test_fractional_max_pools_to_nothing():
     assert_as_on_cpu(pool, normal(2, 3, 9, 11), samples)
 
 
+@pytest.mark.parametrize("dims", [(2, 0, 9), (0, 3, 9)])
+def test_convolutions_of_nothing(dims):
+    weight = normal(4, dims[1], 2).requires_grad_()
+    assert_as_on_cpu(F.conv1d, normal(*dims).requires_grad_(), weight, normal(4).requires_grad_())
+
+
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_multi_margin_loss(p, reduction):

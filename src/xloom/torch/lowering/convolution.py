@@ -59,6 +59,8 @@ def convolution(
 ):
     """A convolution or a transposed one, in any number of dimensions."""
     result = _forward(g, input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    if not input.shape.dims[1]:  # torch makes no features of none
+        return g.full([result.shape.dims[0], 0, *result.shape.dims[2:]], 0, input.shape.dtype)
     if bias is not None:
         rank = weight.shape.rank - 2
         column = g.reshape_to(g.cast(bias, result.shape.dtype), [bias.shape.size, *[1] * rank])
@@ -110,6 +112,9 @@ def convolution_backward(
     own = grad_output.shape.dtype
     stride, padding, dilation = (_spatial(v, rank) for v in (stride, padding, dilation))
     grad, x, kernel = (g.widened(v) for v in (grad_output, input, weight))
+    if not input.shape.size:
+        shapes = (input.shape.dims, weight.shape.dims, bias_sizes)
+        return [g.full(dims, 0, own) if yes else None for dims, yes in zip(shapes, output_mask, strict=True)]
     found: list[Instruction | None] = [None, None, None]
     if output_mask[0]:
         if transposed:
