@@ -29,6 +29,7 @@ WRONG = {
     "samples of another batch": lambda d: torch.nn.FractionalMaxPool2d(
         2, 1, _random_samples=torch.ones(0, 2, 2, device=d)
     )(torch.ones(1, 2, 4, 4, device=d)),
+    "integers": lambda d: torch.nn.AdaptiveMaxPool2d(2)(torch.ones(2, 4, 4, dtype=torch.int32, device=d)),
     "values for indices": lambda d: torch.ones(3, device=d).index_put_(
         (torch.zeros(2).long().to(d),), torch.ones(3, device=d)
     ),
@@ -58,3 +59,10 @@ def test_an_index_of_bytes_warns_as_on_the_cpu():
     x = torch.arange(3, device="xla")
     with pytest.warns(UserWarning, match="torch.uint8 is now deprecated"):
         assert x[torch.tensor([1, 0, 1], dtype=torch.uint8, device="xla")].tolist() == [0, 2]
+
+
+def test_asking_for_errors_draws_no_random_numbers_of_the_host():
+    before = torch.get_rng_state()
+    torch.empty(7, 3, dtype=torch.int16, device="xla").random_(0, 13)
+    torch.randint_like(torch.ones(5, 3, dtype=torch.int32, device="xla"), 11)
+    assert torch.equal(torch.get_rng_state(), before)

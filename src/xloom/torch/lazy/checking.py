@@ -25,8 +25,13 @@ _TELLS_NOTHING = frozenset(
 )
 """Operators that take anything where there is no memory."""
 
+_NO_SUCH_DTYPE = "not implemented for '"
+
 MOST = 1 << 20
 """So many elements are made on the host to learn what the error is; with more of them the first error has to do."""
+
+FEW = 1 << 14
+"""So many integers are computed with on the host to learn whether an operator takes integers."""
 
 _REMEMBERED = 4096
 """Types and numbers of one operator's arguments; a loop's numbers may differ each time."""
@@ -46,7 +51,10 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         found, error = _tried(op, args, kwargs, "cpu")
     elif not tells and not small:
         error = None
-    if error is not None and not isinstance(error, NotImplementedError):
+    elif error is None and tells and _are_few_integers(args):
+        error = _tried(op, args, kwargs, "cpu")[1]  # which only kernels refuse
+        error = error if isinstance(error, NotImplementedError) else None
+    if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE in str(error)):
         raise error.with_traceback(None) from None
     return found
 
@@ -66,13 +74,20 @@ def _tried(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], devic
     args, kwargs = tree_map(stand_in, (tuple(args), dict(kwargs)))
     # kernels for tensors without memory ask for the device that they stand for, and take it for CUDA
     _meta_registrations.device_hint = lambda tensor: "cpu"
+    draws = torch.Tag.nondeterministic_seeded in op.tags
     try:
-        with outside_dispatch():
+        with outside_dispatch(), torch.random.fork_rng([], enabled=draws and device == "cpu"):
             return op(*args, **kwargs), None
     except Exception as error:
         return None, error
     finally:
         _meta_registrations.device_hint = _device_hint
+
+
+def _are_few_integers(args: Sequence[Any]) -> bool:
+    given = [each for each in tree_leaves(args) if isinstance(each, torch.Tensor)]
+    few = sum(each.numel() for each in given) <= FEW
+    return few and bool(given) and not any(each.is_floating_point() or each.is_complex() for each in given)
 
 
 def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
