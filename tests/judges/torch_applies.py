@@ -13,6 +13,7 @@ _NAMES = [
     (r"(?i)sparse", "sparse tensors"),
     (r"nested_tensor|nestedtensor|njt", "nested tensors"),
     (r"out_of_(bounds|range)|_oob", "errors that depend on values, for which nobody waits"),
+    (r"expected_failure_xla", "made to fail on a device of this name"),
     (r"deterministic_(empty|resize)", "memory that is not initialised: there is none"),
 ]
 """By the test's name."""
