@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from xloom.errors import ShapeError
 from xloom.torch import compile_backend
@@ -168,3 +169,21 @@ def test_numbers_are_part_of_an_exported_program():
     assert exported(torch.tensor([1.0, 2.0, 3.0]), 4).tolist() == [4, 8, 12]
     with pytest.raises(ShapeError, match="value 5, exported for value 4"):
         exported(torch.ones(3), 5)
+
+
+def test_results_have_the_strides_of_eager_mode():
+    image = torch.randn(2, 3, 8, 6).to(memory_format=torch.channels_last).requires_grad_()
+    convolution = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    functions = [
+        convolution,
+        lambda x: (x.transpose(1, 2) * 2, x + 1),
+        lambda x: (y := x.transpose(1, 2) * 2, y[:, 1:].permute(3, 0, 1, 2)),  # a view of a result
+        lambda x: x[:, :, 1].exp().transpose(0, 1),
+    ]
+    for function in functions:
+        for dynamic in (False, True):
+            expected = tree_leaves(function(image))
+            found = tree_leaves(torch.compile(function, backend="xloom", dynamic=dynamic)(image))
+            for ours, theirs in zip(found, expected, strict=True):
+                assert ours.stride() == theirs.stride()
+                torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -23,11 +23,14 @@ SHAPES = 32
 """How many shapes of a dynamic graph have programs at a time; the least recently used one goes."""
 
 
-def compile_graph(graph: GraphModule, arguments: Sequence[Any]) -> Any:
-    """A function that runs a graph of ATen operators; AOTAutograd calls it with a list, which it empties."""
+def compile_graph(graph: GraphModule, arguments: Sequence[Any], strided: int | None = 0) -> Any:
+    """A function that runs a graph of ATen operators; AOTAutograd calls it with a list, which it empties.
+
+    The first `strided` results, or all, lie in memory as torch's do.
+    """
     if any(_is_symbolic(a) for a in arguments):
-        return make_boxed_func(_Dynamic(graph))
-    program = Program(translate(graph, arguments))
+        return make_boxed_func(_Dynamic(graph, strided))
+    program = Program(translate(graph, arguments, strided=strided))
 
     def run(boxed: list[Any]) -> list[Any]:
         results = program(boxed)
@@ -36,6 +39,13 @@ def compile_graph(graph: GraphModule, arguments: Sequence[Any]) -> Any:
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+def compile_forward(graph: GraphModule, arguments: Sequence[Any]) -> Any:
+    """The same of a forward graph, whose first results are what the user sees or what views are made of."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns)
 
 
 def _is_symbolic(argument: Any) -> bool:
@@ -47,15 +57,16 @@ def _is_symbolic(argument: Any) -> bool:
 class _Dynamic:
     """A graph with symbolic sizes: a program for each combination of them that comes."""
 
-    def __init__(self, graph: GraphModule):
+    def __init__(self, graph: GraphModule, strided: int | None):
         self.graph = graph
+        self.strided = strided
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
 
     def __call__(self, *arguments: Any) -> list[Any]:
         key = tuple([tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments])
         program = self.programs.get(key)
         if program is None:
-            program = self.programs[key] = Program(translate(self.graph, arguments))
+            program = self.programs[key] = Program(translate(self.graph, arguments, strided=self.strided))
             if len(self.programs) > SHAPES:
                 self.programs.popitem(last=False)
         self.programs.move_to_end(key)
@@ -64,11 +75,12 @@ class _Dynamic:
 
 def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of tensors, through AOTAutograd alone: one graph for forward, one for backward, or an error."""
-    compiler: Any = compile_graph  # AOTAutograd's type for it has torch's own attributes
+    forward: Any = compile_forward  # AOTAutograd's type for it has torch's own attributes
+    backward: Any = compile_graph
     compiled = aot_function(
         function,
-        fw_compiler=compiler,
-        bw_compiler=compiler,
+        fw_compiler=forward,
+        bw_compiler=backward,
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions(),
     )
@@ -85,7 +97,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 def backend(graph: GraphModule, arguments: list[Any]) -> Callable[..., Any]:
     """What torch.compile calls for `backend="xloom"`."""
     return aot_autograd(
-        fw_compiler=compile_graph,
+        fw_compiler=compile_forward,
         bw_compiler=compile_graph,
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions(),

@@ -21,6 +21,7 @@ from xloom.hlo.shape import array_shape
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering import Graph, lower
+from xloom.torch.strides import dense_order
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 
@@ -41,6 +42,8 @@ class Translated:
     """Whether the last parameter is the random number generator's state."""
     results: list[int | Given] = field(default_factory=list)
     """Where each of the graph's results is: a leaf of the program's result, or given beforehand."""
+    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of results that lie in memory in another order of dimensions than row-major: that order, slowest first."""
     is_tuple: bool = True
     """Whether the graph returns several values."""
 
@@ -53,18 +56,22 @@ class Given:
     value: Any = None
 
 
-def translate(graph: GraphModule, arguments: Sequence[Any], name: str = "graph") -> Translated:
+def translate(
+    graph: GraphModule, arguments: Sequence[Any], name: str = "graph", strided: int | None = None
+) -> Translated:
     """The program of a graph for arguments of these shapes: tensors, and integers that are constants of it.
 
-    Raises LoweringError for operators that the table lacks.
+    The first `strided` results, or all of them, lie in memory as torch's do, the others row-major. Raises LoweringError
+    for operators that the table lacks.
     """
     with unset_fake_temporarily():  # constants have values
-        return _Translator(graph, arguments, name).run()
+        return _Translator(graph, arguments, name, strided).run()
 
 
 class _Translator:
-    def __init__(self, graph: GraphModule, arguments: Sequence[Any], name: str):
+    def __init__(self, graph: GraphModule, arguments: Sequence[Any], name: str, strided: int | None):
         self.graph = graph
+        self.strided = strided
         self.builder = Builder(name, source_lines=False)
         self.arguments = list(arguments)
         self.values: dict[Node, Any] = {}
@@ -153,7 +160,7 @@ class _Translator:
     def _finish(self, results: Any) -> Translated:
         self.translated.is_tuple = isinstance(results, (list, tuple))
         outputs: list[Instruction] = []
-        for result in results if self.translated.is_tuple else [results]:
+        for number, result in enumerate(results if self.translated.is_tuple else [results]):
             value = self._value(result)
             if not isinstance(value, Instruction):
                 self.translated.results.append(Given(None, value))
@@ -161,9 +168,28 @@ class _Translator:
                 self.translated.results.append(Given(self.parameter_of[value]))
             else:
                 self.translated.results.append(len(outputs))
+                order = _order(result) if self.strided is None or number < self.strided else None
+                if order is not None:
+                    self.translated.orders[number] = order
+                    value = self.g.permute(value, order)
                 outputs.append(value)
         self.builder.build(self.builder.tuple(*outputs))
         return self.translated
+
+
+def _order(result: Node) -> tuple[int, ...] | None:
+    """The order in memory of a result's dimensions, if that is not row-major and leaves no gaps."""
+    value = result.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    sizes, strides = ([_known(n) for n in numbers] for numbers in (value.shape, value.stride()))
+    order = dense_order(sizes, strides)
+    return None if order == tuple(range(len(sizes))) else order
+
+
+def _known(number: Any) -> int:
+    """A size as it was when the graph was traced."""
+    return number.node.hint if isinstance(number, torch.SymInt) else number
 
 
 def _is_argument(node: Node) -> bool:

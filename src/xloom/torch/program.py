@@ -16,6 +16,7 @@ from xloom.cpu.memory import KEPT_BYTES, Pool
 from xloom.torch.arrays import as_array, as_tensor
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.fx_graph import Given, Translated
+from xloom.torch.strides import inverse
 
 
 class Program:
@@ -37,6 +38,7 @@ class Program:
         self._pack_results = struct.Struct(f"{max(1, len(shapes))}Q").pack
         self._pad_arguments = [0] * (count == 0)
         self._pad_results = [0] * (not shapes)
+        self._permuted = [(k, inverse(order)) for k, order in translated.orders.items()]
         self._given = [(k, r) for k, r in enumerate(translated.results) if isinstance(r, Given)]
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
@@ -58,6 +60,8 @@ class Program:
             )
         for at, given in self._given:
             results.insert(at, given.value if given.argument is None else arguments[given.argument])
+        for at, order in self._permuted:
+            results[at] = results[at].permute(order)
         return results
 
 

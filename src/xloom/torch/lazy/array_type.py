@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -10,6 +9,7 @@ import torch
 
 from xloom.hlo.shape import Shape, array_shape
 from xloom.torch.dtypes import hlo_dtype, torch_dtype
+from xloom.torch.strides import contiguous_strides, dense_order
 
 
 class ArrayType:
@@ -63,23 +63,6 @@ def array_type(dtype: torch.dtype, dims: tuple[int, ...]) -> ArrayType:
 def type_of_shape(shape: Shape) -> ArrayType:
     """The type of an instruction."""
     return array_type(torch_dtype(shape.dtype), shape.dims)
-
-
-def contiguous_strides(dims: Sequence[int]) -> tuple[int, ...]:
-    """torch's strides of a dense row-major array."""
-    strides, step = [1] * len(dims), 1
-    for k in range(len(dims) - 1, -1, -1):
-        strides[k] = step
-        step *= max(dims[k], 1)
-    return tuple(strides)
-
-
-def dense_order(dims: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """The order of dimensions in which those strides are dense, slowest first; None when they are not."""
-    order = tuple(sorted(range(len(dims)), key=lambda k: (-strides[k], dims[k] == 1, k)))
-    dense = contiguous_strides([dims[k] for k in order])
-    same = all(strides[k] == step or dims[k] == 1 for k, step in zip(order, dense, strict=True))
-    return order if same or not math.prod(dims) else None
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from xloom.torch.lazy.signature import Number
 from xloom.torch.lazy.storage import Storage, View
 from xloom.torch.lazy.trace import Value
 from xloom.torch.lowering import Graph, Scalar, lower
+from xloom.torch.strides import inverse
 
 
 class Way(NamedTuple):
@@ -91,12 +92,8 @@ def _reshaped(dims: tuple[int, ...], to: tuple[int, ...]) -> Way:
 
 def _permuted(order: tuple[int, ...]) -> Way:
     """Result dimension i is dimension order[i] of the base."""
-    back = _inverse(order)
+    back = inverse(order)
     return Way(lambda base: apply(_transpose, base, order), lambda _, new: apply(_transpose, new, back))
-
-
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def _order(op: Any, rank: int, rest: Sequence[Any]) -> tuple[int, ...]:
@@ -282,7 +279,7 @@ def _memory(g: Graph, base: Instruction, order: tuple[int, ...]) -> Instruction:
 
 
 def _from_memory(g: Graph, flat: Instruction, dims: tuple[int, ...], order: tuple[int, ...]) -> Instruction:
-    return g.permute(g.reshape_to(flat, [dims[k] for k in order]), _inverse(order))
+    return g.permute(g.reshape_to(flat, [dims[k] for k in order]), inverse(order))
 
 
 def _stretch(
