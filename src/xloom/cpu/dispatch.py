@@ -16,16 +16,17 @@ from llvmlite import ir
 
 from xloom.cpu import jit
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I32, I64, POINTER
+from xloom.cpu.emit.types import I8, I32, I64, POINTER
 
-TUPLE_ITEMS = 24
+_TUPLE_ITEMS = 24
 _TYPE, _DATA, _RANK, _DIMS, _DESCRIPTOR, _FLAGS = 8, 16, 24, 32, 56, 64
 _CONTIGUOUS_AND_ALIGNED = 0x101
 MISFIT = -1
 """What `dispatch` returns when an argument is not an array of just the type, shape and layout that the row says."""
 
 _SYMBOL = "xloom_dispatch"
-_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)
+_OBJECT = ctypes.py_object
+_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, _OBJECT, _OBJECT, ctypes.c_void_p, _OBJECT)
 _ROW_WORDS, _HEAD_WORDS = 4, 5
 
 
@@ -45,7 +46,7 @@ class Call:
 
 @lru_cache(maxsize=1)
 def dispatch() -> Any:
-    """`dispatch(call.address, id(arguments) + TUPLE_ITEMS, id(results) + TUPLE_ITEMS, arena, run)`; both are tuples."""
+    """`dispatch(call.address, arguments, results, arena.address, run)`, where arguments and results are tuples."""
     library = jit.Library([jit.object_code(_dispatch_ir())], [_SYMBOL])
     function = library.function(_SYMBOL, _PROTOTYPE)
     function.library = library
@@ -62,7 +63,7 @@ def offsets_hold() -> bool:
         return kind.from_address(address).value
 
     here = id(array)
-    if word(id(items) + TUPLE_ITEMS) != here or word(here + _TYPE) != id(np.ndarray):
+    if word(id(items) + _TUPLE_ITEMS) != here or word(here + _TYPE) != id(np.ndarray):
         return False
     if word(here + _DATA) != array.__array_interface__["data"][0] or word(here + _RANK, ctypes.c_int32) != 2:
         return False
@@ -78,9 +79,13 @@ def _dispatch_ir() -> str:
     function = ir.Function(module, kind, _SYMBOL)
     call, arguments, results, arena, run = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
+    items = ir.IntType(8)
+    arguments, results = (
+        b.gep(x, [I64(_TUPLE_ITEMS)], inbounds=True, source_etype=items) for x in (arguments, results)
+    )
 
     def field(pointer: ir.Value, offset: int, kind: ir.Type) -> ir.Value:
-        return b.load(b.gep(pointer, [I64(offset)], inbounds=True, source_etype=ir.IntType(8)), typ=kind)
+        return b.load(b.gep(pointer, [I64(offset)], inbounds=True, source_etype=I8), typ=kind)
 
     def item(table: ir.Value, k: ir.Value) -> ir.Value:
         return b.gep(table, [k], inbounds=True, source_etype=POINTER)

@@ -13,7 +13,7 @@ import numpy as np
 from xloom.cpu.aliases import aliases
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.custom_call import failure
-from xloom.cpu.dispatch import MISFIT, TUPLE_ITEMS, Call, dispatch, offsets_hold
+from xloom.cpu.dispatch import MISFIT, Call, dispatch, offsets_hold
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import ALIGNMENT, Block, Pool
 from xloom.cpu.program import MAIN, Program
@@ -98,9 +98,8 @@ class Executable:
         self._result_shape = module.entry.root.shape
         self._results = [(s.dims, s.dtype.numpy, s.nbytes) for s in leaf_shapes(self._result_shape)]
         self._calls = image.calls
-        self._allocators = [
-            self._pool.aligned_array if k in image.aligned_results else self._pool.array
-            for k in range(len(self._results))
+        self._makers = [
+            self._pool.maker(*result, aligned=k in image.aligned_results) for k, result in enumerate(self._results)
         ]
         self._aligned_results = image.aligned_results
         self._aliases = aliases(module)
@@ -110,11 +109,13 @@ class Executable:
         self._constants = image.constants
         self._constant_table = _table([a.ctypes.data for a in self._constants])
         self._arena_bytes = image.memory.temporary_bytes
+        self._arena = self._pool.taker(self._arena_bytes)
         self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
         self._result_table = ctypes.c_void_p * max(1, len(self._results))
+        self._is_one = self._result_shape.is_array
         self._is_flat = all(e.is_array for e in self._result_shape.elements)
         self._dispatch = None
-        if self._plain and offsets_hold():
+        if self._plain and not self._must_give and offsets_hold():
             rows = [(dtype, shape.dims) for dtype, (_, shape) in zip(self._dtypes, self._parameters, strict=True)]
             constants = ctypes.addressof(self._constant_table)
             self._call = Call(image.library.address(MAIN), constants, rows, len(self._results))
@@ -131,16 +132,13 @@ class Executable:
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
         queue = deque(infeed) if self._calls else _NOTHING
-        if self._must_give:
-            inputs = self._inputs(arguments)
-            return self._run(inputs, queue, self._outputs_in(inputs, donated))
         if self._dispatch is not None:
-            given = self._outputs_in(arguments, donated) if donated else {}
-            outputs = self._outputs(given)
-            arena = self._pool.take(self._arena_bytes)
-            items, made = id(arguments) + TUPLE_ITEMS, id(outputs) + TUPLE_ITEMS
+            outputs = self._outputs(self._outputs_in(arguments, donated) if donated else {})
+            arena = self._arena()
             run = self._started(arguments, outputs, arena, queue) if self._calls else None
-            number = self._dispatch(self._call.address, items, made, arena.address, run)
+            number = self._dispatch(self._call.address, arguments, outputs, arena.address, run)
+            if number == 0:
+                return outputs[0] if self._is_one else self._value(outputs)
             if number != MISFIT:
                 return self._finished(number, run, outputs)
         inputs = self._inputs(arguments)
@@ -166,21 +164,20 @@ class Executable:
         """
         if self._calls:
             raise UnsupportedError(f"{self.module.name} calls code that is not its own")
-        arena = self._pool.take(self._arena_bytes)
+        arena = self._arena()
         self._main(arguments, results, self._constant_table, arena.address, None)
 
     def _outputs(self, given: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:
         """Memory for the results, but for those that have some."""
-        makers = zip(self._allocators, self._results, strict=True)
         if not given:
-            return tuple([make(*result) for make, result in makers])
-        return tuple([given[k] if k in given else make(*result) for k, (make, result) in enumerate(makers)])
+            return tuple([make() for make in self._makers])
+        return tuple([given[k] if k in given else make() for k, make in enumerate(self._makers)])
 
     def _run(self, inputs: list[np.ndarray], infeed: deque[Any], given: dict[int, np.ndarray]) -> Any:
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
         outputs = self._outputs(given)
         results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
-        arena = self._pool.take(self._arena_bytes)
+        arena = self._arena()
         run = self._started(inputs, outputs, arena, infeed) if self._calls else None
         number = self._main(pointers, results, self._constant_table, arena.address, run)
         return self._finished(number, run, outputs)

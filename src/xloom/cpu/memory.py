@@ -6,6 +6,8 @@ import sys
 import threading
 import weakref
 from collections import defaultdict, deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,13 +75,20 @@ class Pool:
             blocks.append(block)
             return block
 
-    def array(self, dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
-        """An array with undefined contents; its memory is free again when it and all its views are gone."""
-        return np.empty(dims, dtype) if nbytes < KEPT_BYTES else self.aligned_array(dims, dtype, nbytes)
+    def taker(self, nbytes: int) -> Callable[[], Block]:
+        """What takes blocks of so many bytes; of none, always the same."""
+        return partial(self.take, nbytes) if nbytes else lambda: _EMPTY
 
-    def aligned_array(self, dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
-        """The same, at an aligned address."""
+    def maker(self, dims: tuple[int, ...], dtype: Any, nbytes: int, *, aligned: bool) -> Callable[[], np.ndarray]:
+        """What makes arrays with undefined contents, whose memory is free again when they and their views are gone."""
         if nbytes >= KEPT_BYTES:
-            return self.take(nbytes).array.view(dtype).reshape(dims)
-        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-        return np.ndarray(dims, dtype, raw, -raw.__array_interface__["data"][0] % ALIGNMENT)
+            return lambda: self.take(nbytes).array.view(dtype).reshape(dims)
+        return partial(_aligned_array, dims, dtype, nbytes) if aligned else partial(np.empty, dims, dtype)
+
+
+def _aligned_array(dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    return np.ndarray(dims, dtype, raw, -raw.__array_interface__["data"][0] % ALIGNMENT)
+
+
+_EMPTY = Block(0)

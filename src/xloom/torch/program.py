@@ -69,5 +69,5 @@ def _maker(pool: Pool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -
     """What makes a result: from the pool where fresh pages would cost more than the kernel."""
     if nbytes < KEPT_BYTES:
         return lambda: torch.empty(dims, dtype=dtype)
-    bytes_type = np.dtype(np.uint8)
-    return lambda: torch.from_numpy(pool.aligned_array((nbytes,), bytes_type, nbytes)).view(dtype).view(dims)
+    make = pool.maker((nbytes,), np.dtype(np.uint8), nbytes, aligned=True)
+    return lambda: torch.from_numpy(make()).view(dtype).view(dims)
