@@ -1,4 +1,4 @@
-"""Attribute values out of and into HLO text, one pair of functions a kind."""
+"""Values of opcodes' attributes out of and into HLO text, one pair of functions a kind."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from xloom.errors import near
 from xloom.hlo.attributes import (
     Alias,
     ConvolutionDimensions,
-    OriginalArray,
-    OriginalValue,
     PaddingDimension,
     ResultAccuracy,
     SliceDimension,
     Sparsity,
-    Statistics,
     TensorSparsity,
     WindowDimension,
 )
-from xloom.hlo.lexer import ATTRIBUTE, INT, NUMBER, Cursor, escape
+from xloom.hlo.lexer import ATTRIBUTE, Cursor, escape
 from xloom.hlo.literal_text import parse_literal_with_shape
 from xloom.hlo.opcodes import ENUMS
 from xloom.hlo.shape_text import parse_shape
@@ -48,14 +45,14 @@ def _ints_list(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
     return tuple(cursor.items("{", "}", cursor.ints, "a list of lists"))
 
 
-def booleans(cursor: Cursor) -> tuple[bool, ...]:
+def parse_booleans(cursor: Cursor) -> tuple[bool, ...]:
     """`{true,false}`, or one alone."""
     if cursor.peek("{"):
         return tuple(cursor.items("{", "}", cursor.boolean, "a list of booleans"))
     return (cursor.boolean(),)
 
 
-def shape_index(cursor: Cursor) -> tuple[int, ...]:
+def parse_shape_index(cursor: Cursor) -> tuple[int, ...]:
     """`{1,0}`: where in a tuple."""
     return cursor.ints("a shape index")
 
@@ -143,12 +140,12 @@ def _aliasing(cursor: Cursor) -> tuple[Alias, ...]:
 
 
 def _alias(cursor: Cursor) -> Alias:
-    output = shape_index(cursor)
+    output = parse_shape_index(cursor)
     cursor.expect(":", "after an output index")
     cursor.expect("(", "before an operand number")
     operand = cursor.integer("an operand number")
     cursor.expect(",", "after an operand number")
-    index = shape_index(cursor)
+    index = parse_shape_index(cursor)
     cursor.expect(")", "after an operand index")
     return Alias(output, operand, index)
 
@@ -228,69 +225,13 @@ def _delegate(cursor: Cursor, parse: Callable[[str, int], tuple[Any, int]]) -> A
     return value
 
 
-def frontend_attributes(cursor: Cursor) -> dict[str, str]:
-    """`{key="value",other={...}}`."""
-
-    def item() -> tuple[str, str]:
-        return cursor.require(ATTRIBUTE, "an attribute name and '='")[1], cursor.string_or_json()
-
-    return dict(cursor.items("{", "}", item, "frontend attributes"))
-
-
-def statistics(cursor: Cursor) -> Statistics | None:
-    """`{visualizing_index=0,count_nan=1.5}`; None when empty."""
-
-    def item() -> tuple[str, str]:
-        return cursor.require(ATTRIBUTE, "a statistic's name and '='")[1], cursor.require(NUMBER, "a number")[0]
-
-    pairs = cursor.items("{", "}", item, "statistics")
-    if len(pairs) < 2:
-        return None
-    if not INT.fullmatch(pairs[0][1]):
-        cursor.error("the first statistic is the index of the one shown, an integer")
-    return Statistics(int(pairs[0][1]), tuple((name, float(value)) for name, value in pairs[1:]))
-
-
-def original_array(cursor: Cursor) -> OriginalArray | None:
-    """`{"name" {0}}`, or `{}` for an unknown one."""
-    cursor.expect("{", "at the start of an original array")
-    if cursor.eat("}"):
-        return None
-    name = cursor.string("the name of an original instruction")
-    index = shape_index(cursor) if cursor.peek("{") else ()
-    cursor.expect("}", "at the end of an original array")
-    return OriginalArray(name, index)
-
-
-def original_value(cursor: Cursor, depth: int = 0) -> OriginalValue:
-    """`{{"name"}}`, `{({"a"}, {"b" {1}})}` or `{[synthetic_call]}`."""
-    cursor.expect("{", "at the start of an original value")
-    if cursor.eat("["):
-        if not cursor.eat_word("synthetic_call"):
-            cursor.error(f"expected synthetic_call, found {cursor.found()}")
-        cursor.expect("]", "after synthetic_call")
-        value = OriginalValue(synthetic_call=True)
-    else:
-        value = OriginalValue(None if cursor.peek("}") else _original_tree(cursor, 0))
-    cursor.expect("}", "at the end of an original value")
-    return value
-
-
-def _original_tree(cursor: Cursor, depth: int) -> OriginalArray | tuple | None:
-    if depth > 100:
-        cursor.error("original value nested too deeply")
-    if cursor.peek("("):
-        return tuple(cursor.items("(", ")", lambda: _original_tree(cursor, depth + 1), "an original tuple"))
-    return original_array(cursor)
-
-
 PARSERS: dict[str, Callable[[Cursor], Any]] = {
     "int": lambda c: c.integer(),
     "float": lambda c: c.number(),
     "bool": lambda c: c.boolean(),
     "str": lambda c: c.string(),
     "ints": lambda c: c.ints(),
-    "bools": lambda c: booleans(c),
+    "bools": parse_booleans,
     "int_lists": _ints_list,
     "pairs": _ints_list,
     "window": _window,
@@ -383,12 +324,8 @@ def print_padding(dims: tuple[PaddingDimension, ...]) -> str:
 
 
 def _print_aliasing(pairs: tuple[Alias, ...]) -> str:
-    body = ", ".join(f"{_index(a.output_index)}: ({a.operand}, {_index(a.operand_index)})" for a in pairs)
+    body = ", ".join(f"{braced(a.output_index)}: ({a.operand}, {braced(a.operand_index)})" for a in pairs)
     return f"{{{body}}}"
-
-
-def _index(index: tuple[int, ...]) -> str:
-    return f"{{{','.join(map(str, index))}}}"
 
 
 def _print_accuracy(value: ResultAccuracy) -> str:
@@ -405,39 +342,6 @@ def _print_sparsity(value: Sparsity) -> str:
         if t is not None
     )
     return f"{{{' '.join(sides)}}}"
-
-
-def print_frontend_attributes(attributes: dict[str, str]) -> str:
-    """`{a="1",b={...}}`, sorted by name."""
-    from xloom.hlo.lexer import is_json_dict
-
-    def value(text: str) -> str:
-        return text if is_json_dict(text) else f'"{escape(text)}"'
-
-    return f"{{{','.join(f'{k}={value(v)}' for k, v in sorted(attributes.items()))}}}"
-
-
-def print_statistics(value: Statistics) -> str:
-    """`{visualizing_index=0,count_nan=1.5}`."""
-    return f"{{visualizing_index={value.shown},{','.join(f'{n}={print_float(v)}' for n, v in value.values)}}}"
-
-
-def print_original_array(value: OriginalArray | None) -> str:
-    """`{"name" {0}}`."""
-    if value is None:
-        return "{}"
-    return f'{{"{value.instruction}"{f" {_index(value.index)}" if value.index else ""}}}'
-
-
-def print_original_value(value: OriginalValue) -> str:
-    """With braces, as the attribute `origin` holds it."""
-
-    def tree(node: OriginalArray | tuple | None) -> str:
-        if isinstance(node, tuple):
-            return f"({', '.join(map(tree, node))})"
-        return print_original_array(node)
-
-    return "{[synthetic_call]}" if value.synthetic_call else f"{{{tree(value.tree)}}}"
 
 
 PRINTERS: dict[str, Callable[[Any], str]] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xloom.hlo import attribute_text as at
+from xloom.hlo.annotation_text import parse_frontend_attributes, parse_original_value, parse_statistics
+from xloom.hlo.attribute_text import parse_sharding
 from xloom.hlo.attributes import OriginalValue
 from xloom.hlo.instruction import Instruction, async_computation
 from xloom.hlo.lexer import Cursor
@@ -14,10 +15,10 @@ from xloom.hlo.parser_async import ASYNC_OPCODES
 from xloom.hlo.parser_scope import Scope
 
 _PARSERS: dict[str, Callable[[Cursor], Any]] = {
-    "sharding": at.parse_sharding,
-    "frontend_attributes": at.frontend_attributes,
-    "statistics": at.statistics,
-    "origin": at.original_value,
+    "sharding": parse_sharding,
+    "frontend_attributes": parse_frontend_attributes,
+    "statistics": parse_statistics,
+    "origin": parse_original_value,
     "metadata": parse_metadata,
     "backend_config": lambda c: c.string_or_json(),
 }

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 
 from xloom.errors import ParseError, near
-from xloom.hlo import attribute_text as at
+from xloom.hlo.annotation_text import parse_frontend_attributes, parse_original_array
+from xloom.hlo.attribute_text import parse_booleans, parse_shape_index
 from xloom.hlo.attributes import OriginalArray, StackFrames
 from xloom.hlo.lexer import ATTRIBUTE, Cursor
 from xloom.hlo.module import InputOutputAlias, Module
@@ -66,11 +67,11 @@ class HeaderParser:
                 config.result_layout = parse_shape(cursor)
                 cursor.expect("}", "after an entry layout")
             elif name == "frontend_attributes":
-                module.frontend_attributes = at.frontend_attributes(cursor)
+                module.frontend_attributes = parse_frontend_attributes(cursor)
             elif name == "allow_spmd_sharding_propagation_to_parameters":
-                config.propagate_sharding_to_parameters = at.booleans(cursor) or (False,)
+                config.propagate_sharding_to_parameters = parse_booleans(cursor) or (False,)
             elif name == "allow_spmd_sharding_propagation_to_output":
-                config.propagate_sharding_to_output = at.booleans(cursor) or (False,)
+                config.propagate_sharding_to_output = parse_booleans(cursor) or (False,)
             elif name == "origin_recovery_table":
                 module.origin_recovery_table = self._recovery_table()
             elif name == "debug_attributes":
@@ -82,12 +83,12 @@ class HeaderParser:
     def _aliases(self) -> list[InputOutputAlias]:
         def one() -> InputOutputAlias:
             cursor = self.cursor
-            output = at.shape_index(cursor)
+            output = parse_shape_index(cursor)
             cursor.expect(":", "after an output index")
             cursor.expect("(", "before a parameter number")
             parameter = cursor.integer("a parameter number")
             cursor.expect(",", "after a parameter number")
-            index = at.shape_index(cursor)
+            index = parse_shape_index(cursor)
             kind = "may-alias"
             if cursor.eat(","):
                 kind = cursor.ident("may-alias or must-alias")
@@ -103,7 +104,7 @@ class HeaderParser:
         cursor.expect("(", "before a parameter number")
         parameter = cursor.integer("a parameter number")
         cursor.expect(",", "after a parameter number")
-        index = at.shape_index(cursor)
+        index = parse_shape_index(cursor)
         cursor.expect(")", "after a parameter index")
         return parameter, index
 
@@ -111,9 +112,9 @@ class HeaderParser:
         cursor, rows = self.cursor, []
         cursor.expect("{", "at the start of a recovery table")
         while not cursor.eat("}"):
-            old = at.original_array(cursor)
+            old = parse_original_array(cursor)
             cursor.expect(":", "after an original array")
-            new = at.original_array(cursor)
+            new = parse_original_array(cursor)
             recovery = None
             if cursor.eat(","):
                 cursor.skip()
@@ -151,7 +152,7 @@ class HeaderParser:
             return ",".join(f"{n}={fields[n]}" for n in order if fields.get(n))
 
         def row() -> tuple[OriginalArray | None, tuple[str, ...]]:
-            array = at.original_array(cursor)
+            array = parse_original_array(cursor)
             cursor.expect(":", "after an original array")
             if cursor.peek("("):
                 return array, tuple(cursor.items("(", ")", attributes, "debug attributes"))

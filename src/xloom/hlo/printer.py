@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xloom.hlo.attribute_text import (
-    PRINTERS,
-    braced,
+from xloom.hlo.annotation_text import (
     print_frontend_attributes,
     print_original_array,
     print_original_value,
     print_statistics,
 )
+from xloom.hlo.attribute_text import PRINTERS, braced
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, async_computation
 from xloom.hlo.lexer import escape, is_json_dict
