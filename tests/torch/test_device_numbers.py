@@ -74,6 +74,9 @@ def test_large_and_small_ints_are_exact():
     for k in (3, 2**31 - 1, -(2**31), 2**31 + 7, 2**62):
         assert (x.to("xla") + k).cpu().equal(x + k)
         assert (x.to("xla") * k).cpu().equal(x * k)
+    narrow = torch.tensor([1, -3], dtype=torch.int32)
+    for k in (2**31 - 1, -(2**31), 2**31):
+        assert (narrow.to("xla") + k).cpu().equal(narrow + k)
     small = torch.tensor([1, 200], dtype=torch.uint8)
     for k in (3, 5, 127, 250, -3, 300):
         assert (small.to("xla") * k).cpu().equal(small * k)

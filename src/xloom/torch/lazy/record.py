@@ -144,7 +144,7 @@ class Recorder:
         if not any(each.__class__ is int for each in given):
             return None
         dtypes = [value.type.dtype for value in values] + [kwargs.get("dtype") or torch.int64]
-        least, most = (-(2**31), 2**31) if _WIDE.issuperset(dtypes) else (0, 127)
+        least, most = (-(2**31), 2**31 - 1) if _WIDE.issuperset(dtypes) else (0, 127)
 
         def numbered(each: Any, hoist: bool) -> Any:
             return Number(each) if hoist and each.__class__ is int and least <= each <= most else each
