@@ -9,6 +9,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.sharding import Iota, Sharding
+from xloom.hlo.verify_shapes import require
 
 
 def check_gather_shapes(i: Instruction) -> None:
@@ -29,9 +30,28 @@ def check_ragged_all_to_all(i: Instruction) -> None:
         raise ShapeError(f"its offsets and sizes must be of rank 1 or 2, found {rows[0]}")
 
 
-def check_sharding_devices(i: Instruction, count: int) -> None:
+def check_sharding(i: Instruction) -> None:
+    """A sharding is of the value's form, and its devices exist."""
+    sharding = i.sharding
+    leaves = [leaf for _, leaf in i.shape.leaves()]
+    parts = sharding.elements if sharding.kind == "tuple" else (sharding,) * len(leaves)
+    count = len(leaves) or 1  # an empty tuple has one sharding
+    require(sharding.kind != "tuple" or len(parts) == count, f"{len(parts)} shardings for {count} leaves")
+    for part, leaf in zip(parts, leaves, strict=False):
+        if part.kind == "tiled" and leaf.is_array:
+            rank = len(part.tile_dims) - len(part.last_tile_dims) - part.replicate_last
+            require(rank == leaf.rank, f"a sharding of {rank} dimensions for {leaf}")
+    _check_devices(sharding, _device_count(i))
+
+
+def _device_count(i: Instruction) -> int:
+    module = i.parent.module if i.parent is not None else None
+    return module.config.num_partitions if module is not None else 1
+
+
+def _check_devices(sharding: Sharding, count: int) -> None:
     """The devices of a sharding exist: `count` of them, if that is known."""
-    for part in (i.sharding, *i.sharding.elements):
+    for part in (sharding, *sharding.elements):
         devices = part.devices
         numbers = () if devices is None else devices.array().flat if isinstance(devices, Iota) else devices
         for number in numbers:
