@@ -187,3 +187,21 @@ def test_results_have_the_strides_of_eager_mode():
             for ours, theirs in zip(found, expected, strict=True):
                 assert ours.stride() == theirs.stride()
                 torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+MEMORY = {
+    "of a result": lambda x: (x * 2).as_strided((2, 3), (1, 2)),
+    "of a part": lambda x: (x + 1)[1:].as_strided((2, 2), (1, 3)),
+    "of one of several parts": lambda x: (x + 1).split(2)[1].as_strided((2, 2), (1, 3)),
+    "with an offset": lambda x: (x * 2).as_strided((2, 3), (1, 2), 3),
+    "scattered": lambda x: torch.as_strided_scatter(x * 2, torch.zeros(2, 3), (2, 3), (1, 4), 1),
+    "copied": lambda x: torch.as_strided_copy(x * 2, (2, 3), (1, 2)),
+    "written": lambda x: (y := x * 2, y.as_strided((2, 3), (1, 2)).add_(100), y.clone())[2],
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_in_the_order_of_strides(name):
+    transposed = torch.arange(12.0).reshape(3, 4).t()
+    expected = MEMORY[name](transposed)
+    torch.testing.assert_close(compiled(MEMORY[name])(transposed), expected)

@@ -20,8 +20,8 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
+from xloom.torch.graph_memory import OF_MEMORY, lowered, order_in_memory
 from xloom.torch.lowering import Graph, lower
-from xloom.torch.strides import dense_order
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 
@@ -134,7 +134,10 @@ class _Translator:
         if isinstance(target, torch._ops.OpOverload):
             self.g.metadata = _metadata(node)
             try:
-                result = lower(self.g, target, args, kwargs)
+                if target in OF_MEMORY:
+                    result = lowered(self.g, node, args, kwargs, self.values)
+                else:
+                    result = lower(self.g, target, args, kwargs)
                 _check(node, result)
                 return result
             except XloomError as error:
@@ -168,28 +171,13 @@ class _Translator:
                 self.translated.results.append(Given(self.parameter_of[value]))
             else:
                 self.translated.results.append(len(outputs))
-                order = _order(result) if self.strided is None or number < self.strided else None
-                if order is not None:
+                order = order_in_memory(result) if self.strided is None or number < self.strided else None
+                if order is not None and order != tuple(range(len(order))):
                     self.translated.orders[number] = order
                     value = self.g.permute(value, order)
                 outputs.append(value)
         self.builder.build(self.builder.tuple(*outputs))
         return self.translated
-
-
-def _order(result: Node) -> tuple[int, ...] | None:
-    """The order in memory of a result's dimensions, if that is not row-major and leaves no gaps."""
-    value = result.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return None
-    sizes, strides = ([_known(n) for n in numbers] for numbers in (value.shape, value.stride()))
-    order = dense_order(sizes, strides)
-    return None if order == tuple(range(len(sizes))) else order
-
-
-def _known(number: Any) -> int:
-    """A size as it was when the graph was traced."""
-    return number.node.hint if isinstance(number, torch.SymInt) else number
 
 
 def _is_argument(node: Node) -> bool:
