@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xloom.cpu.emit.sizes import greatest
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis, plain
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
-from xloom.cpu.kernels.matmul.axes import Axis, count, row_major
+from xloom.cpu.kernels.matmul.axes import Axis, count, merged, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums, needed_lanes, share
@@ -146,9 +146,9 @@ def _packed(
     tile = fitting(arithmetic, sizes[number].least, output.size, most)
     sums = [*(Axis(t.size, t.a, t.b, 0) for t in problem.taps), problem.feature]
     order = sorted(range(len(sums)), key=lambda k: -sums[k].a)  # as the input lies in memory
-    depth = tuple(sums[k] for k in order)
+    depth = merged([Axis(sums[k].size, 0, sums[k].b, 0) for k in order])  # what lies together is packed together
     packing = Packing(arithmetic, w, "b", (output,), depth, tile.columns)
-    places = dict(zip(order, row_major([x.size for x in depth]), strict=True))
+    places = dict(zip(order, row_major([sums[k].size for k in order]), strict=True))
     strides = [places[k] * packing.panel_size(1) for k in range(len(sums))]
     feature = Axis(problem.feature.size, problem.feature.a, strides[-1], 0)
     return packing, strides[:-1], feature, tile, number
