@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xloom.hlo.dtype import DType
-from xloom.interpreter import complex_math, real_math
+from xloom.interpreter import complex_math, integer_math, real_math
 from xloom.interpreter.registry import Value, evaluates
 
 if TYPE_CHECKING:
@@ -161,28 +161,14 @@ def not_(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluat
     return _wrap(np.invert(x), dtype)
 
 
-def _bits(x: Array, dtype: DType) -> Array:
-    """The value as an unsigned 64-bit integer of `dtype.bits` bits."""
-    width = 1 if dtype.name == "pred" else dtype.bits
-    wide = x.astype(np.int64) if dtype.name != "u64" else x
-    return wide.astype(np.uint64) & np.uint64((1 << width) - 1)
-
-
 @evaluates("popcnt", "count-leading-zeros")
 def count_bits(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
     """How many one bits, or zero bits above the highest one."""
     x, dtype = operands[0], dtype_of(instruction)
-    bits = np.asarray(_bits(x, dtype))
+    bits = np.asarray(integer_math.unsigned_bits(x, dtype))
     if instruction.opcode == "popcnt":
         return _wrap(np.bitwise_count(bits), x.dtype)
-    length = np.zeros(bits.shape, np.int64)
-    for shift in (32, 16, 8, 4, 2, 1):
-        high = bits >> np.uint64(shift)
-        taken = high != 0
-        length += np.where(taken, shift, 0)
-        bits = np.where(taken, high, bits)
-    length += (bits != 0).astype(np.int64)
-    return _wrap(dtype.bits - length, x.dtype)
+    return _wrap(dtype.bits - integer_math.bit_length(bits), x.dtype)
 
 
 @evaluates("copy")
@@ -230,31 +216,13 @@ def _divide(x: Array, y: Array) -> Any:
         return np.divide(x, y)
     if kind == "b":
         return x & y
-    return _truncated(x, y)[0]
+    return integer_math.truncated_division(x, y)[0]
 
 
 def _remainder(x: Array, y: Array) -> Any:
     if x.dtype.kind == "f":
         return np.fmod(x, y)
-    return _truncated(x, y)[1]
-
-
-def _truncated(x: Array, y: Array) -> tuple[Array, Array]:
-    """Quotient rounded to zero and remainder; x/0 is all ones and x rem 0 is x; INT_MIN/-1 wraps."""
-    x, y = np.broadcast_arrays(x, y)
-    zero = y == 0
-    safe = np.where(zero, np.ones_like(y), y)
-    if x.dtype.kind == "u":
-        quotient, rest = x // safe, x % safe
-    else:
-        minus = safe == -1
-        safe = np.where(minus, np.ones_like(y), safe)
-        rest = np.fmod(x, safe)
-        quotient = (x - rest) // safe
-        quotient = np.where(minus, np.negative(x), quotient)
-        rest = np.where(minus, np.zeros_like(x), rest)
-    ones = np.full_like(x, -1) if x.dtype.kind == "i" else np.full_like(x, np.iinfo(x.dtype).max)
-    return np.where(zero, ones, quotient).astype(x.dtype), np.where(zero, x, rest).astype(x.dtype)
+    return integer_math.truncated_division(x, y)[1]
 
 
 def _power(x: Array, y: Array) -> Any:
@@ -263,23 +231,7 @@ def _power(x: Array, y: Array) -> Any:
         return complex_math.power(x, y)
     if kind == "f":
         return np.power(x.astype(np.float64), y.astype(np.float64))
-    return _integer_power(x, y)
-
-
-def _integer_power(x: Array, y: Array) -> Array:
-    """By squaring, wrapping; a negative exponent leaves 1, -1 or 0 as 1/x truncates."""
-    x, y = np.broadcast_arrays(x, y)
-    out, base, exponent = np.ones_like(x), x.copy(), np.where(y < 0, np.zeros_like(y), y).copy()
-    while np.any(exponent != 0):
-        odd = (exponent & 1) != 0
-        out = np.where(odd, out * base, out)
-        base = base * base
-        exponent = exponent >> 1
-    if x.dtype.kind == "i":
-        odd = (y & 1) != 0
-        inverse = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0)).astype(x.dtype)
-        out = np.where(y < 0, inverse, out)
-    return out
+    return integer_math.power(x, y)
 
 
 def _atan2(x: Array, y: Array) -> Any:
@@ -331,30 +283,17 @@ def shift(instruction: Instruction, operands: Sequence[Value], evaluator: Evalua
     amount = count.astype(np.int64) if dtype.name != "u64" else np.minimum(count, np.uint64(bits)).astype(np.int64)
     out = (amount < 0) | (amount >= bits)
     safe = np.where(out, 0, amount)
+    raw = integer_math.unsigned_bits(x, dtype)
     if instruction.opcode == "shift-right-arithmetic":
         signed = x.astype(np.int64)
         if not dtype.name.startswith("s"):
-            top = _bits(x, dtype) >> np.uint64(bits - 1)
-            signed = (_bits(x, dtype) | np.where(top, np.uint64(~((1 << bits) - 1) & (2**64 - 1)), np.uint64(0))).view(
-                np.int64
-            )
+            top = raw >> np.uint64(bits - 1)
+            signed = (raw | np.where(top, np.uint64(~((1 << bits) - 1) & (2**64 - 1)), np.uint64(0))).view(np.int64)
         shifted = np.where(out, np.where(signed < 0, -1, 0), signed >> safe)
     else:
-        raw = _bits(x, dtype)
         moved = raw << safe.astype(np.uint64) if instruction.opcode == "shift-left" else raw >> safe.astype(np.uint64)
         shifted = np.where(out, np.uint64(0), moved)
-    return _wrap(_modular(np.asarray(shifted), dtype), x.dtype)
-
-
-def _modular(x: Array, dtype: DType) -> Array:
-    """The low `dtype.bits` bits, as a signed or unsigned 64-bit integer."""
-    raw = x.astype(np.uint64) if x.dtype.kind == "u" else x.astype(np.int64).view(np.uint64)
-    mask = np.uint64((1 << dtype.bits) - 1)
-    raw = raw & mask
-    if dtype.name.startswith("s"):
-        top = (raw >> np.uint64(dtype.bits - 1)) & np.uint64(1)
-        return np.where(top, raw | ~mask, raw).astype(np.uint64).view(np.int64)
-    return raw
+    return _wrap(integer_math.low_bits(np.asarray(shifted), dtype), x.dtype)
 
 
 @evaluates("complex")

@@ -20,6 +20,7 @@ FAMILIES = (
     "division",
     "elementwise",
     "fft",
+    "float_bits",
     "index",
     "linalg",
     "loss",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
-from xloom.torch.lowering.elementwise import combined, in_wide, toward_zero, with_sign
+from xloom.torch.lowering.elementwise import combined, in_wide, toward_zero
+from xloom.torch.lowering.float_bits import with_sign
 from xloom.torch.lowering.graph import Graph, Value
 from xloom.torch.lowering.promotion import float_type, result_type
 from xloom.torch.lowering.registry import lowers

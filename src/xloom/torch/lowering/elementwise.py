@@ -7,8 +7,8 @@ from typing import Any
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
-from xloom.torch.lowering.graph import Graph, Number, Value
-from xloom.torch.lowering.promotion import compute_type, default_float, float_type, result_type
+from xloom.torch.lowering.graph import Graph, Number, Value, broadcast_dims
+from xloom.torch.lowering.promotion import compute_type, float_type, result_type
 from xloom.torch.lowering.registry import lowers
 
 _SAME = {"neg": "negate", "bitwise_not": "not_", "positive": "copy"}
@@ -236,58 +236,6 @@ def hypot(g: Graph, x: Value, y: Value):
     return in_wide(g, dtype, compute, x, y)
 
 
-def with_sign(g: Graph, x: Instruction, y: Instruction) -> Instruction:
-    """|x| with the sign of y, -0 and NaN included."""
-    size = g.abs(x)
-    return g.select(is_negative(g, y), g.negate(size), size)
-
-
-def is_negative(g: Graph, x: Instruction) -> Instruction:
-    """Whether the sign bit is set."""
-    dtype = x.shape.dtype
-    if dtype.is_float:
-        x = g.bitcast_convert(x, shape=_signed(dtype)[x.shape.dims] if x.shape.dims else _signed(dtype)[()])
-    return g.compare(x, g.full_like(x, 0), direction="LT")
-
-
-def _signed(dtype: dt.DType) -> dt.DType:
-    return {16: dt.s16, 32: dt.s32, 64: dt.s64}[dtype.bits]
-
-
-@lowers("aten.copysign.Tensor", "aten.copysign.Scalar")
-def copysign(g: Graph, x: Value, y: Value):
-    """|x| with the sign of y."""
-    return with_sign(g, *g.broadcast_operands(x, y, dtype=float_type(x, y)))
-
-
-@lowers("aten.signbit.default")
-def signbit(g: Graph, x):
-    """Whether the sign bit is set."""
-    if x.shape.dtype is dt.pred:
-        return g.full_like(x, False)
-    return is_negative(g, x)
-
-
-@lowers("aten.nextafter.default")
-def nextafter(g: Graph, x: Value, y: Value):
-    """The next float from x towards y."""
-    x, y = g.broadcast_operands(x, y)
-    dtype = x.shape.dtype
-    bits = x.shape.with_dtype(_signed(dtype))
-    step = g.select(
-        g.compare(g.compare(y, x, direction="GT"), g.compare(x, g.full_like(x, 0), direction="GT"), direction="EQ"),
-        g.full(x.shape.dims, 1, bits.dtype),
-        g.full(x.shape.dims, -1, bits.dtype),
-    )
-    moved = g.bitcast_convert(g.add(g.bitcast_convert(x, shape=bits), step), shape=x.shape)
-    least = g.bitcast_convert(g.full(x.shape.dims, 1, bits.dtype), shape=x.shape)
-    least = g.select(g.compare(y, x, direction="LT"), g.negate(least), least)
-    moved = g.select(g.compare(x, g.full_like(x, 0), direction="EQ"), least, moved)
-    moved = g.select(g.compare(x, y, direction="EQ"), y, moved)
-    nan = g.or_(g.compare(x, x, direction="NE"), g.compare(y, y, direction="NE"))
-    return g.select(nan, g.add(x, y), moved)
-
-
 @lowers("aten.clamp.default", "aten.clamp.Tensor")
 def clamp(g: Graph, x, min: Value | None, max: Value | None):
     """min(max(x, min), max); either may be absent."""
@@ -347,8 +295,6 @@ def where(g: Graph, condition: Instruction, x: Value, y: Value):
     """condition ? x : y."""
     dtype = result_type(x, y)
     own = [o.shape.dims for o in (condition, x, y) if isinstance(o, Instruction)]
-    from xloom.torch.lowering.graph import broadcast_dims
-
     dims = broadcast_dims(*own)
     a, b = (g.expand(g.cast(o, dtype), dims) for o in (x, y))
     return g.select(g.expand(g.cast(condition, dt.pred), dims), a, b)
@@ -401,22 +347,3 @@ def deg2rad(g: Graph, x):
 def rad2deg(g: Graph, x):
     """180 x / pi."""
     return combined(g, "multiply", x, 57.29577951308232, float_type(x))
-
-
-@lowers("aten.frexp.Tensor")
-def frexp(g: Graph, x):
-    """A significand in [0.5, 1) and a power of two."""
-    dtype = x.shape.dtype
-    wide = g.cast(x, dt.f64)
-    bits = g.bitcast_convert(wide, shape=wide.shape.with_dtype(dt.s64))
-    field = g.and_(g.shift_right_logical(bits, g.full_like(bits, 52)), g.full_like(bits, 0x7FF))
-    rest = g.or_(g.and_(bits, g.full_like(bits, -0x7FF0000000000001)), g.full_like(bits, 0x3FE0000000000000))
-    significand = g.bitcast_convert(rest, shape=wide.shape)
-    plain = g.and_(g.is_finite(wide), g.compare(wide, g.full_like(wide, 0), direction="NE"))
-    exponent = g.select(plain, g.subtract(field, g.full_like(field, 1022)), g.full_like(field, 0))
-    return [g.cast(g.select(plain, significand, wide), dtype), g.cast(exponent, dt.s32)]
-
-
-def as_default_float(g: Graph, x: Instruction) -> Instruction:
-    """x, in the default float type when it is an integer."""
-    return x if x.shape.dtype.is_float or x.shape.dtype.is_complex else g.cast(x, default_float())
