@@ -52,6 +52,7 @@ FUNCTIONS = {
     "batch norm of rows": lambda x: F.batch_norm(x[0].transpose(1, 2).clone(), None, None, training=True),
     "group norm": lambda x: F.group_norm(x, 3),
     "largest": lambda x: F.max_pool2d(x, 2),
+    "largest of a volume": lambda x: F.max_pool3d(images(x.device, (1, 2, 3, 4, 5))[0], 2, return_indices=True),
     "mean": lambda x: F.avg_pool2d(x, 2),
     "adaptive mean": lambda x: F.adaptive_avg_pool2d(x, (2, 2)),
     "upsampled": lambda x: F.interpolate(x, scale_factor=2),
