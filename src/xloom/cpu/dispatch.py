@@ -53,6 +53,11 @@ def dispatch() -> Any:
     return function
 
 
+def address_of(array: np.ndarray) -> int:
+    """Where an array begins, if `offsets_hold()`; NumPy's own ways to ask take ten times as long."""
+    return ctypes.c_uint64.from_address(id(array) + _DATA).value
+
+
 @lru_cache(maxsize=1)
 def offsets_hold() -> bool:
     """True when arrays and tuples are laid out as native code reads them."""

@@ -13,7 +13,7 @@ import numpy as np
 from xloom.cpu.aliases import aliases
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.custom_call import failure
-from xloom.cpu.dispatch import MISFIT, Call, dispatch, offsets_hold
+from xloom.cpu.dispatch import MISFIT, Call, address_of, dispatch, offsets_hold
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import ALIGNMENT, Block, Pool
 from xloom.cpu.program import MAIN, Program
@@ -189,7 +189,8 @@ class Executable:
             array = inputs[alias.argument]
             given = alias.parameter in donated and type(array) is np.ndarray and array.flags.carray
             if given and alias.result in self._aligned_results:
-                given = array.__array_interface__["data"][0] % ALIGNMENT == 0
+                address = address_of(array) if offsets_hold() else array.__array_interface__["data"][0]
+                given = address % ALIGNMENT == 0
             if given:
                 dims, dtype, nbytes = self._results[alias.result]
                 if array.shape == dims and array.dtype is dtype:

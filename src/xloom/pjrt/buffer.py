@@ -94,7 +94,7 @@ class Buffer:
             if self._external and not self.is_deleted:
                 self._lent = self.ready
             self.is_deleted = True
-            self.ready = Future.failed(deleted())
+            self.ready = _GONE
         if self.on_delete is not None:
             self.on_delete()
 
@@ -145,6 +145,23 @@ class Buffer:
     def __repr__(self) -> str:
         state = "deleted" if self.is_deleted else "ready" if self.ready.is_ready else "pending"
         return f"Buffer({self.shape}, {self.memory_space}, {state})"
+
+
+class _Gone(Future):
+    """What is left of a deleted buffer's array: an error, another one for each who asks."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.is_ready, self.value, self._callbacks = True, None, None
+
+    @property
+    def error(self) -> PjrtError:  # type: ignore[override]
+        """That it is deleted."""
+        return deleted()
+
+
+_GONE = _Gone()
 
 
 def physical(array: np.ndarray, shape: Shape, *, copy: bool = False) -> np.ndarray:
