@@ -14,6 +14,8 @@ class Content(Enum):
     """Scalar loops, several after one another for each row: unrolled as well, they are far larger, and no faster."""
     VECTORS = "vectors"
     """Vectors where they pay: passes that look for more would take most of the time, and find nothing."""
+    TILES = "tiles"
+    """Vectors that a loop has all operations of: nothing of it is computed twice, or better somewhere else."""
     ROUTINES = "routines"
     """Written as they are to run, down to the vectors."""
     CALLERS = "callers"

@@ -20,11 +20,22 @@ from xloom.cpu.support import SYMBOLS, support_ir
 object_cache = Cache()
 
 
-_OF_VECTORS = ("AlwaysInliner", "SROA", "SimplifyCFG", "LoopRotate", "InstCombine")
+_OF_TILES = ("AlwaysInliner", "SROA", "SimplifyCFG", "InstCombine", "LoopRotate")
+_OF_VECTORS = (
+    "AlwaysInliner",
+    "SROA",
+    "SimplifyCFG",
+    "InstCombine",
+    "LoopRotate",
+    "NewGVN",
+    "InstCombine",
+    "SimplifyCFG",
+)
 PASSES = {
     Content.LOOPS: Passes(level=3, vectorise=True, unroll=True),
     Content.ROWS: Passes(level=3, vectorise=True),
     Content.VECTORS: Passes(level=None, named=_OF_VECTORS),
+    Content.TILES: Passes(level=None, named=_OF_TILES),
     Content.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
     Content.CALLERS: Passes(level=0),
     Content.CALLS: Passes(level=0),

@@ -45,6 +45,7 @@ _QUICK = {
     "LLVMPY_module_AddSimplifyCFGPass": (None, [c_void_p]),
     "LLVMPY_module_AddInstCombinePass": (None, [c_void_p]),
     "LLVMPY_module_AddLoopRotatePass": (None, [c_void_p]),
+    "LLVMPY_module_AddNewGVNPass": (None, [c_void_p]),
 }
 
 

@@ -40,7 +40,7 @@ def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
 @kernel("convolution")
 def convolution(kernel: Kernel, instruction: Instruction) -> None:
     """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
-    kernel.content = Content.VECTORS
+    kernel.content = Content.TILES
     arrays = *kernel.operands, *kernel.outputs
     sizes = kernel.problem or [s.dims for s in arrays]
     lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
