@@ -174,3 +174,18 @@ def test_convolutions_of_any_sizes(image, features, outputs, window, labels):
     places = [(int(n + 2 * pad) - reach) // stride + 1 for n in (height, width)]
     y = (batch, *places, outputs) if labels[1] == "0" else (batch, outputs, *places)
     assert agrees(xl.parse(text.replace("SHAPE", f"f32[{','.join(map(str, y))}]")))
+
+
+@pytest.mark.parametrize("window", ["size=3x3 pad=1_1x1_1", "size=5x5 stride=2x2 pad=2_2x2_2"])
+def test_one_kernel_serves_any_number_of_groups(window, emitted):
+    for features, side in ((64, 56), (96, 56), (256, 112)):
+        size, places = window[5], side // 2 if "stride" in window else side
+        module = xl.parse(f"""HloModule m
+        ENTRY e {{
+          x = f32[1,{side},{side},{features}] parameter(0)
+          w = f32[{size},{size},1,{features}] parameter(1)
+          ROOT c = f32[1,{places},{places},{features}] convolution(x, w), window={{{window}}},
+            dim_labels=b01f_01io->b01f, feature_group_count={features}
+        }}""")
+        assert agrees(module)
+    assert len(emitted) == 1

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from xloom.cpu.convolution_library import convolutions
+
 _PRODUCTS = (
     (600, 500, 700),
     (700, 500, 600),
@@ -54,13 +56,6 @@ _TYPES = (
     ("s8", "s8", "s32"),
     ("f64", "f64", "f64"),
 )
-_WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (7, 2, 3, 3), (7, 2, 2, 3))
-"""Of convolutions: a window's size and stride, its padding below and above."""
-_IMAGES = (56, 28, 14, 7)
-_PLANES = (56, 32, 28, 16)
-"""The sides of images, with the features last or first."""
-_CHANNELS = ((64, 64), (32, 16), (3, 64))
-
 _KEYS = ("f32", "f64", "s32", "s64", "u32", "u16")
 _SORTED = (("100000", 0), ("300,5000", 1), ("5000,300", 0))
 """Dimensions, and the one that is sorted along."""
@@ -97,10 +92,7 @@ def programs() -> Iterator[str]:
             f"HloModule library\nENTRY e {{\n a = f32[{dims}] parameter(0)\n"
             f" ROOT c = {result} topk(a), k={results.rpartition(',')[2]}, largest=true\n}}\n"
         )
-    for images, labels in ((_IMAGES, "b01f_01io->b01f"), (_PLANES, "bf01_oi01->bf01")):
-        for window, image, channels, batch in product(_WINDOWS, images, _CHANNELS, (1, 8)):
-            if image >= 2 * window[0] - 4:
-                yield _convolution(window, image, channels, batch, labels)
+    yield from convolutions()
 
 
 def _product(types: tuple[str, str, str], sizes: tuple[int, int, int], lc: int, rc: int) -> str:
@@ -130,24 +122,6 @@ def _sort(dtype: str, dims: str, along: int, more: bool) -> str:
         f"ENTRY e {{\n a = {dtype}[{dims}] parameter(0)\n{iota}"
         f" ROOT c = {shape} sort({operands}), dimensions={{{along}}}, is_stable=true, to_apply=less\n}}\n"
     )
-
-
-def _convolution(
-    window: tuple[int, int, int, int], image: int, channels: tuple[int, int], batch: int, labels: str
-) -> str:
-    size, stride, low, high = window
-    features, outputs = channels
-    text = f"size={size}x{size}"
-    text += f" stride={stride}x{stride}" if stride > 1 else ""
-    text += f" pad={low}_{high}x{low}_{high}" if low or high else ""
-    places = (image + low + high - size) // stride + 1
-    if labels.startswith("bf"):
-        x, w = (batch, features, image, image), (outputs, features, size, size)
-        y = (batch, outputs, places, places)
-    else:
-        x, w = (batch, image, image, features), (size, size, features, outputs)
-        y = (batch, places, places, outputs)
-    return _program("convolution", ("f32", x), ("f32", w), ("f32", y), f"window={{{text}}}, dim_labels={labels}")
 
 
 _Array = tuple[str, Sequence[int]]

@@ -24,17 +24,19 @@ from xloom.hlo.shape import Shape
 
 @form_of("convolution")
 def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
-    """Its shapes, whatever the images are and the places in them."""
-    labels = instruction["dim_labels"]
+    """Its shapes, whatever the images are and the places in them, and how many groups there are of more than one."""
+    labels, groups = instruction["dim_labels"], instruction["feature_group_count"]
     places = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)
 
     def opened(size: Callable[[int], Any]) -> list[tuple]:
-        return [
+        dims = [
             tuple(size(n) if n >= LEAST or (n and d in free) else n for d, n in enumerate(s.dims))
             for s, free in zip(shapes, places, strict=True)
         ]
+        return [*dims, (size(groups) if groups > 1 else 1,)]
 
-    return form(repr((instruction.opcode, [s.dtype.name for s in shapes], instruction.attrs)), opened)
+    attrs = {**instruction.attrs, "feature_group_count": None}
+    return form(repr((instruction.opcode, [s.dtype.name for s in shapes], attrs)), opened)
 
 
 @kernel("convolution")
@@ -42,7 +44,7 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
     kernel.content = Content.TILES
     arrays = *kernel.operands, *kernel.outputs
-    sizes = kernel.problem or [s.dims for s in arrays]
+    *sizes, (groups,) = kernel.problem or [*(s.dims for s in arrays), (instruction["feature_group_count"],)]
     lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
     y = Array("output", 0, out.dtype)
     if 0 in (*lhs.dims, *rhs.dims, *out.dims):
@@ -56,7 +58,7 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
     reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
-    problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
+    problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
     # a large kernel is packed once for all images, which a product would do for each
     product = None if reaches_out or (is_large and problem.batch.size > 1) else as_pointwise_product(problem)
     if product is not None:
@@ -71,7 +73,7 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
         order = _order(arithmetic, instruction, lhs, dims)
         if reaches_out and order[-1] != lhs.rank - 1 and not is_large:  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
-            problem = _problem(instruction, (lhs, rhs, out), dims, starts, strides)
+            problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
             chosen = way(arithmetic, problem, w)
             edges = edges_of(problem, chosen, sides, Array("operand", 0, arithmetic.dtype))
         extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
@@ -79,7 +81,7 @@ def convolution(kernel: Kernel, instruction: Instruction) -> None:
             for place, dim in zip(labels.input_spatial, dims, strict=True):
                 extents[place] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[place], extents[place].stride)
             starts, strides = [e.start for e in extents], _strides(order, [e.size for e in extents])
-            problem, chosen = _problem(instruction, (lhs, rhs, out), dims, starts, strides), None
+            problem, chosen = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides), None
         x = padded(kernel, arithmetic, x, [extents[k] for k in order])
     product = as_product(problem) if is_large else None
     if product is not None:
@@ -127,12 +129,17 @@ def _is_moved_last(arithmetic: Arithmetic, instruction: Instruction, last: int, 
 
 
 def _problem(
-    instruction: Instruction, shapes: tuple[Shape, ...], dims: tuple[Spatial, ...], starts: list[int], sx: list[int]
+    instruction: Instruction,
+    groups: int,
+    shapes: tuple[Shape, ...],
+    dims: tuple[Spatial, ...],
+    starts: list[int],
+    sx: list[int],
 ) -> Convolution:
     lhs, rhs, out = shapes
     labels, window = instruction["dim_labels"], instruction["window"]
     sw, sy = row_major(rhs.dims), row_major(out.dims)
-    groups, batch_groups = instruction["feature_group_count"], instruction["batch_group_count"]
+    batch_groups = instruction["batch_group_count"]
     features, outputs = rhs.dims[labels.kernel_input_feature], rhs.dims[labels.kernel_output_feature]
     batch = lhs.dims[labels.input_batch] // batch_groups
     each = outputs // (groups * batch_groups)

@@ -89,7 +89,7 @@ def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
 
 
 def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
-    each = problem.output.size
+    each = int(problem.output.size)
     output = Axis(each * problem.group.size, 0, problem.output.b, 1)
     sums = most_sums() if problem.feature.size == 1 else few_sums() // 2  # the sum over features is unrolled
     packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, output, sums)

@@ -1,0 +1,114 @@
+"""Convolutions of the shapes that networks have, forwards and backwards, for the library of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+from xloom.hlo.attributes import WindowDimension
+
+_WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (7, 2, 3, 3), (7, 2, 2, 3))
+"""A window's size and stride, its padding below and above."""
+_DEPTHWISE = ((3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (5, 2, 2, 2), (5, 2, 1, 2), (7, 1, 3, 3))
+_IMAGES = (56, 28, 14, 7)
+_PLANES = (56, 32, 28, 16)
+"""The sides of images, with the features last or first."""
+_CHANNELS = ((64, 64), (32, 16), (3, 64))
+_BATCHES = (1, 8)
+
+
+class _Convolution(NamedTuple):
+    labels: str
+    window: WindowDimension
+    """The same in each dimension."""
+    space: tuple[int, ...]
+    features: int
+    """Of the input and, of each group, of the kernel."""
+    outputs: int
+    batch: int
+    groups: int = 1
+
+
+def convolutions() -> Iterator[str]:
+    """HLO text of each."""
+    return map(_text, _all())
+
+
+def _all() -> Iterator[_Convolution]:
+    for images, labels in ((_IMAGES, "b01f_01io->b01f"), (_PLANES, "bf01_oi01->bf01")):
+        for window, image, channels, batch in product(_WINDOWS, images, _CHANNELS, _BATCHES):
+            if image >= 2 * window[0] - 4:
+                yield _Convolution(labels, _window(*window), (image, image), *channels, batch)
+    yield from _in_groups()
+    yield from _dilated()
+    yield from _backwards()
+    for size, length, channels, batch in product((3, 5, 7, 9), (4096, 1000), ((32, 64), (64, 64)), (1, 4)):
+        yield _Convolution("b0f_0io->b0f", _window(size, 1, size // 2, size // 2), (length,), *channels, batch)
+    for side, channels, batch in product((32, 16, 8), ((16, 32), (32, 32)), (1, 4)):
+        yield _Convolution("b012f_012io->b012f", _window(3, 1, 1, 1), (side // 2, side, side), *channels, batch)
+
+
+def _in_groups() -> Iterator[_Convolution]:
+    labels = "b01f_01io->b01f"
+    for window, image, features, batch in product(_DEPTHWISE, (112, *_IMAGES), (32, 64, 256), _BATCHES):
+        yield _Convolution(labels, _window(*window), (image, image), features, features, batch, features)
+    for stride, image, each, batch in product((1, 2), _IMAGES, (4, 8, 16), _BATCHES):
+        yield _Convolution(labels, _window(3, stride, 1, 1), (image, image), 32 * each, 32 * each, batch, 32)
+
+
+def _dilated() -> Iterator[_Convolution]:
+    labels = "b01f_01io->b01f"
+    for spread, image, batch in product((2, 4), (56, 28, 14), _BATCHES):
+        window = replace(_window(3, 1, spread, spread), window_dilation=spread)
+        yield _Convolution(labels, window, (image, image), 64, 64, batch)
+    for (size, low, high), image, batch in product(((4, 2, 2), (2, 1, 1), (3, 2, 1)), (28, 14, 7), _BATCHES):
+        window = replace(_window(size, 1, low, high), base_dilation=2)
+        yield _Convolution(labels, window, (image, image), 64, 64, batch)
+
+
+def _backwards() -> Iterator[_Convolution]:
+    """Gradients of the input and of the kernel, of windows of three."""
+    turned = replace(_window(3, 1, 1, 1), window_reversal=True)
+    spread = [replace(turned, base_dilation=2, padding_low=low, padding_high=3 - low) for low in (1, 2)]
+    for image, batch in product(_IMAGES, _BATCHES):
+        for window in (turned, *spread):
+            yield _Convolution("b01f_01oi->b01f", window, (image, image), 64, 64, batch)
+        yield _Convolution("f01b_i01o->01bf", _window(image, 1, 1, 1), (image, image), 4 * batch, 64, 64)
+
+
+def _window(size: int, stride: int, low: int, high: int) -> WindowDimension:
+    return WindowDimension(size, stride, low, high)
+
+
+def _text(c: _Convolution) -> str:
+    inputs, _, rest = c.labels.partition("_")
+    kernel, _, outputs = rest.partition("->")
+    places = [c.window.output_size(n) for n in c.space]
+    x = {"b": c.batch, "f": c.features, **{str(k): n for k, n in enumerate(c.space)}}
+    w = {"i": c.features // c.groups, "o": c.outputs, **{str(k): c.window.size for k in range(len(c.space))}}
+    y = {"b": c.batch, "f": c.outputs, **{str(k): n for k, n in enumerate(places)}}
+    shapes = [_shape(labels, sizes) for labels, sizes in ((inputs, x), (kernel, w), (outputs, y))]
+    groups = f", feature_group_count={c.groups}" if c.groups > 1 else ""
+    return (
+        f"HloModule library\nENTRY e {{\n a = {shapes[0]} parameter(0)\n b = {shapes[1]} parameter(1)\n"
+        f" ROOT c = {shapes[2]} convolution(a, b), window={{{_window_text(c.window, len(c.space))}}}, "
+        f"dim_labels={c.labels}{groups}\n}}\n"
+    )
+
+
+def _shape(labels: str, sizes: dict[str, int]) -> str:
+    return f"f32[{','.join(str(sizes[label]) for label in labels)}]"
+
+
+def _window_text(window: WindowDimension, rank: int) -> str:
+    parts: Sequence[tuple[str, object, bool]] = (
+        ("size", window.size, True),
+        ("stride", window.stride, window.stride > 1),
+        ("pad", f"{window.padding_low}_{window.padding_high}", bool(window.padding_low or window.padding_high)),
+        ("lhs_dilate", window.base_dilation, window.base_dilation > 1),
+        ("rhs_dilate", window.window_dilation, window.window_dilation > 1),
+        ("rhs_reversal", int(window.window_reversal), window.window_reversal),
+    )
+    return " ".join(f"{name}={'x'.join([str(value)] * rank)}" for name, value, is_said in parts if is_said)
