@@ -232,9 +232,15 @@ def test_scripts_of_torch_xla_run():
         torch_xla.sync(wait=True)
         assert met.counter_value("programs") == 1, met.metrics_report()
         assert "runs: 3" in met.metrics_report()
-        assert met.metric_names() == ["CompileTime", "ExecuteTime"]
         assert (met.metric_data("CompileTime")[0], met.metric_data("ExecuteTime")[0]) == (1, 3)
-        assert met.executed_fallback_ops() == [] and "runs: 3" in met.short_metrics_report()
+        assert met.metric_data("OutboundData")[1] > 0 and met.metric_data("DeviceLockWait") is None
+        assert (met.counter_value("UncachedCompile"), met.counter_value("CachedCompile")) == (1, 2)
+        assert "MarkStep" in met.counter_names() and met.executed_fallback_ops() == []
+        assert "CompileTime" in met.short_metrics_report() and "MarkStep" in met.short_metrics_report()
+        short = met.short_metrics_report(["CachedCompile"], ["InboundData"])
+        assert "InboundData" in short and "MarkStep" not in short and "CompileTime" not in short
+        model(x).sum().item()
+        assert met.executed_fallback_ops() == ["aten::_local_scalar_dense"]
         (x,) = xm.send_cpu_data_to_device(torch.ones(2), device)
         assert xm.is_xla_tensor(x) and not xm.is_xla_tensor(torch.ones(2))
         assert "multiply" in torch_xla._XLAC._get_xla_tensors_hlo([x * 2])

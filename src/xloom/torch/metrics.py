@@ -20,11 +20,17 @@ class Metrics:
     """Programs that were started."""
     donated: int = 0
     """Arguments of programs, whose memory results have taken."""
+    steps: int = 0
+    """How often `sync` was called."""
     compile_seconds: float = 0.0
+    transfers: int = 0
+    """Tensors that came from the host."""
     bytes_to_device: int = 0
     bytes_to_host: int = 0
     waits: int = 0
     """How often a value was needed on the host."""
+    numbers: int = 0
+    """How often it was a number that Python asked for."""
     on_host: Counter[str] = field(default_factory=Counter)
     """Operators whose result's shape depends on values: they are computed on the host."""
     decomposed: Counter[str] = field(default_factory=Counter)
@@ -57,19 +63,11 @@ def metrics_report() -> str:
 
 
 def counter_names() -> list[str]:
-    """The names of the counters that are not 0; an operator that ran on the CPU is `aten::name`, as in torch_xla."""
-    names = [each.name for each in fields(Metrics) if getattr(METRICS, each.name)]
-    return names + [_as_torch_xla(name) for name in METRICS.fallbacks]
+    """The names of the counters that are not 0."""
+    return [each.name for each in fields(Metrics) if getattr(METRICS, each.name)]
 
 
 def counter_value(name: str) -> float | None:
     """The value of one; None when there is no such counter."""
-    for operator, count in METRICS.fallbacks.items():
-        if _as_torch_xla(operator) == name:
-            return count
     value = getattr(METRICS, name, None)
     return sum(value.values()) if isinstance(value, Counter) else value
-
-
-def _as_torch_xla(operator: str) -> str:
-    return "::".join(operator.split(".")[:2])

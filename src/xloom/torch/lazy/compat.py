@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from xloom.torch import metrics
-from xloom.torch.lazy import compat_debugging, device_module, random_state, runtime
+from xloom.torch.lazy import compat_debugging, compat_metrics, device_module, random_state, runtime
 from xloom.torch.lazy.step import step, sync
 from xloom.torch.lazy.tensor import DEVICE
 
@@ -158,16 +158,16 @@ xm = _namespace(
 
 met = _namespace(
     "torch_xla.debug.metrics",
-    metrics_report=metrics.metrics_report,
+    metrics_report=compat_metrics.metrics_report,
     clear_all=metrics.clear,
     clear_counters=metrics.clear,
-    counter_names=metrics.counter_names,
-    counter_value=metrics.counter_value,
+    counter_names=compat_metrics.counter_names,
+    counter_value=compat_metrics.counter_value,
     clear_metrics=metrics.clear,
-    metric_names=compat_debugging.metric_names,
-    metric_data=compat_debugging.metric_data,
-    executed_fallback_ops=compat_debugging.executed_fallback_ops,
-    short_metrics_report=compat_debugging.short_metrics_report,
+    metric_names=compat_metrics.metric_names,
+    metric_data=compat_metrics.metric_data,
+    executed_fallback_ops=compat_metrics.executed_fallback_ops,
+    short_metrics_report=compat_metrics.short_metrics_report,
 )
 """torch_xla.debug.metrics."""
 

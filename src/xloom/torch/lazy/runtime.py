@@ -46,6 +46,7 @@ def to_device(tensor: torch.Tensor) -> Value:
     """A copy of a tensor of the host: that one may change afterwards."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     type = array_type(tensor.dtype, tuple(tensor.shape))
+    METRICS.transfers += 1
     METRICS.bytes_to_device += type.shape.nbytes
     return Value(type, client().buffer_from_host(as_numpy(tensor)))
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xloom.torch.lazy import execution, runtime
+from xloom.torch.metrics import METRICS
 
 
 def sync(wait: bool = False) -> None:
     """Starts what was recorded, as one program; waits for it if asked to."""
+    METRICS.steps += 1
     execution.flush()
     if wait:
         runtime.wait()

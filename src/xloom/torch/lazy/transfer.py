@@ -20,6 +20,7 @@ from xloom.torch.lazy.tensor import XlaTensor, tensor_on
 from xloom.torch.lazy.trace import TRACE, Value
 from xloom.torch.lazy.view_values import of_memory
 from xloom.torch.lowering import Graph
+from xloom.torch.metrics import METRICS
 
 LONGEST = 256
 """With more results than this recorded, data from the host begins a program: it is likely to be the next batch."""
@@ -133,6 +134,7 @@ def _stretches(dims: tuple[int, ...], to: tuple[int, ...]) -> bool:
 @handles("aten._local_scalar_dense.default", "aten.item.default")
 def item(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool | int | float | complex:
     """The element of a tensor that has one. Waits for it."""
+    METRICS.numbers += 1
     alias = args[0]._alias
     if alias.__class__ is Storage and alias.type.size == 1:
         return runtime.number(buffer_of(alias.read()))
