@@ -29,11 +29,14 @@ def record(build: Callable[..., Any], *arguments: Any) -> list[Value]:
         if node is not None:
             return TRACE.go(node, ())
         what, scalars = tuple(key), []
-        numbers = [each for each in arguments if each.__class__ is Number]
+        numbers = [float(each) for each in arguments if each.__class__ is Number]
         if numbers:
-            without = tuple([Number if each.__class__ is Number else each for each in key])
-            if TRACE.changes(what, without, values):
-                what, scalars = without, [float(each) for each in numbers]
+            without = [Number if each.__class__ is Number else each for each in key]
+            node = TRACE.known(without, values)
+            if node is not None:
+                return TRACE.go(node, numbers)
+            if TRACE.changes(what, tuple(without), values):
+                what, scalars = tuple(without), numbers
         signature = _signatures.get(what)
         if signature is None:
             signature = _signatures[what] = _signature(build, arguments, bool(scalars))
