@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
-from xloom.cpu.content import Content
 from xloom.cpu.form import LEAST, Form, form, form_of
 from xloom.cpu.kernel import Kernel, kernel
-from xloom.cpu.kernels.convolve.edges import edges_of
-from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
-from xloom.cpu.kernels.convolve.padding import Extent, padded
-from xloom.cpu.kernels.convolve.tiles import convolve
-from xloom.cpu.kernels.convolve.ways import vectors_that_fill, way
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
-from xloom.cpu.kernels.matmul.axes import Axis, row_major
-from xloom.cpu.kernels.matmul.multiply import multiply
-from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -42,121 +31,6 @@ def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
 @kernel("convolution")
 def convolution(kernel: Kernel, instruction: Instruction) -> None:
     """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
-    kernel.content = Content.TILES
-    arrays = *kernel.operands, *kernel.outputs
-    *sizes, (groups,) = kernel.problem or [*(s.dims for s in arrays), (instruction["feature_group_count"],)]
-    lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
-    y = Array("output", 0, out.dtype)
-    if 0 in (*lhs.dims, *rhs.dims, *out.dims):
-        cleared(kernel, y, prod(out.dims))
-        return
-    labels, window = instruction["dim_labels"], instruction["window"]
-    arithmetic = Arithmetic(accumulator(out.dtype))
-    x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
-    w = readable(kernel, arithmetic, Array("operand", 1, rhs.dtype), prod(rhs.dims))
-    dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
-    reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
-    starts, strides = [0] * lhs.rank, row_major(lhs.dims)
-    is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
-    problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
-    # a large kernel is packed once for all images, which a product would do for each
-    product = None if reaches_out or (is_large and problem.batch.size > 1) else as_pointwise_product(problem)
-    if product is not None:
-        multiply(kernel, product, w, x, y)
-        return
-    sides = [lhs.dims[p] for p in labels.input_spatial]
-    edges = chosen = None
-    if x.dtype is arithmetic.dtype and reaches_out and not is_large:
-        chosen = way(arithmetic, problem, w)
-        edges = edges_of(problem, chosen, sides, x)
-    if edges is None and (reaches_out or x.dtype is not arithmetic.dtype):
-        order = _order(arithmetic, instruction, lhs, dims)
-        if reaches_out and order[-1] != lhs.rank - 1 and not is_large:  # what is copied to be moved needs no padding
-            strides = _strides(order, lhs.dims)
-            problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
-            chosen = way(arithmetic, problem, w)
-            edges = edges_of(problem, chosen, sides, Array("operand", 0, arithmetic.dtype))
-        extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
-        if edges is None:
-            for place, dim in zip(labels.input_spatial, dims, strict=True):
-                extents[place] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[place], extents[place].stride)
-            starts, strides = [e.start for e in extents], _strides(order, [e.size for e in extents])
-            problem, chosen = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides), None
-        x = padded(kernel, arithmetic, x, [extents[k] for k in order])
-    product = as_product(problem) if is_large else None
-    if product is not None:
-        multiply(kernel, product, x, w, y)
-        return
-    sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
-    convolve(kernel, chosen or way(arithmetic, problem, w), problem, edges, x, w, sums)
-    if sums is not y:
-        converted_array(kernel, sums, prod(out.dims), y)
+    from xloom.cpu.kernels.convolve.emission import emit  # which is not needed where there is a kernel that serves
 
-
-_FEW_FEATURES = 8
-_LONG = 8
-"""A window whose own places lie together long enough."""
-_LARGE_KERNEL = 3 << 18
-"""Bytes of a kernel that does not stay in the second-level cache, so that its sums are formed in blocks."""
-
-
-def _order(arithmetic: Arithmetic, instruction: Instruction, shape: Shape, dims: tuple[Spatial, ...]) -> list[int]:
-    """The dimensions of a copy of the input, outermost first."""
-    feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
-    many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1
-    if many and instruction["feature_group_count"] == 1 and _is_moved_last(arithmetic, instruction, order[-1], dims):
-        order.remove(feature)
-        order.append(feature)
-    return order
-
-
-def _strides(order: list[int], sizes: Sequence[int]) -> list[int]:
-    """The strides of dimensions of these sizes, in a copy that has them in another order."""
-    strides = dict(zip(order, row_major([sizes[k] for k in order]), strict=True))
-    return [strides[k] for k in range(len(order))]
-
-
-def _is_moved_last(arithmetic: Arithmetic, instruction: Instruction, last: int, dims: tuple[Spatial, ...]) -> bool:
-    """True where the last dimension is spatial and it is better to have the features last: those that are summed."""
-    labels = instruction["dim_labels"]
-    if last not in labels.input_spatial:
-        return False
-    number = labels.input_spatial.index(last)
-    dim, is_last = dims[number], labels.output_spatial[number] == last
-    along = is_last and len(dim.classes) == 1 and dim.input_step == 1
-    whole = along and vectors_that_fill(arithmetic, dim.classes[0].count)
-    return not whole and instruction["window"][number].size < _LONG
-
-
-def _problem(
-    instruction: Instruction,
-    groups: int,
-    shapes: tuple[Shape, ...],
-    dims: tuple[Spatial, ...],
-    starts: list[int],
-    sx: list[int],
-) -> Convolution:
-    lhs, rhs, out = shapes
-    labels, window = instruction["dim_labels"], instruction["window"]
-    sw, sy = row_major(rhs.dims), row_major(out.dims)
-    batch_groups = instruction["batch_group_count"]
-    features, outputs = rhs.dims[labels.kernel_input_feature], rhs.dims[labels.kernel_output_feature]
-    batch = lhs.dims[labels.input_batch] // batch_groups
-    each = outputs // (groups * batch_groups)
-    step = sx[labels.input_feature] * features if batch_groups == 1 else sx[labels.input_batch] * batch
-    w_output, y_feature = sw[labels.kernel_output_feature], sy[labels.output_feature]
-    taps = [
-        Axis(d.size, sx[p], -sw[q] if d.window_reversal else sw[q], sy[r])
-        for d, p, q, r in zip(window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True)
-    ]
-    return Convolution(
-        group=Axis(groups * batch_groups, step, w_output * each, y_feature * each),
-        batch=Axis(batch, sx[labels.input_batch], 0, sy[labels.output_batch]),
-        feature=Axis(features, sx[labels.input_feature], sw[labels.kernel_input_feature], 0),
-        output=Axis(each, 0, w_output, y_feature),
-        dims=dims,
-        taps=tuple(taps),
-        x_base=-sum(a * s for a, s in zip(starts, sx, strict=True)),
-        w_base=-sum((t.size - 1) * t.b for t in taps if t.b < 0),
-        feature_groups=groups > 1,
-    )
+    emit(kernel, instruction)

@@ -8,12 +8,7 @@ from math import prod
 from xloom.cpu.content import Content
 from xloom.cpu.form import Form, form, form_of
 from xloom.cpu.kernel import Kernel, kernel
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, merged, row_major
-from xloom.cpu.kernels.matmul.multiply import multiply
-from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
-from xloom.cpu.kernels.matmul.ragged import multiply_ragged, ragged_axes
-from xloom.cpu.kernels.matmul.scaled import scaled
 from xloom.hlo.dtype import DType, bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -30,6 +25,10 @@ def dot_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
 @kernel("dot")
 def dot(kernel: Kernel, instruction: Instruction) -> None:
     """Batch dimensions, then the rest of the left operand, then the rest of the right one."""
+    # what writes a kernel is not imported where there is one that serves
+    from xloom.cpu.kernels.matmul.multiply import multiply
+    from xloom.cpu.kernels.matmul.operands import Array
+
     kernel.content = Content.VECTORS
     lhs, rhs = kernel.operands
     through = _rounding(instruction)
@@ -46,6 +45,11 @@ def dot(kernel: Kernel, instruction: Instruction) -> None:
 @kernel("scaled-dot")
 def scaled_dot(kernel: Kernel, instruction: Instruction) -> None:
     """dot of the first two operands, each multiplied by its scales first."""
+    from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
+    from xloom.cpu.kernels.matmul.multiply import multiply
+    from xloom.cpu.kernels.matmul.operands import Array
+    from xloom.cpu.kernels.matmul.scaled import scaled
+
     lhs, rhs, *scales = kernel.operands
     result = kernel.outputs[0].dtype
     arithmetic = Arithmetic(accumulator(result))
@@ -56,6 +60,10 @@ def scaled_dot(kernel: Kernel, instruction: Instruction) -> None:
 @kernel("ragged-dot")
 def ragged_dot(kernel: Kernel, instruction: Instruction) -> None:
     """A dot a group of rows, of the depth, or of batches."""
+    from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
+    from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+    from xloom.cpu.kernels.matmul.ragged import multiply_ragged, ragged_axes
+
     lhs, rhs, sizes = kernel.operands
     out = kernel.outputs[0]
     c, size = Array("output", 0, out.dtype), prod(out.dims)

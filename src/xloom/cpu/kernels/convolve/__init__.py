@@ -1,5 +1,6 @@
 """Convolution as sums of products over the places of a window.
 
+emission.py   what is done in which order
 geometry.py   where the elements of the three arrays lie that meet
 padding.py    a copy of the input with its padding
 edges.py      copies of what single tiles meet at the edges of the input, where that is enough
