@@ -148,8 +148,8 @@ def _compiled(model: Any, *arguments: Any, backward: bool = False) -> Module:
 
     found: list[Module] = []
 
-    def translate(graph: Any, given: Any) -> Any:
-        translated = original(graph, given)
+    def translate(*given: Any, **options: Any) -> Any:
+        translated = original(*given, **options)
         found.append(translated.module.clone(""))
         return translated
 
