@@ -13,7 +13,7 @@ from xloom.cpu.buffers import Assignment
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I32, I64, POINTER
 from xloom.cpu.entry import EntryBuilder
-from xloom.cpu.executable import Executable, Run
+from xloom.cpu.executable import Executable
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step
 from xloom.cpu.image import Image
@@ -94,17 +94,16 @@ class TimedExecutable(Executable):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """As `Executable`."""
         with span(self.module.name, "execute"):
-            return super().__call__(*arguments, **options)
+            try:
+                return super().__call__(*arguments, **options)
+            finally:
+                self._tell()
 
     def call_at(self, arguments: Any, results: Any) -> None:
         """As `Executable`."""
         with span(self.module.name, "execute"):
             super().call_at(arguments, results)
             self._tell()
-
-    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
-        self._tell()
-        return super()._finished(number, run, outputs)
 
     def _tell(self) -> None:
         trace = active()
