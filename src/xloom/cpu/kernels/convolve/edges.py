@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -37,8 +36,7 @@ class _Outer(NamedTuple):
     """The same in places."""
 
 
-@dataclass(frozen=True)
-class Edges:
+class Edges(NamedTuple):
     """How a tile's window is copied: lines of adjacent places along one dimension, for the taps of the others."""
 
     outer: tuple[_Outer, ...]

@@ -8,7 +8,6 @@ of a class meet the same taps, and their input moves evenly. Without base dilati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import NamedTuple
 
@@ -25,8 +24,7 @@ class Class(NamedTuple):
     taps: int
 
 
-@dataclass(frozen=True)
-class Spatial:
+class Spatial(NamedTuple):
     """A spatial dimension. Steps: of the input from one output of a class to the next and from tap to tap."""
 
     classes: tuple[Class, ...]
@@ -74,8 +72,7 @@ class Place(NamedTuple):
     taps: int = 1
 
 
-@dataclass(frozen=True)
-class OutputAxis:
+class OutputAxis(NamedTuple):
     """An axis of the output, by classes: how far a step along it moves in x, w and y, and a tap in x and w."""
 
     places: tuple[Place, ...]
@@ -98,8 +95,7 @@ class OutputAxis:
         return min(p.count for p in self.places if p.count)
 
 
-@dataclass(frozen=True)
-class Convolution:
+class Convolution(NamedTuple):
     """A convolution as strides of input x ("a"), kernel w ("b") and output y ("c")."""
 
     group: Axis

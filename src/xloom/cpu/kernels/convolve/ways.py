@@ -7,7 +7,7 @@ channels   rows are places, vectors run over groups of few features: input times
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xloom.cpu.emit.sizes import greatest
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis, plain
@@ -18,8 +18,7 @@ from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums, needed_lanes, share
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """The tile, its two axes and the other axes of the output."""
 
     name: str
