@@ -22,8 +22,14 @@ def apply(build: Callable[..., Any], *arguments: Any) -> Value:
 
 def record(build: Callable[..., Any], *arguments: Any) -> list[Value]:
     """The same, where `build` gives several."""
-    values = [each for each in arguments if each.__class__ is Value]
-    key = [build, *[each.type if each.__class__ is Value else each for each in arguments]]
+    values: list[Value] = []
+    key: list[Any] = [build]
+    for each in arguments:
+        if each.__class__ is Value:
+            values.append(each)
+            key.append(each.type)
+        else:
+            key.append(each)
     with TRACE.lock:
         node = TRACE.known(key, values)
         if node is not None:

@@ -78,6 +78,8 @@ class Recorder:
                 key.append(alias.type)
             elif kind is int or each is None:
                 key.append(each)
+            elif kind is bool:
+                key.append(_BOOLEANS[each])
             else:
                 self._read(each, position in hoists, key, values, scalars)
         if kwargs:
@@ -169,8 +171,10 @@ class Recorder:
             key.append(_LIST)
             for inner in each:
                 inner_kind = inner.__class__
-                if inner_kind is int:
+                if inner_kind is int or inner is None:
                     key.append(inner)
+                elif inner_kind is bool:
+                    key.append(_BOOLEANS[inner])
                 elif inner_kind is XlaTensor:
                     alias = inner._alias
                     values.append(alias.read())

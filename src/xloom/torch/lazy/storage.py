@@ -19,7 +19,9 @@ _ADDRESSES = itertools.count(1 << 48, 1 << 40)
 class Storage:
     """What a tensor that is no view holds. Its value is row-major; the type's strides say how memory is ordered."""
 
-    __slots__ = ("_address", "_value", "make", "moves_only", "type", "version")
+    __slots__ = ("_address", "_value", "make", "type", "version")
+
+    moves_only = True
 
     def __init__(self, type: ArrayType, value: Value | None = None, make: Callable[[], Value] | None = None):
         self.type = type
@@ -27,7 +29,6 @@ class Storage:
         self.make = make
         """Makes the value that memory has before it is first written to."""
         self.version = 0
-        self.moves_only = True
         self._address = 0
 
     @property

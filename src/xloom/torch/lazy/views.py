@@ -41,12 +41,14 @@ def handler(op: Any) -> Handler | None:
 
 def _view(op: Any) -> Handler:
     known: dict[tuple, Any] = {}
+    lists = any("List" in str(argument.type) for argument in op._schema.arguments)
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         source: XlaTensor = args[0]
         alias = source._alias
         offset = int(source.storage_offset())
-        key = (alias.type, offset, *[tuple(a) if a.__class__ is list else a for a in args[1:]])
+        given = [tuple(each) if each.__class__ is list else each for each in args[1:]] if lists else args[1:]
+        key = (alias.type, offset, *given)
         if kwargs:
             key += tuple([(name, tuple(a) if a.__class__ is list else a) for name, a in kwargs.items()])
         found = known.get(key)
@@ -74,11 +76,13 @@ class _Made:
         if self.from_storage:
             (result,) = self.results
             return tensor_on(view_values.of_memory(alias.storage, result), result.offset)
-        made = [
+        if not self.several:
+            result = self.results[0]
+            return tensor_on(View(alias, result.type, *self.ways[0]), result.offset)
+        return [
             tensor_on(View(alias, result.type, *way), result.offset)
             for result, way in zip(self.results, self.ways, strict=True)
         ]
-        return made if self.several else made[0]
 
 
 def _in_place(op: Any) -> Handler | None:
