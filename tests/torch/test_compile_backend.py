@@ -205,3 +205,16 @@ def test_memory_is_in_the_order_of_strides(name):
     transposed = torch.arange(12.0).reshape(3, 4).t()
     expected = MEMORY[name](transposed)
     torch.testing.assert_close(compiled(MEMORY[name])(transposed), expected)
+
+
+def test_what_a_graph_asserts_of_values():
+    one_hot = compiled(lambda x: torch.nn.functional.one_hot(x, 4) * 2)
+    torch.testing.assert_close(one_hot(torch.tensor([1, 3])), torch.tensor([[0, 2, 0, 0], [0, 0, 0, 2]]))
+    with pytest.raises(RuntimeError, match="Class values must be"):
+        one_hot(torch.tensor([1, 4]))
+
+
+def test_repetitions_of_a_known_number():
+    x, repeats = torch.randn(3, 2), torch.tensor([2, 0, 3])
+    repeated = lambda x, n: x.repeat_interleave(n, 0, output_size=5) + 1  # noqa: E731
+    torch.testing.assert_close(compiled(repeated)(x, repeats), repeated(x, repeats))

@@ -24,6 +24,7 @@ from xloom.torch.graph_memory import OF_MEMORY, lowered, order_in_memory
 from xloom.torch.lowering import Graph, lower
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
+_ASSERTS = torch.ops.aten._assert_async.msg
 
 INLINED = 1024
 """Tensors of a graph with more elements than this are arguments of its program rather than constants in it."""
@@ -46,6 +47,8 @@ class Translated:
     """Of results that lie in memory in another order of dimensions than row-major: that order, slowest first."""
     is_tuple: bool = True
     """Whether the graph returns several values."""
+    assertions: list[str] = field(default_factory=list)
+    """What to say where one of the program's last leaves is false."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class _Translator:
         self.parameter_of: dict[Instruction, int] = {}
         self.translated = Translated(self.builder._module)
         self.key: Instruction | None = None
+        self.asserted: list[Instruction] = []
         self.g = Graph(self.builder, self._random_key)
 
     def run(self) -> Translated:
@@ -125,6 +129,11 @@ class _Translator:
         return self.key
 
     def _call(self, node: Node) -> Any:
+        if node.target is _ASSERTS:
+            condition, message = self._value(node.args)
+            self.asserted.append(self.g.cast(self.g.reshape_to(condition, ()), dt.pred))
+            self.translated.assertions.append(message)
+            return None
         if node.target is _WITH_EFFECTS:  # order is that of the program: the token is nothing
             _, target, *args = node.args
             return [None, *_as_list(self._lowered(node, target, self._value(args), self._value(node.kwargs)))]
@@ -176,7 +185,7 @@ class _Translator:
                     self.translated.orders[number] = order
                     value = self.g.permute(value, order)
                 outputs.append(value)
-        self.builder.build(self.builder.tuple(*outputs))
+        self.builder.build(self.builder.tuple(*outputs, *self.asserted))
         return self.translated
 
 

@@ -39,6 +39,7 @@ class Program:
         self._pad_arguments = [0] * (count == 0)
         self._pad_results = [0] * (not shapes)
         self._permuted = [(k, inverse(order)) for k, order in translated.orders.items()]
+        self._assertions = translated.assertions
         self._given = [(k, r) for k, r in enumerate(translated.results) if isinstance(r, Given)]
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
@@ -58,6 +59,9 @@ class Program:
                 self._pack_arguments(*[t.data_ptr() for t in tensors], *self._pad_arguments),
                 self._pack_results(*[t.data_ptr() for t in results], *self._pad_results),
             )
+        for message in reversed(self._assertions):
+            if not results.pop().item():
+                raise RuntimeError(message)
         for at, given in self._given:
             results.insert(at, given.value if given.argument is None else arguments[given.argument])
         for at, order in self._permuted:

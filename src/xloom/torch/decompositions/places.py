@@ -52,3 +52,12 @@ def _replicated(grad: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
 
 for _rank in (1, 2, 3):
     decomposes(getattr(aten, f"replication_pad{_rank}d_backward").default)(_replicated)
+
+
+@decomposes(aten.repeat_interleave.Tensor)
+def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    """Each place so often as its number says, if it is known how many that are."""
+    if output_size is None:
+        return NotImplemented
+    places = torch.arange(output_size, device=repeats.device)
+    return torch.searchsorted(repeats.cumsum(0), places, right=True).to(repeats.dtype)
