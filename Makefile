@@ -67,8 +67,9 @@ judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device
 	@$(BIN)/python -m tests.judges.op_db --door $(or $(DOOR),table) --filter "$(FILTER)" --samples $(or $(SAMPLES),8) \
 	  --out $(or $(OUT),op_db-$(or $(DOOR),table).jsonl)
 
-judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites adapted to a device> [SAMPLE=60] [FILES=test_torch,...] [ALONE=1 for pytorch/xla's]
+judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites adapted to a device> [SAMPLE=60] [FILES=test_torch,...] [ALONE=1 for pytorch/xla's] [DEFAULT_DEVICE=1]
 	@$(BIN)/python -m tests.judges.torch_suites --from "$(FROM)" --sample $(or $(SAMPLE),60) $(if $(ALONE),--alone) \
+	  $(if $(DEFAULT_DEVICE),--default-device) \
 	  $(if $(FILES),--files $(FILES)) --out build/torch_suites$(if $(ALONE),_xla)
 
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
