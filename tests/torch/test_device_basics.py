@@ -141,6 +141,21 @@ def test_models_move_and_convert():
     assert model.cpu()[0].weight.device.type == "cpu"
 
 
+def test_parameters_stay_shared_when_a_model_moves():
+    embedding, output = torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5, bias=False)
+    output.weight = embedding.weight
+    model = torch.nn.Sequential(embedding, torch.nn.ReLU(), output)
+    numbers = torch.tensor([1, 3])
+    model(numbers).sum().backward()
+    want = embedding.weight.grad
+    model.zero_grad()
+    for device in ("xla", "cpu", "xla"):
+        model.to(device)
+        assert output.weight is embedding.weight and len(list(model.parameters())) == 1
+    model(numbers.to("xla")).sum().backward()
+    torch.testing.assert_close(embedding.weight.grad.cpu(), want)
+
+
 def test_errors_of_a_backward_step_are_raised():
     class Refuses(torch.autograd.Function):
         @staticmethod

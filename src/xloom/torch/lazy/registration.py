@@ -17,6 +17,7 @@ from xloom.torch.lazy import (
     device_module,
     host_arguments,
     tensor,
+    tied_parameters,
     transfer,
     uninitialized,
 )
@@ -88,6 +89,7 @@ def register() -> None:
     torch._register_device_module("xla", sys.modules[device_module.__name__])
     conversion_methods.register()
     uninitialized.register()
+    tied_parameters.register()
     _acc.register_python_privateuseone_hook(_Hook())
     _acc.register_python_privateuseone_device_guard(_Guard())
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)

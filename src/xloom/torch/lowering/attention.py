@@ -1,4 +1,7 @@
-"""Scaled dot product attention: one softmax of one product, and its gradient from what the softmax left."""
+"""Scaled dot product attention: one softmax of one product, and its gradient from what the softmax left.
+
+There may be fewer heads of keys and values than of queries, each for a group of neighbouring ones.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,49 @@ from xloom.torch.lowering.matmul import product
 from xloom.torch.lowering.registry import lowers
 
 
+def _grouped(g: Graph, x: Instruction, heads: int) -> Instruction:
+    """With as many heads as the keys have: rows of heads that share one follow each other."""
+    batch, own, rows, size = x.shape.dims
+    return x if own == heads else g.reshape_to(x, (batch, heads, own // heads * rows, size))
+
+
 def _rows_by_rows(g: Graph, a: Instruction, b: Instruction) -> Instruction:
     """a bᵀ, for each batch and head."""
-    return product(
-        g, a, b, lhs_batch_dims=(0, 1), rhs_batch_dims=(0, 1), lhs_contracting_dims=(3,), rhs_contracting_dims=(3,)
-    )
-
-
-def _matmul(g: Graph, a: Instruction, b: Instruction, *, transpose_a: bool = False) -> Instruction:
-    """a b or aᵀ b, for each batch and head."""
-    return product(
+    out = product(
         g,
-        a,
+        _grouped(g, a, b.shape.dims[1]),
         b,
         lhs_batch_dims=(0, 1),
         rhs_batch_dims=(0, 1),
-        lhs_contracting_dims=(2 if transpose_a else 3,),
+        lhs_contracting_dims=(3,),
+        rhs_contracting_dims=(3,),
+    )
+    return g.reshape_to(out, (*a.shape.dims[:3], b.shape.dims[2]))
+
+
+def _matmul(g: Graph, a: Instruction, b: Instruction) -> Instruction:
+    """a b, for each batch and head."""
+    out = product(
+        g,
+        _grouped(g, a, b.shape.dims[1]),
+        b,
+        lhs_batch_dims=(0, 1),
+        rhs_batch_dims=(0, 1),
+        lhs_contracting_dims=(3,),
+        rhs_contracting_dims=(2,),
+    )
+    return g.reshape_to(out, (*a.shape.dims[:3], b.shape.dims[3]))
+
+
+def _columns_by_columns(g: Graph, a: Instruction, b: Instruction, heads: int) -> Instruction:
+    """aᵀ b, for each batch and head of so many: of heads that share one, the sum."""
+    return product(
+        g,
+        _grouped(g, a, heads),
+        _grouped(g, b, heads),
+        lhs_batch_dims=(0, 1),
+        rhs_batch_dims=(0, 1),
+        lhs_contracting_dims=(2,),
         rhs_contracting_dims=(2,),
     )
 
@@ -96,7 +126,7 @@ def attention_backward(
     slope = g.multiply(weights, g.multiply(slope, g.full_like(slope, factor)))
     gradients = (
         _matmul(g, slope, k),
-        _matmul(g, slope, q, transpose_a=True),
-        _matmul(g, weights, grad, transpose_a=True),
+        _columns_by_columns(g, slope, q, k.shape.dims[1]),
+        _columns_by_columns(g, weights, grad, v.shape.dims[1]),
     )
     return [g.cast(r, query.shape.dtype) for r in gradients]
