@@ -220,3 +220,10 @@ def test_embeddings_of_bounded_rows(norm):
             expected = found, own
         else:
             torch.testing.assert_close((found.cpu(), own.cpu()), expected)
+
+
+def test_counts_of_integers():
+    # as on other devices, though not on the CPU
+    x = torch.tensor([0, 3, 3, 1, 3], dtype=torch.int32)
+    counts = torch.histc(x.to("xla"), bins=4, min=0, max=3)
+    assert counts.dtype is torch.int32 and counts.tolist() == [1, 1, 0, 3]

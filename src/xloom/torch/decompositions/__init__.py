@@ -22,6 +22,7 @@ FAMILIES = (
     "pseudo_inverse",
     "segment_reduce",
     "transformer",
+    "weight_norm",
 )
 for _family in FAMILIES:
     import_module(f"xloom.torch.decompositions.{_family}")

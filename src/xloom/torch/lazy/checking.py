@@ -25,6 +25,9 @@ _TELLS_NOTHING = frozenset(
 )
 """Operators that take anything where there is no memory."""
 
+_TAKE_MORE = frozenset(["histc"])
+"""Operators that take integers on devices, but not on the CPU."""
+
 _NO_SUCH_DTYPE = "not implemented for '"
 
 MOST = 1 << 20
@@ -41,9 +44,10 @@ _device_hint = _meta_registrations.device_hint
 
 def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What torch returns for such arguments, but for values; None where it cannot tell. Raises what torch raises."""
-    if op.namespace != "aten":
+    name = op._schema.name.removeprefix("aten::").rstrip("_")
+    if op.namespace != "aten" or name in _TAKE_MORE:
         return None
-    tells = op._schema.name.removeprefix("aten::").rstrip("_") not in _TELLS_NOTHING
+    tells = name not in _TELLS_NOTHING
     tells = tells and not any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there
     small = _elements(args, kwargs) <= MOST
     found, error = _tried(op, args, kwargs, "meta" if tells or not small else "cpu")

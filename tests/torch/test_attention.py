@@ -1,0 +1,38 @@
+"""Attention whose queries have more heads than keys and values, on both doors."""
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import xloom.torch
+
+
+def run(door, function, tensors):
+    """The result and the gradients of what requires one."""
+    given = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
+    if door == "device":
+        given = [t.detach().to(xloom.torch.device()).requires_grad_(t.requires_grad) for t in given]
+    elif door == "compile":
+        torch._dynamo.reset()
+        function = torch.compile(function, backend="xloom")
+    out = function(*given)
+    (out * torch.arange(out.shape[-1], device=out.device)).sum().backward()
+    return [t.detach().cpu() for t in (out, *(t.grad for t in given if t.requires_grad))]
+
+
+@pytest.mark.parametrize("door", ["compile", "device"])
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask"])
+@pytest.mark.parametrize("heads", [(6, 2), (4, 1), (3, 3)])
+def test_groups_of_heads(door, kind, heads):
+    torch.manual_seed(0)
+    query = torch.randn(2, heads[0], 5, 8, requires_grad=True)
+    key, value = (torch.randn(2, heads[1], 7, 8, requires_grad=True) for _ in range(2))
+    mask = torch.rand(2, 1, 5, 7) > 0.3
+
+    def attend(query, key, value, mask):
+        seen = mask if kind == "mask" else None
+        return scaled_dot_product_attention(query, key, value, seen, is_causal=kind == "causal", enable_gqa=True)
+
+    tensors = (query, key, value, mask)
+    for found, want in zip(run(door, attend, tensors), run("eager", attend, tensors), strict=True):
+        torch.testing.assert_close(found, want)
