@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
 
+from xloom.cpu.emit.sizes import COMPARISONS
 from xloom.cpu.emit.types import I1
-
-_Binary = Callable[..., ir.Value]
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 def _number(value: ir.Value) -> int | None:
@@ -99,14 +89,14 @@ class FoldingBuilder(ir.IRBuilder):
         """A comparison of signed integers."""
         x, y = _number(lhs), _number(rhs)
         if x is not None and y is not None:
-            return I1(int(_COMPARE[cmpop](x, y)))
+            return I1(int(COMPARISONS[cmpop](x, y)))
         return super().icmp_signed(cmpop, lhs, rhs, name)
 
     def icmp_unsigned(self, cmpop: str, lhs: ir.Value, rhs: ir.Value, name: str = "") -> ir.Value:
         """A comparison of unsigned integers."""
         x, y = _number(lhs), _number(rhs)
         if x is not None and y is not None:
-            return I1(int(_COMPARE[cmpop](_unsigned(x, lhs.type), _unsigned(y, lhs.type))))
+            return I1(int(COMPARISONS[cmpop](_unsigned(x, lhs.type), _unsigned(y, lhs.type))))
         return super().icmp_unsigned(cmpop, lhs, rhs, name)
 
     def select(self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> Any:

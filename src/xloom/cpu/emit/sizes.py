@@ -23,7 +23,7 @@ _COMPUTE: dict[str, Callable[[int, int], int]] = {
     "min": min,
     "max": max,
 }
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -31,6 +31,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+"""By the signs that llvmlite has for them too."""
 _SAME_RIGHT, _SAME_LEFT = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}, {("+", 0), ("*", 1)}
 """What changes nothing."""
 
@@ -70,7 +71,7 @@ class Sizes:
 
     def decide(self, comparison: str, x: Size, y: int | Size) -> bool:
         """What a comparison says, which becomes a condition."""
-        result = _COMPARE[comparison](x.value, _value(y))
+        result = COMPARISONS[comparison](x.value, _value(y))
         if _name(x) != _name(y):
             self._require(f"({x.name}{comparison}{_name(y)}) is {result}")
         return result
