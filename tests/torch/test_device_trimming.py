@@ -5,6 +5,7 @@ import torch
 
 from xloom.torch.lazy import trimming
 from xloom.torch.lazy.execution import flush
+from xloom.torch.lazy.table import HANDLERS
 from xloom.torch.lazy.trace import TRACE
 from xloom.torch.metrics import METRICS
 
@@ -41,3 +42,15 @@ def test_programs_that_ran_long_ago_are_forgotten(monkeypatch, bound):
         nodes.extend(node.next.values())
     assert len(nodes) - len(TRACE.roots) == TRACE.nodes
     assert sum(len(node.programs) for node in nodes) == TRACE.programs
+
+
+def test_signatures_and_views_of_numbers_that_ever_change_are_forgotten(monkeypatch):
+    monkeypatch.setattr(trimming, "MOST_SIGNATURES", 8)
+    x = torch.arange(40.0).reshape(20, 2)
+    ours = x.to("xla")
+    for k in range(20):
+        assert ours.roll(k, 0).cpu().equal(x.roll(k, 0))
+        assert ours[k].cpu().equal(x[k])
+    roll = HANDLERS[id(torch.ops.aten.roll.default)]
+    (record,) = (cell.cell_contents for cell in roll.__closure__ or ())
+    assert len(record.__self__.signatures) <= 8

@@ -8,6 +8,7 @@ from typing import Any
 from xloom.torch.lazy.array_type import ArrayType
 from xloom.torch.lazy.signature import Hoisted, Input, Number, Signature
 from xloom.torch.lazy.trace import TRACE, Value
+from xloom.torch.lazy.trimming import remember
 
 _signatures: dict[tuple, Signature] = {}
 
@@ -45,7 +46,8 @@ def record(build: Callable[..., Any], *arguments: Any) -> list[Value]:
                 what, scalars = tuple(without), numbers
         signature = _signatures.get(what)
         if signature is None:
-            signature = _signatures[what] = _signature(build, arguments, bool(scalars))
+            signature = _signature(build, arguments, bool(scalars))
+            remember(_signatures, what, signature)
         return TRACE.record(what, signature, values, scalars)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from xloom.torch.lazy import random_state, runtime
+from xloom.torch.lazy import random_state, runtime, trimming
 from xloom.torch.lazy.checking import check
 from xloom.torch.lazy.layouts import output_types
 from xloom.torch.lazy.signature import Emit, Hoisted, Input, NeedsConstants, Number, Signature
@@ -127,7 +127,7 @@ class Recorder:
                 self.hoists = self.hoists_by_name = frozenset()
                 return self.record(args, kwargs)
             signature.outputs = output_types(self.op, args, found, signature)
-            self.signatures[key] = signature
+            trimming.remember(self.signatures, key, signature)
         if not signature.random:
             return signature.structured(TRACE.record(key, signature, values, scalars))
         generator = kwargs.get("generator")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xloom.torch.lazy.trace import Node
@@ -11,6 +11,15 @@ if TYPE_CHECKING:
 MOST_NODES = 100_000
 MOST_PROGRAMS = 2_000
 """How large a tree may grow; what is left of it then is half of that."""
+MOST_SIGNATURES = 10_000
+"""So many of one operator are remembered: a loop's numbers may differ each time."""
+
+
+def remember(known: dict[Any, Any], key: Any, made: Any) -> None:
+    """Adds to what is known of an operator, which starts anew when there is too much of it."""
+    if len(known) >= MOST_SIGNATURES:
+        known.clear()
+    known[key] = made
 
 
 def trim(roots: Iterable[Node], most_nodes: int, most_programs: int) -> tuple[int, int]:

@@ -16,12 +16,11 @@ from xloom.torch.lazy.ranges import of_range
 from xloom.torch.lazy.storage import Alias, Storage, View
 from xloom.torch.lazy.table import Handler, handles
 from xloom.torch.lazy.tensor import XlaTensor, memory_of, set_alias, tensor_on
+from xloom.torch.lazy.trimming import remember
 
 aten = torch.ops.aten
 _SAME = ("aten.detach.default", "aten.alias.default", "aten.lift_fresh.default", "aten.detach_.default")
 _OF_STORAGE = "aten.as_strided"
-_REMEMBERED = 4096
-"""Geometries of one operator's results; a loop's numbers may differ each time."""
 
 
 def handler(op: Any) -> Handler | None:
@@ -53,9 +52,8 @@ def _view(op: Any) -> Handler:
             key += tuple([(name, tuple(a) if a.__class__ is list else a) for name, a in kwargs.items()])
         found = known.get(key)
         if found is None:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            found = known[key] = _Made(op, Geometry(alias.type, offset), args[1:], kwargs or {})
+            found = _Made(op, Geometry(alias.type, offset), args[1:], kwargs or {})
+            remember(known, key, found)
         return found.of(alias)
 
     return run
