@@ -218,3 +218,13 @@ def test_repetitions_of_a_known_number():
     x, repeats = torch.randn(3, 2), torch.tensor([2, 0, 3])
     repeated = lambda x, n: x.repeat_interleave(n, 0, output_size=5) + 1  # noqa: E731
     torch.testing.assert_close(compiled(repeated)(x, repeats), repeated(x, repeats))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x, s: x * (1.0 / s), lambda x, s: x * s**2, lambda x, s: x + 2.0 / (x.shape[0] * s)]
+)
+def test_arithmetic_of_python_numbers_is_part_of_the_program(function):
+    run = compiled(function, dynamic=True)
+    for number in (2.5, 3.5, 7.25):
+        x = torch.randn(3, 5)
+        torch.testing.assert_close(run(x, number), function(x, number))

@@ -11,7 +11,7 @@ from xloom.torch.lowering.promotion import float_type, result_type
 from xloom.torch.lowering.registry import lowers
 
 
-@lowers("aten.div.Tensor", "aten.div.Scalar")
+@lowers("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
 def div(g: Graph, x: Value, y: Value):
     """x / y, never in integers."""
     return combined(g, "divide", x, y, float_type(x, y))

@@ -150,6 +150,12 @@ def _short_power(g: Graph, x: Instruction, exponent: float) -> Instruction | Non
     return None
 
 
+@lowers("aten.square.default")
+def square(g: Graph, x):
+    """x x."""
+    return g.multiply(x, x)
+
+
 @lowers("aten.reciprocal.default")
 def reciprocal(g: Graph, x):
     """1 / x."""
