@@ -31,6 +31,9 @@ VIEWS = {
     "unbind": lambda t: t.unbind(2)[3],
     "chain": lambda t: t[1:].transpose(1, 2)[0, ::2].view(2, 3),
     "detach": lambda t: t.detach(),
+    "nothing repeated": lambda t: t.expand(2, 3, 4)[0],
+    "one of repeated": lambda t: t[:, :1].expand(2, 5, 4)[:, 2],
+    "one of repeated, transposed": lambda t: t.unsqueeze(0).expand(3, 2, 3, 4).transpose(1, 3)[1, :, 1:],
     "view of storage": lambda t: t[1].as_strided((2, 2), (4, 1), 3),
 }
 
@@ -131,3 +134,7 @@ def test_ranges_are_written_to_parts_in_their_shape(fill):
         found.append(x.tolist())
     assert found[1] == found[0]
     assert fill(torch.empty(0, device="xla")).shape == (4,)
+
+
+def test_the_parts_of_nothing():
+    assert list(torch.empty(0, 3, device="xla")) == []

@@ -63,9 +63,12 @@ class Storage:
 
 
 class View:
-    """A part of `base`, or all of it in another order or shape: `forward` takes it out, `inverse` puts it back."""
+    """A part of `base`, or all of it in another order or shape: `forward` takes it out, `inverse` puts it back.
 
-    __slots__ = ("_value", "_version", "base", "forward", "inverse", "moves_only", "storage", "type")
+    Of what repeats elements `to_storage` puts it back, into the storage's value: the base has each of them many times.
+    """
+
+    __slots__ = ("_value", "_version", "base", "forward", "inverse", "moves_only", "storage", "to_storage", "type")
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class View:
         forward: Callable[[Value], Value],
         inverse: Callable[[Value, Value], Value],
         moves_only: bool = True,
+        to_storage: Callable[[Value, Value], Value] | None = None,
     ):
         """`moves_only`: its elements are elements of the base, unchanged."""
         self.base = base
@@ -81,6 +85,7 @@ class View:
         self.type = type
         self.forward = forward
         self.inverse = inverse
+        self.to_storage = to_storage
         self.moves_only = moves_only and base.moves_only
         self._value: Value | None = None
         self._version = -1
@@ -94,7 +99,10 @@ class View:
 
     def write(self, value: Value) -> None:
         """Replaces this part of the base."""
-        self.base.write(self.inverse(self.base.read(), value))
+        if self.to_storage is None:
+            self.base.write(self.inverse(self.base.read(), value))
+        else:
+            self.storage.write(self.to_storage(self.storage.read(), value))
         self._value = value
         self._version = self.storage.version
 

@@ -47,6 +47,8 @@ def ways(
     """How each result of a view operator comes from its source, and goes back there."""
     name = op._schema.name.removeprefix("aten::")
     own, dims = source.type, source.type.dims
+    if not results:  # the parts of nothing
+        return []
     if own.dtype is not results[0].type.dtype and name == "view":
         return [_bits(own.dtype, results[0].type.dtype)]
     if name in _OTHER_WAY:
@@ -79,6 +81,12 @@ def of_memory(storage: Storage, result: Geometry) -> View:
         lambda base: apply(_stretch, base, *where),
         lambda base, new: apply(_put_stretch, base, new, *where),
     )
+
+
+def to_storage(storage: Storage, result: Geometry) -> Callable[[Value, Value], Value]:
+    """How what is written to a tensor that was made of repeated elements goes into memory."""
+    repeats = any(size > 1 and not stride for size, stride in zip(result.type.dims, result.type.strides, strict=True))
+    return _refused if repeats else lambda base, new: of_memory(storage, result).inverse(base, new)
 
 
 def _bits(own: torch.dtype, other: torch.dtype) -> Way:

@@ -67,6 +67,7 @@ class _Made:
         self.several = isinstance(results, list)
         self.results: list[Geometry] = results if self.several else [results]
         self.from_storage = str(op).startswith(_OF_STORAGE)
+        self.repeats = op is aten.expand.default
         self.ways = [] if self.from_storage else view_values.ways(op, source, rest, kwargs, self.results)
 
     def of(self, alias: Alias) -> Any:
@@ -74,6 +75,9 @@ class _Made:
         if self.from_storage:
             (result,) = self.results
             return tensor_on(view_values.of_memory(alias.storage, result), result.offset)
+        if self.repeats or (isinstance(alias, View) and alias.to_storage is not None):
+            found = [_of_repeated(alias, *each) for each in zip(self.results, self.ways, strict=True)]
+            return found if self.several else found[0]
         if not self.several:
             result = self.results[0]
             return tensor_on(View(alias, result.type, *self.ways[0]), result.offset)
@@ -81,6 +85,12 @@ class _Made:
             tensor_on(View(alias, result.type, *way), result.offset)
             for result, way in zip(self.results, self.ways, strict=True)
         ]
+
+
+def _of_repeated(alias: Alias, result: Geometry, way: view_values.Way) -> XlaTensor:
+    moves_only = alias.moves_only and way.moves_only
+    put = view_values.to_storage(alias.storage, result) if moves_only else None
+    return tensor_on(View(alias, result.type, *way, to_storage=put), result.offset)
 
 
 def _in_place(op: Any) -> Handler | None:
