@@ -25,6 +25,7 @@ _MESSAGES = [
     (r"aten\.(_?q|quantize|_make_per|_choose_qparams|fake_quant)", "quantised tensors"),
     (r"(?i)sparse|to_mkldnn|mkldnn", "sparse tensors"),
     (r"nested_tensor|_nested_", "nested tensors"),
+    (r"is not an instance of <class .torch\.\w+Tensor", "classes of tensors of the host"),
     (r"No module named 'torchvision'", "torchvision, which is not installed"),
     (r"should be a 1D CPU int64 tensor", "a tensor of the host is asked for, and the test gives one of the device"),
     (r"storage that is not resizable|Storage.*not available|_cuda_", "memory of the host by its address"),
