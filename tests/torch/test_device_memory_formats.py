@@ -137,3 +137,9 @@ def test_formats_survive_the_way_to_the_host_and_modules():
     assert model.weight.is_contiguous(memory_format=torch.channels_last)
     model(images("xla")).sum().backward()
     assert model.weight.grad is not None and model.weight.grad.stride() == model.weight.stride()
+
+
+def test_numbers_that_no_program_takes_of_tensors_with_other_strides():
+    x = torch.arange(9, dtype=torch.int8, device="xla").reshape(3, 3)
+    for each in (x, x.t(), x.t()):
+        assert (each + -1).tolist() == (each.cpu() - 1).tolist()

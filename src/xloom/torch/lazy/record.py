@@ -143,10 +143,10 @@ class Recorder:
         """The arguments with those ints as Numbers that may be given when the program runs; None without any."""
         given = [args[k] for k in self.hoists if k < len(args)]
         given += [each for name, each in kwargs.items() if name in self.hoists_by_name]
-        if not any(each.__class__ is int for each in given):
-            return None
         dtypes = [value.type.dtype for value in values] + [kwargs.get("dtype") or torch.int64]
         least, most = (-(2**31), 2**31 - 1) if _WIDE.issuperset(dtypes) else (0, 127)
+        if not any(each.__class__ is int and least <= each <= most for each in given):
+            return None
 
         def numbered(each: Any, hoist: bool) -> Any:
             return Number(each) if hoist and each.__class__ is int and least <= each <= most else each
