@@ -228,3 +228,19 @@ def test_arithmetic_of_python_numbers_is_part_of_the_program(function):
     for number in (2.5, 3.5, 7.25):
         x = torch.randn(3, 5)
         torch.testing.assert_close(run(x, number), function(x, number))
+
+
+def test_a_group_norm_under_autocast():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(4, 8), nn.Conv2d(8, 4, 3))
+    x = torch.randn(2, 3, 9, 9)
+
+    def gradients(function):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = function(x).float().pow(2).mean()
+        loss.backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    for found, want in zip(gradients(compiled(model)), gradients(model), strict=True):
+        torch.testing.assert_close(found, want, rtol=0.05, atol=0.01)

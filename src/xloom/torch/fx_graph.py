@@ -147,6 +147,7 @@ class _Translator:
                     result = lowered(self.g, node, args, kwargs, self.values)
                 else:
                     result = lower(self.g, target, args, kwargs)
+                result = self._as_traced(node, result)
                 _check(node, result)
                 return result
             except XloomError as error:
@@ -187,6 +188,19 @@ class _Translator:
                 outputs.append(value)
         self.builder.build(self.builder.tuple(*outputs, *self.asserted))
         return self.translated
+
+    def _as_traced(self, node: Node, result: Any) -> Any:
+        """Floats as wide as torch has traced them: without memory, some of its kernels have others than on the CPU."""
+
+        def wide(ours: Any, theirs: Any) -> Any:
+            if not isinstance(ours, Instruction) or not isinstance(theirs, FakeTensor):
+                return ours
+            own, dtype = ours.shape.dtype, hlo_dtype(theirs.dtype)
+            return self.g.cast(ours, dtype) if own.is_float and dtype.is_float and own.bits < dtype.bits else ours
+
+        if isinstance(result, (list, tuple)):
+            return [wide(*pair) for pair in zip(result, _as_list(node.meta.get("val")), strict=False)]
+        return wide(result, node.meta.get("val"))
 
 
 def _is_argument(node: Node) -> bool:
