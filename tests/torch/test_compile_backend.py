@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 from xloom.errors import ShapeError
 from xloom.torch import compile_backend
 from xloom.torch.ahead import export
+from xloom.torch.metrics import METRICS
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -244,3 +245,25 @@ def test_a_group_norm_under_autocast():
 
     for found, want in zip(gradients(compiled(model)), gradients(model), strict=True):
         torch.testing.assert_close(found, want, rtol=0.05, atol=0.01)
+
+
+def test_an_operator_without_lowering_runs_on_the_cpu_where_that_is_allowed(monkeypatch):
+    @torch.library.custom_op("xloom_tests::sorted_rows", mutates_args=())
+    def sorted_rows(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return tuple(x.sort(dim))
+
+    sorted_rows.register_fake(lambda x, dim: (torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)))
+    x = torch.randn(3, 4)
+
+    def function(x):
+        values, places = sorted_rows(x * 2, 1)
+        return values + 1, places
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="XLOOM_TORCH_FALLBACK=1"):
+        compiled(function)(x)
+    monkeypatch.setenv("XLOOM_TORCH_FALLBACK", "1")
+    torch._dynamo.reset()
+    before = METRICS.fallbacks["xloom_tests.sorted_rows.default"]
+    for found, want in zip(compiled(function)(x), function(x), strict=True):
+        torch.testing.assert_close(found, want)
+    assert METRICS.fallbacks["xloom_tests.sorted_rows.default"] == before + 1

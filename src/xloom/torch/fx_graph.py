@@ -18,10 +18,12 @@ from xloom.hlo.builder import Builder
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
+from xloom.torch import host_fallback
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.graph_memory import OF_MEMORY, lowered, order_in_memory
 from xloom.torch.lowering import Graph, lower
+from xloom.torch.lowering.registry import has_lowering
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
@@ -145,6 +147,8 @@ class _Translator:
             try:
                 if target in OF_MEMORY:
                     result = lowered(self.g, node, args, kwargs, self.values)
+                elif host_fallback.allowed() and not has_lowering(target):
+                    result = host_fallback.call(self.g, target, args, kwargs)
                 else:
                     result = lower(self.g, target, args, kwargs)
                 result = self._as_traced(node, result)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xloom.errors import LoweringError
+from xloom.torch.host_fallback import allowed
 from xloom.torch.lazy.host_values import on_host
 from xloom.torch.lazy.table import Handler
 from xloom.torch.lazy.tensor import XlaTensor
 from xloom.torch.metrics import METRICS
-
-
-def allowed() -> bool:
-    """Whether XLOOM_TORCH_FALLBACK=1."""
-    return os.environ.get("XLOOM_TORCH_FALLBACK") == "1"
 
 
 def handler(op: Any) -> Handler:
