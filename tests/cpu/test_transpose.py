@@ -9,6 +9,7 @@ from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Stage, Store
 from xloom.cpu.loops.nodes import Constant, Guard, Load, Node
 from xloom.cpu.loops.tiles import crossing
+from xloom.cpu.text import loops_text
 from xloom.hlo.dtype import f32, from_numpy
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
@@ -41,3 +42,18 @@ def test_what_may_lie_outside_of_an_array_is_not_loaded_in_tiles():
         return crossing(Stage([rows, columns], [store]), [rows, columns]) is not None
 
     assert tiled(load) and not tiled(first_half)
+
+
+def test_transposes_that_are_parts_of_an_array_are_made_in_tiles_before():
+    module = xl.parse("""
+HloModule m
+ENTRY e {
+  x = f32[70,90] parameter(0)
+  y = f32[90,70] parameter(1)
+  t = f32[90,70] transpose(x), dimensions={1,0}
+  n = f32[90,70] negate(t)
+  ROOT c = f32[90,140] concatenate(n, y), dimensions={1}
+}""")
+    assert "makes %t f32[90,70]" in loops_text(module)
+    x, y = (np.random.default_rng(k).standard_normal(dims, np.float32) for k, dims in enumerate([(70, 90), (90, 70)]))
+    np.testing.assert_array_equal(xl.compile(module)(x, y), np.concatenate([-x.T, y], 1))

@@ -11,6 +11,7 @@ from xloom.cpu.kernels import FAMILIES as KERNELS
 from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import FORWARDING, owners
 from xloom.cpu.loops.nest import Nest
+from xloom.cpu.loops.tiles import LEAST_SIDE
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
 from xloom.cpu.roots import loop_dims, nest_for
 from xloom.hlo.computation import Computation
@@ -76,6 +77,7 @@ class Fusion:
         self.stored: set[Instruction] = set()
         self._cuts = self._long_expressions()
         self._cost: dict[Instruction, int] = {}
+        self._in_parts: set[Instruction] = set()
         self._decide(computation.root)
 
     # -- how much
@@ -122,12 +124,16 @@ class Fusion:
                 here = {(instruction,): _extent(instruction)}
             if instruction.opcode == "dynamic-update-slice":
                 needed.add(instruction._operands[0])
+            if instruction.opcode in _OF_PARTS or (instruction in self._in_parts and instruction not in self.stored):
+                self._in_parts.update(instruction._operands)
             for k, operand in enumerate(instruction._operands):
                 if operand not in needed:
                     _extend(paths.setdefault(operand, {}), here, instruction, operand, k)
 
     def _is_stored(self, instruction: Instruction, here: dict[tuple, int], needed: bool) -> bool:
         if needed or instruction.opcode in ROOTS or instruction in self._cuts:
+            return True
+        if instruction in self._in_parts and _crosses(instruction):
             return True
         size = instruction.shape.size
         total = sum(here.values())
@@ -200,3 +206,19 @@ def inlined_by(roots: Sequence[Instruction], stored: set[Instruction]) -> set[In
 
 def _read(root: Instruction) -> Sequence[Instruction]:
     return root._operands[1:] if root.opcode == "dynamic-update-slice" else root._operands
+
+
+_OF_PARTS = frozenset({"concatenate", "pad"})
+"""Operators whose elements come from one operand or another."""
+
+
+def _crosses(instruction: Instruction) -> bool:
+    """True of a transpose that is done in tiles, which parts of an array are not."""
+    if instruction.opcode != "transpose" or instruction.shape.size < _MANY:
+        return False
+    (operand,), dims = instruction._operands, instruction.shape.dims
+    return instruction["dimensions"][-1] != len(dims) - 1 and min(dims[-1], operand.shape.dims[-1]) >= LEAST_SIDE
+
+
+_MANY = 4096
+"""Elements that are worth writing and reading once more."""
