@@ -23,20 +23,15 @@ def _grouped(g: Graph, x: Instruction, heads: int) -> Instruction:
 
 def _rows_by_rows(g: Graph, a: Instruction, b: Instruction) -> Instruction:
     """a bᵀ, for each batch and head."""
-    out = product(
-        g,
-        _grouped(g, a, b.shape.dims[1]),
-        b,
-        lhs_batch_dims=(0, 1),
-        rhs_batch_dims=(0, 1),
-        lhs_contracting_dims=(3,),
-        rhs_contracting_dims=(3,),
-    )
-    return g.reshape_to(out, (*a.shape.dims[:3], b.shape.dims[2]))
+    return _rows_by(g, a, b, contracted=3)
 
 
 def _matmul(g: Graph, a: Instruction, b: Instruction) -> Instruction:
     """a b, for each batch and head."""
+    return _rows_by(g, a, b, contracted=2)
+
+
+def _rows_by(g: Graph, a: Instruction, b: Instruction, contracted: int) -> Instruction:
     out = product(
         g,
         _grouped(g, a, b.shape.dims[1]),
@@ -44,9 +39,9 @@ def _matmul(g: Graph, a: Instruction, b: Instruction) -> Instruction:
         lhs_batch_dims=(0, 1),
         rhs_batch_dims=(0, 1),
         lhs_contracting_dims=(3,),
-        rhs_contracting_dims=(2,),
+        rhs_contracting_dims=(contracted,),
     )
-    return g.reshape_to(out, (*a.shape.dims[:3], b.shape.dims[3]))
+    return g.reshape_to(out, (*a.shape.dims[:3], b.shape.dims[5 - contracted]))
 
 
 def _columns_by_columns(g: Graph, a: Instruction, b: Instruction, heads: int) -> Instruction:
