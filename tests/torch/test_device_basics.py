@@ -153,6 +153,7 @@ def test_parameters_stay_shared_when_a_model_moves():
         model.to(device)
         assert output.weight is embedding.weight and len(list(model.parameters())) == 1
     model(numbers.to("xla")).sum().backward()
+    assert embedding.weight.grad is not None
     torch.testing.assert_close(embedding.weight.grad.cpu(), want)
 
 
