@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,18 +32,11 @@ def custom_call(operator: Any, target: str, *, api_version: str = "API_VERSION_O
 
     def lowering(g: Graph, **given: Any) -> Any:
         values = [given[spelled(name)] for name in names]
-        results = op(*[_without_memory(value) for value in values])
-        several = not isinstance(results, torch.Tensor)
-        shapes = [array_shape(hlo_dtype(r.dtype), tuple(r.shape)) for r in (results if several else [results])]
+        results = op(*[without_memory(value) for value in values])
         attributes = {n: v for n, v in zip(names, values, strict=True) if not _is_tensor(v)}
-        call = g.custom_call(
-            target,
-            [value for value in values if _is_tensor(value)],
-            tuple_shape(shapes) if several else shapes[0],
-            opaque=_spelled(attributes, api_version),
-            api_version=api_version,
-        )
-        return [g.get_tuple_element(call, index=k) for k in range(len(shapes))] if several else call
+        operands = [value for value in values if _is_tensor(value)]
+        opaque = _spelled(attributes, api_version)
+        return called(g, target, operands, results, opaque=opaque, api_version=api_version)
 
     first = inspect.Parameter("g", inspect.Parameter.POSITIONAL_ONLY)
     rest = [inspect.Parameter(spelled(name), inspect.Parameter.KEYWORD_ONLY) for name in names]
@@ -51,11 +44,20 @@ def custom_call(operator: Any, target: str, *, api_version: str = "API_VERSION_O
     lowers(str(op))(lowering)
 
 
+def called(g: Graph, target: str, operands: Sequence[Instruction], results: Any, **options: Any) -> Any:
+    """A call of `target` that gives what has the shapes and dtypes of `results`: one tensor, or several."""
+    several = not isinstance(results, torch.Tensor)
+    shapes = [array_shape(hlo_dtype(r.dtype), tuple(r.shape)) for r in (results if several else [results])]
+    call = g.custom_call(target, operands, tuple_shape(shapes) if several else shapes[0], **options)
+    return [g.get_tuple_element(call, index=k) for k in range(len(shapes))] if several else call
+
+
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, Instruction)
 
 
-def _without_memory(value: Any) -> Any:
+def without_memory(value: Any) -> Any:
+    """A tensor that stands for an instruction's value where only its shape and dtype matter; others as they are."""
     if not _is_tensor(value):
         return value
     return torch.empty(value.shape.dims, dtype=torch_dtype(value.shape.dtype), device="meta")

@@ -308,7 +308,17 @@ none:
 }
 """
 
-_NUMBER = """
+_KEYS = """\
+  %rest = sub i64 %end, %i
+  %mask = call `M` @first.`m`(i64 %rest)
+  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %y = call `V` @same(`V` %x)
+  %key = call `V` @order(`V` %y, i1 false)
+"""
+"""Those of a vector of elements, as far as there are some."""
+
+_NUMBER = (
+    """
 declare void @llvm.masked.store.v`W`i64.p0(<`W` x i64>, ptr, i32, `M`)
 define void @"`NUMBER`"(ptr %elements, ptr %records, i64 %begin, i64 %end) nounwind {
 entry:
@@ -320,12 +330,9 @@ head:
 vector:
   %from = getelementptr inbounds `T`, ptr %elements, i64 %i
   %to = getelementptr inbounds i64, ptr %records, i64 %i
-  %rest = sub i64 %end, %i
-  %mask = call `M` @first.`m`(i64 %rest)
-  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
-  %y = call `V` @same(`V` %x)
-  %key = call `V` @order(`V` %y, i1 false)
-  %wide = zext `V` %key to <`W` x i64>
+"""
+    + _KEYS
+    + """  %wide = zext `V` %key to <`W` x i64>
   %high = shl <`W` x i64> %wide, splat (i64 32)
   %one = insertelement <`W` x i64> poison, i64 %i, i64 0
   %first = shufflevector <`W` x i64> %one, <`W` x i64> poison, <`W` x i32> zeroinitializer
@@ -338,8 +345,10 @@ done:
   ret void
 }
 """
+)
 
-_PAIR = """
+_PAIR = (
+    """
 define void @"`PAIR`"(ptr %elements, ptr %keys, ptr %numbers, i64 %begin, i64 %end) nounwind {
 entry:
   br label %head
@@ -351,12 +360,9 @@ vector:
   %from = getelementptr inbounds `T`, ptr %elements, i64 %i
   %to = getelementptr inbounds `T`, ptr %keys, i64 %i
   %number.to = getelementptr inbounds `T`, ptr %numbers, i64 %i
-  %rest = sub i64 %end, %i
-  %mask = call `M` @first.`m`(i64 %rest)
-  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
-  %y = call `V` @same(`V` %x)
-  %key = call `V` @order(`V` %y, i1 false)
-  call void @llvm.masked.store.`s`.p0(`V` %key, ptr %to, i32 `A`, `M` %mask)
+"""
+    + _KEYS
+    + """  call void @llvm.masked.store.`s`.p0(`V` %key, ptr %to, i32 `A`, `M` %mask)
   %first = trunc i64 %i to `T`
   %one = insertelement `V` poison, `T` %first, i64 0
   %all = shufflevector `V` %one, `V` poison, <`W` x i32> zeroinitializer
@@ -368,3 +374,4 @@ done:
   ret void
 }
 """
+)
