@@ -57,3 +57,34 @@ ENTRY e {
     assert "makes %t f32[90,70]" in loops_text(module)
     x, y = (np.random.default_rng(k).standard_normal(dims, np.float32) for k, dims in enumerate([(70, 90), (90, 70)]))
     np.testing.assert_array_equal(xl.compile(module)(x, y), np.concatenate([-x.T, y], 1))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.float64])
+@pytest.mark.parametrize("dims", [(64, 96), (31, 100), (17, 16)])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_a_transpose_that_is_reversed(dtype, dims, dimension):
+    x = np.random.default_rng(0).integers(-99, 99, dims).astype(dtype)
+    name = from_numpy(dtype).name
+    module = xl.parse(f"""
+HloModule m
+ENTRY e {{
+  x = {name}[{dims[0]},{dims[1]}] parameter(0)
+  t = {name}[{dims[1]},{dims[0]}] transpose(x), dimensions={{1,0}}
+  ROOT r = {name}[{dims[1]},{dims[0]}] reverse(t), dimensions={{{dimension}}}
+}}""")
+    np.testing.assert_array_equal(xl.compile(module)(x), np.flip(x.T, dimension))
+    if dimension == 0:
+        assert "in square tiles" in loops_text(module)
+
+
+def test_a_transpose_of_a_reshape_that_cuts_rows_is_made_in_tiles():
+    module = xl.parse("""
+HloModule m
+ENTRY e {
+  x = f32[128,128] parameter(0)
+  r = f32[8,8,4,64] reshape(x)
+  ROOT t = f32[8,64,8,4] transpose(r), dimensions={0,3,1,2}
+}""")
+    assert "in square tiles" in loops_text(module)
+    x = np.random.default_rng(0).standard_normal((128, 128), np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(x), x.reshape(8, 8, 4, 64).transpose(0, 3, 1, 2))

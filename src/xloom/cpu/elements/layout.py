@@ -21,8 +21,10 @@ def broadcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
 @element_of("reshape", "dynamic-reshape")
 def reshape(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
     """The same position in row-major order."""
-    operand = instruction._operands[0]
-    return t.element(operand, reshaped(t, index, instruction.shape.dims, operand.shape.dims))
+    operand, dims = instruction._operands[0], instruction.shape.dims
+    if t.is_loaded(operand):  # whose index would only be joined again
+        return t.loaded(operand, linear(index, dims))
+    return t.element(operand, reshaped(t, index, dims, operand.shape.dims))
 
 
 def reshaped(t: Tracer, index: IndexTuple, dims: tuple[int, ...], to: tuple[int, ...]) -> IndexTuple:

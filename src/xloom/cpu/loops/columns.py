@@ -16,7 +16,7 @@ from xloom.cpu.emit.types import I64
 from xloom.cpu.loops.accumulators import Accumulator, Sum, accumulators, representation_of
 from xloom.cpu.loops.affine import Var, linear, variable
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nest import Stage, merged, ordered
+from xloom.cpu.loops.nest import Stage, arranged, ordered
 from xloom.cpu.loops.nodes import Fold, walk
 from xloom.cpu.loops.phases import TASK_COST, Phases
 
@@ -53,7 +53,7 @@ class Columns:
         *self.others, self.best = ordered(Stage([*stage.vars, *folds[0].vars], stage.stores), stage.vars)
         self.most = min(self.best.size, BLOCK)
         rows = Stage([*folds[0].vars], stage.stores)
-        self.rows, self._gone = merged([rows], ordered(rows, folds[0].vars))
+        self.rows, self._gone = arranged(rows, folds[0].vars)
 
     def kernel(self, cost: int) -> None:
         """All results, of which one takes `cost` a row, in blocks that threads share."""

@@ -13,7 +13,7 @@ from xloom.cpu.emit.types import I64
 from xloom.cpu.loops.accumulators import Accumulator, Merging, accumulators, representation_of
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nest import Stage, merged, ordered, stride_score
+from xloom.cpu.loops.nest import Stage, arranged, ordered, stride_score
 from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.hlo.dtype import Kind
@@ -53,7 +53,7 @@ class Folding:
     # -- one result at a time
     def horizontal(self, elements: Elements) -> None:
         """One result, along the loops that are folded."""
-        loops, gone = merged([self.all_loops], ordered(self.all_loops, self.folds[0].vars))
+        loops, gone = arranged(self.all_loops, self.folds[0].vars)
         elements.unbind(gone)
         if all(map(_vectorises, self.folds)) or not loops or loops[-1].size < 2 * LANES[0]:
             state = self._started(elements)
@@ -103,7 +103,7 @@ class Folding:
     def _whole(self, cost: int) -> None:
         """A single value: pieces of the outermost loop side by side, then the pieces."""
         phases, folds = self.phases, self.folds
-        loops, gone = merged([self.all_loops], ordered(self.all_loops, folds[0].vars))
+        loops, gone = arranged(self.all_loops, folds[0].vars)
         split, rest = loops[0], loops[1:]
         parts = min(PARTS, split.size)
         numbers = {

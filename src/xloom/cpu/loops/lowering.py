@@ -20,13 +20,13 @@ from xloom.cpu.loops.folding import Folding, along_kept
 from xloom.cpu.loops.nest import (
     Nest,
     Stage,
+    arranged,
     breakpoints,
     cost_along,
     cost_of,
     folds_of,
     interleaved,
     merged,
-    ordered,
     stage_cost,
 )
 from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
@@ -74,7 +74,7 @@ class Lowering:
             self._map_kernel(stages[0])
 
     def _map_kernel(self, stage: Stage) -> None:
-        loops, gone = merged([stage], ordered(stage, stage.vars))
+        loops, gone = arranged(stage, stage.vars)
         cost = cost_of([s.node for s in stage.stores])
         cross = crossing(stage, loops)
         if cross is not None:
@@ -150,7 +150,7 @@ class Lowering:
         if folds:
             self._folding(stage, folds).inside(elements)
             return
-        loops, gone = merged([stage], ordered(stage, stage.vars))
+        loops, gone = arranged(stage, stage.vars)
         elements.unbind(gone)
         if not loops:
             self._code.stores(elements, stage.stores)

@@ -93,6 +93,16 @@ def _worth(address: Affine, var: Var) -> int:
 
 def ordered(stage: Stage, loops: Iterable[Var]) -> list[Var]:
     """Loops in the order in which their stores (or first loads) lie in memory, the best innermost loop last."""
+    return _best_last(stage, _by_extent(stage, loops))
+
+
+def arranged(stage: Stage, loops: Iterable[Var]) -> tuple[list[Var], dict[Var, None]]:
+    """Loops joined where they are as one, in the same order; and those that thereby are always 0."""
+    joined, gone = merged([stage], _by_extent(stage, loops))
+    return _best_last(stage, joined), gone
+
+
+def _by_extent(stage: Stage, loops: Iterable[Var]) -> list[Var]:
     loops = [v for v in loops if v.size != 1]
     if len(loops) < 2:
         return loops
@@ -102,11 +112,15 @@ def ordered(stage: Stage, loops: Iterable[Var]) -> list[Var]:
     def extent(var: Var) -> int:
         return next((abs(a.factor(var)) for a in addresses if a.factor(var)), 0)
 
-    loops.sort(key=extent, reverse=True)
+    return sorted(loops, key=extent, reverse=True)
+
+
+def _best_last(stage: Stage, loops: list[Var]) -> list[Var]:
+    if len(loops) < 2:
+        return loops
     wide = [v for v in loops if v.size >= 8 and not _differs(stage, v)] or loops
     best = max(reversed(wide), key=lambda v: stride_score(stage, v))
-    loops.remove(best)
-    return [*loops, best]
+    return [*(v for v in loops if v != best), best]
 
 
 def interleaved(stage: Stage, loops: Sequence[Var]) -> Var | None:

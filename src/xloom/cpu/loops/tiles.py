@@ -20,9 +20,9 @@ from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.streaming import is_streamed
 
 LEAST_SIDE = 16
-"""Elements along each side of a tile: a cache line of f32."""
+"""Elements along each side of a tile, of which each is a cache line: of f32, and of what has not more of them."""
 WIDE_SIDE = 32
-"""The same of smaller elements, for whole lines too."""
+"""The same of 16 and 8 bits: two lines of vectors that long would take all registers."""
 PATCH = (256, 32)
 """Elements of a patch that is done at a time, along the loads and along the stores: of few pages, some lines each."""
 SQUARE = (128, 128)
@@ -38,7 +38,7 @@ def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | Non
     for node in walk([s.node for s in stage.stores], guarded=False):  # a tile is loaded whole
         if isinstance(node, Load) and abs(node.address.factor(inner)) > 1 and node.dtype.bytes <= 8:
             for var in loops[:-1]:
-                if node.address.factor(var) == 1 and var.size >= LEAST_SIDE:
+                if abs(node.address.factor(var)) == 1 and var.size >= LEAST_SIDE:
                     found.setdefault(var, []).append(node)
     if not found:
         return None
@@ -49,10 +49,11 @@ def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | Non
 class Tile:
     """A load's elements for a tile of two loops, in a local array where the inner loop is contiguous."""
 
-    def __init__(self, elements: Elements, node: Load, inner: Var, side: int):
+    def __init__(self, elements: Elements, node: Load, across: Var, inner: Var, side: int):
         self.node = node
         self.side = side
         self._elements = elements
+        self._direction = node.address.factor(across)
         self._stride = node.address.factor(inner)
         self.memory = allocate(elements.b, bits_type(node.dtype), side * side, "tile")
         self.memory.align = 64
@@ -64,15 +65,17 @@ class Tile:
         base = self._elements.address_of(self.node)
         if rows is None:
             kind = ir.VectorType(bits_type(dtype), self.side)
+            backwards = self._direction < 0
             lines = []
             for k in range(self.side):
-                place = b.add(base, I64(k * self._stride), flags=["nsw"])
+                place = b.add(base, I64(k * self._stride - backwards * (self.side - 1)), flags=["nsw"])
                 address = b.gep(source, [place], inbounds=True, source_etype=bits_type(dtype))
                 lines.append(b.load(address, typ=kind, align=dtype.real.bytes))
                 # the next row of tiles begins where this one ends, in lines too far apart for the hardware to see
-                for at in range(self.side, 2 * self.side, LINE // dtype.bytes):
-                    fetch(b, b.gep(address, [I64(at)], source_etype=bits_type(dtype)))
-            for k, line in enumerate(_transposed(b, lines)):
+                for at in range(0, self.side, LINE // dtype.bytes):
+                    fetch(b, b.gep(address, [I64(at + self.side * self._direction)], source_etype=bits_type(dtype)))
+            made = _transposed(b, lines)
+            for k, line in enumerate(reversed(made) if backwards else made):
                 address = b.gep(self.memory, [I64(k * self.side)], inbounds=True, source_etype=bits_type(dtype))
                 b.store(line, address, align=dtype.bytes)
             return
@@ -80,7 +83,7 @@ class Tile:
             loop(b, 0, columns, name="c", hints=PLAIN) as column,
             loop(b, 0, rows, name="r", hints=PLAIN) as row,
         ):
-            place = b.add(base, b.add(b.mul(column, I64(self._stride)), row))
+            place = b.add(base, b.add(b.mul(column, I64(self._stride)), b.mul(row, I64(self._direction))))
             move(b, source, place, self.memory, b.add(b.mul(row, I64(self.side)), column), dtype)
 
 
@@ -116,7 +119,7 @@ def emit_tiled(
         elements.unbind(gone)
         b = elements.b
         side = _side(phases, stage, nodes, (across, inner))
-        tiles = [Tile(elements, node, inner, side) for node in nodes]
+        tiles = [Tile(elements, node, across, inner, side) for node in nodes]
 
         def bounds(number: Var, extent: int, size: int) -> tuple[ir.Value, ir.Value]:
             begin = b.mul(elements.vars[number], I64(extent), flags=["nsw"])
@@ -144,8 +147,9 @@ def emit_tiled(
 
 
 def _side(phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> int:
-    small = all(t.bytes <= 2 for t in [*(n.dtype for n in nodes), *(phases.types_of(s.target) for s in stage.stores)])
-    return WIDE_SIDE if small and min(v.size for v in loops) >= WIDE_SIDE else LEAST_SIDE
+    widest = max(t.bytes for t in [*(n.dtype for n in nodes), *(phases.types_of(s.target) for s in stage.stores)])
+    side = min(LINE // widest, WIDE_SIDE)
+    return side if min(v.size for v in loops) >= side else LEAST_SIDE
 
 
 def _straight(stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:

@@ -91,11 +91,19 @@ class Tracer:
 
     def _element(self, instruction: Instruction, index: IndexTuple) -> Node:
         shape = instruction.shape
-        if instruction.opcode == "constant" and shape.size == 1:
+        if _is_number(instruction):
             return Constant(shape.dtype, instruction.literal.value.reshape(-1)[0])
         if instruction not in self.inlined:
-            return Load(shape.dtype, owner(instruction), linear(index, shape.dims))
+            return self.loaded(instruction, linear(index, shape.dims))
         return ELEMENTS[instruction.opcode](self, instruction, index)
+
+    def is_loaded(self, instruction: Instruction) -> bool:
+        """True when its elements lie in memory."""
+        return instruction not in self.inlined and not _is_number(instruction)
+
+    def loaded(self, instruction: Instruction, position: Affine) -> Node:
+        """The element at a row-major position of an array in memory."""
+        return Load(instruction.shape.dtype, owner(instruction), position)
 
     # -- index arithmetic
     def divide(self, value: Affine, by: int) -> tuple[Affine, Affine]:
@@ -162,6 +170,10 @@ class Tracer:
         if opcode not in RULES or not instruction.shape.is_scalar:
             raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
         return (apply(instruction, [values[o][0] for o in operands]),)
+
+
+def _is_number(instruction: Instruction) -> bool:
+    return instruction.opcode == "constant" and instruction.shape.size == 1
 
 
 def apply(instruction: Instruction, operands: Sequence[Node]) -> Node:
