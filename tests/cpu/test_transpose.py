@@ -81,10 +81,10 @@ def test_a_transpose_of_a_reshape_that_cuts_rows_is_made_in_tiles():
     module = xl.parse("""
 HloModule m
 ENTRY e {
-  x = f32[128,128] parameter(0)
-  r = f32[8,8,4,64] reshape(x)
-  ROOT t = f32[8,64,8,4] transpose(r), dimensions={0,3,1,2}
+  x = f32[256,128] parameter(0)
+  r = f32[8,16,4,64] reshape(x)
+  ROOT t = f32[8,64,16,4] transpose(r), dimensions={0,3,1,2}
 }""")
     assert "in square tiles" in loops_text(module)
-    x = np.random.default_rng(0).standard_normal((128, 128), np.float32)
-    np.testing.assert_array_equal(xl.compile(module)(x), x.reshape(8, 8, 4, 64).transpose(0, 3, 1, 2))
+    x = np.random.default_rng(0).standard_normal((256, 128), np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(x), x.reshape(8, 16, 4, 64).transpose(0, 3, 1, 2))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.compile import lowered
 from xloom.cpu.fusion import Group
 from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.affine import ZERO, Var, variable
-from xloom.cpu.loops.nest import Stage, breakpoints, folds_of, interleaved, merged, ordered
+from xloom.cpu.loops.nest import Stage, arranged, breakpoints, folds_of, interleaved, merged, ordered
 from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.tiles import crossing
 from xloom.cpu.plan import Block
@@ -161,7 +161,7 @@ def nest_lines(code: StepCode) -> list[str]:
     shared = {name for p in code.phases if code.unit and p.count > p.grain for name in p.loops}
     writer = Writer(nest)
     if nest.outer:
-        outer = _joined(writer, nest.stages, nest.outer)
+        outer = _joined(writer, *merged(nest.stages, list(nest.outer)))
         with writer.loops(outer, shared):
             for stage in nest.stages:
                 with writer.scope():
@@ -171,12 +171,11 @@ def nest_lines(code: StepCode) -> list[str]:
     return writer.lines
 
 
-def _joined(writer: Writer, stages: Sequence[Stage], loops: Sequence[Var]) -> list[Var]:
-    """The loops with those joined that the compiler joins."""
-    out, gone = merged(stages, list(loops))
-    writer.joined.update({var: variable(var) for var in out})
+def _joined(writer: Writer, loops: list[Var], gone: Iterable[Var]) -> list[Var]:
+    """The loops that the compiler makes of several, and those that thereby are always 0."""
+    writer.joined.update({var: variable(var) for var in loops})
     writer.joined.update(dict.fromkeys(gone, ZERO))
-    return out
+    return loops
 
 
 def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: bool = False) -> None:
@@ -184,7 +183,7 @@ def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: b
     if folds:
         _folds(writer, stage, folds, shared)
         return
-    loops = _joined(writer, [stage], ordered(stage, stage.vars))
+    loops = _joined(writer, *arranged(stage, stage.vars))
     crossed = crossing(stage, loops) if may_tile else None
     if crossed is not None:
         writer.line(f"# in square tiles of {crossed[0].name} and {loops[-1].name}, transposed in registers")
@@ -201,7 +200,7 @@ def _folds(writer: Writer, stage: Stage, folds: list[Fold], shared: Collection[s
     inner = Stage([*stage.vars, *folds[0].vars], stage.stores)
     with writer.loops(ordered(inner, stage.vars), shared):
         state = {id(fold): writer.start(fold) for fold in folds}
-        with writer.loops(_joined(writer, [inner], ordered(inner, folds[0].vars)), shared):
+        with writer.loops(_joined(writer, *arranged(inner, folds[0].vars)), shared):
             for fold in folds:
                 writer.step(fold, state[id(fold)])
         for store in stage.stores:
