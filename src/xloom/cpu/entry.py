@@ -20,6 +20,7 @@ from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.fused_product import fused_product
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, nest_of
 from xloom.cpu.host_operators import infeed, outfeed, receive, send
@@ -53,7 +54,7 @@ class EntryBuilder:
         self.assignment = assignment
         self.module = ir.Module()
         self.program = Program("")
-        self._units = KernelUnits(self.program, heard)
+        self.units = KernelUnits(self.program, heard)
         self.status: ir.Value | None = None
         """The status of native calls, once one has it."""
         self._nests = 0
@@ -82,7 +83,7 @@ class EntryBuilder:
         self.b.position_at_end(function.entry_basic_block)
         self.b.branch(start)
         self._memory.settle()
-        self._units.close()
+        self.units.close()
         if self.program.collectives:
             replicas, partitions = device_counts(block.computation.root)
             self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
@@ -114,8 +115,8 @@ class EntryBuilder:
         b, to, origin = self.b, self.pointer(target), self.pointer(source)
         nbytes = target.nbytes
         if nbytes >= LARGE:
-            code, left = self._units.of_copy(nbytes)
-            self._call(code, [to, origin])
+            code, left = self.units.of_copy(nbytes)
+            self.call(code, [to, origin])
             to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
             nbytes = left
         memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
@@ -218,8 +219,8 @@ class EntryBuilder:
         small = nest_cost(nest) <= INLINE_COST
         if small and not self._is_apart:
             return self._inlined(nest, numbers, pointers)
-        code = self._units.of_nest(nest, numbers, len(pointers), small=small)
-        self._call(code, pointers)
+        code = self.units.of_nest(nest, numbers, len(pointers), small=small)
+        self.call(code, pointers)
         return StepCode(code.unit, code.phases, nest)
 
     def _inlined(self, nest: Nest, numbers: dict[Source, int], pointers: Sequence[ir.Value]) -> StepCode:
@@ -237,14 +238,14 @@ class EntryBuilder:
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
         targets = [self.assignment.of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]
         unread = frozenset(k for k, slot in enumerate(targets) if slot.kind == "nowhere")
-        kernel, code = self._units.of_rule(instruction, rule, unread)
+        kernel, code = self.units.of_rule(instruction, rule, unread)
         if kernel.must_alias:
             for output, operand in kernel.in_place.items():
                 self.copy(targets[output], inputs[operand])
-        self._call(code, [self.pointer(s) for s in (*inputs, *targets)])
+        self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
         self.program.code[instruction] = StepCode(code.unit, code.phases)
 
-    def _call(self, code: KernelCode, pointers: Sequence[ir.Value]) -> None:
+    def call(self, code: KernelCode, pointers: Sequence[ir.Value]) -> None:
         """Does all phases of a kernel, on the arrays at `pointers`."""
         b = self.b
         if code.symbol:
@@ -296,6 +297,7 @@ STEPS: dict[str, StepRule] = {
     "send": send,
     "send-done": _nothing,
     "recv": receive,
+    "fusion": fused_product,
     **COLLECTIVES,
 }
 """Steps that are neither loop nests nor kernels."""

@@ -52,6 +52,8 @@ class Kernel:
     scratch: list[int] = field(default_factory=list)
     unread: frozenset[int] = frozenset()
     """Numbers of the outputs that are not to be written."""
+    made: frozenset[int] = frozenset()
+    """Numbers of the operands that a function makes lines of: what is in their place is what `call_lines` takes."""
     in_place: dict[int, int] = field(default_factory=dict)
     """Output number to the operand number that it may share memory with; the kernel is right either way."""
     must_alias: bool = False

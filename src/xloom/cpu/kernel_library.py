@@ -1,7 +1,7 @@
 """Programs whose kernels most others need too: once they are compiled on a machine, others compile faster there.
 
 What is kept of them serves other shapes: products of matrices in the ways that depend on their sizes, layouts and
-types, convolutions over images with the usual windows, and the routines of sorts.
+types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts.
 """
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ _PRODUCTS = (
 )
 """Rows, depth and columns: one for each way to multiply, as far as they depend on these."""
 _VECTORS = ((1000, 900, 1), (1, 900, 1000), (1024, 1024, 1), (1, 1024, 1024), (4, 1000, 900), (8, 1000, 900))
+_WEIGHTS = (
+    ("f32", "bf16", False),
+    ("f32", "s8", False),
+    ("f32", "s8", True),
+    ("bf16", "s8", False),
+    ("bf16", "s8", True),
+)
+"""Types of activations and of the weights that meet them, and whether these have a scale a column."""
+_ROWS = (1, 4, 8, 16, 32, 100, 600)
+"""That meet weights."""
 _LONG = ((600, 1300, 700), (700, 1300, 600))
 """For types that are multiplied in pairs."""
 _BATCHED = ((32, 16, 16, 16), (64, 64, 64, 64), (16, 300, 64, 300), (16, 300, 300, 64), (16, 400, 500, 600))
@@ -75,6 +85,8 @@ def programs() -> Iterator[str]:
         yield _product(types, sizes, lc, rc)
     for types, sizes, lc, rc in product((_TYPES[1], _TYPES[2], _TYPES[4]), _LONG, (1, 0), (0, 1)):
         yield _product(types, sizes, lc, rc)
+    for types, rows, rc in product(_WEIGHTS, _ROWS, (0, 1)):
+        yield _weighted(*types, rows, rc)
     for shapes, lb, rb, lc, rc in _ATTENTION:
         a, b, c = (tuple(map(int, x[2:-1].split(","))) for x in shapes.split())
         dims = f"lhs_batch_dims={lb}, rhs_batch_dims={rb}, lhs_contracting_dims={{{lc}}}, rhs_contracting_dims={{{rc}}}"
@@ -102,6 +114,23 @@ def _product(types: tuple[str, str, str], sizes: tuple[int, int, int], lc: int, 
     b = (columns, depth) if rc else (depth, columns)
     attributes = f"lhs_contracting_dims={{{lc}}}, rhs_contracting_dims={{{rc}}}"
     return _program("dot", (left, a), (right, b), (result, (rows, columns)), attributes)
+
+
+def _weighted(dtype: str, stored: str, scaled: bool, rows: int, rc: int) -> str:
+    """A product with weights of another type."""
+    depth, columns = 1000, 2000
+    dims = f"{columns},{depth}" if rc else f"{depth},{columns}"
+    scale = (
+        f" s = {dtype}[{columns}] parameter(2)\n t = {dtype}[{dims}] broadcast(s), dimensions={{{1 - rc}}}\n"
+        f" v = {dtype}[{dims}] multiply(w, t)\n"
+    )
+    return (
+        f"HloModule library\nENTRY e {{\n a = {dtype}[{rows},{depth}] parameter(0)\n"
+        f" b = {stored}[{dims}] parameter(1)\n"
+        f" w = {dtype}[{dims}] convert(b)\n{scale if scaled else ''}"
+        f" ROOT c = {dtype}[{rows},{columns}] dot(a, {'v' if scaled else 'w'}), lhs_contracting_dims={{1}},"
+        f" rhs_contracting_dims={{{rc}}}\n}}\n"
+    )
 
 
 def _sort(dtype: str, dims: str, along: int, more: bool) -> str:

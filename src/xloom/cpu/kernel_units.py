@@ -17,6 +17,7 @@ from xloom.cpu.form import FORMS
 from xloom.cpu.kernel import Kernel, Phase, Rule
 from xloom.cpu.leaves import Source, dtype_of, leaf_shapes
 from xloom.cpu.loops.identity import nest_key
+from xloom.cpu.loops.lines import emit_lines
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest
 from xloom.cpu.program import Program, Unit
@@ -80,15 +81,31 @@ class KernelUnits:
         content = Content.ROWS if nest.outer else Content.LOOPS
         return self._unit(str(module), lowering.phases, lowering.scratch, content)
 
-    def of_rule(self, instruction: Instruction, rule: Rule, unread: frozenset[int]) -> tuple[Kernel, KernelCode]:
-        """The kernel that `rule` writes for an instruction, of whose outputs nobody reads `unread`."""
-        operands = [_dense(o.shape) for o in instruction._operands]
+    def of_lines(self, nest: Nest, numbers: dict[Source, int]) -> str:
+        """A function that makes parts of the array that the nest stores: its symbol."""
+        module = ir.Module()
+        emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of)
+        return self._unit(str(module), [], ()).unit
+
+    def of_rule(
+        self,
+        instruction: Instruction,
+        rule: Rule,
+        unread: frozenset[int],
+        operands: Sequence[Shape] = (),
+        made: frozenset[int] = frozenset(),
+    ) -> tuple[Kernel, KernelCode]:
+        """The kernel that `rule` writes for an instruction, of whose outputs nobody reads `unread`.
+
+        It may read operands of other types, and have those of numbers `made` computed line by line.
+        """
+        operands = [_dense(s) for s in operands or (o.shape for o in instruction._operands)]
         outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
-        key = (instruction.opcode, *operands, *outputs, repr(instruction.attrs))
+        key = (instruction.opcode, *operands, made, *outputs, repr(instruction.attrs))
         known = self._shaped.get(key)
         if known is not None:
             return known
-        kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread)
+        kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread, made=made)
         if instruction.opcode in FORMS:
             code = self._sized(instruction, kernel, rule)
         else:
@@ -103,6 +120,8 @@ class KernelUnits:
     def _sized(self, instruction: Instruction, kernel: Kernel, rule: Rule) -> KernelCode:
         """Code that serves other shapes too, or served another."""
         form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
+        if kernel.made:
+            form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
         known = find(form) if self._heard else None
         if known:
             if known.name not in self._program.units:

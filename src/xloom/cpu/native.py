@@ -24,7 +24,7 @@ def way_of(opcode: str) -> str:
     """
     if opcode in STRUCTURAL:
         return "no code"
-    if opcode in STEPS:
+    if opcode in STEPS and opcode not in INLINED:
         return "entry"
     if opcode in ELEMENTS or opcode in ROOTS:
         return "loops"

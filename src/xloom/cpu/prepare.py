@@ -5,6 +5,7 @@ from __future__ import annotations
 from xloom.cpu.built_in_calls import expand_built_in_calls
 from xloom.cpu.outside_calls import keep_effects_in_order, keep_names
 from xloom.cpu.plan import CONTROL
+from xloom.cpu.product_fusion import fuse_products
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import map_called
@@ -31,6 +32,7 @@ def prepared(module: Module) -> Module:
     # of simplified computations, which some scans need not be loops in, and where products are found
     if any(report.changed for report in run_passes(module, "scan-expansion,product-blocking", verify=False)):
         run_passes(module, PIPELINE, verify=False)
+    fuse_products(module)
     _separate(module)
     for computation in module.computations:
         for instruction in computation:

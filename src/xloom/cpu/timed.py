@@ -123,7 +123,7 @@ def _details(step: Step) -> dict[str, Any]:
     found: dict[str, Any] = {"opcode": "fusion" if len(inside) > 1 else roots[0].opcode}
     arrays = {operand for i in inside for operand in i.operands}.difference(inside).union(roots)
     found["bytes"] = sum(leaf.nbytes for array in arrays for leaf in leaf_shapes(array.shape))
-    found["flops"] = sum(map(flops, inside))
+    found["flops"] = sum(map(flops, roots[0]["calls"] if roots[0].opcode == "fusion" else inside))
     sources = [root.metadata.op_name for root in roots if root.metadata.op_name]
     return {**found, "op_name": sources[0]} if sources else found
 

@@ -35,8 +35,8 @@ def dot(kernel: Kernel, instruction: Instruction) -> None:
     multiply(
         kernel,
         kernel.problem or product_of(instruction, lhs, rhs),
-        Array("operand", 0, lhs.dtype),
-        Array("operand", 1, rhs.dtype),
+        Array("operand", 0, lhs.dtype, 0 in kernel.made),
+        Array("operand", 1, rhs.dtype, 1 in kernel.made),
         Array("output", 0, kernel.outputs[0].dtype),
         tuple(through if x.dtype is f32 else None for x in (lhs, rhs)),
     )

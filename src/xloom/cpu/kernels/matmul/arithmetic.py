@@ -66,7 +66,7 @@ class Arithmetic:
         if dtype is self.dtype:
             return True
         if self.dtype is f32:
-            return dtype.name in ("bf16", "f16")
+            return dtype.name in ("bf16", "f16", "s8", "u8")
         return self.dtype.is_integer and (dtype.is_integer or dtype.kind is Kind.PRED)
 
     def stores(self, dtype: DType) -> bool:
@@ -166,6 +166,8 @@ class Arithmetic:
         if dtype.name == "bf16":
             wide = like(raw.type, I32)
             return b.bitcast(b.shl(b.zext(raw, wide), constant(wide, 16)), kind)
+        if not self.dtype.is_integer:
+            return b.sitofp(raw, kind) if dtype.kind is Kind.SIGNED else b.uitofp(raw, kind)
         width = memory_type(dtype).width
         if width >= self.element.width:
             return raw if width == self.element.width else b.trunc(raw, kind)

@@ -19,14 +19,10 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, splat
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.packing import BLOCK, Packing, Part
+from xloom.cpu.kernels.matmul.packing import BLOCK, BLOCK_BYTES, DEPTH_BYTES, Packing, Part
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share, spaced
 from xloom.cpu.kernels.matmul.work import grain
 
-_BLOCK_BYTES = 1 << 18
-"""Of the operand in blocks, packed: a quarter of a second-level cache of 1 MiB."""
-_DEPTH_BYTES = 1 << 10
-"""Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
 _OTHER_ROWS = 128
 """Rows of the other operand that are gone over for each panel of a block."""
 _LEAST_BLOCKS = 8
@@ -40,8 +36,11 @@ _FEW_ROWS = 32
 def depth_block(arithmetic: Arithmetic, product: Product) -> int:
     """How much of the depth is summed before the result is written, in packed elements."""
     depth = -(-count(product.depth) // arithmetic.places)
-    few = min(count(product.rows), count(product.columns)) <= _FEW_ROWS
-    nbytes = _DEPTH_BYTES // 4 if few else _DEPTH_BYTES
+    rows, columns = count(product.rows), count(product.columns)
+    few = min(rows, columns) <= _FEW_ROWS
+    large = inner(product.columns).b if rows <= columns else inner(product.rows).a
+    few = few and large == 1
+    nbytes = DEPTH_BYTES // 4 if few else DEPTH_BYTES
     size = share(depth, nbytes // (arithmetic.dtype.real.bytes * arithmetic.parts))
     return -(-size // BLOCK) * BLOCK
 
@@ -78,9 +77,9 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
-    in_place = rows <= columns and _has_scalars_in_place(arithmetic, product, a)
+    in_place = rows <= columns and not a.is_made and _has_scalars_in_place(arithmetic, product, a)
     # what is packed again for each block should be what is quick to pack
-    blocks_right = in_place or (rows <= columns and not right.is_copied)
+    blocks_right = b_.is_made or in_place or (rows <= columns and not right.is_copied and not a.is_made)
     width = tile.columns if blocks_right else tile.rows
     step = depth_block(arithmetic, product)
     line = width * step * arithmetic.parts * arithmetic.dtype.real.bytes
@@ -88,7 +87,7 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     panels = own.panels // _LEAST_BLOCKS
     if not in_place:
         panels = greatest(panels, _LEAST_ROWS // width)
-    panels = greatest(1, least(_BLOCK_BYTES // line, panels))
+    panels = greatest(1, least(BLOCK_BYTES // line, panels))
     outer = -(-own.panels // panels)
     if outer < _LEAST_BLOCKS:  # an even number, for two threads to have as much
         panels = -(-own.panels // (outer + outer % 2))
@@ -114,9 +113,9 @@ def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
 
 def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) -> None:
     b, own, other = phase.b, blocks.own, blocks.other
-    local = _local(b, own, _BLOCK_BYTES)
+    local = _local(b, own, BLOCK_BYTES)
     chunk = greatest(1, _OTHER_ROWS // other.width)
-    packed = None if blocks.in_place else _local(b, other, _OTHER_ROWS * _DEPTH_BYTES)
+    packed = None if blocks.in_place else _local(b, other, _OTHER_ROWS * DEPTH_BYTES)
     source, their_source = own.source.pointer(phase), other.source.pointer(phase)
     sums = Sums(b, blocks.tile)
     outer = -(-own.panels // blocks.panels)
@@ -155,7 +154,7 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
 def _local(b: ir.IRBuilder, packing: Packing, nbytes: int) -> ir.Value:
     """Memory on the stack for panels of so many bytes, or for one."""
     size = packing.arithmetic.dtype.real.bytes
-    most = max(nbytes, packing.panel_size(BLOCK) * size + packing.width * _DEPTH_BYTES)
+    most = max(nbytes, packing.panel_size(BLOCK) * size + packing.width * DEPTH_BYTES)
     local = allocate(b, packing.arithmetic.element, most // size)
     local.align, local.type = 64, POINTER
     return local

@@ -9,7 +9,8 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
-from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.made import has_lines
+from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, made_whole, new_array, readable
 from xloom.cpu.kernels.matmul.pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
@@ -41,6 +42,10 @@ def multiply(
     if count(product.rows) == 1 or is_few_vectors(product.transposed, b):
         product, a, b = product.transposed, b, a
     way = _way(arithmetic, product, a, b)
+    if not _takes_lines(way, arithmetic, product, a, "a"):
+        a = made_whole(kernel, a, outer * count(product.rows))
+    if not _takes_lines(way, arithmetic, product, b, "b") or a.is_made:
+        b = made_whole(kernel, b, outer * count(product.columns))
     if way is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
     split = way is blocked and depth_block(arithmetic, product) * arithmetic.places < count(product.depth)
@@ -57,10 +62,17 @@ def _way(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callab
     return direct if _is_read_in_place(arithmetic, product, b) else blocked
 
 
+def _takes_lines(way: Callable, arithmetic: Arithmetic, product: Product, array: Array, operand: str) -> bool:
+    """True when an operand can be made as it is multiplied."""
+    if arithmetic.parts > 1 or way is direct:
+        return False
+    return operand == "a" if way is multiply_vector else has_lines(product, operand)
+
+
 def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> bool:
     """True when it costs less to read the right operand where it lies than to rearrange it first."""
     column, size = inner(product.columns), b.dtype.bytes
-    if len(product.columns) > 1 or (column.size > 1 and (column.b, column.c) != (1, 1)):
+    if b.is_made or len(product.columns) > 1 or (column.size > 1 and (column.b, column.c) != (1, 1)):
         return False
     nbytes = count(product.columns) * count(product.depth) * size
     if nbytes <= _FIRST_LEVEL or count(product.rows) <= 4:

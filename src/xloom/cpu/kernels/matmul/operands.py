@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from xloom.cpu.emit.conversion import converted
+from xloom.cpu.emit.line_function import call_lines
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import constant, load, store
+from xloom.cpu.emit.types import constant, element_pointer, i64, load, store
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.hlo.dtype import DType
+
+_RUN = 1 << 12
+"""Elements that are made at once of an array that is made whole."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Array:
     place: str
     number: int
     dtype: DType
+    is_made: bool = False
+    """True when a function makes lines of it: then the pointer is to what `call_lines` takes."""
 
     def pointer(self, phase: PhaseBuilder) -> ir.Value:
         """Where its elements are."""
@@ -47,8 +54,24 @@ def readable(kernel: Kernel, arithmetic: Arithmetic, source: Array, size: int, t
     """The array itself when the product can load it, or a converted copy that an additional phase makes."""
     if through in (None, source.dtype) and arithmetic.loads(source.dtype):
         return source
+    source = made_whole(kernel, source, size)
     copy = new_array(kernel, arithmetic.dtype, size)
     converted_array(kernel, source, size, copy, through)
+    return copy
+
+
+def made_whole(kernel: Kernel, array: Array, size: int) -> Array:
+    """The array in memory: a made one is computed by an additional phase."""
+    if not array.is_made:
+        return array
+    copy = new_array(kernel, array.dtype, size)
+    with kernel.phase(-(-size // _RUN), 1 << 15 // _RUN) as phase:
+        b = phase.b
+        with rolled(b, phase.begin, phase.end) as item:
+            first = b.mul(item, i64(_RUN))
+            length = at_most(b, b.sub(i64(size), first), _RUN)
+            target = element_pointer(b, copy.pointer(phase), array.dtype, first)
+            call_lines(b, array.pointer(phase), [target, i64(0), first, i64(0), i64(1), length])
     return copy
 
 

@@ -6,20 +6,26 @@ the last row: what they are multiplied to is not stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
 from llvmlite import ir
 
+from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import divides, greatest
 from xloom.cpu.emit.types import POINTER, i64
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, shuffled
 from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, linear_offset, row_major
+from xloom.cpu.kernels.matmul.made import Room
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import at_most, nest, rolled
 
+BLOCK_BYTES = 1 << 18
+"""Of what is packed at once: a quarter of a second-level cache of 1 MiB."""
+DEPTH_BYTES = 1 << 10
+"""Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
 BLOCK = 8
 """Rows and places of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
 
@@ -88,12 +94,34 @@ class Packing:
         if self.is_copied:
             self._copy(b, part)
             return
+        if self.source.is_made:
+            self._make(b, part)
+            return
         with rolled(b, 0, part.panels, name="panel") as number:
             panel, first = self._panel(b, part, number)
             if place.stride(self.operand) == 1 and (len(self.depth) == 1 or place.size % block == 0):
                 self._transpose(b, part, panel, first)
             else:
                 self._elements(b, part, panel, first, i64(0))
+
+    def _make(self, b: ir.IRBuilder, part: Part) -> None:
+        """Makes the rows of each panel, whose places of the depth are adjacent, and packs them."""
+        places, longest = self.arithmetic.places, DEPTH_BYTES // self.arithmetic.dtype.bytes * self.arithmetic.places
+        source, room = replace(self.source, is_made=False), Room(b, self.source, self.width, longest)
+        axes = [Axis(n, s, s, 0) for n, s in ((self.width, longest), (longest, 1))]
+        made = Packing(self.arithmetic, source, self.operand, (axes[0],), (axes[1],), self.width)
+        stride = i64(inner(self.rows).stride(self.operand))
+        begin = b.mul(part.begin, i64(places))
+        length = intrinsic(b, "smin", b.mul(part.size, i64(places)), b.sub(i64(count(self.depth)), begin))
+        with rolled(b, 0, part.panels, name="panel") as number:
+            panel, first = self._panel(b, part, number)
+            rows = intrinsic(b, "smin", b.sub(i64(count(self.rows)), first), i64(self.width))
+            start = b.add(b.add(part.base, begin), b.mul(first, stride))
+            room.fill(b, part.pointer, start, length, rows, stride)
+            if places > 1:  # past the end of the depth are zeros
+                with rolled(b, 0, rows, name="row") as row:
+                    room.clear(b, b.add(b.mul(row, i64(longest)), length))
+            made.emit(b, Part(room.pointer, i64(0), i64(0), i64(0), part.size, panel))
 
     def emit_whole(self, b: ir.IRBuilder, part: Part) -> None:
         """Packs a panel of all of the depth, in whichever order the operand lies in memory."""
@@ -152,20 +180,30 @@ class Packing:
         """Rows are adjacent: vectors of them, across all panels, so that memory is read in long runs."""
         lanes, width, total = self.arithmetic.lanes, self.width, count(self.rows)
         walk, step = allocate(b, POINTER), b.mul(part.size, i64(self.panel_size(1)))
+        longest = max(width, BLOCK_BYTES // BLOCK // self.arithmetic.dtype.bytes)
+        room = Room(b, self.source, self.arithmetic.places, longest) if self.source.is_made else None
+        pointer = room.pointer if room else part.pointer
         with rolled(b, 0, part.size, name="k") as k:
             places = self._places(b, b.add(part.begin, k))
+            if room:
+                length = intrinsic(b, "smin", b.mul(part.panels, i64(width)), b.sub(i64(total), part.first))
+                for p, (distance, inside) in enumerate(places):
+                    first = b.add(b.add(part.base, distance), part.first)
+                    room.fill(b, part.pointer, first, length, number=p)
+                    places[p] = i64(p * room.apart), inside
             element = self.arithmetic.element
             line = b.mul(k, i64(self.panel_size(1)))
             b.store(b.gep(part.panel, [line], inbounds=True, source_etype=element), walk)
             with rolled(b, 0, part.panels, name="panel") as number:
-                first = b.add(part.first, b.mul(number, i64(width)))
-                start = b.add(part.base, linear_offset(b, self.rows, first, self.operand))
+                here = b.mul(number, i64(width))
+                first = b.add(part.first, here)
+                start = here if room else b.add(part.base, linear_offset(b, self.rows, first, self.operand))
                 panel = b.load(walk, typ=POINTER)
                 b.store(b.gep(panel, [step], inbounds=True, source_etype=element), walk)
                 vectors = [(at, min(lanes, width - at)) for at in range(0, width, lanes)]
 
                 def put(at: int, some: int, offset: ir.Value, mask: ir.Value | None) -> None:
-                    value = self._load(b, part.pointer, b.add(start, offset), places, some, mask)
+                    value = self._load(b, pointer, b.add(start, offset), places, some, mask)
                     self._put(b, panel, i64(0), i64(at), value)
 
                 def copy() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from llvmlite import ir
 
 from xloom.cpu.emit.lines import fetch
@@ -11,6 +13,7 @@ from xloom.cpu.emit.types import POINTER, element_pointer, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
+from xloom.cpu.kernels.matmul.made import Room
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
 
@@ -22,6 +25,8 @@ _STRIP = 1024
 """Elements of the result in an item when its rows are adjacent: runs of 4 KiB of the matrix."""
 _STRIPS = 4096
 """The same of all vectors together, so that they stay in the first-level cache."""
+_RUN = 1024
+"""Elements of a row that are made at once."""
 _FEW = 9
 _LARGE = 1 << 20
 """Bytes of a matrix that is not read often enough by fewer vectors than `_FEW` to be rearranged first."""
@@ -81,10 +86,19 @@ class _Way:
         raise NotImplementedError
 
 
+class _Lines(NamedTuple):
+    """Where rows of the matrix are: the first begins at element `first` from `pointer` on."""
+
+    pointer: ir.Value
+    first: ir.Value
+    apart: int
+
+
 class _Dots(_Way):
     """The depth is adjacent: sums in the lanes of a vector, added up at the end."""
 
     def prepare(self, b: ir.IRBuilder) -> Sums:
+        self._room = Room(b, self.matrix, self.tile.rows, _RUN) if self.matrix.is_made else None
         return Sums(b, self.tile)
 
     def emit(self) -> None:
@@ -111,24 +125,45 @@ class _Dots(_Way):
             self.arithmetic.store(b, pointer, dtype, at, self.arithmetic.reduced(b, total))
 
     def _depth(self, phase: PhaseBuilder, sums: Sums, at: list[ir.Value]) -> None:
-        b, tile, size = phase.b, self.tile, inner(self.product.depth).size
-        whole = size - size % tile.columns
+        b, size = phase.b, inner(self.product.depth).size
+        if self._room is None:
+            self._lines(phase, sums, _Lines(self.matrix.pointer(phase), at[0], self.row.a), at[1], size)
+            return
+        with rolled(b, 0, size, _RUN, name="run") as k:
+            length = at_most(b, b.sub(i64(size), k), _RUN)
+            lines = i64(self.tile.rows)
+            self._room.fill(b, self.matrix.pointer(phase), b.add(at[0], k), length, lines, i64(self.row.a))
+            self._lines(phase, sums, _Lines(self._room.pointer, i64(0), _RUN), b.add(at[1], k), length)
+
+    def _lines(self, phase: PhaseBuilder, sums: Sums, rows: _Lines, vector: ir.Value, size: int | ir.Value) -> None:
+        b, tile = phase.b, self.tile
+        if isinstance(size, ir.Value):
+            end, whole = size, b.sub(size, b.urem(size, i64(tile.columns)))
+        else:
+            end, whole = i64(size), size - size % tile.columns
         with rolled(b, 0, whole, tile.columns, name="k") as k:
             for v in range(tile.vectors):
-                self._step(phase, sums, v, b.add(k, i64(v * tile.lanes)), at, None)
+                self._step(phase, sums, v, rows, vector, b.add(k, i64(v * tile.lanes)), None)
         if not divides(tile.columns, size):
-            with rolled(b, whole, size, tile.lanes, name="k") as k:
-                mask = None if divides(tile.lanes, size) else lanes_below(b, tile.lanes, b.sub(i64(size), k))
-                self._step(phase, sums, 0, k, at, mask)
+            with rolled(b, whole, end, tile.lanes, name="k") as k:
+                mask = None if divides(tile.lanes, size) else lanes_below(b, tile.lanes, b.sub(end, k))
+                self._step(phase, sums, 0, rows, vector, k, mask)
 
     def _step(
-        self, phase: PhaseBuilder, sums: Sums, v: int, k: ir.Value, at: list[ir.Value], mask: ir.Value | None
+        self,
+        phase: PhaseBuilder,
+        sums: Sums,
+        v: int,
+        rows: _Lines,
+        vector: ir.Value,
+        k: ir.Value,
+        mask: ir.Value | None,
     ) -> None:
         b, arithmetic, lanes = phase.b, self.arithmetic, self.tile.lanes
-        y = arithmetic.load(b, self.vector.pointer(phase), self.vector.dtype, b.add(at[1], k), lanes, mask)
+        y = arithmetic.load(b, self.vector.pointer(phase), self.vector.dtype, b.add(vector, k), lanes, mask)
         for r in range(self.tile.rows):
-            place = b.add(b.add(at[0], k), i64(r * self.row.a))
-            x = arithmetic.load(b, self.matrix.pointer(phase), self.matrix.dtype, place, lanes, mask)
+            place = b.add(b.add(rows.first, k), i64(r * rows.apart))
+            x = arithmetic.load(b, rows.pointer, self.matrix.dtype, place, lanes, mask)
             sums.set(b, r, v, arithmetic.multiply_add(b, x, y, sums.get(b, r, v)))
 
 
@@ -147,6 +182,7 @@ class _Strips(_Way):
         super().emit()
 
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
+        self._room = Room(b, self.matrix, self.streams, self.most + self.step) if self.matrix.is_made else None
         vectors = self.arithmetic.parts * (self.most + self.step) // self.lanes
         room = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.results)
         room.align, room.type = 64, POINTER
@@ -190,11 +226,14 @@ class _Strips(_Way):
             return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, place, 1), lanes)
 
         scalars = [[scalar(j, at) for at in factors] for j in range(self.results)]
+        if self._room is not None:
+            self._room.fill(b, matrix, rows[0], size, i64(len(rows)), i64(self.stride))
+            matrix, rows = self._room.pointer, [i64(s * self._room.apart) for s in range(len(rows))]
         with rolled(b, 0, size, self.step) as first:
             vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
             masks = [self._mask(b, size, i) for i in vectors]
             # runs of several results are too short for the hardware to find out what comes next
-            for row in rows if self.results > 1 else ():
+            for row in rows if self.results > 1 and self._room is None else ():
                 for i in vectors:
                     ahead = b.add(b.add(row, i), i64(self.streams * self.stride))
                     fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead))

@@ -1,0 +1,112 @@
+"""Products of matrices and what is done to their operands: one instruction, so that the operands are never whole.
+
+A large operand that meets few rows of the other one takes longer to be converted, scaled or cut out than to be
+multiplied. So it is computed a block at a time, just before the block is multiplied.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xloom.cpu.fusion import is_fusible
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+
+_LEAST = 1 << 18
+"""Elements of an operand that does not stay in the caches from when it is made until it is multiplied."""
+_FEW = 1024
+"""Rows of the other operand: with more of them, what is done to each element hardly counts."""
+_MOST = 40
+"""Instructions in an operand's expression."""
+_VIEWS = frozenset(["broadcast", "constant", "convert", "reshape"])
+"""Operators that are as well done again wherever their result is read."""
+_PARTS = frozenset(["dynamic-slice", "slice", "copy"])
+
+
+def fuse_products(module: Module) -> None:
+    """Makes fusions of the dots that have such an operand."""
+    for computation in list(module.computations):
+        for dot in [i for i in computation if i.opcode == "dot"]:
+            sides = sorted((1, 0), key=lambda side: -dot.operands[side].shape.size)
+            found = (_inside(dot, side) for side in sides if _is_worth_it(dot, side))
+            inside = next(filter(None, found), None)
+            if inside:
+                _fuse(module, dot, inside)
+
+
+def _is_worth_it(dot: Instruction, side: int) -> bool:
+    """True when the operand is large, and meets few rows of the other one."""
+    matrix, other = dot.operands[side].shape, dot.operands[1 - side].shape
+    if matrix.size < _LEAST or dot["algorithm"] != "unset" or dot.operands[0] is dot.operands[1]:
+        return False
+    name = ("rhs", "lhs")[side]
+    known = (*dot[f"{name}_batch_dims"], *dot[f"{name}_contracting_dims"])
+    return prod(n for d, n in enumerate(other.dims) if d not in known) <= _FEW
+
+
+def _inside(dot: Instruction, side: int) -> list[Instruction]:
+    """What the operand is computed of, each before what reads it, up to what lies in memory anyway."""
+    root = dot.operands[side]
+    found: dict[Instruction, None] = {}
+    stack = [root]
+    while stack:
+        i = stack.pop()
+        if i in found or not _is_inside(i, root, dot, found):
+            continue
+        found[i] = None
+        stack.extend(i.operands)
+    if len(found) > _MOST or all(i.opcode in ("broadcast", "constant", "reshape") for i in found):
+        return []
+    return list(reversed(found))
+
+
+def _is_inside(i: Instruction, root: Instruction, dot: Instruction, found: dict[Instruction, None]) -> bool:
+    if not is_fusible(i) or i.control_predecessors or i.control_successors:
+        return False
+    if i.opcode in _VIEWS:
+        return i.shape.size < root.shape.size or _is_own(i, dot, found)
+    known = i.op.elementwise or i.opcode in _PARTS
+    return known and i.shape.size >= root.shape.size and _is_own(i, dot, found)
+
+
+def _is_own(i: Instruction, dot: Instruction, found: dict[Instruction, None]) -> bool:
+    """True when nothing else reads it."""
+    return all(user in found or user is dot for user in i.users)
+
+
+def _fuse(module: Module, dot: Instruction, inside: list[Instruction]) -> None:
+    computation = module.add(Computation("product"))
+    copies: dict[Instruction, Instruction] = {}
+    leaves: list[Instruction] = []
+
+    def copied(i: Instruction) -> Instruction:
+        if i not in copies:
+            leaf = Instruction("parameter", "parameter", i.shape, [], {"parameter_number": len(leaves)})
+            copies[i] = computation.add(leaf)
+            leaves.append(i)
+        return copies[i]
+
+    for i in (*_ordered(inside), dot):
+        copies[i] = computation.add(i.clone([copied(o) for o in i.operands]))
+    computation.root = copies[dot]
+    assert dot.parent is not None
+    fusion = Instruction("fusion", "fusion", dot.shape, leaves, {"kind": "kCustom", "calls": computation})
+    dot.parent.replace(dot, fusion)
+
+
+def _ordered(inside: list[Instruction]) -> list[Instruction]:
+    """Operands first."""
+    order: dict[Instruction, None] = {}
+    left = set(inside)
+
+    def visit(i: Instruction) -> None:
+        if i in left:
+            left.discard(i)
+            for o in i.operands:
+                visit(o)
+            order[i] = None
+
+    for i in inside:
+        visit(i)
+    return list(order)
