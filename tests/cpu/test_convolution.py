@@ -111,7 +111,23 @@ GROUPS = {
     "pointwise groups nchw": ((2, 24, 9, 10), (32, 12, 1, 1), "size=1x1", "bf01_oi01->bf01", 2),
     "one column": ((9, 1, 32, 1), (64, 2, 3, 3), "size=3x3 pad=1_1x1_1", "0bf1_oi01->b01f", 16),
     "dilated depthwise": ((1, 9, 9, 20), (3, 3, 1, 20), "size=3x3 pad=2_1x2_1 lhs_dilate=2x2", "b01f_01io->b01f", 20),
-}
+    "depthwise 1d": ((2, 150, 33), (4, 1, 33), "size=4 pad=3_0", "b0f_0io->b0f", 33),
+    "depthwise 1d nchw": ((2, 33, 500), (33, 1, 31), "size=31 pad=15_15", "bf0_oi0->bf0", 33),
+    "depthwise 3d": ((1, 6, 20, 7, 20), (3, 3, 3, 1, 20), "size=3x3x3 pad=1_1x1_1x1_1", "b012f_012io->b012f", 20),
+    "depthwise 3d nchw": ((1, 20, 6, 20, 7), (20, 1, 3, 3, 3), "size=3x3x3 pad=1_1x1_1x1_1", "bf012_oi012->bf012", 20),
+    "depthwise 5x5": ((2, 14, 13, 37), (5, 5, 1, 37), "size=5x5 pad=2_2x2_2", "b01f_01io->b01f", 37),
+    "depthwise 5x5 nchw": ((1, 37, 14, 14), (37, 1, 5, 5), "size=5x5 pad=2_2x2_2", "bf01_oi01->bf01", 37),
+    "depthwise 7x7": ((1, 20, 7, 7), (20, 1, 7, 7), "size=7x7 pad=3_3x3_3", "bf01_oi01->bf01", 20),
+    "depthwise stride": ((2, 40, 20, 19), (40, 1, 3, 3), "size=3x3 stride=2x2 pad=1_1x1_0", "bf01_oi01->bf01", 40),
+    "depthwise crop": ((1, 12, 12, 16), (3, 3, 1, 16), "size=3x3 pad=-2_3x4_-3", "b01f_01io->b01f", 16),
+    "depthwise crop nchw": ((1, 16, 12, 12), (16, 1, 3, 3), "size=3x3 pad=-2_3x4_-3", "bf01_oi01->bf01", 16),
+    "depthwise boxes": ((1, 16, 90, 70), (16, 1, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01", 16),
+    "depthwise turned": ((2, 9, 11, 20), (20, 1, 3, 3), "size=3x3 pad=1_1x1_1", "b01f_oi01->bf01", 20),
+    "depthwise all dilated": (
+        (1, 17, 9, 30), (17, 1, 3, 2), "size=3x2 stride=3x1 pad=1_2x1_1 lhs_dilate=3x2 rhs_dilate=2x3 rhs_reversal=1x0",
+        "bf01_oi01->bf01", 17,
+    ),
+}  # fmt: skip
 BATCH_GROUPS = {
     "two": ((4, 6, 6, 5), (3, 3, 5, 8), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 2),
     "depthwise gradient": ((16, 8, 8, 2), (6, 6, 2, 16), "size=6x6", "b01f_01io->01bf", 16),
@@ -144,7 +160,7 @@ def test_types(name, types):
 
 
 @pytest.mark.parametrize("types", [("bf16", "bf16", "bf16"), ("s8", "s8", "s32"), ("c64", "c64", "c64")], ids="-".join)
-@pytest.mark.parametrize("name", ["depthwise", "fours", "large groups", "depthwise nchw"])
+@pytest.mark.parametrize("name", ["depthwise", "fours", "large groups", "depthwise nchw", "depthwise stride"])
 def test_types_in_groups(name, types):
     lhs, rhs, window, labels, groups = GROUPS[name]
     check(lhs, rhs, window, labels, f", feature_group_count={groups}", types)

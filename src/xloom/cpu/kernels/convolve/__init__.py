@@ -7,4 +7,8 @@ edges.py      copies of what single tiles meet at the edges of the input, where 
 tiles.py      the loop over tiles of the output
 walk.py       the loops over a window's places
 products.py   what a tile multiplies: scalars and vectors of input and kernel
+adjacent.py   groups of one feature, adjacent in memory
+depthwise.py  groups of one feature in other layouts, or of windows that meet elements often
+lanes.py      copies of the input for these, with a group a lane
+panels.py     the kernel, packed
 """

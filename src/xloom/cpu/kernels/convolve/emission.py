@@ -7,6 +7,8 @@ from math import prod
 
 from xloom.cpu.content import Content
 from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.convolve.adjacent import Lines, is_adjacent
+from xloom.cpu.kernels.convolve.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolve.edges import edges_of
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
@@ -38,12 +40,22 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
     problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
+    sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
+    sides = tuple(lhs.dims[p] for p in labels.input_spatial)
+    if is_adjacent(arithmetic, problem, window, x, w):
+        Lines(arithmetic, problem, window, sides, (x, w, y)).emit(kernel)
+        return
+    plan = plan_of(arithmetic, problem, window, sides, x)
+    if plan is not None:
+        depthwise(kernel, plan, problem, window, w, sums)
+        if sums is not y:
+            converted_array(kernel, sums, prod(out.dims), y)
+        return
     # a large kernel is packed once for all images, which a product would do for each
     product = None if reaches_out or (is_large and problem.batch.size > 1) else as_pointwise_product(problem)
     if product is not None:
         _multiply(kernel, product, w, x, y)
         return
-    sides = [lhs.dims[p] for p in labels.input_spatial]
     edges = chosen = None
     if x.dtype is arithmetic.dtype and reaches_out and not is_large:
         chosen = way(arithmetic, problem, w)
@@ -66,7 +78,6 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     if product is not None:
         _multiply(kernel, product, x, w, y)
         return
-    sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
     convolve(kernel, chosen or way(arithmetic, problem, w), problem, edges, x, w, sums)
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)

@@ -16,12 +16,12 @@ from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.blocks import TILES, Blocks, Kept, blocks_of
 from xloom.cpu.kernels.convolve.edges import Edges, Window
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
+from xloom.cpu.kernels.convolve.panels import packed_panels
 from xloom.cpu.kernels.convolve.products import Operands
 from xloom.cpu.kernels.convolve.walk import Loops, walk_window
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.packing import Part
 from xloom.cpu.kernels.matmul.tile import Sums, at_most, rolled
 from xloom.cpu.kernels.matmul.work import grain
 
@@ -31,7 +31,10 @@ def convolve(
 ) -> None:
     """The phases of a convolution whose input holds all that its windows reach, or has `edges`."""
     arithmetic = chosen.tile.arithmetic
-    packed = _packed(kernel, chosen, problem) if chosen.packing else None
+    packed = None
+    if chosen.packing is not None:
+        groups = Axis(chosen.groups, 0, problem.group.b, 0)
+        packed = packed_panels(kernel, chosen.packing, problem.w_base, groups)
     tile = chosen.tile
     columns = chosen.columns, tile.columns // chosen.unit
     walk = [*((a, 1) for a in chosen.others), (chosen.rows, tile.rows)]
@@ -206,21 +209,3 @@ def _choice(b: ir.IRBuilder, values: list[int], which: ir.Value) -> ir.Value:
     table = constant_table(b.module, b.module.get_unique_name("classes"), I64, values)
     place = b.gep(table, [i64(0), which], inbounds=True, source_etype=table.value_type)
     return b.load(place, typ=I64)
-
-
-def _packed(kernel: Kernel, chosen: Way, problem: Convolution) -> int:
-    """A phase that packs the kernel, a panel an item: [group][tile of columns]."""
-    packing = chosen.packing
-    assert packing is not None
-    arithmetic, depth, size = packing.arithmetic, count(packing.depth), chosen.panel_size
-    memory = kernel.add_scratch(chosen.groups * packing.panels * size * arithmetic.dtype.real.bytes)
-    with kernel.phase(chosen.groups * packing.panels, grain(20 * size, arithmetic)) as phase:
-        b = phase.b
-        source, target = packing.source.pointer(phase), phase.scratch(memory)
-        with rolled(b, phase.begin, phase.end, name="panel") as item:
-            group, panel = digits(b, [Axis(chosen.groups, 0, 0, 0), Axis(packing.panels, 0, 0, 0)], item)
-            base = b.add(i64(problem.w_base), b.mul(group, i64(problem.group.b)))
-            first = at_most(b, b.mul(panel, i64(packing.width)), max(0, count(packing.rows) - packing.width))
-            place = b.gep(target, [b.mul(item, i64(size))], inbounds=True, source_etype=arithmetic.element)
-            packing.emit_whole(b, Part(source, base, first, i64(0), i64(depth), place))
-    return memory
