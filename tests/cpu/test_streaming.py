@@ -14,6 +14,8 @@ PROGRAMS = {
     "flat": "p = f32[70001] parameter(0) ROOT r = f32[70001] negate(p)",
     "two results": "p = f32[300,500] parameter(0) n = f32[300,500] negate(p) e = f32[300,500] exponential(p) "
     "ROOT r = (f32[300,500], f32[300,500]) tuple(n, e)",
+    "whole pieces": "p = f32[65536] parameter(0) n = f32[65536] negate(p) c = bf16[65536] convert(n) "
+    "ROOT r = (f32[65536], bf16[65536]) tuple(n, c)",
     "short runs": "p = f32[40,60,32] parameter(0) ROOT r = f32[60,40,32] transpose(p), dimensions={1,0,2}",
     "runs that begin within a line": "p = f32[40,60,33] parameter(0) ROOT r = f32[60,40,33] transpose(p), "
     "dimensions={1,0,2}",

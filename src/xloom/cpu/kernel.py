@@ -35,6 +35,8 @@ class Phase:
     grain: int
     loops: tuple[str, ...] = ()
     """The names of the loops whose iterations the items are, when it is a loop nest that the phase does."""
+    block: int = 1
+    """How many iterations an item is."""
 
 
 @dataclass

@@ -15,11 +15,13 @@ Hint = tuple[str, ir.Constant | None]
 """A name of LLVM's loop metadata, and its value."""
 VECTOR_ONLY: tuple[Hint, ...] = (("llvm.loop.unroll.disable", None),)
 """For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
+AS_OFTEN: tuple[Hint, ...] = (("llvm.loop.unroll.runtime.disable", None),)
+"""For loops around others, of an unknown number of iterations: several copies of the loops inside are no gain."""
 PLAIN: tuple[Hint, ...] = (("llvm.loop.disable_nonforced", None),)
 """For loops that run seldom: left as they are, they cost little to compile."""
 _MASKED: Hint = ("llvm.loop.vectorize.predicate.enable", I1(1))
 _FEW = range(16, 128)
-_INTERLEAVED = ((12, 1), (64, 4), (400, 2))
+_INTERLEAVED = ((12, 0), (64, 4), (400, 2))
 """How many vectors are computed side by side, by what an element of them costs at most."""
 
 
@@ -31,8 +33,13 @@ def hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:
     """
     if iterations in _FEW:
         return VECTOR_ONLY
-    vectors = next((n for most, n in _INTERLEAVED if cost <= most), 1)
+    vectors = interleaving(cost)
     return (("llvm.loop.interleave.count", I32(vectors)),) if vectors > 1 else ()
+
+
+def interleaving(cost: int) -> int:
+    """How many vectors of elements of that cost are computed side by side; 0 leaves it to LLVM."""
+    return next((n for most, n in _INTERLEAVED if cost <= most), 1)
 
 
 def masked_hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.loop import hints_for, loop
 from xloom.cpu.emit.types import I64
 
 
@@ -66,7 +66,8 @@ def nest(b: ir.IRBuilder, dims: Sequence[Dimension], offsets: Sequence[ir.Value]
     """Loops, the first dimension outermost, around what is emitted in the `with`, which gets the arrays' offsets."""
     with ExitStack() as stack:
         here = list(offsets)
-        for size, strides in dims:
-            i = stack.enter_context(loop(b, 0, size))
+        for k, (size, strides) in enumerate(dims):
+            row = k == len(dims) - 1 and all(s in (0, 1) for s in strides)  # of neighbours: vectors, if anything
+            i = stack.enter_context(loop(b, 0, size, hints=hints_for(size) if row else ()))
             here = advance(b, here, i, strides)
         yield here

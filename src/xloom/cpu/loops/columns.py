@@ -131,6 +131,8 @@ class Columns:
                 self._store(elements, state)
 
     def _left(self, b: ir.IRBuilder, first: ir.Value) -> ir.Value:
+        if self.best.size % BLOCK == 0 or FEW < self.best.size < BLOCK:  # known: then no loop has a remainder
+            return I64(self.most)
         return intrinsic(b, "smin", b.sub(I64(self.best.size), first), I64(BLOCK))
 
     def _block(self, elements: Elements, first: ir.Value) -> None:

@@ -117,8 +117,7 @@ class Folding:
             b = elements.b
             state = self._started(elements, neutral=True)
             at = elements.vars[part]
-            begin = b.udiv(b.mul(at, I64(split.size)), I64(parts))
-            end = b.udiv(b.mul(b.add(at, I64(1)), I64(split.size)), I64(parts))
+            begin, end = _part(b, at, split.size, parts)
             with loop(b, begin, end, name=split.name) as i, elements.scope():
                 elements.vars[split] = i
                 with elements.loops(rest):
@@ -159,6 +158,15 @@ class Folding:
         for store in self.stage.stores:
             value = state[id(store.node.fold)][store.node.number].result(lane)  # type: ignore[attr-defined]
             self.phases.store(elements, store, value)
+
+
+def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Value, ir.Value]:
+    """Where one of `parts` of about the same length begins and ends."""
+    if size % parts == 0:  # of a length that LLVM sees
+        begin = b.mul(at, I64(size // parts), flags=["nsw"])
+        return begin, b.add(begin, I64(size // parts), flags=["nsw"])
+    begin = b.udiv(b.mul(at, I64(size)), I64(parts))
+    return begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts))
 
 
 def along_kept(stage: Stage, folds: Sequence[Fold]) -> bool:

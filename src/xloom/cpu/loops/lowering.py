@@ -14,6 +14,7 @@ from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import Phase
 from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Var
+from xloom.cpu.loops.blocks import emit_in_blocks
 from xloom.cpu.loops.columns import Columns
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.folding import Folding, along_kept
@@ -86,6 +87,8 @@ class Lowering:
             return
         group = interleaved(stage, loops)
         *outer, inner = [v for v in loops if v != group]
+        if not outer and not group and emit_in_blocks(self._code, stage, inner, gone, cost):
+            return
         cost *= (inner.size if outer else 1) * (group.size if group else 1)
         with self._code.phase(outer or [inner], cost, open_ended=not outer) as elements:
             elements.unbind(gone)
@@ -102,7 +105,7 @@ class Lowering:
         dense = not group and _is_dense(stage, inner)
         hints = masked_hints_for if dense else hints_for
         cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
-        streamed = not group and is_streamed(self._code, elements, stage, inner)
+        streamed = not group and is_streamed(self._code, elements.vars, stage, inner)
         streams = Streams(self._code, elements, stage, inner) if streamed else None
         for low, high in pairwise([0, *cuts, inner.size]):
             first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))

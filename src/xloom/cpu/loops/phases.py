@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from llvmlite import ir
 
 from xloom.cpu.emit import types
-from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.loop import AS_OFTEN, loop
 from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.kernel import TASK, Phase
 from xloom.cpu.leaves import Source
@@ -56,8 +56,8 @@ class Phases:
         return self._arguments[self._pointer_count + number]
 
     @contextmanager
-    def phase(self, outer: Sequence[Var], cost: int, *, open_ended: bool = False) -> Iterator[Elements]:
-        """A phase over the items that the loops `outer` make; yields where one item is emitted.
+    def phase(self, outer: Sequence[Var], cost: int, *, open_ended: bool = False, block: int = 1) -> Iterator[Elements]:
+        """A phase over the items that the loops `outer` make; yields where one item is emitted: `block` iterations.
 
         The work is in a function of its own whose pointers are known to be distinct. With `open_ended`, the loop over
         the items is left to the caller, from `elements.bounds`.
@@ -83,9 +83,10 @@ class Phases:
             if open_ended:
                 pass
             elif len(outer) == 1:
-                elements.vars[outer[0]] = stack.enter_context(loop(b, begin, end, name=outer[0].name))
+                item = stack.enter_context(loop(b, begin, end, name=outer[0].name, hints=AS_OFTEN))
+                elements.vars[outer[0]] = item
             elif outer:
-                item = stack.enter_context(loop(b, begin, end, name="item"))
+                item = stack.enter_context(loop(b, begin, end, name="item", hints=AS_OFTEN))
                 for var in reversed(outer[1:]):
                     elements.vars[var] = b.urem(item, I64(var.size))
                     item = b.udiv(item, I64(var.size))
@@ -98,7 +99,7 @@ class Phases:
         b.branch(start)
         self._wrapper(symbol, body, total)
         grain = max(1, TASK_COST // max(cost, 1))
-        self.made.append(Phase(symbol, max(count, 0) if outer else 1, grain, tuple(v.name for v in outer)))
+        self.made.append(Phase(symbol, max(count, 0) if outer else 1, grain, tuple(v.name for v in outer), block))
 
     def _wrapper(self, symbol: str, body: ir.Function, total: int) -> None:
         function = ir.Function(self.module, TASK, symbol)

@@ -8,7 +8,7 @@ memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from llvmlite import ir
 
@@ -35,16 +35,17 @@ PIECE = 4096
 """Bytes made before they are written."""
 
 
-def is_streamed(code: Phases, elements: Elements, stage: Stage, inner: Var, run: int | None = None) -> bool:
+def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, run: int | None = None) -> bool:
     """True when what the stage's innermost loop makes goes around the caches: nothing reads it in this nest.
 
-    `run` is how many iterations of the loop are done at a time, if not all.
+    `bound` are the variables of loops around it, and `run` is how many of its iterations are done at a time, if not
+    all.
     """
     nest, numbers = code.nest, code.numbers
     around = math.prod(v.size for v in nest.outer)
     extent = around * math.prod(v.size for v in stage.vars)
     sizes = [extent * code.types_of(s.target).bytes for s in stage.stores]
-    if min(sizes) < LEAST or not _is_in_lines(code, elements, stage, inner):
+    if min(sizes) < LEAST or not _is_in_lines(code, bound, stage, inner):
         return False
     nbytes: dict[int, int] = {}
     for other in nest.stages:
@@ -59,11 +60,11 @@ def is_streamed(code: Phases, elements: Elements, stage: Stage, inner: Var, run:
     return sum(nbytes.values()) + sum(sizes) >= (SCATTERED if is_short else FOOTPRINT)
 
 
-def _is_in_lines(code: Phases, elements: Elements, stage: Stage, inner: Var) -> bool:
+def _is_in_lines(code: Phases, bound: Collection[Var], stage: Stage, inner: Var) -> bool:
     """True when the innermost loop writes neighbours, and begins with a line of memory."""
     for store in stage.stores:
         size, address = code.types_of(store.target).bytes, store.address
-        starts = [factor for var, factor in address.terms if var != inner and (var.node or var in elements.vars)]
+        starts = [factor for var, factor in address.terms if var != inner and (var.node or var in bound)]
         if address.factor(inner) != 1 or any(n * size % LINE for n in (address.const, *starts)):
             return False
     return True
@@ -78,30 +79,39 @@ class Streams:
         self._stage = stage
         self._inner = inner
         self._types = [code.types_of(s.target) for s in stage.stores]
-        self._step = PIECE // max(t.bytes for t in self._types)
+        self._step = self.step(code, stage)
         self._pieces = [allocate(elements.b, I8, self._step * t.bytes, "piece") for t in self._types]
         for piece in self._pieces:
             piece.align = LINE
         elements.ends_with_fence = True
 
+    @staticmethod
+    def step(code: Phases, stage: Stage) -> int:
+        """How many iterations are made before they are written."""
+        return PIECE // max(code.types_of(s.target).bytes for s in stage.stores)
+
     def emit(self, first: ir.Value, last: ir.Value, hints: Sequence[Hint]) -> None:
         """The loop from `first` to `last`."""
-        b, elements, inner = self._elements.b, self._elements, self._inner
+        b = self._elements.b
         with loop(
             b, b.sdiv(first, I64(self._step)), b.sdiv(b.add(last, I64(self._step - 1)), I64(self._step))
         ) as number:
             begin = intrinsic(b, "smax", first, b.mul(number, I64(self._step)))
             end = intrinsic(b, "smin", last, b.mul(b.add(number, I64(1)), I64(self._step)))
-            with loop(b, begin, end, name=inner.name, hints=hints) as value, elements.scope():
-                elements.vars[inner] = value
-                at = b.sub(value, begin)
-                values = [elements.value(store.node) for store in self._stage.stores]
-                for piece, dtype, x in zip(self._pieces, self._types, values, strict=True):
-                    types.store(b, piece, dtype, at, x, exact=True)
-            elements.vars[inner] = begin
-            with elements.scope():
-                for store, piece, dtype in zip(self._stage.stores, self._pieces, self._types, strict=True):
-                    target = types.element_pointer(
-                        b, self._code.pointers[store.target], dtype, elements.index(store.address)
-                    )
-                    write_around(b, target, piece, b.mul(b.sub(end, begin), I64(dtype.bytes)))
+            self.piece(begin, b.sub(end, begin), hints)
+
+    def piece(self, begin: ir.Value, count: ir.Value, hints: Sequence[Hint]) -> None:
+        """`count` iterations from `begin` on, at most `step`."""
+        b, elements, inner = self._elements.b, self._elements, self._inner
+        with loop(b, 0, count, name=inner.name, hints=hints) as at, elements.scope():
+            elements.vars[inner] = b.add(begin, at, flags=["nsw"])
+            values = [elements.value(store.node) for store in self._stage.stores]
+            for piece, dtype, x in zip(self._pieces, self._types, values, strict=True):
+                types.store(b, piece, dtype, at, x, exact=True)
+        elements.vars[inner] = begin
+        with elements.scope():
+            for store, piece, dtype in zip(self._stage.stores, self._pieces, self._types, strict=True):
+                target = types.element_pointer(
+                    b, self._code.pointers[store.target], dtype, elements.index(store.address)
+                )
+                write_around(b, target, piece, b.mul(count, I64(dtype.bytes)))

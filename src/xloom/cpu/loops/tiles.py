@@ -127,7 +127,7 @@ def emit_tiled(
 
         first, second = bounds(rows, patch[0], across.size), bounds(columns, patch[1], inner.size)
         elements.vars[across] = first[0]
-        streamed = is_streamed(phases, elements, stage, inner, patch[1])
+        streamed = is_streamed(phases, elements.vars, stage, inner, patch[1])
         lines = Lines(phases, elements, stage, side, patch[1]) if streamed else None
         with loop(b, *first, side, name="rows", hints=PLAIN) as row:
             with loop(b, *second, side, name="columns", hints=PLAIN) as column, elements.scope():

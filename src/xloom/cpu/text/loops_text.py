@@ -148,7 +148,8 @@ def _phases(code: StepCode | None) -> list[str]:
     for phase in code.phases if code else ():
         if phase.count > phase.grain and code and code.unit:
             loops = f" ({', '.join(phase.loops)})" if phase.loops else ""
-            lines.append(f"# shared among threads: {phase.count} items{loops}, {phase.grain} or more at a time")
+            items = "items" if phase.block == 1 else f"blocks of {phase.block} items"
+            lines.append(f"# shared among threads: {phase.count} {items}{loops}, {phase.grain} or more at a time")
     return lines
 
 

@@ -1,0 +1,56 @@
+"""A kernel's only loop in blocks of so many elements, where it is a whole number of them.
+
+LLVM then sees how many iterations a block has, and makes of it a few vectors, one after another: the code for fewer
+elements, which no call would reach, takes it longer than that of the vectors themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xloom.cpu.emit.loop import VECTOR_ONLY, Hint, interleaving, loop
+from xloom.cpu.emit.registers import registers
+from xloom.cpu.emit.types import I32, I64
+from xloom.cpu.loops.affine import Var
+from xloom.cpu.loops.nest import Stage, breakpoints, cost_along
+from xloom.cpu.loops.nodes import Apply, Constant, Index, Load, walk
+from xloom.cpu.loops.phases import Phases
+from xloom.cpu.loops.streaming import Streams, is_streamed
+
+_CHEAP = 2
+"""Vectors side by side of elements that cost next to nothing: more would load from too many places at once."""
+
+
+def emit_in_blocks(code: Phases, stage: Stage, inner: Var, gone: Mapping[Var, None], cost: int) -> bool:
+    """A phase of blocks, each element of `cost`. False, and nothing is emitted, where there is a remainder."""
+    vectors = interleaving(cost_along([s.node for s in stage.stores], inner)) or _CHEAP
+    streamed = is_streamed(code, (), stage, inner)
+    size = Streams.step(code, stage) if streamed else vectors * _lanes(code, stage, inner)
+    if not size or inner.size % size or inner.size == size or breakpoints(stage, inner):
+        return False
+    hints: tuple[Hint, ...] = (*VECTOR_ONLY, ("llvm.loop.interleave.count", I32(vectors)))
+    block = Var(inner.name, inner.size // size, None, -1)
+    with code.phase([block], cost * size, block=size) as elements:
+        b = elements.b
+        elements.unbind(gone)
+        elements.innermost = inner
+        first = b.mul(elements.vars[block], I64(size), flags=["nsw"])
+        if streamed:
+            Streams(code, elements, stage, inner).piece(first, I64(size), hints)
+            return True
+        with loop(b, 0, size, name=inner.name, hints=hints) as i, elements.scope():
+            elements.vars[inner] = b.add(first, i, flags=["nsw"])
+            code.stores(elements, stage.stores)
+    return True
+
+
+def _lanes(code: Phases, stage: Stage, inner: Var) -> int:
+    """Elements of one vector of the widest type; 0 where neighbours are not computed from neighbours."""
+    found = walk([s.node for s in stage.stores])
+    if not all(isinstance(n, (Apply, Constant, Index, Load)) for n in found):
+        return 0
+    addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]
+    if any(a.factor(inner) not in (0, 1) or any(v.node for v, _ in a.terms) for a in addresses):
+        return 0
+    types = [*(code.types_of(s.target) for s in stage.stores), *(n.dtype for n in found if isinstance(n, Load))]
+    return 0 if any(t.is_complex for t in types) else registers().nbytes // max(t.bytes for t in types)
