@@ -130,8 +130,14 @@ GROUPS = {
 }  # fmt: skip
 BATCH_GROUPS = {
     "two": ((4, 6, 6, 5), (3, 3, 5, 8), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 2),
+    "depthwise gradient stride": (
+        (3, 17, 15, 40), (3, 9, 8, 40), "size=9x8 pad=1_1x1_1 rhs_dilate=2x2", "f01b_i01o->01bf", 40,
+    ),
+    "depthwise gradient nchw": ((3, 20, 14, 13), (3, 20, 14, 13), "size=14x13 pad=3_3x3_3", "fb01_io01->fb01", 20),
+    "depthwise gradient boxes": ((2, 16, 90, 80), (2, 16, 90, 80), "size=90x80 pad=1_1x1_1", "fb01_io01->fb01", 16),
+    "depthwise gradient 1d": ((2, 200, 33), (200, 2, 33), "size=200 pad=3_0", "f0b_0io->0bf", 33),
     "depthwise gradient": ((16, 8, 8, 2), (6, 6, 2, 16), "size=6x6", "b01f_01io->01bf", 16),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

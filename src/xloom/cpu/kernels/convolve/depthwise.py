@@ -6,6 +6,7 @@ places are adjacent in memory; so that windows need not know of edges, strides a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
@@ -44,7 +45,7 @@ class Plan:
 
 
 def plan_of(
-    arithmetic: Arithmetic, problem: Convolution, window: Window, sizes: tuple[Any, ...], x: Array
+    arithmetic: Arithmetic, problem: Convolution, window: Window, sizes: Sequence[Any], x: Array
 ) -> Plan | None:
     """How to compute a convolution this way; None where another one is better."""
     if arithmetic.parts > 1 or not problem.taps or problem.feature.size != 1 or problem.output.size != 1:

@@ -8,6 +8,7 @@ from math import prod
 from xloom.cpu.content import Content
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.adjacent import Lines, is_adjacent
+from xloom.cpu.kernels.convolve.correlation import correlate, correlation_of
 from xloom.cpu.kernels.convolve.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolve.edges import edges_of
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
@@ -41,13 +42,8 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
     problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
-    sides = tuple(lhs.dims[p] for p in labels.input_spatial)
-    if is_adjacent(arithmetic, problem, window, x, w):
-        Lines(arithmetic, problem, window, sides, (x, w, y)).emit(kernel)
-        return
-    plan = plan_of(arithmetic, problem, window, sides, x)
-    if plan is not None:
-        depthwise(kernel, plan, problem, window, w, sums)
+    sides = [lhs.dims[p] for p in labels.input_spatial]
+    if _of_one_feature(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
         if sums is not y:
             converted_array(kernel, sums, prod(out.dims), y)
         return
@@ -81,6 +77,28 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     convolve(kernel, chosen or way(arithmetic, problem, w), problem, edges, x, w, sums)
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
+
+
+def _of_one_feature(
+    kernel: Kernel,
+    arithmetic: Arithmetic,
+    problem: Convolution,
+    instruction: Instruction,
+    sizes: Sequence[int],
+    arrays: tuple[Array, ...],
+) -> bool:
+    """Emits a convolution of one feature a group, in vectors across groups; False where it is another."""
+    window = instruction["window"]
+    x, w, sums = arrays
+    if is_adjacent(arithmetic, problem, window, x, w):
+        Lines(arithmetic, problem, window, sizes, (x, w, sums)).emit(kernel)
+    elif plan := plan_of(arithmetic, problem, window, sizes, x):
+        depthwise(kernel, plan, problem, window, w, sums)
+    elif correlation := correlation_of(arithmetic, problem, window, sizes, x, w):
+        correlate(kernel, correlation, problem, window, w, sums)
+    else:
+        return False
+    return True
 
 
 def _multiply(kernel: Kernel, product: Product, a: Array, b: Array, y: Array) -> None:
