@@ -76,6 +76,8 @@ def test_vectors(m, k, n):
 def test_few_vectors(m, k, n, types):
     k *= {"c64": 1, "f32": 2, "bf16": 4}[types[0]]  # a matrix of more than a megabyte
     check((m, k), (k, n), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={0}", types)
+    check((m, k), (n, k), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
+    check((n, k), (m, k), (n, m), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
 
 
 @pytest.mark.parametrize("m,k,n", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])

@@ -15,7 +15,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.made import Room
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, most_sums, needed_lanes, nest, rolled, share
 
 _STREAMS = 8
 """Rows read side by side: as many as the hardware fetches ahead of use."""
@@ -28,6 +28,8 @@ _STRIPS = 4096
 _RUN = 1024
 """Elements of a row that are made at once."""
 _FEW = 9
+_LONG = 32
+"""Places of an adjacent depth, for each column: of short sums, most of the time goes into adding lanes at the end."""
 _LARGE = 1 << 20
 """Bytes of a matrix that is not read often enough by fewer vectors than `_FEW` to be rearranged first."""
 
@@ -39,11 +41,14 @@ def is_vector_product(product: Product) -> bool:
 
 
 def is_few_vectors(product: Product, matrix: Array) -> bool:
-    """True when `multiply_vector` does it: a large matrix whose rows are adjacent, and several columns, but few."""
-    row, columns = inner(product.rows), product.columns
-    if len(columns) != 1 or count(columns) >= _FEW or (row.a, row.c) != (1, 1):
+    """True when `multiply_vector` does it: a large matrix, its rows or a long depth adjacent, and a few columns."""
+    row, place, columns = inner(product.rows), inner(product.depth), product.columns
+    if len(columns) != 1 or count(columns) >= _FEW:
         return False
-    return row.size >= _STRIP and row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE
+    is_long = place.a == place.b == 1 and place.size >= _LONG * count(columns)
+    if not is_long and ((row.a, row.c) != (1, 1) or row.size < _STRIP):
+        return False
+    return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE
 
 
 def multiply_vector(
@@ -51,7 +56,7 @@ def multiply_vector(
 ) -> None:
     """One phase; its items are tiles of rows, or strips of the result."""
     place = inner(product.depth)
-    way = _Dots if place.a == 1 and place.b == 1 and count(product.columns) == 1 else _Strips
+    way = _Dots if place.a == place.b == 1 else _Strips
     way(kernel, arithmetic, product, matrix, vector, result).emit()
 
 
@@ -102,10 +107,13 @@ class _Dots(_Way):
         return Sums(b, self.tile)
 
     def emit(self) -> None:
-        self.height = int(share(self.row.size, _STREAMS // self.arithmetic.parts))
-        lanes = needed_lanes(self.arithmetic, inner(self.product.depth).size)
-        vectors = int(greatest(1, least(_STREAMS // self.height, inner(self.product.depth).size // lanes)))
-        self.tile = Tile(self.arithmetic, self.height, vectors, lanes)
+        depth, self.column = inner(self.product.depth).size, inner(self.product.columns)
+        self.results = int(self.column.size)
+        most = least(_STREAMS, greatest(1, most_sums() // self.results)) // self.arithmetic.parts
+        self.height = int(share(self.row.size, greatest(1, most)))
+        lanes = needed_lanes(self.arithmetic, depth)
+        self.vectors = int(greatest(1, least(_STREAMS // (self.height * self.results), depth // lanes)))
+        self.tile = Tile(self.arithmetic, self.height, self.vectors * self.results, lanes)
         super().emit()
 
     def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
@@ -116,13 +124,15 @@ class _Dots(_Way):
         state.clear(b)
         outer = [(x.size, (x.a, x.b)) for x in self.product.depth[:-1]]
         nest(b, outer, [start, starts["b"]], lambda at: self._depth(phase, state, at))
+        pointer, dtype = self.result.pointer(phase), self.result.dtype
         for r in range(tile.rows):
-            total = state.get(b, r, 0)
-            for v in range(1, tile.vectors):
-                total = self.arithmetic.add(b, total, state.get(b, r, v))
             at = b.add(starts["c"], b.mul(b.add(first, i64(r)), i64(row.c)))
-            pointer, dtype = self.result.pointer(phase), self.result.dtype
-            self.arithmetic.store(b, pointer, dtype, at, self.arithmetic.reduced(b, total))
+            for j in range(self.results):
+                total = state.get(b, r, j)
+                for v in range(1, self.vectors):
+                    total = self.arithmetic.add(b, total, state.get(b, r, v * self.results + j))
+                place = b.add(at, i64(j * self.column.c)) if j else at
+                self.arithmetic.store(b, pointer, dtype, place, self.arithmetic.reduced(b, total))
 
     def _depth(self, phase: PhaseBuilder, sums: Sums, at: list[ir.Value]) -> None:
         b, size = phase.b, inner(self.product.depth).size
@@ -136,15 +146,15 @@ class _Dots(_Way):
             self._lines(phase, sums, _Lines(self._room.pointer, i64(0), _RUN), b.add(at[1], k), length)
 
     def _lines(self, phase: PhaseBuilder, sums: Sums, rows: _Lines, vector: ir.Value, size: int | ir.Value) -> None:
-        b, tile = phase.b, self.tile
+        b, tile, step = phase.b, self.tile, self.vectors * self.tile.lanes
         if isinstance(size, ir.Value):
-            end, whole = size, b.sub(size, b.urem(size, i64(tile.columns)))
+            end, whole = size, b.sub(size, b.urem(size, i64(step)))
         else:
-            end, whole = i64(size), size - size % tile.columns
-        with rolled(b, 0, whole, tile.columns, name="k") as k:
-            for v in range(tile.vectors):
+            end, whole = i64(size), size - size % step
+        with rolled(b, 0, whole, step, name="k") as k:
+            for v in range(self.vectors):
                 self._step(phase, sums, v, rows, vector, b.add(k, i64(v * tile.lanes)), None)
-        if not divides(tile.columns, size):
+        if not divides(step, size):
             with rolled(b, whole, end, tile.lanes, name="k") as k:
                 mask = None if divides(tile.lanes, size) else lanes_below(b, tile.lanes, b.sub(end, k))
                 self._step(phase, sums, 0, rows, vector, k, mask)
@@ -160,11 +170,14 @@ class _Dots(_Way):
         mask: ir.Value | None,
     ) -> None:
         b, arithmetic, lanes = phase.b, self.arithmetic, self.tile.lanes
-        y = arithmetic.load(b, self.vector.pointer(phase), self.vector.dtype, b.add(vector, k), lanes, mask)
-        for r in range(self.tile.rows):
-            place = b.add(b.add(rows.first, k), i64(r * rows.apart))
-            x = arithmetic.load(b, rows.pointer, self.matrix.dtype, place, lanes, mask)
-            sums.set(b, r, v, arithmetic.multiply_add(b, x, y, sums.get(b, r, v)))
+        pointer, dtype = self.vector.pointer(phase), self.vector.dtype
+        places = [b.add(b.add(rows.first, k), i64(r * rows.apart)) for r in range(self.tile.rows)]
+        line = [arithmetic.load(b, rows.pointer, self.matrix.dtype, place, lanes, mask) for place in places]
+        for j in range(self.results):
+            y = arithmetic.load(b, pointer, dtype, b.add(b.add(vector, k), i64(j * self.column.b)), lanes, mask)
+            for r, x in enumerate(line):
+                at = v * self.results + j
+                sums.set(b, r, at, arithmetic.multiply_add(b, x, y, sums.get(b, r, at)))
 
 
 class _Strips(_Way):
