@@ -129,6 +129,9 @@ def test_types(m, k, n, types):
         ((5, 70), (5, 70), (5,), "lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={1}"),
         ((5, 70), (5, 70), (70, 5, 5), "lhs_batch_dims={1}, lhs_contracting_dims={}, rhs_batch_dims={1}, rhs_contracting_dims={}"),
         ((40, 6, 3), (6, 50, 3), (6, 3, 40, 50), "lhs_batch_dims={1,2}, lhs_contracting_dims={}, rhs_batch_dims={0,2}, rhs_contracting_dims={}"),
+        # sums down columns
+        ((70, 5, 3), (70, 5, 3), (5, 3), "lhs_batch_dims={1,2}, lhs_contracting_dims={0}, rhs_batch_dims={1,2}, rhs_contracting_dims={0}"),
+        ((5, 1, 3), (1, 7), (5, 3, 7), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
         ((30, 50, 8), (8, 50), (50, 30), "lhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_batch_dims={1}, rhs_contracting_dims={0}"),
     ],
 )  # fmt: skip

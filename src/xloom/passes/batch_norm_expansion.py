@@ -142,14 +142,7 @@ class _Expansion:
     @cached_property
     def sum(self) -> Computation:
         """x + y."""
-        module = self.rw.computation.module
-        assert module is not None
-        scalar = array_shape(self.full.dtype, ())
-        body = module.add(Computation("sum"))
-        body.execution_thread = self.rw.computation.execution_thread
-        x, y = (body.add(Instruction(n, "parameter", scalar, (), {"parameter_number": k})) for k, n in enumerate("xy"))
-        body.root = body.add(Instruction("add", "add", scalar, [x, y]))
-        return body
+        return self.rw.sum_of(self.full.dtype)
 
     def inverse_deviation(self, variance: Instruction) -> Instruction:
         """1 / sqrt(variance + epsilon)."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xloom.hlo.computation import Computation
+from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
@@ -70,6 +71,21 @@ class Rewriter:
         """An array of equal elements: a scalar constant, broadcast unless `shape` is a scalar."""
         scalar = self.constant(array_shape(shape.dtype, ()), value)
         return scalar if shape.is_scalar else self.make("broadcast", shape, [scalar], dimensions=())
+
+    def converted(self, x: Instruction, dtype: DType) -> Instruction:
+        """`x` itself where it is of that type."""
+        return x if x.shape.dtype is dtype else self.make("convert", array_shape(dtype, x.shape.dims), [x])
+
+    def sum_of(self, dtype: DType) -> Computation:
+        """A new computation: x + y."""
+        module = self.computation.module
+        assert module is not None
+        scalar = array_shape(dtype, ())
+        body = module.add(Computation("sum"))
+        body.execution_thread = self.computation.execution_thread
+        x, y = (body.add(Instruction(n, "parameter", scalar, (), {"parameter_number": k})) for k, n in enumerate("xy"))
+        body.root = body.add(Instruction("add", "add", scalar, [x, y]))
+        return body
 
 
 def rewrite(module: Module, rules: RuleTable, *, dynamic: bool = False) -> bool:

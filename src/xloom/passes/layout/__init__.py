@@ -1,9 +1,17 @@
 """Rewrites of operators that move elements without changing them; each rule has its equation above it."""
 
-from xloom.passes.layout import broadcasts, copies, products, slices, transposes, windows
+from xloom.passes.layout import broadcasts, copies, elementwise_products, products, slices, transposes, windows
 from xloom.passes.rewrite import RuleTable
 
-RULES = RuleTable(copies.rule, transposes.rule, products.rule, broadcasts.rule, slices.rule, windows.rule)
+RULES = RuleTable(
+    copies.rule,
+    transposes.rule,
+    elementwise_products.rule,
+    products.rule,
+    broadcasts.rule,
+    slices.rule,
+    windows.rule,
+)
 """All of them."""
 
 __all__ = ["RULES"]

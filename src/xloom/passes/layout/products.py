@@ -35,15 +35,19 @@ def _transposed_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
     return rw.make("dot", i.shape, operands, **attrs)
 
 
-# transpose(dot(x, y)) == dot(y, x)
+# transpose(dot(x, y)) == dot(y, x); where it exchanges their own dimensions
 @rule("transpose")
 def _transposed_product(i: Instruction, rw: Rewriter) -> Instruction | None:
     product = i.operands[0]
-    if not _is_matrix_product(product) or i["dimensions"] != (1, 0) or len(product.users) != 1:
+    if product.opcode != "dot" or len(product.users) != 1:
         return None
     attrs = dict(product.attrs)
-    left, right = _SIDES
-    attrs[left], attrs[right] = attrs[right], attrs[left]
+    batched = len(product["lhs_batch_dims"])
+    columns = batched + product.operands[0].shape.rank - batched - len(product["lhs_contracting_dims"])
+    if i["dimensions"] != (*range(batched), *range(columns, i.shape.rank), *range(batched, columns)):
+        return None
+    for left, right in (_SIDES, ("lhs_batch_dims", "rhs_batch_dims")):
+        attrs[left], attrs[right] = product[right], product[left]
     if "operand_precision" in attrs:
         attrs["operand_precision"] = tuple(reversed(attrs["operand_precision"]))
     return rw.make("dot", i.shape, product.operands[::-1], **attrs)
