@@ -67,6 +67,8 @@ def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | Size], x: 
     along, features = chosen.rows.dim, problem.feature.size
     if chosen.name == "channels":
         features *= problem.group.size  # of which a tile meets some, and those beside it the others
+    if problem.group.size > 1 and chosen.name == "features":
+        return None
     if chosen.name == "spatial" or along is None or problem.feature.a != 1 or strides[along] != min(strides):
         return None
     if strides[along] < features:  # of a dimension of one element
