@@ -64,6 +64,12 @@ CASES = {
     "nchw 1x1 crop": ((1, 20, 8, 9), (33, 20, 1, 1), "size=1x1 pad=0_-2x0_0", "bf01_oi01->bf01"),
     "nchw 1x1 large": ((2, 430, 3, 5), (460, 430, 1, 1), "size=1x1", "bf01_oi01->bf01"),
     "nchw 1x1 large image": ((1, 430, 3, 5), (460, 430, 1, 1), "size=1x1", "bf01_oi01->bf01"),
+    "nchw 1x1 stride": ((2, 20, 9, 37), (33, 20, 1, 1), "size=1x1 stride=2x2", "bf01_oi01->bf01"),
+    "nchw 1x1 stride crop": ((2, 20, 9, 38), (33, 20, 1, 1), "size=1x1 stride=3x2 pad=-1_0x-3_0", "bf01_oi01->bf01"),
+    "nchw 1x1 stride gradient": (
+        (3, 18, 9, 37), (3, 35, 5, 19), "size=5x19 pad=0_0x0_0 rhs_dilate=2x2", "fb01_io01->fb01",
+    ),
+    "few outputs of a large kernel": ((1, 10, 9, 450), (3, 3, 450, 60), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
     "nchw stride": ((2, 9, 12, 21), (4, 9, 3, 3), "size=3x3 stride=2x2 pad=1_1x1_1", "bf01_oi01->bf01"),
     "mixed labels": ((9, 2, 5, 11), (3, 7, 5, 2), "size=3x2 pad=0_2x-1_1", "0bf1_0oi1->f01b"),
     "swapped space": ((2, 9, 11, 5), (3, 2, 5, 7), "size=2x3 pad=1_1x1_0", "b10f_10io->b10f"),

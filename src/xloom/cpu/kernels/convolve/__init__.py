@@ -3,6 +3,7 @@
 emission.py     what is done in which order
 geometry.py     where the elements of the three arrays lie that meet
 padding.py      a copy of the input with its padding
+thinning.py     a copy of the input without what no window meets
 edges.py        copies of what single tiles meet at the edges of the input, where that is enough
 tiles.py        the loop over tiles of the output
 walk.py         the loops over a window's places

@@ -13,11 +13,13 @@ from xloom.cpu.kernels.convolve.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolve.edges import edges_of
 from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
 from xloom.cpu.kernels.convolve.padding import Extent, padded
+from xloom.cpu.kernels.convolve.thinning import is_sparse, step_of, thinned
 from xloom.cpu.kernels.convolve.tiles import convolve
 from xloom.cpu.kernels.convolve.ways import vectors_that_fill, way
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.hlo.attributes import ConvolutionDimensions
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -47,6 +49,11 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         if sums is not y:
             converted_array(kernel, sums, prod(out.dims), y)
         return
+    if problem.batch.size > 1 and problem.feature.size > 1 and _is_thinned(arithmetic, lhs, labels, dims, x):
+        copied = thinned(kernel, arithmetic, x, lhs.dims, dict(zip(labels.input_spatial, dims, strict=True)))
+        x, lhs, dims = copied[0], Shape(x.dtype, tuple(copied[1])), tuple(copied[2].values())
+        strides, sides = row_major(lhs.dims), [lhs.dims[p] for p in labels.input_spatial]
+        problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
     # a large kernel is packed once for all images, which a product would do for each
     product = None if reaches_out or (is_large and problem.batch.size > 1) else as_pointwise_product(problem)
     if product is not None:
@@ -70,13 +77,23 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
             starts, strides = [e.start for e in extents], _strides(order, [e.size for e in extents])
             problem, chosen = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides), None
         x = padded(kernel, arithmetic, x, [extents[k] for k in order])
-    product = as_product(problem) if is_large else None
+    product = as_product(problem) if is_large and problem.output.size > _FEW_OUTPUTS else None
     if product is not None:
         _multiply(kernel, product, x, w, y)
         return
     convolve(kernel, chosen or way(arithmetic, problem, w), problem, edges, x, w, sums)
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
+
+
+def _is_thinned(
+    arithmetic: Arithmetic, shape: Shape, labels: ConvolutionDimensions, dims: tuple[Spatial, ...], x: Array
+) -> bool:
+    """True where only every second place of adjacent ones is met."""
+    if not dims or labels.input_spatial[-1] != shape.rank - 1 or x.dtype is not arithmetic.dtype:
+        return False
+    inside = all(d.low >= 0 and d.high < shape.dims[p] for d, p in zip(dims, labels.input_spatial, strict=True))
+    return inside and all(is_sparse(d) for d in dims) and step_of(dims[-1]) == 2
 
 
 def _of_one_feature(
@@ -110,6 +127,8 @@ def _multiply(kernel: Kernel, product: Product, a: Array, b: Array, y: Array) ->
 _FEW_FEATURES = 8
 _LONG = 8
 """A window whose own places lie together long enough."""
+_FEW_OUTPUTS = 128
+"""For which it is better to read each element of the input several times than to pack it."""
 _LARGE_KERNEL = 3 << 18
 """Bytes of a kernel that does not stay in the second-level cache, so that its sums are formed in blocks."""
 
