@@ -10,6 +10,7 @@ import re
 
 from llvmlite import ir
 
+from xloom.cpu.emit.module_text import global_text
 from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.kernel import Phase
 
@@ -39,7 +40,7 @@ class Batches:
             b.call(module.globals[f"{phase.symbol}.body"], [*function.args, I64(0), I64(phase.count)])
         b.ret_void()
         tasks = {phase.symbol for phase in phases}  # what threads would call: nobody does
-        definitions = {name: str(value) for name, value in module.globals.items() if name not in tasks}
+        definitions = {name: global_text(value) for name, value in module.globals.items() if name not in tasks}
         metadata = [str(line) for line in module.metadata]
         key = hashlib.sha256("".join([*definitions.values(), *metadata]).encode()).hexdigest()[:24]
         if key not in self._known:

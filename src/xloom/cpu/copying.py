@@ -7,6 +7,7 @@ from functools import lru_cache
 from llvmlite import ir
 
 from xloom.cpu.emit.lines import write_around
+from xloom.cpu.emit.module_text import module_text
 from xloom.cpu.emit.types import I8, I64, POINTER
 from xloom.cpu.kernel import TASK, Phase
 
@@ -32,7 +33,7 @@ def copying(symbol: str) -> str:
     write_around(b, target, source, count, align=1)
     b.fence("seq_cst")
     b.ret_void()
-    return str(module)
+    return module_text(module)
 
 
 def pieces(nbytes: int, symbol: str) -> tuple[Phase, int]:

@@ -19,6 +19,7 @@ from xloom.cpu.copying import LARGE
 from xloom.cpu.custom_call import custom_call
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.module_text import module_text
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.fused_product import fused_product
 from xloom.cpu.fusion import Group
@@ -87,7 +88,7 @@ class EntryBuilder:
         if self.program.collectives:
             replicas, partitions = device_counts(block.computation.root)
             self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
-        self.program.main = str(self.module)
+        self.program.main = module_text(self.module)
 
     # -- memory
     def pointer(self, slot: Slot) -> ir.Value:

@@ -12,6 +12,7 @@ from xloom.cpu.batches import PLACEHOLDER as SMALL
 from xloom.cpu.batches import Batches
 from xloom.cpu.content import Content
 from xloom.cpu.copying import copying, pieces
+from xloom.cpu.emit.module_text import module_text
 from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.form import FORMS
 from xloom.cpu.kernel import Kernel, Phase, Rule
@@ -79,13 +80,13 @@ class KernelUnits:
             symbol, unit = self._batches.add(module, lowering.phases, pointers)
             return KernelCode(unit, lowering.phases, (), symbol)
         content = Content.ROWS if nest.outer else Content.LOOPS
-        return self._unit(str(module), lowering.phases, lowering.scratch, content)
+        return self._unit(module_text(module), lowering.phases, lowering.scratch, content)
 
     def of_lines(self, nest: Nest, numbers: dict[Source, int]) -> str:
         """A function that makes parts of the array that the nest stores: its symbol."""
         module = ir.Module()
         emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of)
-        return self._unit(str(module), [], ()).unit
+        return self._unit(module_text(module), [], ()).unit
 
     def of_rule(
         self,
@@ -112,7 +113,7 @@ class KernelUnits:
             rule(kernel, instruction)
             for text, content in kernel.needed.items():
                 self._unit(text, [], [], content)
-            code = self._unit(str(kernel.module), kernel.phases, kernel.scratch, kernel.content)
+            code = self._unit(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.content)
         if instruction.opcode in SHAPED:
             self._shaped[key] = kernel, code
         return kernel, code
@@ -130,7 +131,7 @@ class KernelUnits:
         kernel.sizes = Sizes(form.values)
         kernel.problem = form.problem(kernel.sizes)
         rule(kernel, instruction)
-        text = str(kernel.module)
+        text = module_text(kernel.module)
         code = self._unit(text, *for_shape(kernel), kernel.content)
         if self._heard:
             symbols = [phase.symbol for phase in code.phases]
