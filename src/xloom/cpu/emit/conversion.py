@@ -187,21 +187,24 @@ def _resized(b: ir.IRBuilder, value: ir.Value, source: DType, kind: ir.IntType) 
 
 
 def _saturated(b: ir.IRBuilder, value: ir.Value, target: DType) -> ir.Value:
-    signed = target.kind is Kind.SIGNED
-    kind = register_type(target)
+    """Truncated and within the limits; in steps that vectors have, which LLVM's own operator has not."""
+    signed, kind = target.kind is Kind.SIGNED, register_type(target)
+    real = value.type
+    low = -(1 << (target.bits - 1)) if signed else 0
+    top = 1 << (target.bits - (1 if signed else 0))  # the first number that is too large
+    precision = 53 if real == DOUBLE else 24
+    whole = target.bits <= precision
+    greatest = top - 1 if whole else top - (top >> precision)
+    number = b.select(b.fcmp_unordered("uno", value, value), ir.Constant(real, 0.0), value)
+    inside = b.select(b.fcmp_ordered("<", number, ir.Constant(real, low)), ir.Constant(real, low), number)
+    limit = ir.Constant(real, greatest)
+    inside = b.select(b.fcmp_ordered(">", inside, limit), limit, inside)
     if target.bits < 32:
-        # both limits are exact in a float: what is within them fits an i32, which processors convert to
-        low = ir.Constant(value.type, -(1 << (target.bits - 1)) if signed else 0)
-        high = ir.Constant(value.type, (1 << (target.bits - (1 if signed else 0))) - 1)
-        number = b.select(b.fcmp_unordered("uno", value, value), ir.Constant(value.type, 0.0), value)
-        inside = b.select(b.fcmp_ordered("<", number, low), low, number)
-        inside = b.select(b.fcmp_ordered(">", inside, high), high, inside)
         return b.trunc(b.fptosi(inside, I32), kind)
-    name = f"llvm.fpto{'s' if signed else 'u'}i.sat.i{kind.width}.{'f64' if value.type == DOUBLE else 'f32'}"
-    function = b.module.globals.get(name)
-    if function is None:
-        function = ir.Function(b.module, ir.FunctionType(kind, [value.type]), name)
-    return b.call(function, [value])
+    integer = b.fptosi(inside, kind) if signed else b.fptoui(inside, kind)
+    if whole:
+        return integer
+    return b.select(b.fcmp_ordered(">", number, limit), kind(top - 1), integer)
 
 
 def _float_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: DType) -> ir.Value:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from xloom.cpu.emit import complex_math
+from xloom.cpu.emit import complex_math, integer_division
 from xloom.cpu.emit.conversion import rounded, rounded_result, wrapped
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.registry import emits
@@ -164,10 +164,10 @@ def copy(b: Builder, instruction: Instruction, x: Value) -> Value:
 
 _EXACT = frozenset({"maximum", "minimum"})
 Function = Callable[[Builder, DType, ir.Value, ir.Value], ir.Value]
+ElementRule = Callable[[Builder, Instruction, Value, Value], Value]
 
 
-def _binary(opcode: str, function: Function) -> None:
-    @emits(opcode)
+def _binary(opcode: str, function: Function) -> ElementRule:
     def rule(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
         dtype = operand_type(instruction)
         if dtype.is_complex:
@@ -176,6 +176,20 @@ def _binary(opcode: str, function: Function) -> None:
         if dtype.is_float:
             return out if opcode in _EXACT else rounded_result(b, out, dtype)
         return wrapped(b, out, dtype)
+
+    return rule
+
+
+def _division(opcode: str, function: Function, of_integers: integer_division.Rule) -> ElementRule:
+    others = _binary(opcode, function)
+
+    def rule(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+        dtype = operand_type(instruction)
+        if not dtype.is_integer:
+            return others(b, instruction, x, y)
+        return wrapped(b, of_integers(b, dtype, x, y, not instruction.shape.is_scalar), dtype)
+
+    return rule
 
 
 def _arithmetic(for_float: str, for_integer: str, for_pred: str) -> Function:
@@ -208,39 +222,6 @@ def _extremum(name: str) -> Function:
         return intrinsic(b, short, x, y)
 
     return function
-
-
-def _divide(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x/0 is all ones, INT_MIN/-1 is INT_MIN."""
-    if dtype.is_float:
-        return b.fdiv(x, y)
-    if dtype.kind is Kind.PRED:
-        return b.and_(x, y)
-    zero, safe, minus = _safe_divisor(b, dtype, y)
-    if minus is None:
-        return b.select(zero, x.type(-1), b.udiv(x, safe))
-    return b.select(zero, x.type(-1), b.select(minus, b.neg(x), b.sdiv(x, safe)))
-
-
-def _remainder(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
-    """With the sign of x; x rem 0 is x, x rem -1 is 0."""
-    if dtype.is_float:
-        return real_function(b, "remainder", x, y)
-    if dtype.kind is Kind.PRED:
-        return b.and_(x, b.not_(y))
-    zero, safe, minus = _safe_divisor(b, dtype, y)
-    if minus is None:
-        return b.select(zero, x, b.urem(x, safe))
-    return b.select(zero, x, b.select(minus, x.type(0), b.srem(x, safe)))
-
-
-def _safe_divisor(b: Builder, dtype: DType, y: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value | None]:
-    """Whether y is 0; a divisor that traps for no x; and whether y is -1, if it can be."""
-    zero = b.icmp_unsigned("==", y, y.type(0))
-    if dtype.kind is not Kind.SIGNED:
-        return zero, b.select(zero, y.type(1), y), None
-    minus = b.icmp_signed("==", y, y.type(-1))
-    return zero, b.select(b.or_(zero, minus), y.type(1), y), minus
 
 
 def _power(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -296,12 +277,22 @@ for _opcode, _function in {
     "xor": lambda b, dtype, x, y: b.xor(x, y),
     "maximum": _extremum("maximum"),
     "minimum": _extremum("minimum"),
-    "divide": _divide,
-    "remainder": _remainder,
     "power": _power,
     "atan2": lambda b, dtype, x, y: real_function(b, "atan2", x, y),
 }.items():
-    _binary(_opcode, _function)
+    emits(_opcode)(_binary(_opcode, _function))
+
+
+def _quotient(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.and_(x, y) if dtype.kind is Kind.PRED else b.fdiv(x, y)
+
+
+def _remainder(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.and_(x, b.not_(y)) if dtype.kind is Kind.PRED else real_function(b, "remainder", x, y)
+
+
+emits("divide")(_division("divide", _quotient, integer_division.quotient))
+emits("remainder")(_division("remainder", _remainder, integer_division.remainder))
 
 
 @emits("mulhi")
