@@ -26,12 +26,21 @@ def fusions(text):
     return [i for i in prepared(xl.parse(text)).instructions if i.opcode == "fusion"]
 
 
+SUM = """HloModule m
+sum {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y)
+}
+"""
+
+
 def check(body, *parameters, fused=1, seed=0):
     """Compares with the interpreter; parameters are types and dimensions."""
     rng = np.random.default_rng(seed)
     arguments = [values(rng, dims, dtype) for dtype, dims in parameters]
     lines = [f"p{k} = {t}[{','.join(map(str, d))}] parameter({k})" for k, (t, d) in enumerate(parameters)]
-    text = "HloModule m\nENTRY e {\n" + "\n".join([*lines, body]) + "\n}\n"
+    text = SUM + "ENTRY e {\n" + "\n".join([*lines, body]) + "\n}\n"
     assert len(fusions(text)) == fused
     got, want = xl.compile(xl.parse(text))(*arguments), xl.evaluate(xl.parse(text), *arguments)
     for x, y in zip(*((v if isinstance(v, tuple) else (v,)) for v in (got, want)), strict=True):
@@ -89,7 +98,7 @@ def test_other_types(types, result, m, turned):
     scaled(m, 50, 90, turned, types=types, result=result)
 
 
-@pytest.mark.parametrize("source", ["bf16", "f16", "s8", "u8", "s16", "pred"])
+@pytest.mark.parametrize("source", ["bf16", "f16", "s8", "u8", "s4", "s16", "pred"])
 @pytest.mark.parametrize("m", [1, 5, 30])
 @pytest.mark.parametrize("turned", [False, True])
 def test_conversions(source, m, turned):
@@ -187,6 +196,17 @@ def test_a_product_with_itself():
   w = f32[60,70] multiply(p0, p0)
   ROOT d = f32[60,60] dot(w, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}"""
     check(body, ("f32", (60, 70)), fused=0)
+
+
+def test_what_loops_make_they_go_on_with():
+    body = """
+  zero = f32[] constant(0)
+  e = f32[60,70] exponential(p1)
+  t = f32[60] reduce(e, zero), dimensions={1}, to_apply=sum
+  s = f32[60,70] broadcast(t), dimensions={0}
+  w = f32[60,70] divide(e, s)
+  ROOT d = f32[3,70] dot(p0, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+    check(body, ("f32", (3, 60)), ("f32", (60, 70)), fused=0)
 
 
 def test_many_rows_read_what_is_in_memory():

@@ -21,6 +21,8 @@ _MOST = 40
 """Instructions in an operand's expression."""
 _VIEWS = frozenset(["broadcast", "constant", "convert", "reshape"])
 """Operators that are as well done again wherever their result is read."""
+_WEIGHTS = frozenset(["parameter", "get-tuple-element", "constant"])
+"""Where large arrays come from that are in memory anyway. Loops that make others can go on with their elements."""
 _PARTS = frozenset(["dynamic-slice", "slice", "copy"])
 
 
@@ -58,7 +60,8 @@ def _inside(dot: Instruction, side: int) -> list[Instruction]:
         stack.extend(i.operands)
     if len(found) > _MOST or all(i.opcode in ("broadcast", "constant", "reshape") for i in found):
         return []
-    return list(reversed(found))
+    read = [o for i in found for o in i.operands if o not in found and o.shape.size >= root.shape.size]
+    return list(found) if all(o.opcode in _WEIGHTS for o in read) else []
 
 
 def _is_inside(i: Instruction, root: Instruction, dot: Instruction, found: dict[Instruction, None]) -> bool:
