@@ -171,6 +171,17 @@ def test_types(name, types):
     check(*CASES[name], types=types)
 
 
+@pytest.mark.parametrize("out", ["bf16", "f32"])
+@pytest.mark.parametrize(
+    "name",
+    ["wide", "1x1", "1x1 stride", "spread", "transposed", "large kernel", "large spread kernel", "nchw many features",
+     "nchw reversed", "filter gradient", "large filter gradient", "mixed labels", "1d"],
+)  # fmt: skip
+def test_pairs(name, out):
+    """Of bf16, two products at once."""
+    check(*CASES[name], types=("bf16", "bf16", out))
+
+
 @pytest.mark.parametrize("types", [("bf16", "bf16", "bf16"), ("s8", "s8", "s32"), ("c64", "c64", "c64")], ids="-".join)
 @pytest.mark.parametrize("name", ["depthwise", "fours", "large groups", "depthwise nchw", "depthwise stride"])
 def test_types_in_groups(name, types):

@@ -15,6 +15,7 @@ from xloom.cpu.emit.sizes import Size
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, i64
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.geometry import Convolution
+from xloom.cpu.kernels.convolve.padding import unconverted
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.arithmetic import constant_vector, splat
 from xloom.cpu.kernels.matmul.operands import Array
@@ -90,7 +91,7 @@ class Window:
 
     def __init__(self, phase: PhaseBuilder, edges: Edges, problem: Convolution, chosen: Way, x: Array):
         self._b, self._edges, self._problem, self._x = phase.b, edges, problem, x
-        self._arithmetic = chosen.tile.arithmetic
+        self._arithmetic, self._dtype = unconverted(chosen.tile.arithmetic, x.dtype)
         self._source = x.pointer(phase)
         self._copy = allocate(phase.b, I8, _STACK_BYTES + 2 * registers().nbytes)  # complex numbers in two vectors
         self._copy.align, self._copy.type = 64, POINTER
@@ -124,7 +125,7 @@ class Window:
 
     def _fill(self, at: ir.Value, first: Sequence[ir.Value]) -> None:
         """Line by line in vectors, of which the next line overwrites what is behind the end of one."""
-        b, edges, dtype = self._b, self._edges, self._x.dtype
+        b, edges, dtype = self._b, self._edges, self._dtype
         lanes = self._arithmetic.lanes
         numbers = constant_vector(list(range(lanes)))
         target: ir.Value = i64(0)

@@ -15,7 +15,7 @@ from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwi
 from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.thinning import is_sparse, step_of, thinned
 from xloom.cpu.kernels.convolve.tiles import convolve
-from xloom.cpu.kernels.convolve.ways import vectors_that_fill, way
+from xloom.cpu.kernels.convolve.ways import pairs_of, vectors_that_fill, way
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
@@ -59,17 +59,21 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     if product is not None:
         _multiply(kernel, product, w, x, y)
         return
+    in_pairs = pairs_of(arithmetic, problem, x, w)
+    arithmetic = in_pairs or arithmetic
+    held = x.dtype if in_pairs else arithmetic.dtype
     edges = chosen = None
-    if x.dtype is arithmetic.dtype and reaches_out and not is_large:
+    is_read = x.dtype is held and (not in_pairs or problem.feature.a == 1)
+    if is_read and reaches_out and not is_large:
         chosen = way(arithmetic, problem, w)
         edges = edges_of(problem, chosen, sides, x)
-    if edges is None and (reaches_out or x.dtype is not arithmetic.dtype):
+    if edges is None and (reaches_out or not is_read):
         order = _order(arithmetic, instruction, lhs, dims)
         if reaches_out and order[-1] != lhs.rank - 1 and not is_large:  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
             chosen = way(arithmetic, problem, w)
-            edges = edges_of(problem, chosen, sides, Array("operand", 0, arithmetic.dtype))
+            edges = edges_of(problem, chosen, sides, Array("operand", 0, held))
         extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
         if edges is None:
             for place, dim in zip(labels.input_spatial, dims, strict=True):
@@ -136,8 +140,8 @@ _LARGE_KERNEL = 3 << 18
 def _order(arithmetic: Arithmetic, instruction: Instruction, shape: Shape, dims: tuple[Spatial, ...]) -> list[int]:
     """The dimensions of a copy of the input, outermost first."""
     feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
-    many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1
-    if many and instruction["feature_group_count"] == 1 and _is_moved_last(arithmetic, instruction, order[-1], dims):
+    many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1 and instruction["feature_group_count"] == 1
+    if arithmetic.places > 1 or (many and _is_moved_last(arithmetic, instruction, order[-1], dims)):
         order.remove(feature)
         order.append(feature)
     return order

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from xloom.cpu.kernels.matmul.axes import Axis, digits
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.packing import Packing, Part
 from xloom.cpu.kernels.matmul.tile import rolled
-from xloom.hlo.dtype import DType
+from xloom.hlo.dtype import DType, u16
 
 _GRAIN = 1 << 16
 """Elements that are copied in about 20 µs."""
@@ -40,11 +41,18 @@ class Extent(NamedTuple):
         return max(0, min(self.size, self.present - self.start) - self.first)
 
 
+def unconverted(arithmetic: Arithmetic, dtype: DType) -> tuple[Arithmetic, DType]:
+    """How elements are copied whose type products read as it is."""
+    return (Arithmetic(u16), u16) if arithmetic.places > 1 else (arithmetic, dtype)
+
+
 def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[Extent]) -> Array:
     """A phase that makes a copy with these dimensions, outermost first.
 
     The last dimension may lie anywhere in `x` when the one before it is adjacent there; the others are in order.
     """
+    arithmetic, dtype = unconverted(arithmetic, x.dtype)
+    held, x = x.dtype, replace(x, dtype=dtype)
     copy = new_array(kernel, arithmetic.dtype, prod(e.size for e in extents))
     moved = extents[-1].stride != 1
     partial = [k for k, e in enumerate(extents) if (e.start, e.size) != (0, e.present)]
@@ -79,7 +87,7 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
                 place = element_pointer(b, target, copy.dtype, first)
                 packing.emit(b, Part(source, at, i64(0), i64(0), length, place))
             fill(b, arithmetic, target, copy.dtype, (middle, b.add(begin, i64(total))))
-    return copy
+    return replace(copy, dtype=held) if copy.dtype is u16 else copy
 
 
 def fill(

@@ -55,7 +55,7 @@ class Operands:
             self._lane_by_lane(sums, place, kernel)
 
     def _scalar(self, array: Array, place: ir.Value) -> Parts:
-        return self.way.tile.arithmetic.load(self.phase.b, place, array.dtype, I64(0), 1)
+        return self.way.tile.arithmetic.adjacent(self.phase.b, place, array.dtype, I64(0), 1)
 
     def _vector(self, panel: ir.Value, vector: int) -> Parts:
         way = self.way

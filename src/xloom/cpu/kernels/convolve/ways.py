@@ -12,10 +12,12 @@ from typing import NamedTuple
 from xloom.cpu.emit.sizes import greatest
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis, plain
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
-from xloom.cpu.kernels.matmul.axes import Axis, count, merged, row_major
+from xloom.cpu.kernels.matmul.axes import Axis, merged, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import Packing
+from xloom.cpu.kernels.matmul.pairs import in_pairs
 from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums, needed_lanes, share
+from xloom.hlo.dtype import f32
 
 
 class Way(NamedTuple):
@@ -39,7 +41,7 @@ class Way(NamedTuple):
     @property
     def panel_size(self) -> int:
         """Elements of a packed panel, of which a tile of columns has one; 0 when the kernel is not packed."""
-        return self.packing.panel_size(count(self.packing.depth)) if self.packing else 0
+        return self.packing.panel_size(self.packing.length) if self.packing else 0
 
     @property
     def width(self) -> int:
@@ -58,13 +60,27 @@ def way(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     """The best way for a convolution."""
     if _in_small_groups(arithmetic, problem):
         return _channels(arithmetic, problem, w)
-    if problem.output.c != 1:
+    if problem.output.c != 1 and arithmetic.places == 1:
         axes = problem.spatial_axes([t.b for t in problem.taps])
         along = [a for a in axes if len(a.places) == 1 and a.x == 1 and a.y == 1]
         vectors = _vectors_along(arithmetic, problem, along[0]) if along else 0
         if vectors:
             return _spatial(arithmetic, problem, axes, along[0], vectors)
     return _features(arithmetic, problem, w)
+
+
+def pairs_of(arithmetic: Arithmetic, problem: Convolution, x: Array, w: Array) -> Arithmetic | None:
+    """Arithmetic for two features at once of bf16, where they are adjacent or can be; else None."""
+    if arithmetic.dtype is not f32 or problem.output.size < _FEWEST or problem.feature.size % 2:
+        return None
+    if _in_small_groups(arithmetic, problem) or (problem.feature.a != 1 and problem.group.size > 1):
+        return None
+    found = in_pairs(arithmetic, x.dtype, w.dtype)
+    return found if found.places > 1 else None
+
+
+_FEWEST = 16
+"""Outputs, for vectors of them."""
 
 
 def _in_small_groups(arithmetic: Arithmetic, problem: Convolution) -> bool:
@@ -79,7 +95,7 @@ def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
         axes = [plain(problem.batch), *problem.spatial_axes([t.b for t in problem.taps])]
         rows, group, columns = axes.pop(number), plain(problem.group), plain(problem.output)
         return Way("features", tile, rows, columns, (group, *axes), problem.feature, problem.w_base)
-    panels = packing.panels * packing.panel_size(count(packing.depth))
+    panels = packing.panels * packing.panel_size(packing.length)
     group = OutputAxis(plain(problem.group).places, problem.group.a, panels, problem.group.c)
     columns = OutputAxis(plain(problem.output).places, 0, 0, problem.output.c)
     axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
@@ -148,6 +164,8 @@ def _packed(
     depth = merged([Axis(sums[k].size, 0, sums[k].b, 0) for k in order])  # what lies together is packed together
     packing = Packing(arithmetic, w, "b", (output,), depth, tile.columns)
     places = dict(zip(order, row_major([sums[k].size for k in order]), strict=True))
-    strides = [places[k] * packing.panel_size(1) for k in range(len(sums))]
-    feature = Axis(problem.feature.size, problem.feature.a, strides[-1], 0)
-    return packing, strides[:-1], feature, tile, number
+    each = arithmetic.places  # features, which are the last then
+    steps = [places[k] // each * packing.panel_size(1) for k in range(len(problem.taps))]
+    step = places[len(problem.taps)] * packing.panel_size(1)
+    feature = Axis(problem.feature.size // each, problem.feature.a * each, step, 0)
+    return packing, steps, feature, tile, number
