@@ -1,5 +1,7 @@
 """Folds in every form of loop: along rows, along columns, of everything, and as a part of a longer expression."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
@@ -140,3 +142,23 @@ def test_a_sum_of_differences_keeps_nan(dtype):
     x[3] = np.inf
     with np.errstate(invalid="ignore"):
         assert np.isnan(xl.compile(module)(x))
+
+
+@pytest.mark.parametrize("dims", [(100_000,), (300_001,), (37, 4000), (5000, 50), (70_000, 7)])
+def test_the_place_of_the_maximum_of_all(dims):
+    x = np.random.default_rng(1).integers(-300, 300, dims).astype(np.float32)  # many are greatest: the first is meant
+
+    def place(x):
+        numbers = jax.lax.broadcasted_iota(np.int32, dims, 0) * math.prod(dims[1:])
+        if len(dims) > 1:
+            numbers += jax.lax.broadcasted_iota(np.int32, dims, 1)
+
+        def better(a, b):
+            wins = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))
+            return jax.lax.select(wins, a[0], b[0]), jax.lax.select(wins, a[1], b[1])
+
+        initial = (np.float32(-np.inf), np.int32(np.iinfo(np.int32).max))
+        return jax.lax.reduce((x, numbers), initial, better, tuple(range(len(dims))))[1]
+
+    module = xl.from_stablehlo(jax.jit(place).lower(x).as_text())
+    assert xl.compile(module)(x) == x.argmax()

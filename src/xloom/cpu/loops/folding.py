@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -55,49 +56,22 @@ class Folding:
         """One result, along the loops that are folded."""
         loops, gone = arranged(self.all_loops, self.folds[0].vars)
         elements.unbind(gone)
-        if all(map(_vectorises, self.folds)) or not loops or loops[-1].size < 2 * LANES[0]:
+        if self._is_scalar(loops):
             state = self._started(elements)
             with elements.loops(loops):
                 self._step(elements, state)
         else:
-            state = self._in_lanes(elements, loops)
+            *outer, inner = loops
+            lanes = _Lanes(elements, self.folds, inner)
+            with elements.loops(outer):
+                lanes.take(I64(0), I64(inner.size))
+            state = self._started(elements)
+            lanes.join(state)
         self._results(elements, state, None)
 
-    def _in_lanes(self, elements: Elements, loops: list[Var]) -> States:
-        """Any computation in vector lanes: each starts from the initial value, and in the end they are folded."""
-        b = elements.b
-        *outer, inner = loops
-        count = min(LANES[1], 1 << (inner.size.bit_length() - 2))  # half of the row at most
-        lanes = self._states(b, count)
-        with loop(b, 0, count, name="lane") as lane, elements.scope():
-            for fold in self.folds:
-                for accumulator, value in zip(lanes[id(fold)], elements.neutral_values(fold), strict=True):
-                    accumulator.start(value, lane)
-        whole = inner.size // count * count
-        with elements.loops(outer):
-            with loop(b, 0, whole, count, name=inner.name) as base:
-                self._step_lanes(elements, lanes, inner, base, count)
-            if whole < inner.size:
-                self._step_lanes(elements, lanes, inner, I64(whole), inner.size - whole)
-        while count > 1:  # halves of the lanes, so that these are vectors too
-            count //= 2
-            with loop(b, 0, count, name="lane", hints=VECTOR_ONLY) as lane:
-                other = b.add(lane, I64(count))
-                for fold in self.folds:
-                    kept = lanes[id(fold)]
-                    elements.combine(fold, [a.lane(lane) for a in kept], [a.get(other) for a in kept])
-        state = self._started(elements)
-        for fold in self.folds:
-            elements.combine(fold, state[id(fold)], [a.get(I64(0)) for a in lanes[id(fold)]])
-        return state
-
-    def _step_lanes(self, elements: Elements, lanes: States, inner: Var, base: ir.Value, count: int) -> None:
-        """One element more in each of `count` lanes."""
-        b = elements.b
-        with loop(b, 0, count, name="lane") as lane, elements.scope():
-            elements.vars[inner] = b.add(base, lane, flags=["nsw"])
-            for fold in self.folds:
-                elements.step(fold, [a.lane(lane) for a in lanes[id(fold)]])
+    def _is_scalar(self, loops: list[Var]) -> bool:
+        """True when elements are taken one by one, by LLVM in vectors where it may."""
+        return all(map(_vectorises, self.folds)) or not loops or loops[-1].size < 2 * LANES[0]
 
     # -- a single result
     def _whole(self, cost: int) -> None:
@@ -118,10 +92,17 @@ class Folding:
             state = self._started(elements, neutral=True)
             at = elements.vars[part]
             begin, end = _part(b, at, split.size, parts)
-            with loop(b, begin, end, name=split.name) as i, elements.scope():
-                elements.vars[split] = i
-                with elements.loops(rest):
+            if self._is_scalar(loops):
+                with _ranging(elements, split, begin, end), elements.loops(rest):
                     self._step(elements, state)
+            else:
+                lanes = _Lanes(elements, folds, loops[-1])
+                if rest:
+                    with _ranging(elements, split, begin, end), elements.loops(rest[:-1]):
+                        lanes.take(I64(0), I64(rest[-1].size))
+                else:
+                    lanes.take(begin, end)
+                lanes.join(state)
             for fold in folds:
                 for k, accumulator in enumerate(state[id(fold)]):
                     pointer = phases.scratch_pointer(numbers[id(fold), k])
@@ -139,11 +120,8 @@ class Folding:
             self._results(elements, state, None)
 
     # -- accumulators
-    def _states(self, b: ir.IRBuilder, lanes: int | None = None) -> States:
-        return {id(f): accumulators(b, f, lanes) for f in self.folds}
-
     def _started(self, elements: Elements, *, neutral: bool = False) -> States:
-        state = self._states(elements.b)
+        state = _states(elements, self.folds)
         for fold in self.folds:
             values = elements.neutral_values(fold) if neutral else elements.initial_values(fold)
             for accumulator, value in zip(state[id(fold)], values, strict=True):
@@ -158,6 +136,59 @@ class Folding:
         for store in self.stage.stores:
             value = state[id(store.node.fold)][store.node.number].result(lane)  # type: ignore[attr-defined]
             self.phases.store(elements, store, value)
+
+
+class _Lanes:
+    """Any computation along `inner` in vector lanes, each from a neutral value; in the end they are folded."""
+
+    def __init__(self, elements: Elements, folds: Sequence[Fold], inner: Var):
+        self._elements, self._folds, self._inner = elements, folds, inner
+        self._count = min(LANES[1], 1 << (inner.size.bit_length() - 2))  # half of the row at most
+        self._kept = _states(elements, folds, self._count)
+        with loop(elements.b, 0, self._count, name="lane") as lane, elements.scope():
+            for fold in folds:
+                for accumulator, value in zip(self._kept[id(fold)], elements.neutral_values(fold), strict=True):
+                    accumulator.start(value, lane)
+
+    def take(self, begin: ir.Value, end: ir.Value) -> None:
+        """The elements from `begin` to `end`, one in each lane at a time."""
+        b, count = self._elements.b, I64(self._count)
+        last = b.sub(end, b.srem(b.sub(end, begin), count))
+        with loop(b, begin, last, self._count, name=self._inner.name) as base:
+            self._step(base, count)
+        if not (isinstance(begin, ir.Constant) and self._inner.size % self._count == 0):
+            self._step(last, b.sub(end, last))
+
+    def _step(self, base: ir.Value, count: ir.Value) -> None:
+        elements = self._elements
+        with loop(elements.b, 0, count, name="lane") as lane, elements.scope():
+            elements.vars[self._inner] = elements.b.add(base, lane, flags=["nsw"])
+            for fold in self._folds:
+                elements.step(fold, [a.lane(lane) for a in self._kept[id(fold)]])
+
+    def join(self, state: States) -> None:
+        """Folds all lanes into `state`."""
+        elements, count = self._elements, self._count
+        while count > 1:  # halves of the lanes, so that these are vectors too
+            count //= 2
+            with loop(elements.b, 0, count, name="lane", hints=VECTOR_ONLY) as lane:
+                other = elements.b.add(lane, I64(count))
+                for fold in self._folds:
+                    kept = self._kept[id(fold)]
+                    elements.combine(fold, [a.lane(lane) for a in kept], [a.get(other) for a in kept])
+        for fold in self._folds:
+            elements.combine(fold, state[id(fold)], [a.get(I64(0)) for a in self._kept[id(fold)]])
+
+
+def _states(elements: Elements, folds: Sequence[Fold], lanes: int | None = None) -> States:
+    return {id(f): accumulators(elements.b, f, lanes) for f in folds}
+
+
+@contextmanager
+def _ranging(elements: Elements, var: Var, begin: ir.Value, end: ir.Value) -> Iterator[None]:
+    with loop(elements.b, begin, end, name=var.name) as value, elements.scope():
+        elements.vars[var] = value
+        yield
 
 
 def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Value, ir.Value]:
