@@ -72,7 +72,9 @@ def test_vectors(m, k, n):
 
 
 @pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("bf16", "bf16", "bf16"), ("c64", "c64", "c64")], ids="-".join)  # fmt: skip
-@pytest.mark.parametrize("m,k,n", [(2, 260, 1030), (4, 515, 1100), (5, 262, 1111), (8, 301, 1792)])
+@pytest.mark.parametrize(
+    "m,k,n", [(2, 260, 1030), (4, 515, 1100), (5, 262, 1111), (8, 301, 1792), (11, 260, 1050), (16, 259, 1100)]
+)
 def test_few_vectors(m, k, n, types):
     k *= {"c64": 1, "f32": 2, "bf16": 4}[types[0]]  # a matrix of more than a megabyte
     check((m, k), (k, n), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={0}", types)

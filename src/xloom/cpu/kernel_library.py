@@ -27,7 +27,7 @@ _PRODUCTS = (
     (300, 64, 300),
 )
 """Rows, depth and columns: one for each way to multiply, as far as they depend on these."""
-_VECTORS = ((1000, 900, 1), (1, 900, 1000), (1024, 1024, 1), (1, 1024, 1024), (4, 1000, 900), (8, 1000, 900))
+_VECTORS = ((1000, 900, 1), (1, 900, 1000), (1024, 1024, 1), (1, 1024, 1024), (4, 1000, 2000), (8, 1000, 2000))
 _WEIGHTS = (
     ("f32", "bf16", False),
     ("f32", "s8", False),

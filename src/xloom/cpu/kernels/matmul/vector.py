@@ -27,7 +27,10 @@ _STRIPS = 4096
 """The same of all vectors together, so that they stay in the first-level cache."""
 _RUN = 1024
 """Elements of a row that are made at once."""
-_FEW = 9
+_AT_ONCE = 8
+"""Results that vectors of the matrix are added to while they are in registers."""
+_FEW, _FEW_DOTS = 17, 9
+"""Vectors that are few, as to strips or to sums along the depth: of these, more would not fit the registers."""
 _LONG = 32
 """Places of an adjacent depth, for each column: of short sums, most of the time goes into adding lanes at the end."""
 _LARGE = 1 << 20
@@ -43,7 +46,7 @@ def is_vector_product(product: Product) -> bool:
 def is_few_vectors(product: Product, matrix: Array) -> bool:
     """True when `multiply_vector` does it: a large matrix, its rows or a long depth adjacent, and a few columns."""
     row, place, columns = inner(product.rows), inner(product.depth), product.columns
-    if len(columns) != 1 or count(columns) >= _FEW:
+    if len(columns) != 1 or count(columns) >= (_FEW_DOTS if place.a == place.b == 1 else _FEW):
         return False
     is_long = place.a == place.b == 1 and place.size >= _LONG * count(columns)
     if not is_long and ((row.a, row.c) != (1, 1) or row.size < _STRIP):
@@ -186,6 +189,8 @@ class _Strips(_Way):
     def emit(self) -> None:
         self.column = inner(self.product.columns)
         self.results = int(self.column.size)
+        self.at_once = share(self.results, _AT_ONCE)
+        self.rooms = -(-self.results // self.at_once) * self.at_once
         self.stride = inner(self.product.depth).a
         self.streams = _STREAMS if self.results == 1 else _STREAMS // 2
         self.lanes = needed_lanes(self.arithmetic, self.row.size)
@@ -197,7 +202,7 @@ class _Strips(_Way):
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
         self._room = Room(b, self.matrix, self.streams, self.most + self.step) if self.matrix.is_made else None
         vectors = self.arithmetic.parts * (self.most + self.step) // self.lanes
-        room = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.results)
+        room = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.rooms)
         room.align, room.type = 64, POINTER
         return room
 
@@ -205,9 +210,8 @@ class _Strips(_Way):
         assert isinstance(state, ir.Value)
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
         size = at_most(b, b.sub(i64(self.row.size), first), self.height)
-        with rolled(b, 0, size, lanes) as i:
-            for j in range(self.results):
-                self._put(b, state, i, j, arithmetic.zero(lanes))
+        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.rooms) as number:
+            self._put(b, state, i, number, arithmetic.zero(lanes))
         *outer, place = self.product.depth or (Axis(1, 0, 0, 0),)
         loops = [(x.size, (x.a, x.b)) for x in outer]
         whole = place.size - place.size % self.streams
@@ -222,11 +226,10 @@ class _Strips(_Way):
                         self._add(phase, state, rows, factors, size)
 
         nest(b, loops, [b.add(starts["a"], first), starts["b"]], body)
-        with rolled(b, 0, size, lanes) as i:
-            for j in range(self.results):
-                at = b.add(b.add(starts["c"], first), b.add(i, i64(j * self.column.c)))
-                value = self._get(b, state, i, j)
-                arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, self._mask(b, size, i))
+        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.results) as number:
+            at = b.add(b.add(starts["c"], first), b.add(i, b.mul(number, i64(self.column.c))))
+            value = self._get(b, state, i, number)
+            arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, self._mask(b, size, i))
 
     def _add(
         self, phase: PhaseBuilder, state: ir.Value, rows: list[ir.Value], factors: list[ir.Value], size: ir.Value
@@ -234,47 +237,50 @@ class _Strips(_Way):
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
         vector, matrix = self.vector.pointer(phase), self.matrix.pointer(phase)
 
-        def scalar(j: int, at: ir.Value) -> Parts:
-            place = b.add(at, i64(j * self.column.b)) if j else at
+        def scalar(number: ir.Value, at: ir.Value) -> Parts:
+            # there may be room for more results than there are
+            number = at_most(b, number, self.results - 1) if self.results % self.at_once else number
+            place = b.add(at, b.mul(number, i64(self.column.b)))
             return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, place, 1), lanes)
 
-        scalars = [[scalar(j, at) for at in factors] for j in range(self.results)]
         if self._room is not None:
             self._room.fill(b, matrix, rows[0], size, i64(len(rows)), i64(self.stride))
             matrix, rows = self._room.pointer, [i64(s * self._room.apart) for s in range(len(rows))]
-        with rolled(b, 0, size, self.step) as first:
-            vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
-            masks = [self._mask(b, size, i) for i in vectors]
-            # runs of several results are too short for the hardware to find out what comes next
-            for row in rows if self.results > 1 and self._room is None else ():
-                for i in vectors:
-                    ahead = b.add(b.add(row, i), i64(self.streams * self.stride))
-                    fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead))
-            line = [
-                [arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask) for row in rows]
-                for i, mask in zip(vectors, masks, strict=True)
-            ]
-            for j in range(self.results):
-                totals = [self._get(b, state, i, j) for i in vectors]
-                for s, y in enumerate(scalars[j]):
-                    totals = [arithmetic.multiply_add(b, x[s], y, t) for x, t in zip(line, totals, strict=True)]
-                for i, total in zip(vectors, totals, strict=True):
-                    self._put(b, state, i, j, total)
+        with rolled(b, 0, self.results, self.at_once, name="group") as group:
+            scalars = [[scalar(b.add(group, i64(j)), at) for at in factors] for j in range(self.at_once)]
+            with rolled(b, 0, size, self.step) as first:
+                vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
+                masks = [self._mask(b, size, i) for i in vectors]
+                # runs of several results are too short for the hardware to find out what comes next
+                for row in rows if self.results > 1 and self._room is None else ():
+                    for i in vectors:
+                        ahead = b.add(b.add(row, i), i64(self.streams * self.stride))
+                        fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead))
+                line = [
+                    [arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask) for row in rows]
+                    for i, mask in zip(vectors, masks, strict=True)
+                ]
+                for j, several in enumerate(scalars):
+                    number = b.add(group, i64(j))
+                    totals = [self._get(b, state, i, number) for i in vectors]
+                    for s, y in enumerate(several):
+                        totals = [arithmetic.multiply_add(b, x[s], y, t) for x, t in zip(line, totals, strict=True)]
+                    for i, total in zip(vectors, totals, strict=True):
+                        self._put(b, state, i, number, total)
 
     def _mask(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> ir.Value | None:
         return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.step else None
 
-    def _places(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, j: int) -> list[ir.Value]:
+    def _places(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> list[ir.Value]:
         parts, element = self.arithmetic.parts, self.arithmetic.element
-        at = b.mul(i, i64(parts * self.results))
+        at = b.add(b.mul(i, i64(parts * self.rooms)), b.mul(number, i64(parts * self.lanes)))
         return [
-            b.gep(state, [b.add(at, i64((j * parts + p) * self.lanes))], inbounds=True, source_etype=element)
-            for p in range(parts)
+            b.gep(state, [b.add(at, i64(p * self.lanes))], inbounds=True, source_etype=element) for p in range(parts)
         ]
 
-    def _get(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, j: int) -> Parts:
-        return [b.load(place, typ=self.arithmetic.kind(self.lanes)) for place in self._places(b, state, i, j)]
+    def _get(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> Parts:
+        return [b.load(place, typ=self.arithmetic.kind(self.lanes)) for place in self._places(b, state, i, number)]
 
-    def _put(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, j: int, value: Parts) -> None:
-        for part, place in zip(value, self._places(b, state, i, j), strict=True):
+    def _put(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value, value: Parts) -> None:
+        for part, place in zip(value, self._places(b, state, i, number), strict=True):
             b.store(part, place)
