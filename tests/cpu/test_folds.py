@@ -3,6 +3,8 @@
 import math
 
 import jax
+import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -162,3 +164,17 @@ def test_the_place_of_the_maximum_of_all(dims):
 
     module = xl.from_stablehlo(jax.jit(place).lower(x).as_text())
     assert xl.compile(module)(x) == x.argmax()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("size", [2, 3, 5, 7, 8, 10, 13, 16, 17])
+def test_rows_of_a_few_elements(size, dtype):
+    x = np.random.default_rng(size).integers(-20, 20, (1037, size)).astype(dtype)  # whole blocks, vectors and the rest
+
+    def function(x):
+        doubled = x[:, :] * 2
+        return jnp.max(doubled, 1), jnp.sum(x.astype(np.float32), 1), jnp.any(x > 15, 1), jnp.argmax(x, 1)
+
+    module = xl.from_stablehlo(jax.jit(function).lower(x).as_text())
+    for got, expected in zip(xl.compile(module)(x), xl.evaluate(module, x), strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))

@@ -19,6 +19,7 @@ from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, arranged, ordered
 from xloom.cpu.loops.nodes import Fold, walk
 from xloom.cpu.loops.phases import TASK_COST, Phases
+from xloom.cpu.loops.short_rows import LONGEST, Apart, loads_of_short_rows
 
 BLOCK = 256
 """Results that are in the works at a time."""
@@ -54,6 +55,7 @@ class Columns:
         self.most = min(self.best.size, BLOCK)
         rows = Stage([*folds[0].vars], stage.stores)
         self.rows, self._gone = arranged(rows, folds[0].vars)
+        self._apart: list[Apart] = []
 
     def kernel(self, cost: int) -> None:
         """All results, of which one takes `cost` a row, in blocks that threads share."""
@@ -143,11 +145,25 @@ class Columns:
         """`count` results, at most `most`, from `first` on."""
         lanes = self._lanes(elements, first, count)
         state = self._states(elements.b, most)
+        self._set_apart(elements, first, count, most)
         self._start(elements, state, most, elements.initial_values)
         last = self.rows[0].size if self.rows else 1
         self._accumulate(elements, state, lanes, I64(0), I64(last), most, last)
         with lanes() as lane:
             self._store(elements, state, lane)
+
+    def _set_apart(self, elements: Elements, first: ir.Value, count: ir.Value, most: int) -> None:
+        """What is taken from memory of its own, as it lies there the other way round."""
+        if len(self.rows) != 1:
+            return
+        (within,) = self.rows
+        elements.unbind(self._gone)
+        nodes = [n for f in self.folds for n in f.elements]
+        with elements.scope():
+            elements.vars.update({self.best: first, within: I64(0)})
+            for node in loads_of_short_rows(nodes, self.best, within, most):
+                self._apart.append(Apart(elements, node, within.size, most))
+                self._apart[-1].fill(count)
 
     # -- loops
     def _lanes(self, elements: Elements, first: ir.Value, count: ir.Value) -> Lanes:
@@ -200,7 +216,8 @@ class Columns:
         """How many rows are taken in one step."""
         nodes = len(walk([n for f in self.folds for n in (*f.elements, *f.bodies)]))
         most = max(1, STEP_NODES * len(self.folds) // nodes)
-        return next(k for k in (ROWS, 4, 2, 1) if k <= most and self.rows[-1].size % k == 0)
+        size = self.rows[-1].size
+        return next(k for k in (size if size <= LONGEST else ROWS, ROWS, 4, 2, 1) if k <= most and size % k == 0)
 
     def _take(self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value) -> None:
         """The rows of the innermost loop from `begin` to `end`."""
@@ -210,7 +227,8 @@ class Columns:
             places = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.folds}
             taken: list[dict[int, list[Accumulator]]] = []
             for k in range(together):
-                elements.vars[last] = b.add(row, I64(k), flags=["nsw"]) if k else row
+                elements.vars[last] = place = b.add(row, I64(k), flags=["nsw"]) if k else row
+                elements.staged = {id(a.node): a.staged(place, lane) for a in self._apart}
                 # sums of a step are added to each other first: the error grows with the number of steps
                 if self._sums():
                     taken.append(self._started(elements, elements.neutral_values))
@@ -218,13 +236,14 @@ class Columns:
                     for fold in self.folds:
                         elements.step(fold, taken[-1][id(fold)] if taken else places[id(fold)])
             while len(taken) > 1:
-                for some, other in zip(taken[::2], taken[1::2], strict=True):
+                for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time
                     for fold in self.folds:
                         elements.combine(fold, some[id(fold)], [a.get() for a in other[id(fold)]])
                 taken = taken[::2]
             for some in taken:
                 for fold in self.folds:
                     elements.combine(fold, places[id(fold)], [a.get() for a in some[id(fold)]])
+            elements.staged = {}
 
     # -- accumulators
     def _states(self, b: ir.IRBuilder, count: int) -> States:
