@@ -1,5 +1,7 @@
 """Products whose operands are converted, scaled or cut out a block at a time."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import xloom as xl
 from tests.cpu.test_dot import values
 from xloom.cpu import product_fusion
 from xloom.cpu.prepare import prepared
+from xloom.cpu.text import schedule_text
 from xloom.hlo.dtype import DTYPES
 
 
@@ -252,6 +255,38 @@ ENTRY e {
     x, w = rng.standard_normal((4, 64)).astype(np.float32), rng.integers(-9, 9, (3, 64, 64)).astype(np.int8)
     got = np.asarray(xl.compile(xl.parse(text))(x, w))
     np.testing.assert_allclose(got, x @ w[0].astype(np.float32) @ w[1] @ w[2], rtol=1e-4, atol=1)
+
+
+@pytest.mark.parametrize("narrow", ["bf16", "f16"])
+@pytest.mark.parametrize("m,k,n", [(1, 40, 70), (8, 300, 1100), (40, 64, 64), (140, 600, 259)])
+def test_a_converted_result(m, k, n, narrow):
+    body = f"""
+  d = f32[{m},{n}] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = {narrow}[{m},{n}] convert(d)"""
+    check(body, ("f32", (m, k)), ("f32", (k, n)), fused=0)
+
+
+def test_a_result_is_converted_by_the_product():
+    text = """HloModule m
+ENTRY e {
+  x = bf16[32,64] parameter(0)
+  w = bf16[64,48] parameter(1)
+  d = f32[32,48] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = bf16[32,48] convert(d)
+}"""
+    assert [str(i.shape.dtype) for i in prepared(xl.parse(text)).instructions] == ["bf16"] * 3
+
+
+def test_the_schedule_says_what_is_in_a_product():
+    text = """HloModule m
+ENTRY e {
+  x = f32[3,64] parameter(0)
+  q = s8[64,48] parameter(1)
+  c = f32[64,48] convert(q)
+  w = f32[64,48] multiply(c, c)
+  ROOT r = f32[3,48] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}"""
+    assert re.search(r"reads +%q .*\n(.*\n)*.*fuses +%c\S*, %w\S*, %r", schedule_text(xl.parse(text)))
 
 
 def test_a_large_operand_takes_no_memory(monkeypatch):

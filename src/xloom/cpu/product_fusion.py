@@ -1,7 +1,9 @@
 """Products of matrices and what is done to their operands: one instruction, so that the operands are never whole.
 
 A large operand that meets few rows of the other one takes longer to be converted, scaled or cut out than to be
-multiplied. So it is computed a block at a time, just before the block is multiplied.
+multiplied. So it is computed a block at a time, just before the block is multiplied. What is done to the result is
+left to loops: that they read it out of a cache costs little next to what they compute, and calls for pieces of it cost
+as much. Only its conversion is part of the product, whose sums are wider than narrow results anyway.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from math import prod
 
 from xloom.cpu.fusion import is_fusible
 from xloom.hlo.computation import Computation
+from xloom.hlo.dtype import bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 
@@ -29,12 +32,30 @@ _PARTS = frozenset(["dynamic-slice", "slice", "copy"])
 def fuse_products(module: Module) -> None:
     """Makes fusions of the dots that have such an operand."""
     for computation in list(module.computations):
-        for dot in [i for i in computation if i.opcode == "dot"]:
+        for dot in [_narrowed(i) for i in computation if i.opcode == "dot"]:
             sides = sorted((1, 0), key=lambda side: -dot.operands[side].shape.size)
             found = (_inside(dot, side) for side in sides if _is_worth_it(dot, side))
             inside = next(filter(None, found), None)
             if inside:
                 _fuse(module, dot, inside)
+
+
+def _narrowed(dot: Instruction) -> Instruction:
+    """The dot with the result that it is converted to, if nothing else is done with it before it is stored."""
+    users = list(dot.users)
+    if len(users) != 1 or dot.shape.dtype is not f32 or users[0].shape.dtype not in (bf16, f16):
+        return dot
+    (convert,) = users
+    waits = convert.control_predecessors or convert.control_successors or dot.control_successors
+    if convert.opcode != "convert" or waits or any(is_fusible(user) for user in convert.users):
+        return dot
+    assert dot.parent is not None
+    narrow = dot.clone(shape=convert.shape)
+    parent = dot.parent
+    parent.replace(convert, narrow)
+    dot.transfer_control_dependencies_to(narrow)
+    parent.remove(dot)
+    return narrow
 
 
 def _is_worth_it(dot: Instruction, side: int) -> bool:
@@ -94,7 +115,7 @@ def _fuse(module: Module, dot: Instruction, inside: list[Instruction]) -> None:
         copies[i] = computation.add(i.clone([copied(o) for o in i.operands]))
     computation.root = copies[dot]
     assert dot.parent is not None
-    fusion = Instruction("fusion", "fusion", dot.shape, leaves, {"kind": "kCustom", "calls": computation})
+    fusion = Instruction(dot.name, "fusion", dot.shape, leaves, {"kind": "kCustom", "calls": computation})
     dot.parent.replace(dot, fusion)
 
 

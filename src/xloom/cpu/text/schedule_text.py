@@ -76,10 +76,9 @@ class _Schedule:
             self._line(indent, "reads", [self._array(source)])
         for source in writes:
             self._line(indent, "writes", [self._array(source), *self._in_place(source, reads)])
-        if isinstance(step, Group):
-            inside = [*map(array_name, private), *(f"%{i.name}" for i in _inlined(step))]
-            if inside:
-                self._line(indent, "fuses", [", ".join(inside)])
+        inside = [*map(array_name, private), *(f"%{i.name}" for i in _inlined(step))]
+        if inside:
+            self._line(indent, "fuses", [", ".join(inside)])
         if code is not None:
             self._line(indent, "code", [_code(code)])
 
@@ -143,10 +142,13 @@ def _traffic(step: Step, code: StepCode | None) -> tuple[list[Source], list[Sour
     return list(dict.fromkeys(reads)), [(step, k) for k in range(leaf_count(step.shape))], []
 
 
-def _inlined(group: Group) -> list[Instruction]:
-    parent = group.roots[0].parent
+def _inlined(step: Step) -> list[Instruction]:
+    if isinstance(step, Instruction):
+        inside = list(step["calls"]) if step.opcode == "fusion" else []
+        return [i for i in inside if i.opcode not in ("parameter", "constant")]
+    parent = step.roots[0].parent
     assert parent is not None
-    return [i for i in parent.post_order() if i in group.inlined and i.opcode != "constant"]
+    return [i for i in parent.post_order() if i in step.inlined and i.opcode != "constant"]
 
 
 def _code(code: StepCode) -> str:

@@ -10,7 +10,7 @@ from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.made import has_lines
-from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, made_whole, new_array, readable
+from xloom.cpu.kernels.matmul.operands import Array, cleared, made_whole, new_array, readable, stored_sums
 from xloom.cpu.kernels.matmul.pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
@@ -53,7 +53,7 @@ def multiply(
     sums = c if whole else new_array(kernel, arithmetic.dtype, size)
     way(kernel, arithmetic, product, a, b, sums)
     if sums is not c:
-        converted_array(kernel, sums, size, c)
+        stored_sums(kernel, arithmetic, sums, size, c)
 
 
 def _way(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:

@@ -9,9 +9,10 @@ from llvmlite import ir
 from xloom.cpu.emit.conversion import converted
 from xloom.cpu.emit.line_function import call_lines
 from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.sizes import divides
 from xloom.cpu.emit.types import constant, element_pointer, i64, load, store
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.hlo.dtype import DType
 
@@ -48,6 +49,21 @@ def converted_array(kernel: Kernel, source: Array, size: int, target: Array, thr
             for following in (through or target.dtype, target.dtype):
                 value, dtype = converted(b, value, dtype, following), following
             store(b, target.pointer(phase), target.dtype, i, value)
+
+
+def stored_sums(kernel: Kernel, arithmetic: Arithmetic, sums: Array, size: int, target: Array) -> None:
+    """A phase that stores sums in a narrower type."""
+    if not arithmetic.stores(target.dtype):
+        converted_array(kernel, sums, size, target)
+        return
+    lanes = arithmetic.lanes
+    with kernel.phase(-(-size // lanes), (1 << 15) // lanes) as phase:
+        b = phase.b
+        with rolled(b, phase.begin, phase.end) as item:
+            at = b.mul(item, i64(lanes))
+            mask = None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
+            value = arithmetic.load(b, sums.pointer(phase), sums.dtype, at, lanes, mask)
+            arithmetic.store(b, target.pointer(phase), target.dtype, at, value, mask)
 
 
 def readable(kernel: Kernel, arithmetic: Arithmetic, source: Array, size: int, through: DType | None = None) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -237,17 +238,20 @@ class _Strips(_Way):
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
         vector, matrix = self.vector.pointer(phase), self.matrix.pointer(phase)
 
-        def scalar(number: ir.Value, at: ir.Value) -> Parts:
-            # there may be room for more results than there are
-            number = at_most(b, number, self.results - 1) if self.results % self.at_once else number
-            place = b.add(at, b.mul(number, i64(self.column.b)))
+        def scalar(group: ir.Value, j: int, at: ir.Value) -> Parts:
+            if self.rooms > self.results:  # then the last ones are of no result
+                place = b.add(at, b.mul(at_most(b, b.add(group, i64(j)), self.results - 1), i64(self.column.b)))
+            else:
+                place = b.add(b.add(at, b.mul(group, i64(self.column.b))), i64(j * self.column.b))
             return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, place, 1), lanes)
 
         if self._room is not None:
             self._room.fill(b, matrix, rows[0], size, i64(len(rows)), i64(self.stride))
             matrix, rows = self._room.pointer, [i64(s * self._room.apart) for s in range(len(rows))]
-        with rolled(b, 0, self.results, self.at_once, name="group") as group:
-            scalars = [[scalar(b.add(group, i64(j)), at) for at in factors] for j in range(self.at_once)]
+        several = self.results > self.at_once
+        groups = rolled(b, 0, self.results, self.at_once, name="group") if several else nullcontext(i64(0))
+        with groups as group:
+            scalars = [[scalar(group, j, at) for at in factors] for j in range(self.at_once)]
             with rolled(b, 0, size, self.step) as first:
                 vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
                 masks = [self._mask(b, size, i) for i in vectors]
@@ -260,10 +264,10 @@ class _Strips(_Way):
                     [arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask) for row in rows]
                     for i, mask in zip(vectors, masks, strict=True)
                 ]
-                for j, several in enumerate(scalars):
+                for j, row in enumerate(scalars):
                     number = b.add(group, i64(j))
                     totals = [self._get(b, state, i, number) for i in vectors]
-                    for s, y in enumerate(several):
+                    for s, y in enumerate(row):
                         totals = [arithmetic.multiply_add(b, x[s], y, t) for x, t in zip(line, totals, strict=True)]
                     for i, total in zip(vectors, totals, strict=True):
                         self._put(b, state, i, number, total)
