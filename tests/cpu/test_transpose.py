@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.compile import lowered
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Stage, Store
 from xloom.cpu.loops.nodes import Constant, Guard, Load, Node
 from xloom.cpu.loops.tiles import crossing
+from xloom.cpu.prepare import prepared
 from xloom.cpu.text import loops_text
 from xloom.hlo.dtype import f32, from_numpy
 from xloom.hlo.instruction import Instruction
@@ -88,3 +90,11 @@ ENTRY e {
     assert "in square tiles" in loops_text(module)
     x = np.random.default_rng(0).standard_normal((256, 128), np.float32)
     np.testing.assert_array_equal(xl.compile(module)(x), x.reshape(8, 16, 4, 64).transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(("rows", "whole"), [(512, True), (520, False)])
+def test_only_tiles_that_are_not_whole_go_element_by_element(rows, whole):
+    text = f"HloModule m\nENTRY e {{ p = f32[{rows},512] parameter(0) ROOT r = f32[512,{rows}] transpose(p), "
+    _, _, program = lowered(prepared(xl.parse(text + "dimensions={1,0} }")))
+    (unit,) = program.units.values()
+    assert ("c.head" not in unit.text) == whole

@@ -25,8 +25,10 @@ def place(slots: Iterable[Slot], rooms: Sequence[Slot]) -> int:
     top = 0
     for slot in sorted(slots, key=lambda s: -s.nbytes):
         for room in rooms:
+            if slot.last >= room.first or slot.nbytes > room.nbytes:
+                continue
             at = _free(slot, placed[room])
-            if slot.last < room.first and at + slot.nbytes <= room.nbytes:
+            if at + slot.nbytes <= room.nbytes:
                 slot.home = room
                 break
         else:

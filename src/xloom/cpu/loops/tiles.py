@@ -123,7 +123,8 @@ def emit_tiled(
 
         def bounds(number: Var, extent: int, size: int) -> tuple[ir.Value, ir.Value]:
             begin = b.mul(elements.vars[number], I64(extent), flags=["nsw"])
-            return begin, intrinsic(b, "smin", b.add(begin, I64(extent)), I64(size))
+            end = b.add(begin, I64(extent), flags=["nsw"])
+            return begin, end if size % extent == 0 else intrinsic(b, "smin", end, I64(size))
 
         first, second = bounds(rows, patch[0], across.size), bounds(columns, patch[1], inner.size)
         elements.vars[across] = first[0]
@@ -142,7 +143,8 @@ def emit_tiled(
                 _emit_tile(elements, tiles, (across, row), (inner, column), stores)
             if lines is not None:
                 elements.vars[inner] = second[0]
-                height = intrinsic(b, "smin", b.sub(first[1], row), I64(side))
+                left = b.sub(first[1], row)
+                height = I64(side) if across.size % side == 0 else intrinsic(b, "smin", left, I64(side))
                 lines.write((across, row, height), b.sub(second[1], second[0]))
 
 
@@ -236,6 +238,9 @@ def _emit_tile(
             stores(row, column)
         elements.staged = {}
 
+    if all(var.size % side == 0 for var, _ in (across, along)):
+        emit(None, None)
+        return
     whole = b.and_(*(b.icmp_signed(">=", n, I64(side)) for n in left))
     with b.if_else(whole) as (then, otherwise):
         with then:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
@@ -29,8 +28,7 @@ class Axis(NamedTuple):
 Axes = tuple[Axis, ...]
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """The axes of a product, outermost first."""
 
     batch: Axes

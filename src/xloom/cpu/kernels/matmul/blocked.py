@@ -5,7 +5,6 @@ Of the other operand a few rows are packed at a time; or none, when its scalars 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -45,8 +44,7 @@ def depth_block(arithmetic: Arithmetic, product: Product) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-@dataclass(frozen=True)
-class _Blocks:
+class _Blocks(NamedTuple):
     """The sizes of a blocked product."""
 
     tile: Tile

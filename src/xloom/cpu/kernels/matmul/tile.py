@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -16,8 +16,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.hlo.dtype import DType
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """The size of the block: `rows` by `vectors` of `lanes` elements."""
 
     arithmetic: Arithmetic
