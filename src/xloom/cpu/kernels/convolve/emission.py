@@ -41,8 +41,10 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
     reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
-    is_large = prod(rhs.dims) * arithmetic.dtype.bytes >= _LARGE_KERNEL
     problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
+    is_gradient = prod(d.size for d in window) > prod(c.count for d in dims for c in d.classes)
+    nbytes = prod(rhs.dims) * arithmetic.dtype.bytes
+    is_large = nbytes >= (_LARGE_KERNEL if is_gradient else _LARGEST_KERNEL)
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
     sides = [lhs.dims[p] for p in labels.input_spatial]
     if _of_one_feature(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
@@ -55,7 +57,9 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         strides, sides = row_major(lhs.dims), [lhs.dims[p] for p in labels.input_spatial]
         problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
     # a large kernel is packed once for all images, which a product would do for each
-    product = None if reaches_out or (is_large and problem.batch.size > 1) else as_pointwise_product(problem)
+    product = (
+        None if reaches_out or (nbytes >= _LARGE_KERNEL and problem.batch.size > 1) else as_pointwise_product(problem)
+    )
     if product is not None:
         _multiply(kernel, product, w, x, y)
         return
@@ -134,7 +138,9 @@ _LONG = 8
 _FEW_OUTPUTS = 128
 """For which it is better to read each element of the input several times than to pack it."""
 _LARGE_KERNEL = 3 << 18
-"""Bytes of a kernel that does not stay in the second-level cache, so that its sums are formed in blocks."""
+"""Bytes of a kernel that does not stay in the second-level cache, so that it is better packed once."""
+_LARGEST_KERNEL = 3 << 22
+"""Bytes of one of which a panel is that large, so that sums are formed in blocks."""
 
 
 def _order(arithmetic: Arithmetic, instruction: Instruction, shape: Shape, dims: tuple[Spatial, ...]) -> list[int]:

@@ -7,8 +7,10 @@ channels   rows are places, vectors run over groups of few features: input times
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.sizes import greatest
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis, plain
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
@@ -142,6 +144,20 @@ _TIME = 1 << 16
 """Fractions of the time of a step that are told apart."""
 
 
+def _narrowed(tile: Tile, output: Axis) -> Tile:
+    """The tile with fewer vectors, if its operands find no registers or tiles of all columns overlap, and it may."""
+    whole = -(-output.size // tile.lanes)
+    held = tile.rows * tile.vectors + min(tile.rows, tile.vectors) + 1
+    if held > registers().count and 10 * -(-whole // (tile.vectors - 1)) * (tile.vectors - 1) <= 11 * whole:
+        return replace(tile, vectors=tile.vectors - 1)
+    for vectors in range(tile.vectors, 1, -1):
+        if tile.rows * vectors < few_sums():
+            break
+        if whole % vectors == 0:
+            return replace(tile, vectors=vectors)
+    return tile
+
+
 def _packed(
     arithmetic: Arithmetic, problem: Convolution, w: Array, output: Axis, most: int
 ) -> tuple[Packing, list[int], Axis, Tile, int]:
@@ -158,7 +174,7 @@ def _packed(
     along = 1 + min(range(len(problem.taps)), key=lambda k: problem.taps[k].a) if problem.taps else number
     if time(along) * 15 <= time(number) * 16:  # about as fast, and all that a tile meets are lines of the input
         number = along
-    tile = fitting(arithmetic, sizes[number].least, output.size, most)
+    tile = _narrowed(fitting(arithmetic, sizes[number].least, output.size, most), output)
     sums = [*(Axis(t.size, t.a, t.b, 0) for t in problem.taps), problem.feature]
     order = sorted(range(len(sums)), key=lambda k: -sums[k].a)  # as the input lies in memory
     depth = merged([Axis(sums[k].size, 0, sums[k].b, 0) for k in order])  # what lies together is packed together
