@@ -72,7 +72,8 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         chosen = way(arithmetic, problem, w)
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
-        order = _order(arithmetic, instruction, lhs, dims)
+        is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
+        order = _order(arithmetic, instruction, lhs, dims, is_far)
         if reaches_out and order[-1] != lhs.rank - 1 and not is_large:  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
@@ -143,11 +144,13 @@ _LARGEST_KERNEL = 3 << 22
 """Bytes of one of which a panel is that large, so that sums are formed in blocks."""
 
 
-def _order(arithmetic: Arithmetic, instruction: Instruction, shape: Shape, dims: tuple[Spatial, ...]) -> list[int]:
+def _order(
+    arithmetic: Arithmetic, instruction: Instruction, shape: Shape, dims: tuple[Spatial, ...], is_far: bool
+) -> list[int]:
     """The dimensions of a copy of the input, outermost first."""
     feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
     many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1 and instruction["feature_group_count"] == 1
-    if arithmetic.places > 1 or (many and _is_moved_last(arithmetic, instruction, order[-1], dims)):
+    if arithmetic.places > 1 or (many and (is_far or _is_moved_last(arithmetic, instruction, order[-1], dims))):
         order.remove(feature)
         order.append(feature)
     return order
