@@ -68,13 +68,13 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     held = x.dtype if in_pairs else arithmetic.dtype
     edges = chosen = None
     is_read = x.dtype is held and (not in_pairs or problem.feature.a == 1)
-    if is_read and reaches_out and not is_large:
+    if is_read and reaches_out and nbytes < _LARGE_KERNEL:
         chosen = way(arithmetic, problem, w)
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
         is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
         order = _order(arithmetic, instruction, lhs, dims, is_far)
-        if reaches_out and order[-1] != lhs.rank - 1 and not is_large:  # what is copied to be moved needs no padding
+        if reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL:  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
             chosen = way(arithmetic, problem, w)
