@@ -74,7 +74,9 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     if edges is None and (reaches_out or not is_read):
         is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
         order = _order(arithmetic, instruction, lhs, dims, is_far)
-        if reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL:  # what is copied to be moved needs no padding
+        if (
+            reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL
+        ):  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
             chosen = way(arithmetic, problem, w)

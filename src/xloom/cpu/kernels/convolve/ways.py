@@ -7,7 +7,6 @@ channels   rows are places, vectors run over groups of few features: input times
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from xloom.cpu.emit.registers import registers
@@ -149,12 +148,12 @@ def _narrowed(tile: Tile, output: Axis) -> Tile:
     whole = -(-output.size // tile.lanes)
     held = tile.rows * tile.vectors + min(tile.rows, tile.vectors) + 1
     if held > registers().count and 10 * -(-whole // (tile.vectors - 1)) * (tile.vectors - 1) <= 11 * whole:
-        return replace(tile, vectors=tile.vectors - 1)
+        return tile._replace(vectors=tile.vectors - 1)
     for vectors in range(tile.vectors, 1, -1):
         if tile.rows * vectors < few_sums():
             break
         if whole % vectors == 0:
-            return replace(tile, vectors=vectors)
+            return tile._replace(vectors=vectors)
     return tile
 
 
