@@ -8,6 +8,7 @@ import pytest
 import xloom as xl
 from tests.cpu.test_dot import values
 from xloom.cpu import product_fusion
+from xloom.cpu.loops import lines
 from xloom.cpu.prepare import prepared
 from xloom.cpu.text import schedule_text
 from xloom.hlo.dtype import DTYPES
@@ -20,8 +21,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, folder):
-    """Fuses small operands too, and keeps what was made so from other tests."""
+    """Treats small operands as large ones, and keeps what was made so from other tests."""
     monkeypatch.setattr(product_fusion, "_LEAST", 64)
+    monkeypatch.setattr(lines, "_CACHED", 64)
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(folder))
 
 
@@ -42,8 +44,8 @@ def check(body, *parameters, fused=1, seed=0):
     """Compares with the interpreter; parameters are types and dimensions."""
     rng = np.random.default_rng(seed)
     arguments = [values(rng, dims, dtype) for dtype, dims in parameters]
-    lines = [f"p{k} = {t}[{','.join(map(str, d))}] parameter({k})" for k, (t, d) in enumerate(parameters)]
-    text = SUM + "ENTRY e {\n" + "\n".join([*lines, body]) + "\n}\n"
+    heads = [f"p{k} = {t}[{','.join(map(str, d))}] parameter({k})" for k, (t, d) in enumerate(parameters)]
+    text = SUM + "ENTRY e {\n" + "\n".join([*heads, body]) + "\n}\n"
     assert len(fusions(text)) == fused
     got, want = xl.compile(xl.parse(text))(*arguments), xl.evaluate(xl.parse(text), *arguments)
     for x, y in zip(*((v if isinstance(v, tuple) else (v,)) for v in (got, want)), strict=True):

@@ -116,7 +116,11 @@ def _fuse(module: Module, dot: Instruction, inside: list[Instruction]) -> None:
     computation.root = copies[dot]
     assert dot.parent is not None
     fusion = Instruction(dot.name, "fusion", dot.shape, leaves, {"kind": "kCustom", "calls": computation})
-    dot.parent.replace(dot, fusion)
+    parent = dot.parent
+    parent.replace(dot, fusion)
+    for i in reversed(_ordered(inside)):
+        if not i.users:
+            parent.remove(i)
 
 
 def _ordered(inside: list[Instruction]) -> list[Instruction]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.line_function import LINES
+from xloom.cpu.emit.lines import LINE, fetch
 from xloom.cpu.emit.loop import PLAIN, hints_for, loop
 from xloom.cpu.emit.types import I64, POINTER, VOID
-from xloom.cpu.leaves import Source
+from xloom.cpu.leaves import Source, leaf_shapes
+from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Nest, cost_along, merged
+from xloom.cpu.loops.nodes import Load, Node, walk
 from xloom.hlo.dtype import DType
+
+_CACHED = 1 << 22
+"""Bytes of an array that is likely to be in the caches."""
 
 
 def emit_lines(
@@ -42,6 +49,32 @@ def emit_lines(
     b.ret_void()
 
 
+def _place(elements: Elements, outer: Sequence[Var], row: ir.Value) -> None:
+    """Sets the variables of the outer loops to those of a row."""
+    b = elements.b
+    for k, var in enumerate(reversed(outer)):
+        last = k == len(outer) - 1
+        elements.vars[var] = row if last else b.urem(row, I64(var.size))
+        row = row if last else b.udiv(row, I64(var.size))
+
+
+def _fetch(elements: Elements, node: Node, inner: Var, begin: ir.Value, end: ir.Value) -> None:
+    """Has the caches fetch what a piece of a row is made of."""
+    b = elements.b
+    for load in walk([node]):
+        if isinstance(load, Load) and _is_streamed(load, inner):
+            with loop(b, begin, end, LINE // load.dtype.bytes, name="fetch", hints=PLAIN) as i, elements.scope():
+                elements.vars[inner] = i
+                place = elements.pointers(load.source), load.dtype, elements.address_of(load)
+                fetch(b, types.element_pointer(b, *place))
+
+
+def _is_streamed(load: Load, inner: Var) -> bool:
+    """True for elements along the lines of an array that no cache holds."""
+    instruction, leaf = load.source
+    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > _CACHED
+
+
 def _emit_body(
     body: ir.Function, nest: Nest, pointers: Mapping[Source, ir.Value], types_of: Callable[[Source], DType]
 ) -> None:
@@ -61,13 +94,19 @@ def _emit_body(
         # a line may have the ends of several rows of the innermost loop in it
         last = b.udiv(b.add(end, I64(inner.size - 1)), size) if outer else I64(1)
         with loop(b, b.udiv(begin, size) if outer else 0, last, name="row", hints=PLAIN) as row, elements.scope():
-            start, rest = b.mul(row, size), row
-            for var in reversed(outer):
-                elements.vars[var] = b.urem(rest, I64(var.size))
-                rest = b.udiv(rest, I64(var.size))
+            start = b.mul(row, size)
             low = intrinsic(b, "smax", b.sub(begin, start), I64(0))
             high = intrinsic(b, "smin", b.sub(end, start), size)
             place = b.add(b.mul(line, apart), b.sub(start, begin))
+            # lines are too short for the hardware to find out what is wanted next
+            distance = b.mul(lines, step)
+            with b.if_then(b.icmp_signed("!=", distance, I64(0))), elements.scope():
+                if outer:
+                    most = math.prod(v.size for v in outer) - 1
+                    _place(elements, outer, intrinsic(b, "umin", b.add(row, b.udiv(distance, size)), I64(most)))
+                    distance = I64(0)
+                _fetch(elements, store.node, inner, b.add(low, distance), b.add(high, distance))
+            _place(elements, outer, row)
             elements.innermost = inner
             with loop(b, low, high, name=inner.name, hints=hints) as i, elements.scope():
                 elements.vars[inner] = i
