@@ -23,9 +23,9 @@ from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, rolled, share, sp
 from xloom.cpu.kernels.matmul.work import grain
 from xloom.hlo.attributes import Window
 
-_MOST_ROWS = 28
+_MOST_ROWS = 14
 _LEAST_ROWS = 4
-_MOST_VECTORS = 8
+_MOST_VECTORS = 4
 """That are computed for a place; and for some places before those next to them."""
 _LONG = 5
 """A window along the line, by strides, for which it is better to copy what is met so often."""
@@ -62,7 +62,8 @@ class Lines:
         self._arithmetic, self._problem, self._window, self._sizes = arithmetic, problem, window, sizes
         self._x, self._w, self._y = arrays
         lanes = arithmetic.lanes
-        self._vectors = _vectors(problem.group.size, lanes)
+        many = problem.group.size >= _MOST_VECTORS * lanes
+        self._vectors = _MOST_VECTORS if many else int(problem.group.size // lanes)
         outputs = [d.classes[0].count for d in problem.dims]
         last = window[-1]
         self._low = least(outputs[-1], greatest(0, -(-last.padding_low // last.stride)))
@@ -70,7 +71,8 @@ class Lines:
         self._high = greatest(self._low, least(outputs[-1], past))
         inside = self._high - self._low
         self._length = share(outputs[-1], _LINE if len(outputs) == 1 else outputs[-1])
-        self._rows = int(share(least(inside, self._length), _MOST_ROWS)) if inside >= _LEAST_ROWS else 0
+        most = least(inside, self._length)
+        self._rows = 0 if most < _LEAST_ROWS else _MOST_ROWS if most >= _MOST_ROWS else int(most)
         self._outputs = outputs
 
     def emit(self, kernel: Kernel) -> None:
@@ -99,8 +101,7 @@ class Lines:
                 begin = at_most(b, b.mul(piece, i64(self._length)), last - self._length)
                 end = b.add(begin, i64(self._length))
                 with rolled(b, 0, problem.group.size, width, name="groups") as group:
-                    group = at_most(b, group, problem.group.size - width)
-                    self._line([b.add(p, group) for p in at], loops, begin, end)
+                    self._line(at, group, loops, begin, end)
 
     def _moved(
         self, dim: int, place: ir.Value, at: Sequence[ir.Value]
@@ -118,8 +119,8 @@ class Lines:
         loop = b.sub(high, low), [d.window_dilation * axis.a, axis.b]
         return [b.add(p, m) for p, m in zip(at, moves, strict=True)], loop
 
-    def _line(self, at: list[ir.Value], loops: Loops, begin: ir.Value, end: ir.Value) -> None:
-        b = self._b
+    def _line(self, at: list[ir.Value], group: ir.Value, loops: Loops, begin: ir.Value, end: ir.Value) -> None:
+        b, groups, width = self._b, self._problem.group.size, self._vectors * self._arithmetic.lanes
         low, high = begin, begin
         if self._rows:
             low, high = (
@@ -130,13 +131,18 @@ class Lines:
             low, high = b.select(fits, low, begin), b.select(fits, high, begin)
             with rolled(b, low, high, self._rows, name="places") as place:
                 most = b.sub(high, i64(self._rows))
-                self._places(at, loops, b.select(b.icmp_signed("<", place, most), place, most))
+                self._places(at, group, loops, b.select(b.icmp_signed("<", place, most), place, most))
         before = b.sub(low, begin)
         with rolled(b, 0, b.add(before, b.sub(end, high)), name="place") as number:
             after = b.add(high, b.sub(number, before))
-            self._one(at, loops, b.select(b.icmp_signed("<", number, before), b.add(begin, number), after))
+            left = at_most(b, group, groups - width)
+            self._one(
+                [b.add(p, left) for p in at],
+                loops,
+                b.select(b.icmp_signed("<", number, before), b.add(begin, number), after),
+            )
 
-    def _places(self, at: list[ir.Value], loops: Loops, place: ir.Value) -> None:
+    def _places(self, at: list[ir.Value], group: ir.Value, loops: Loops, place: ir.Value) -> None:
         """Some places of a line, a vector after the other."""
         b, d, axis, arithmetic = self._b, self._window[-1], self._problem.taps[-1], self._arithmetic
         first = b.sub(b.mul(place, i64(d.stride)), i64(d.padding_low))
@@ -144,7 +150,10 @@ class Lines:
         x, w, y = (b.add(p, m) for p, m in zip(at, moves, strict=True))
         inner = d.size, [d.window_dilation * axis.a, axis.b]
         sums, lanes = self._tall, arithmetic.lanes
-        with rolled(b, 0, self._vectors * lanes, lanes, name="vector") as vector:
+        groups = self._problem.group.size
+        end = at_most(b, b.add(group, i64(self._vectors * lanes)), groups)
+        with rolled(b, group, end, lanes, name="vector") as vector:
+            vector = at_most(b, vector, groups - lanes)
             sums.clear(b)
 
             def add(pointers: Sequence[ir.Value]) -> None:
@@ -182,13 +191,6 @@ class Lines:
     def _starts(self, x: ir.Value, w: ir.Value) -> list[Place]:
         pairs = zip((self._x, self._w), self._pointers, (x, w), strict=False)
         return [Place(element_pointer(self._b, p, a.dtype, at), a.dtype.bytes) for a, p, at in pairs]
-
-
-def _vectors(groups: Any, lanes: int) -> int:
-    """How many at a time: so that none is computed twice, if possible."""
-    total = -(-groups // lanes)
-    some = next((n for n in range(_MOST_VECTORS, 2, -1) if total % n == 0 and n * lanes <= groups), None)
-    return some or int(least(groups // lanes, _MOST_VECTORS))
 
 
 def _least_multiple(b: ir.IRBuilder, value: ir.Value, step: ir.Value) -> ir.Value:

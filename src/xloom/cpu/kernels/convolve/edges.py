@@ -24,6 +24,9 @@ from xloom.cpu.kernels.matmul.tile import rolled
 _STACK_BYTES = 1 << 18
 """Of a copy at most."""
 
+_MOST_GROUPS = 8
+"""Of more, lines are too long: each group copies those of all."""
+
 
 class _Outer(NamedTuple):
     """A spatial dimension of which a tile has one place: that of the input where its taps begin."""
@@ -68,7 +71,7 @@ def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | Size], x: 
     along, features = chosen.rows.dim, problem.feature.size
     if chosen.name == "channels":
         features *= problem.group.size  # of which a tile meets some, and those beside it the others
-    if problem.group.size > 1 and chosen.name == "features":
+    if problem.group.size > _MOST_GROUPS and chosen.name == "features":
         return None
     if chosen.name == "spatial" or along is None or problem.feature.a != 1 or strides[along] != min(strides):
         return None
