@@ -166,8 +166,8 @@ def test_the_place_of_the_maximum_of_all(dims):
     assert xl.compile(module)(x) == x.argmax()
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.float32, np.float64, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("size", [2, 3, 5, 7, 8, 10, 13, 16, 17])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("size", [2, 3, 5, 7, 8, 10, 13, 16, 17, 20, 31, 32])
 def test_rows_of_a_few_elements(size, dtype):
     x = np.random.default_rng(size).integers(-20, 20, (1037, size)).astype(dtype)  # whole blocks, vectors and the rest
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.text import loops_text
+from xloom.hlo.dtype import from_numpy
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.complex64, np.bool_])
@@ -41,3 +43,30 @@ def test_a_fold_over_few_elements_is_a_stage_of_longer_rows():
     executable = xl.compile(module)
     np.testing.assert_allclose(executable(x), xl.evaluate(module, x), rtol=1e-5)
     assert executable.memory.peak_bytes < 100 * 100 * 4  # the distances of all pairs are never in memory at once
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("length", [5, 6, 7, 9, 12])
+@pytest.mark.parametrize("rows", [16, 300, 1037])
+def test_rows_of_a_few_elements_and_what_is_broadcast_along_them(rows, length, dtype):
+    random = np.random.default_rng(length)
+    name = from_numpy(dtype).name
+    module = xl.parse(f"""
+HloModule m
+ENTRY e {{
+  x = {name}[2,{rows},{length}] parameter(0)
+  row = {name}[{length}] parameter(1)
+  column = {name}[2,{rows}] parameter(2)
+  rows = {name}[2,{rows},{length}] broadcast(row), dimensions={{2}}
+  columns = {name}[2,{rows},{length}] broadcast(column), dimensions={{0,1}}
+  a = {name}[2,{rows},{length}] multiply(x, rows)
+  b = {name}[2,{rows},{length}] subtract(a, columns)
+  c = {name}[2,{rows},{length}] add(x, columns)
+  p = pred[2,{rows},{length}] compare(b, x), direction=LT
+  ROOT t = ({name}[2,{rows},{length}], {name}[2,{rows},{length}], pred[2,{rows},{length}]) tuple(b, c, p)
+}}""")
+    if 4 < length < 8 and rows > 16:
+        assert "set apart" in loops_text(module)
+    arguments = [random.integers(0, 9, dims).astype(dtype) for dims in ((2, rows, length), (length,), (2, rows))]
+    for got, expected in zip(xl.compile(module)(*arguments), xl.evaluate(module, *arguments), strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))

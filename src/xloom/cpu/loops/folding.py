@@ -17,6 +17,7 @@ from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, arranged, ordered, stride_score
 from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.phases import TASK_COST, Phases
+from xloom.cpu.loops.short_rows import may_be_set_apart
 from xloom.hlo.dtype import Kind
 
 LANES = (16, 64)
@@ -201,14 +202,24 @@ def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Valu
 
 
 def along_kept(stage: Stage, folds: Sequence[Fold]) -> bool:
-    """True when neighbours in memory belong to different results."""
+    """True when neighbours in memory belong to different results, or the rows that are folded are short."""
     loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
     wide = [v for v in stage.vars if v.size >= 8]
     if not wide:
         return False
+    if _are_short(folds):
+        return True
     reduced = [v for v in folds[0].vars if v.size >= 8]
     best = max(stride_score(loops, v) for v in wide)
     return not reduced or best > max(stride_score(loops, v) for v in reduced)
+
+
+def _are_short(folds: Sequence[Fold]) -> bool:
+    """True for rows that are no whole vectors, and for longer ones of which a vector is not folded by one operator."""
+    extent = math.prod(v.size for v in folds[0].vars)
+    if all(f.plain for f in folds):
+        return extent < LANES[0] and extent != LANES[0] // 2
+    return extent != LANES[0] // 2 and may_be_set_apart([n for f in folds for n in f.elements], extent)
 
 
 def _vectorises(fold: Fold) -> bool:

@@ -32,12 +32,15 @@ from xloom.cpu.loops.nest import (
 )
 from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
 from xloom.cpu.loops.phases import Phases
+from xloom.cpu.loops.short_rows import emit_short_rows, rows_of
 from xloom.cpu.loops.streaming import Streams, is_streamed
 from xloom.cpu.loops.tiles import crossing, emit_tiled
 from xloom.hlo.dtype import DType
 
 DENSE = 6
-"""What an element costs at least whose last vector is worth a mask."""
+"""What an element costs at least whose last vector is worth a mask, if it has others."""
+VECTOR = 16
+"""Elements of a row that is shorter than any vector."""
 
 
 class Lowering:
@@ -81,6 +84,10 @@ class Lowering:
         if cross is not None:
             emit_tiled(self._code, stage, loops, gone, cost, *cross)
             return
+        rows = rows_of(stage, loops)
+        if rows is not None:
+            emit_short_rows(self._code, stage, loops, gone, cost, rows)
+            return
         if not loops:
             with self._code.phase([], cost) as elements:
                 self._code.stores(elements, stage.stores)
@@ -102,7 +109,7 @@ class Lowering:
         b = elements.b
         elements.innermost = inner
         cuts = breakpoints(stage, inner)
-        dense = not group and _is_dense(stage, inner)
+        dense = not group and _is_dense(stage, inner, 1 if inner.size < VECTOR else DENSE)
         hints = masked_hints_for if dense else hints_for
         cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
         streamed = not group and is_streamed(self._code, elements.vars, stage, inner)
@@ -164,10 +171,10 @@ class Lowering:
             self._along(elements, stage, inner, I64(0), I64(inner.size), group)
 
 
-def _is_dense(stage: Stage, inner: Var) -> bool:
-    """True when neighbours are computed without branches from neighbours, and cost more than to be moved."""
+def _is_dense(stage: Stage, inner: Var, least_cost: int) -> bool:
+    """True when neighbours are computed without branches from neighbours, at this cost at least."""
     nodes = [s.node for s in stage.stores]
-    if cost_of(nodes) < DENSE:
+    if cost_of(nodes) < least_cost:
         return False
     found = walk(nodes)
     addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]

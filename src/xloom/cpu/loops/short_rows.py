@@ -1,39 +1,56 @@
-"""Rows of a few elements, read as they lie and set apart in registers, so that neighbouring rows are vectors."""
+"""Rows of a few elements, set apart in registers so that neighbouring rows are vectors, and put together again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
+from xloom.cpu.emit import types
 from xloom.cpu.emit.bits import bits_type, move
-from xloom.cpu.emit.loop import PLAIN, allocate, loop
-from xloom.cpu.emit.types import I32, I64
-from xloom.cpu.loops.affine import Var
+from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, loop
+from xloom.cpu.emit.types import I32, I64, memory_type
+from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nodes import Load, Node, walk
+from xloom.cpu.loops.nest import INTERLEAVED, Stage, Store
+from xloom.cpu.loops.nodes import Folded, Load, Node, walk
+from xloom.cpu.loops.phases import Phases
+from xloom.cpu.loops.tiles import transposed
 
-LONGEST = 16
-"""Elements of a row: setting n apart takes n - 1 operations for each vector."""
+LONGEST = 64
+"""Elements of a row that is set apart."""
+WELL_KNOWN = (1, 2, 4)
+"""Elements of a row that LLVM sets apart by itself."""
+LEAST_VECTOR = 8
+"""Elements of a row that is computed well as it lies."""
 LANES = 16
 """Rows that are set apart at a time."""
-MEMORY = 1 << 15
-"""Bytes that the loads of a block have for what is set apart."""
+BLOCK = 256
+"""Rows of a block."""
+MEMORY = 96 << 10
+"""Bytes that a block has for what is set apart."""
 
 
 def loads_of_short_rows(nodes: Sequence[Node], row: Var, within: Var, width: int) -> list[Load]:
     """The loads of `nodes` whose rows are dense, next to each other and short; in a block of `width` rows."""
-    if not 2 <= within.size <= LONGEST or width < LANES:
+    if within.size > LONGEST or within.size in WELL_KNOWN or width < LANES:
         return []
     found = [
         node
         for node in walk(nodes, guarded=False)  # rows are loaded whole
-        if isinstance(node, Load)
-        and (node.address.factor(row), node.address.factor(within)) == (within.size, 1)
-        and not node.dtype.is_complex
+        if isinstance(node, Load) and _is_dense(node.address, row, within) and not node.dtype.is_complex
     ]
-    nbytes = sum(node.dtype.bytes for node in found) * within.size * width
-    return found if nbytes <= MEMORY else []
+    return found if _fit(found, within.size, width) else []
+
+
+def may_be_set_apart(nodes: Sequence[Node], size: int) -> bool:
+    """True when blocks of rows of so many elements fit, were all that `nodes` load such rows."""
+    return size <= LONGEST and _fit([n for n in walk(nodes) if isinstance(n, Load)], size, BLOCK)
+
+
+def _fit(nodes: Sequence[Node], size: int, width: int) -> bool:
+    return sum(node.dtype.bytes for node in nodes) * size * width <= MEMORY
 
 
 class Apart:
@@ -53,13 +70,9 @@ class Apart:
         whole = b.and_(count, I64(-LANES))
         with loop(b, 0, whole, LANES, name="rows", hints=PLAIN) as row:
             place = b.gep(source, [b.add(base, b.mul(row, I64(size)))], inbounds=True, source_etype=kind)
-            vectors = []
-            for k in range(size):
-                address = b.gep(place, [I64(k * LANES)], inbounds=True, source_etype=kind)
-                vectors.append(b.load(address, typ=ir.VectorType(kind, LANES), align=self.node.dtype.real.bytes))
-            for k in range(size):
+            for k, vector in self._columns(place):
                 address = b.gep(self._memory, [b.add(row, I64(k * self._width))], inbounds=True, source_etype=kind)
-                b.store(_every(b, vectors, k), address, align=self.node.dtype.bytes)
+                b.store(vector, address, align=self.node.dtype.bytes)
         with (
             loop(b, whole, count, name="row", hints=PLAIN) as row,
             loop(b, 0, size, name="k", hints=PLAIN) as k,
@@ -67,19 +80,113 @@ class Apart:
             start = b.add(base, b.add(b.mul(row, I64(size)), k))
             move(b, source, start, self._memory, b.add(b.mul(k, I64(self._width)), row), self.node.dtype)
 
+    def _columns(self, rows: ir.Value) -> Iterator[tuple[int, ir.Value]]:
+        """Each place of `LANES` rows, and what they have there."""
+        b, size, kind = self._elements.b, self._size, bits_type(self.node.dtype)
+
+        def vector(at: int) -> ir.Value:
+            address = b.gep(rows, [I64(at)], inbounds=True, source_etype=kind)
+            return b.load(address, typ=ir.VectorType(kind, LANES), align=self.node.dtype.real.bytes)
+
+        if size < LANES:  # n - 1 operations for each of n vectors
+            vectors = [vector(k * LANES) for k in range(size)]
+            for k in range(size):
+                yield k, _gathered(b, vectors, [divmod(k + lane * size, LANES) for lane in range(LANES)])
+            return
+        for first in dict.fromkeys(
+            (*range(0, size - LANES, LANES), size - LANES)
+        ):  # the last square ends with the rows
+            square = [vector(k * size + first) for k in range(LANES)]
+            yield from enumerate(transposed(b, square), first)
+
     def staged(self, place: ir.Value, lane: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where the element at a place of a row is."""
         b = self._elements.b
         return self._memory, b.add(b.mul(place, I64(self._width), flags=["nsw"]), lane, flags=["nsw"])
 
 
-def _every(b: ir.IRBuilder, vectors: Sequence[ir.Value], first: int) -> ir.Value:
-    """Of all elements, those `len(vectors)` apart from `first` on: each step takes what the next vector has of them."""
-    places = [divmod(first + k * len(vectors), LANES) for k in range(LANES)]
-    taken = vectors[0]
-    lanes = [at if vector == 0 else 0 for vector, at in places]
+def rows_of(stage: Stage, loops: Sequence[Var]) -> tuple[Var, Var] | None:
+    """Two loops of which the second one's few steps make a row, where results are rows next to each other."""
+    nodes = [s.node for s in stage.stores]
+    for within in loops:
+        for row in loops:
+            if not INTERLEAVED < within.size < LEAST_VECTOR or row.size < LANES:
+                continue
+            if all(_is_dense(s.address, row, within) and not s.node.dtype.is_complex for s in stage.stores):
+                plain = _fit(nodes, within.size, BLOCK) and not any(isinstance(n, Folded) for n in walk(nodes))
+                return (row, within) if plain and loads_of_short_rows(nodes, row, within, BLOCK) else None
+    return None
+
+
+def _is_dense(address: Affine, row: Var, within: Var) -> bool:
+    return (address.factor(row), address.factor(within)) == (within.size, 1)
+
+
+def emit_short_rows(
+    phases: Phases, stage: Stage, loops: Sequence[Var], gone: Mapping[Var, None], cost: int, rows: tuple[Var, Var]
+) -> None:
+    """Blocks of rows: what they load is set apart, computed a place after the other, and put together."""
+    row, within = rows
+    blocks = Var("block", -(-row.size // BLOCK), None, -1)
+    others = [v for v in loops if v not in rows]
+    with phases.phase([*others, blocks], cost * BLOCK * within.size) as elements:
+        elements.unbind(gone)
+        b = elements.b
+        first = b.mul(elements.vars[blocks], I64(BLOCK), flags=["nsw"])
+        count = intrinsic(b, "smin", b.sub(I64(row.size), first), I64(BLOCK))
+        elements.vars.update({row: first, within: I64(0)})
+        loads = loads_of_short_rows([s.node for s in stage.stores], row, within, BLOCK)
+        apart = [Apart(elements, node, within.size, BLOCK) for node in loads]
+        with elements.scope():
+            for load in apart:
+                load.fill(count)
+        made = [allocate(b, memory_type(phases.types_of(s.target)), within.size * BLOCK, "made") for s in stage.stores]
+        with (
+            loop(b, 0, within.size, name=within.name, hints=VECTOR_ONLY) as place,
+            loop(b, 0, count, name=row.name, hints=VECTOR_ONLY) as lane,
+            elements.scope(),
+        ):
+            elements.vars.update({row: b.add(first, lane, flags=["nsw"]), within: place})
+            elements.staged = {id(a.node): a.staged(place, lane) for a in apart}
+            at = b.add(b.mul(place, I64(BLOCK), flags=["nsw"]), lane, flags=["nsw"])
+            values = [elements.value(s.node) for s in stage.stores]
+            for store, memory, value in zip(stage.stores, made, values, strict=True):
+                types.store(b, memory, phases.types_of(store.target), at, value, exact=True)
+        elements.staged = {}
+        elements.vars.update({row: first, within: I64(0)})
+        for store, memory in zip(stage.stores, made, strict=True):
+            memory.align = 64
+            _put_together(phases, elements, store, memory, within.size, count)
+
+
+def _put_together(
+    phases: Phases, elements: Elements, store: Store, memory: ir.Value, size: int, count: ir.Value
+) -> None:
+    """Writes `count` rows of a result, from the present variables on."""
+    b, dtype = elements.b, phases.types_of(store.target)
+    kind = bits_type(dtype)
+    target, base = phases.pointers[store.target], elements.index(store.address)
+    whole = b.and_(count, I64(-LANES))
+    with loop(b, 0, whole, LANES, name="rows", hints=PLAIN) as row:
+        vectors = []
+        for k in range(size):
+            address = b.gep(memory, [b.add(row, I64(k * BLOCK))], inbounds=True, source_etype=kind)
+            vectors.append(b.load(address, typ=ir.VectorType(kind, LANES), align=dtype.bytes))
+        place = b.gep(target, [b.add(base, b.mul(row, I64(size)))], inbounds=True, source_etype=kind)
+        for k in range(size):
+            address = b.gep(place, [I64(k * LANES)], inbounds=True, source_etype=kind)
+            woven = [(at % size, at // size) for at in range(k * LANES, (k + 1) * LANES)]
+            b.store(_gathered(b, vectors, woven), address, align=dtype.bytes)
+    with loop(b, whole, count, name="row", hints=PLAIN) as row, loop(b, 0, size, name="k", hints=PLAIN) as k:
+        start = b.add(b.mul(k, I64(BLOCK)), row)
+        move(b, memory, start, target, b.add(base, b.add(b.mul(row, I64(size)), k)), dtype)
+
+
+def _gathered(b: ir.IRBuilder, vectors: Sequence[ir.Value], places: Sequence[tuple[int, int]]) -> ir.Value:
+    """The elements at `places`, of a vector each; every step takes what the next vector has of them."""
+    out, lanes = vectors[0], [at if of == 0 else 0 for of, at in places]
     for number, vector in enumerate(vectors[1:], 1):
         lanes = [LANES + at if of == number else lanes[k] for k, (of, at) in enumerate(places)]
-        taken = b.shuffle_vector(taken, vector, ir.Constant(ir.VectorType(I32, LANES), lanes))
+        out = b.shuffle_vector(out, vector, ir.Constant(ir.VectorType(I32, LANES), lanes))
         lanes = list(range(LANES))
-    return taken
+    return out

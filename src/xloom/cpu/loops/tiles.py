@@ -74,7 +74,7 @@ class Tile:
                 # the next row of tiles begins where this one ends, in lines too far apart for the hardware to see
                 for at in range(0, self.side, LINE // dtype.bytes):
                     fetch(b, b.gep(address, [I64(at + self.side * self._direction)], source_etype=bits_type(dtype)))
-            made = _transposed(b, lines)
+            made = transposed(b, lines)
             for k, line in enumerate(reversed(made) if backwards else made):
                 address = b.gep(self.memory, [I64(k * self.side)], inbounds=True, source_etype=bits_type(dtype))
                 b.store(line, address, align=dtype.bytes)
@@ -87,7 +87,7 @@ class Tile:
             move(b, source, place, self.memory, b.add(b.mul(row, I64(self.side)), column), dtype)
 
 
-def _transposed(b: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
+def transposed(b: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
     """The columns of a square of vectors, by log2(side) rounds that interleave halves."""
     count = len(lines)
     low = ir.Constant(ir.VectorType(I32, count), [k // 2 + count * (k % 2) for k in range(count)])

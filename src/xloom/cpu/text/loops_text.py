@@ -11,6 +11,7 @@ from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.affine import ZERO, Var, variable
 from xloom.cpu.loops.nest import Stage, arranged, breakpoints, folds_of, interleaved, merged, ordered
 from xloom.cpu.loops.nodes import Fold
+from xloom.cpu.loops.short_rows import rows_of
 from xloom.cpu.loops.tiles import crossing
 from xloom.cpu.plan import Block
 from xloom.cpu.prepare import prepared
@@ -188,9 +189,13 @@ def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: b
     crossed = crossing(stage, loops) if may_tile else None
     if crossed is not None:
         writer.line(f"# in square tiles of {crossed[0].name} and {loops[-1].name}, transposed in registers")
-    group = interleaved(stage, loops) if crossed is None else None
+    rows = rows_of(stage, loops) if may_tile and crossed is None else None
+    if rows is not None:
+        writer.line(f"# in blocks of {rows[0].name}, vectors of which are set apart and put together in registers")
+        loops = [v for v in loops if v not in rows] + [*rows]
+    group = interleaved(stage, loops) if crossed is None and rows is None else None
     loops = [v for v in loops if v != group]
-    cuts = breakpoints(stage, loops[-1]) if loops and crossed is None else []
+    cuts = breakpoints(stage, loops[-1]) if loops and crossed is None and rows is None else []
     with writer.loops(loops, shared, cuts), writer.loops([group] if group else []):
         values = [writer.value(store.node) for store in stage.stores]
         for store, value in zip(stage.stores, values, strict=True):
