@@ -36,7 +36,7 @@ _WEIGHTS = (
     ("bf16", "s8", True),
 )
 """Types of activations and of the weights that meet them, and whether these have a scale a column."""
-_ROWS = (1, 4, 8, 16, 32, 100, 600)
+_ROWS = (1, 4, 8, 16, 32, 100, 250)
 """That meet weights."""
 _LONG = ((600, 1300, 700), (700, 1300, 600))
 """For types that are multiplied in pairs."""

@@ -18,7 +18,7 @@ from xloom.hlo.module import Module
 
 _LEAST = 1 << 18
 """Elements of an operand that does not stay in the caches from when it is made until it is multiplied."""
-_FEW = 1024
+_FEW = 256
 """Rows of the other operand: with more of them, what is done to each element hardly counts."""
 _MOST = 40
 """Instructions in an operand's expression."""
