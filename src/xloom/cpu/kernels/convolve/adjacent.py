@@ -33,12 +33,11 @@ _LINE = 64
 """Places of an item, about."""
 
 
-def is_adjacent(arithmetic: Arithmetic, problem: Convolution, window: Window, x: Array, w: Array) -> bool:
+def is_adjacent(arithmetic: Arithmetic, problem: Convolution, window: Window) -> bool:
     """True for such convolutions."""
     group = problem.group
     return (
         arithmetic.parts == 1
-        and x.dtype is w.dtype is arithmetic.dtype
         and len(problem.taps) > 0
         and problem.feature.size == problem.output.size == 1
         and group.a == group.b == group.c == 1

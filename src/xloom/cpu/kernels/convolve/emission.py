@@ -118,7 +118,7 @@ def _of_one_feature(
     """Emits a convolution of one feature a group, in vectors across groups; False where it is another."""
     window = instruction["window"]
     x, w, sums = arrays
-    if is_adjacent(arithmetic, problem, window, x, w):
+    if is_adjacent(arithmetic, problem, window):
         Lines(arithmetic, problem, window, sizes, (x, w, sums)).emit(kernel)
     elif plan := plan_of(arithmetic, problem, window, sizes, x):
         depthwise(kernel, plan, problem, window, w, sums)
