@@ -87,7 +87,13 @@ def test_a_maximum_inside_an_expression():
 
 
 # few columns of many rows, which are folded in pieces; rows in two loops; rows in numbers that no step divides
-COLUMNS = [((6000, 24), (0,)), ((50, 160, 24), (0, 1)), ((3, 3001, 40), (1,)), ((2, 90, 16, 70), (1, 3))]
+COLUMNS = [
+    ((6000, 24), (0,)),
+    ((9001, 6), (0,)),
+    ((50, 160, 24), (0, 1)),
+    ((3, 3001, 40), (1,)),
+    ((2, 90, 16, 70), (1, 3)),
+]
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "s32", "c64", "f64"])
@@ -116,6 +122,7 @@ def test_logic_along_columns(opcode, dims, reduced):
     ("dims", "axis"),
     [
         ((6000, 24), 0),
+        ((9001, 6), 0),
         ((3, 3001, 40), 1),
         ((400, 500), 0),
         ((400, 500), 1),

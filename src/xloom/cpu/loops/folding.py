@@ -24,6 +24,8 @@ LANES = (16, 64)
 """Accumulators, at least and at most, of a fold along a row that LLVM does not vectorise by itself."""
 PARTS = 64
 """Pieces of a fold to a single value; a constant, so that results do not depend on the number of threads."""
+MANY = 4096
+"""Elements of each result that are worth lanes of fewer results than make a vector."""
 
 States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each fold, by its identity."""
@@ -204,7 +206,8 @@ def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Valu
 def along_kept(stage: Stage, folds: Sequence[Fold]) -> bool:
     """True when neighbours in memory belong to different results, or the rows that are folded are short."""
     loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
-    wide = [v for v in stage.vars if v.size >= 8]
+    extent = math.prod(v.size for v in folds[0].vars)
+    wide = [v for v in stage.vars if v.size >= (5 if extent >= MANY else 8)]
     if not wide:
         return False
     if _are_short(folds):
