@@ -42,7 +42,8 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
     problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
-    is_gradient = prod(d.size for d in window) > prod(c.count for d in dims for c in d.classes)
+    places = prod(sum(c.count for c in d.classes) for d in dims)
+    is_gradient = prod(d.size for d in window) > places
     nbytes = prod(rhs.dims) * arithmetic.dtype.bytes
     is_large = nbytes >= (_LARGE_KERNEL if is_gradient else _LARGEST_KERNEL)
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
@@ -88,7 +89,7 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
             starts, strides = [e.start for e in extents], _strides(order, [e.size for e in extents])
             problem, chosen = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides), None
         x = padded(kernel, arithmetic, x, [extents[k] for k in order])
-    product = as_product(problem) if is_large and problem.output.size > _FEW_OUTPUTS else None
+    product = as_product(problem) if is_large and (places == 1 or problem.output.size > _FEW_OUTPUTS) else None
     if product is not None:
         _multiply(kernel, product, x, w, y)
         return
