@@ -12,7 +12,7 @@ from xloom.cpu.emit.loop import VECTOR_ONLY, Hint, interleaving, loop
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I32, I64
 from xloom.cpu.loops.affine import Var
-from xloom.cpu.loops.nest import Stage, breakpoints, cost_along
+from xloom.cpu.loops.nest import Stage, breakpoints, cost_along, cost_of
 from xloom.cpu.loops.nodes import Apply, Constant, Index, Load, walk
 from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.streaming import Streams, is_streamed
@@ -20,10 +20,17 @@ from xloom.cpu.loops.streaming import Streams, is_streamed
 _CHEAP = 2
 """Vectors side by side of elements that cost next to nothing: more would load from too many places at once."""
 
+_MOSTLY = 1.25
+"""How much of what an element costs may be the same for all, as a ratio of all of it to the rest."""
+
 
 def emit_in_blocks(code: Phases, stage: Stage, inner: Var, gone: Mapping[Var, None], cost: int) -> bool:
     """A phase of blocks, each element of `cost`. False, and nothing is emitted, where there is a remainder."""
-    vectors = interleaving(cost_along([s.node for s in stage.stores], inner)) or _CHEAP
+    nodes = [s.node for s in stage.stores]
+    varying = cost_along(nodes, inner)
+    if cost_of(nodes) > _MOSTLY * varying:  # the rest would have to be taken out of two loops
+        return False
+    vectors = interleaving(varying) or _CHEAP
     streamed = is_streamed(code, (), stage, inner)
     size = Streams.step(code, stage) if streamed else vectors * _lanes(code, stage, inner)
     if not size or inner.size % size or inner.size == size or breakpoints(stage, inner):
