@@ -171,6 +171,12 @@ def test_types(name, types):
     check(*CASES[name], types=types)
 
 
+@pytest.mark.parametrize("types", [("bf16", "bf16", "bf16"), ("s8", "s8", "s8")], ids="-".join)
+def test_narrow_results_are_written_alone(types):
+    """Nine places a tile, the last of which is transposed on its own."""
+    check((1, 1, 7, 20), (8, 1, 3, 3), "size=3x3", "bf01_oi01->bf01", types=types)
+
+
 @pytest.mark.parametrize("out", ["bf16", "f32"])
 @pytest.mark.parametrize(
     "name",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I64, element_pointer, i64
+from xloom.cpu.emit.types import I32, I64, element_pointer, i64
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolve.walk import Place
 from xloom.cpu.kernels.convolve.ways import Way
@@ -117,7 +117,9 @@ class Operands:
                 for c, column in enumerate(transposed(b, rows)):
                     if left + c < way.columns.most:
                         at = b.add(y, i64(first + (left + c) * way.columns.y))
-                        tile.arithmetic.store(b, pointer, self.y.dtype, at, [column], mask)
+                        # LLVM writes too much of a single lane under a mask that is narrowed as it is stored
+                        value = b.extract_element(column, I32(0)) if some == 1 else column
+                        tile.arithmetic.store(b, pointer, self.y.dtype, at, [value], None if some == 1 else mask)
 
     def _scatter(self, sums: Sums, y: ir.Value) -> None:
         """Through memory, as the columns are not adjacent in the output."""
