@@ -118,7 +118,7 @@ class Operands:
                     if left + c < way.columns.most:
                         at = b.add(y, i64(first + (left + c) * way.columns.y))
                         # LLVM writes too much of a single lane under a mask that is narrowed as it is stored
-                        value = b.extract_element(column, I32(0)) if some == 1 else column
+                        value = b.extract_element(column, I32(0)) if some == 1 < lanes else column
                         tile.arithmetic.store(b, pointer, self.y.dtype, at, [value], None if some == 1 else mask)
 
     def _scatter(self, sums: Sums, y: ir.Value) -> None:
