@@ -104,3 +104,19 @@ def test_a_branch_does_not_write_over_what_it_only_sees():
     )
     assert loop is seen
     assert update is not seen
+
+
+def test_arrays_that_begin_with_the_same_zeros_are_not_copies():
+    module = xl.parse(f"""
+HloModule m
+{LOOP.split("outer {")[0]}
+ENTRY e {{
+  zero = s32[] constant(0)
+  number = f32[] constant(0)
+  zeros = f32[{N}] broadcast(number), dimensions={{}}
+  state = (s32[], f32[{N}], f32[{N}]) tuple(zero, zeros, zeros)
+  ROOT w = (s32[], f32[{N}], f32[{N}]) while(state), condition=more, body=step
+}}""")
+    compiled = xl.compile(module)
+    assert compiled.memory.temporary_bytes < 4 * N
+    np.testing.assert_array_equal(compiled()[1], np.zeros(N, np.float32))

@@ -8,7 +8,7 @@ from xloom.cpu.plan import CONTROL
 from xloom.cpu.product_fusion import fuse_products
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
-from xloom.hlo.instruction import map_called
+from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.passes import run_passes
 from xloom.passes.inline import inline
@@ -46,7 +46,7 @@ def prepared(module: Module) -> Module:
 
 
 def _separate(module: Module) -> None:
-    """Gives each loop and branch computations of its own: their arrays have memory of their own."""
+    """Gives each loop and branch computations of its own, and zeros of its own: their arrays have their own memory."""
     taken: set[Computation] = set()
 
     def own(computation: Computation) -> Computation:
@@ -56,10 +56,23 @@ def _separate(module: Module) -> None:
 
     stack = [module.entry]
     while stack:
-        for instruction in stack.pop().instructions:
+        computation = stack.pop()
+        for instruction in computation.instructions:
             if instruction.opcode in CONTROL:
+                _fill_once(computation, instruction)
                 map_called(instruction, own)
                 stack.extend(instruction.called_computations)
+
+
+def _fill_once(computation: Computation, control: Instruction) -> None:
+    """Makes equal numbers anew for each array that begins with them, so that none is a copy."""
+    for state in control.operands:
+        if state.opcode != "tuple":
+            continue
+        for k, numbers in enumerate(state.operands):
+            shared = len(numbers.users) > 1 or state.operands.count(numbers) > 1
+            if shared and numbers.opcode == "broadcast" and numbers.operands[0].opcode == "constant":
+                state.replace_operand(k, computation.add(numbers.clone()))
 
 
 def _inline_all(module: Module) -> None:
