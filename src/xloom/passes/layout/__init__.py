@@ -1,6 +1,6 @@
 """Rewrites of operators that move elements without changing them; each rule has its equation above it."""
 
-from xloom.passes.layout import broadcasts, copies, elementwise_products, products, slices, transposes, windows
+from xloom.passes.layout import broadcasts, copies, elementwise_products, products, slices, sorts, transposes, windows
 from xloom.passes.rewrite import RuleTable
 
 RULES = RuleTable(
@@ -10,6 +10,7 @@ RULES = RuleTable(
     products.rule,
     broadcasts.rule,
     slices.rule,
+    sorts.rule,
     windows.rule,
 )
 """All of them."""
