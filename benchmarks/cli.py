@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.chart import chart
 from benchmarks.child import limited_threads
 from benchmarks.figures import factor, summarise, summary_lines
 from benchmarks.machine import Machine
 from benchmarks.programs import PROGRAMS, Program
+from benchmarks.progress import progress_bar
 from benchmarks.result import Result
 from benchmarks.runner import measure, measure_machine
 from benchmarks.table import failures, markdown, terminal_table
@@ -80,8 +80,7 @@ def _measure_all(
 ) -> tuple[Machine, list[Result]]:
     """Everything up to an interrupt; the JSON is complete after every program."""
     results: list[Result] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("machine", total=len(programs))
         machine = measure_machine()
         try:

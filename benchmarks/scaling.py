@@ -18,14 +18,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import xloom as xl
 from benchmarks.child import ChildError, run_child
 from benchmarks.curves import Curve, curves
 from benchmarks.programs.arguments import normal
 from benchmarks.programs.registry import Program
+from benchmarks.progress import progress_bar
 from benchmarks.sides import bytecode, compile_ours, compile_xla
 from benchmarks.timing import alternate, median_wall
 from xloom.stablehlo.reference import compiled_by_xla_cpu
@@ -109,8 +108,7 @@ CASES = {
 def main() -> None:
     """All cases, each size in a process of its own."""
     found: dict[str, list[list[float]]] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress, TemporaryDirectory() as cache:
+    with progress_bar() as progress, TemporaryDirectory() as cache:
         task = progress.add_task("", total=sum(len(case.sizes) for case in CASES.values()))
         for name, case in CASES.items():
             for size in case.sizes:

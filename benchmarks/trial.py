@@ -34,7 +34,7 @@ def try_program(program: Program, data: bytes, repeats: int, stage: Callable[[st
         compile_ours(bytecode(WARM_UP), warm_up)
         ours = compile_ours(data, arguments)
     except Exception as error:  # whatever it is, it is the answer
-        return Result(program.name, "not compiled", _one_line(error))
+        return Result(program.name, "not compiled", one_line(error))
     stage("compare")
     wrong = difference(ours.results(), theirs.results(), program.tolerance, program.outliers)
     if wrong:
@@ -61,7 +61,8 @@ def _times(compiled: Compiled, blocks: list[Block]) -> Times:
     return Times(median_wall(blocks), median_cpu(blocks), compiled.compile_seconds, compiled.peak_bytes)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """What an error says first."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
 

@@ -22,6 +22,10 @@ from benchmarks.programs.registry import program
 from benchmarks.recompile import recompile
 from benchmarks.result import Result, Times
 from benchmarks.scaling import exponent
+from benchmarks.sweep import cli as sweep_cli
+from benchmarks.sweep import runner as sweep_runner
+from benchmarks.sweep.families import CASES
+from benchmarks.sweep.report import report
 from benchmarks.table import markdown, terminal_table
 from benchmarks.timing import alternate
 
@@ -296,3 +300,95 @@ def test_curves_are_drawn_for_both_sides():
     picture = curves([Curve("sum", "elements", [(1024, 1e-5, 5e-6), (4096, 4e-5, 1e-5)])])
     paths = [e.get("class") for e in ET.fromstring(picture).iter() if e.tag.endswith("path")]
     assert paths.count("xla") == paths.count("ours") == 2  # the legend and the curve
+
+
+# --- the sweep
+
+
+def test_sweep_names_are_unique():
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names)) > 2500
+
+
+def test_sweep_knows_what_needs_64_bits():
+    wide = {case.name for case in CASES if case.wide}
+    assert {"elementwise/exp-f64-1000", "conversions/f32-s64", "fourier/rfft-f64-64x256"} <= wide
+    assert not wide & {"elementwise/exp-f32-1000", "conversions/f32-s32"}
+
+
+@pytest.mark.parametrize(
+    ("wide", "names"),
+    [("False", ["loops/fibonacci", "indexing/dynamic-slice-s8"]), ("True", ["indexing/dynamic-slice-f64"])],
+)
+def test_sweep_child_measures(tmp_path, wide, names):
+    lines: list[dict] = []
+    run_child(["benchmarks.sweep.child", wide, "1", "60", *names], str(tmp_path), 120.0, lines.append)
+    assert [data["begins"] for data in lines[::2]] == names
+    for name, data in zip(names, lines[1::2], strict=True):
+        result = Result.from_json(data["result"])
+        assert (result.name, result.status, result.message) == (name, "ok", "")
+        assert result.xla and result.ours and result.ours.peak_bytes > 0
+        assert result.ratio > 0 and result.cpu_ratio > 0
+
+
+def test_sweep_goes_on_after_a_crash(monkeypatch, tmp_path):
+    class Library:
+        def __init__(self, _): ...
+        def __enter__(self):
+            return str(tmp_path)
+
+        def __exit__(self, *_): ...
+
+    def crash_at_second(arguments, cache, timeout, line):
+        for k, name in enumerate(arguments[4:]):
+            line({"begins": name})
+            if k == 1:
+                raise ChildError("SIGSEGV: nothing was said")
+            line({"result": good(name, 2.0).to_json()})
+
+    monkeypatch.setattr(sweep_runner, "library", Library)
+    monkeypatch.setattr(sweep_runner, "run_child", crash_at_second)
+    results: list[Result] = []
+    sweep_runner.sweep([c for c in CASES if c.family == "loops"][:4], 1, lambda _: None, results.append)
+    assert [r.status for r in results] == ["ok", "failed", "ok", "failed"]
+
+
+def test_sweep_that_cannot_start_says_so(monkeypatch, tmp_path):
+    def refuse(*_):
+        raise ChildError("ModuleNotFoundError")
+
+    monkeypatch.setattr(sweep_runner, "run_child", refuse)
+    with pytest.raises(ChildError, match="ModuleNotFoundError"):
+        sweep_runner.sweep(CASES[:2], 1, lambda _: None, lambda _: None)
+
+
+def test_sweep_goes_on_from_a_file(monkeypatch, tmp_path):
+    out = tmp_path / "out.jsonl"
+    measured: list[str] = []
+
+    def sweep(cases, repeats, begin, record):
+        for case in cases:
+            measured.append(case.name)
+            record(good(case.name, 0.5))
+
+    monkeypatch.setattr(sweep_cli, "sweep", sweep)
+    arguments = ["--filter", "^loops/scan-", "--out", str(out)]
+    first = CliRunner().invoke(sweep_cli.main, arguments)
+    assert "4 of 4 programs" in first.output and "Slower than XLA by the clock: 4" in first.output
+    kept = out.read_text()
+    out.write_text(kept[:-10])  # stopped in the middle of a line
+    assert CliRunner().invoke(sweep_cli.main, arguments).output == first.output
+    assert measured == [json.loads(line)["name"] for line in [*kept.splitlines(), kept.splitlines()[-1]]]
+
+
+def test_sweep_reports_what_is_not_as_it_should_be():
+    large = replace(good("a/large", 2.0), ours=Times(1e-3, 1e-3, 0.1, 3 << 20))
+    busy = replace(good("a/busy", 2.0), cpu_ratio=0.5)
+    parts = list(report([good("a/slow", 0.5), large, busy, good("a/good", 2.0), *RESULTS[2:]], 1.0))
+    titles = [part.title for part in parts if not isinstance(part, str)]
+    assert titles == [
+        "Slower than XLA by the clock: 1",
+        "More processor time than XLA's: 1",
+        "More memory than XLA's: 1",
+        "Not measured: 2",
+    ]

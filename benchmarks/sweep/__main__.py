@@ -1,0 +1,5 @@
+"""python -m benchmarks.sweep."""
+
+from benchmarks.sweep.cli import main
+
+main()

@@ -1,0 +1,141 @@
+"""One operation an element, on real and complex numbers."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy import special
+
+from benchmarks.sweep.case import COMPLEX, REALS, Family, array, size_name
+
+ELEMENTWISE = Family("elementwise")
+
+_SHAPE = (1024, 512)
+_UNARY = {
+    jnp: [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log1p",
+        "log2",
+        "log10",
+        "sqrt",
+        "cbrt",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "arcsinh",
+        "arccosh",
+        "arctanh",
+        "floor",
+        "ceil",
+        "round",
+        "abs",
+        "sign",
+        "reciprocal",
+        "square",
+        "i0",
+        "sinc",
+        "nan_to_num",
+        "isfinite",
+        "degrees",
+        "negative",
+    ],
+    jax.nn: ["sigmoid", "relu", "gelu", "softplus", "silu", "elu", "selu", "log_sigmoid", "mish", "hard_swish"],
+    lax: ["rsqrt", "erf", "erfc", "erf_inv", "lgamma", "digamma"],
+    special: ["i1", "i0e", "i1e", "logit", "expit", "ndtr", "ndtri", "log_ndtr"],
+}
+_DOMAINS = {
+    **dict.fromkeys(["log", "log2", "log10", "rsqrt", "lgamma", "digamma"], (0.1, 5.0)),
+    **dict.fromkeys(["arcsin", "arccos", "arctanh", "erf_inv"], (-0.9, 0.9)),
+    **dict.fromkeys(["logit", "ndtri"], (0.1, 0.9)),
+    "log1p": (-0.5, 5.0),
+    "sqrt": (0.0, 5.0),
+    "arccosh": (1.1, 5.0),
+}
+_NOT_IN_16_BITS = {"ndtr", "ndtri", "log_ndtr"}
+_UNARY_COMPLEX = {
+    jnp: [
+        "exp",
+        "log",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "arcsinh",
+        "arccosh",
+        "arctanh",
+        "abs",
+        "sign",
+        "square",
+        "reciprocal",
+        "angle",
+        "conj",
+        "log1p",
+        "expm1",
+    ],
+    jax.nn: ["sigmoid"],
+    lax: ["rsqrt"],
+}
+_BINARY = {
+    jnp: [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "maximum",
+        "minimum",
+        "power",
+        "arctan2",
+        "fmod",
+        "remainder",
+        "floor_divide",
+        "hypot",
+        "logaddexp",
+        "logaddexp2",
+        "copysign",
+        "nextafter",
+        "heaviside",
+        "equal",
+        "less",
+    ],
+    special: ["xlogy", "xlog1py"],
+}
+_BINARY_COMPLEX = ["add", "subtract", "multiply", "divide", "power"]
+
+
+for module, names in _UNARY.items():
+    for name in names:
+        low, high = _DOMAINS.get(name, (None, None))
+        for dtype in REALS[:2] if name in _NOT_IN_16_BITS else REALS:
+            for shape in ((1000,), _SHAPE):
+                argument = array(*shape, dtype=dtype, low=low, high=high)
+                ELEMENTWISE.add(f"{name}-{dtype}-{size_name(shape)}", getattr(module, name), argument)
+
+for module, names in _UNARY_COMPLEX.items():
+    for name in names:
+        for dtype in COMPLEX:
+            ELEMENTWISE.add(f"{name}-{dtype}", getattr(module, name), array(256, 1024, dtype=dtype))
+
+for module, names in _BINARY.items():
+    for name in names:
+        for dtype in REALS:
+            operand = array(*_SHAPE, dtype=dtype, low=0.1, high=5.0)
+            ELEMENTWISE.add(f"{name}-{dtype}", getattr(module, name), operand, operand)
+
+for name in _BINARY_COMPLEX:
+    for dtype in COMPLEX:
+        operand = array(512, 512, dtype=dtype)
+        ELEMENTWISE.add(f"{name}-{dtype}", getattr(jnp, name), operand, operand)
