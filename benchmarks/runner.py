@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import compileall
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -25,16 +24,6 @@ def measure_machine() -> Machine:
         return Machine(**run_child(["benchmarks.machine"], cache, _MACHINE_SECONDS))
 
 
-@contextmanager
-def library(timeout: float) -> Iterator[str]:
-    """A folder of machine code that has xloom's library of kernels and nothing else."""
-    # as an installation does; else the first program of a family would be charged for compiling Python
-    compileall.compile_dir(Path(xloom.__file__).parent, quiet=2)
-    with TemporaryDirectory() as folder:
-        run_child(["xloom.cli.main", "library"], folder, timeout)
-        yield folder
-
-
 def measure(
     programs: list[Program],
     repeats: int,
@@ -42,12 +31,15 @@ def measure(
     stage: Callable[[Program, str], None],
 ) -> Iterator[Result]:
     """A result a program, whatever happens to its process."""
-    with library(timeout) as kernels:
+    # as an installation does; else the first program of a family would be charged for compiling Python
+    compileall.compile_dir(Path(xloom.__file__).parent, quiet=2)
+    with TemporaryDirectory() as library:
+        run_child(["xloom.cli.main", "library"], library, timeout)
         for program in programs:
-            yield _measure_one(program, kernels, repeats, timeout, lambda text, p=program: stage(p, text))
+            yield _measure_one(program, library, repeats, timeout, lambda text, p=program: stage(p, text))
 
 
-def _measure_one(program: Program, kernels: str, repeats: int, timeout: float, stage: Callable[[str], None]) -> Result:
+def _measure_one(program: Program, library: str, repeats: int, timeout: float, stage: Callable[[str], None]) -> Result:
     reached = "start"
 
     def line(data: dict) -> None:
@@ -58,7 +50,7 @@ def _measure_one(program: Program, kernels: str, repeats: int, timeout: float, s
 
     try:
         with TemporaryDirectory() as cache, TemporaryDirectory() as empty:
-            copytree(kernels, cache, dirs_exist_ok=True)  # the trial's compilation finds nothing else
+            copytree(library, cache, dirs_exist_ok=True)  # the trial's compilation finds nothing else
             # the bytes themselves: lowered elsewhere, the same program names other lines of Python
             file = str(Path(cache) / "program.mlirbc")
             answer = run_child(["benchmarks.trial", program.name, str(repeats), file], cache, timeout, line)

@@ -48,7 +48,7 @@ def _measure_all(cases: list[Case], repeats: int, out: Path | None) -> list[Resu
     left = sorted(names - {r.name for r in results})
     by_name = {case.name: case for case in cases}
     with progress_bar() as progress:
-        task = progress.add_task("library", total=len(cases), completed=len(results))
+        task = progress.add_task("start", total=len(cases), completed=len(results))
 
         def record(result: Result) -> None:
             results.append(result)

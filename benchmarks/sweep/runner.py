@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
+from tempfile import TemporaryDirectory
 
 from benchmarks.child import ChildError, run_child
 from benchmarks.result import Result
-from benchmarks.runner import library
 from benchmarks.sweep.case import Case
 
-_LIBRARY_SECONDS = 300.0
 _CASE_SECONDS = 60
 _START_SECONDS = 60.0  # of a child, on a machine that is busy
 
 
 def sweep(cases: list[Case], repeats: int, begin: Callable[[str], None], record: Callable[[Result], None]) -> None:
     """`begin` hears what is measured next, `record` each result."""
-    with library(_LIBRARY_SECONDS) as cache:
+    with TemporaryDirectory() as cache:  # kernels that cases share are compiled once
         ordered = sorted(cases, key=lambda case: (case.family, case.wide))
         for (_, wide), group in groupby(ordered, key=lambda case: (case.family, case.wide)):
             names = [case.name for case in group]

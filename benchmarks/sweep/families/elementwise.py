@@ -10,47 +10,23 @@ from benchmarks.sweep.case import COMPLEX, REALS, Family, array, size_name
 ELEMENTWISE = Family("elementwise")
 
 _SHAPE = (1024, 512)
-_UNARY = {
-    jnp: [
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log1p",
-        "log2",
-        "log10",
-        "sqrt",
-        "cbrt",
-        "sin",
-        "cos",
-        "tan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "arcsin",
-        "arccos",
-        "arctan",
-        "arcsinh",
-        "arccosh",
-        "arctanh",
-        "floor",
-        "ceil",
-        "round",
-        "abs",
-        "sign",
-        "reciprocal",
-        "square",
-        "i0",
-        "sinc",
-        "nan_to_num",
-        "isfinite",
-        "degrees",
-        "negative",
-    ],
-    jax.nn: ["sigmoid", "relu", "gelu", "softplus", "silu", "elu", "selu", "log_sigmoid", "mish", "hard_swish"],
-    lax: ["rsqrt", "erf", "erfc", "erf_inv", "lgamma", "digamma"],
-    special: ["i1", "i0e", "i1e", "logit", "expit", "ndtr", "ndtri", "log_ndtr"],
-}
+_EXPONENTIAL = ("exp", "expm1", "log", "log1p", "sqrt")
+# fmt: off
+_TRIGONOMETRIC = (
+    "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh",
+)
+# fmt: on
+_ARITHMETIC = ("abs", "sign", "reciprocal", "square")
+_ROUNDING = ("floor", "ceil", "round")
+_ACTIVATIONS = ("relu", "gelu", "softplus", "silu", "elu", "selu", "log_sigmoid", "mish", "hard_swish")
+_UNARY = (
+    (jnp, (*_EXPONENTIAL, *_TRIGONOMETRIC, *_ARITHMETIC, *_ROUNDING)),
+    (jnp, ("exp2", "log2", "log10", "cbrt", "i0", "sinc", "nan_to_num", "isfinite", "degrees", "negative")),
+    (jax.nn, ("sigmoid", *_ACTIVATIONS)),
+    (lax, ("rsqrt", "erf", "erfc", "erf_inv", "lgamma", "digamma")),
+    (special, ("i1", "i0e", "i1e", "logit", "expit", "ndtr", "ndtri", "log_ndtr")),
+)
 _DOMAINS = {
     **dict.fromkeys(["log", "log2", "log10", "rsqrt", "lgamma", "digamma"], (0.1, 5.0)),
     **dict.fromkeys(["arcsin", "arccos", "arctanh", "erf_inv"], (-0.9, 0.9)),
@@ -60,63 +36,24 @@ _DOMAINS = {
     "arccosh": (1.1, 5.0),
 }
 _NOT_IN_16_BITS = {"ndtr", "ndtri", "log_ndtr"}
-_UNARY_COMPLEX = {
-    jnp: [
-        "exp",
-        "log",
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "arcsin",
-        "arccos",
-        "arctan",
-        "arcsinh",
-        "arccosh",
-        "arctanh",
-        "abs",
-        "sign",
-        "square",
-        "reciprocal",
-        "angle",
-        "conj",
-        "log1p",
-        "expm1",
-    ],
-    jax.nn: ["sigmoid"],
-    lax: ["rsqrt"],
-}
-_BINARY = {
-    jnp: [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "maximum",
-        "minimum",
-        "power",
-        "arctan2",
-        "fmod",
-        "remainder",
-        "floor_divide",
-        "hypot",
-        "logaddexp",
-        "logaddexp2",
-        "copysign",
-        "nextafter",
-        "heaviside",
-        "equal",
-        "less",
-    ],
-    special: ["xlogy", "xlog1py"],
-}
+_UNARY_COMPLEX = (
+    (jnp, (*_EXPONENTIAL, *_TRIGONOMETRIC, *_ARITHMETIC, "angle", "conj")),
+    (jax.nn, ("sigmoid",)),
+    (lax, ("rsqrt",)),
+)
+# fmt: off
+_BINARY = (
+    (jnp, (
+        "add", "subtract", "multiply", "divide", "fmod", "remainder", "floor_divide", "power", "maximum", "minimum",
+        "arctan2", "hypot", "logaddexp", "logaddexp2", "copysign", "nextafter", "heaviside", "equal", "less",
+    )),
+    (special, ("xlogy", "xlog1py")),
+)
+# fmt: on
 _BINARY_COMPLEX = ["add", "subtract", "multiply", "divide", "power"]
 
 
-for module, names in _UNARY.items():
+for module, names in _UNARY:
     for name in names:
         low, high = _DOMAINS.get(name, (None, None))
         for dtype in REALS[:2] if name in _NOT_IN_16_BITS else REALS:
@@ -124,12 +61,12 @@ for module, names in _UNARY.items():
                 argument = array(*shape, dtype=dtype, low=low, high=high)
                 ELEMENTWISE.add(f"{name}-{dtype}-{size_name(shape)}", getattr(module, name), argument)
 
-for module, names in _UNARY_COMPLEX.items():
+for module, names in _UNARY_COMPLEX:
     for name in names:
         for dtype in COMPLEX:
             ELEMENTWISE.add(f"{name}-{dtype}", getattr(module, name), array(256, 1024, dtype=dtype))
 
-for module, names in _BINARY.items():
+for module, names in _BINARY:
     for name in names:
         for dtype in REALS:
             operand = array(*_SHAPE, dtype=dtype, low=0.1, high=5.0)

@@ -12,24 +12,12 @@ _UNARY = {
     jnp: ["abs", "sign", "negative", "invert", "square", "bitwise_not"],
     lax: ["population_count", "clz"],
 }
-_BINARY = [
-    "add",
-    "multiply",
-    "maximum",
-    "power",
-    "remainder",
-    "floor_divide",
-    "divide",
-    "bitwise_and",
-    "bitwise_xor",
-    "left_shift",
-    "right_shift",
-    "equal",
-    "less",
-    "gcd",
-    "lcm",
-    "true_divide",
-]
+# fmt: off
+_BINARY = (
+    "add", "multiply", "divide", "true_divide", "floor_divide", "remainder", "power", "gcd", "lcm", "maximum",
+    "bitwise_and", "bitwise_xor", "left_shift", "right_shift", "equal", "less",
+)
+# fmt: on
 
 for module, names in _UNARY.items():
     for name in names:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy import special
 
-from benchmarks.sweep.case import Family, array, size_name
+from benchmarks.sweep.case import REALS, Family, array, size_name
 
 REDUCTIONS = Family("reductions")
 
@@ -15,27 +15,14 @@ _SMALL = ((32, 32), (333, 777))
 _LARGE = ((100_000, 7), (7, 100_000), (1_000_000,), (64, 128, 100))
 _AXES = {1: (None,), 2: (0, 1, None), 3: (1, 2)}  # by rank
 
-_FLOATS = ("f32", "f64", "bf16", "f16")
 _INTEGERS = ("s32", "s8")
 
-_OF_ALL_TYPES = [
-    "sum",
-    "prod",
-    "max",
-    "min",
-    "mean",
-    "std",
-    "var",
-    "argmax",
-    "argmin",
-    "any",
-    "all",
-    "nansum",
-    "nanmax",
-    "ptp",
-    "count_nonzero",
-    "average",
-]
+# fmt: off
+_OF_ALL_TYPES = (
+    "sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "count_nonzero", "mean", "average", "std", "var",
+    "ptp", "nansum", "nanmax",
+)
+# fmt: on
 _OF_FLOATS = {
     "logsumexp": special.logsumexp,
     "norm": jnp.linalg.norm,
@@ -48,7 +35,7 @@ for name, function in {**{n: getattr(jnp, n) for n in _OF_ALL_TYPES}, **_OF_FLOA
         for axis in _AXES[len(shape)]:
             if name == "logsumexp" and axis is None and len(shape) > 1:
                 continue
-            every = _FLOATS if name in _OF_FLOATS else _FLOATS + _INTEGERS
+            every = REALS if name in _OF_FLOATS else REALS + _INTEGERS
             for dtype in every if shape == _SQUARE else ("f32",):
                 low, high = (None, None) if dtype in _INTEGERS else (0.9, 1.1)
                 argument = array(*shape, dtype=dtype, low=low, high=high)
