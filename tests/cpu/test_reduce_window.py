@@ -1,5 +1,6 @@
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -181,3 +182,15 @@ ENTRY e { x = f32[5,7] parameter(0) n = s32[5,7] parameter(1) a = f32[] paramete
         np.float32(-math.inf),
         np.int32(-1),
     )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dims", [(1 << 18,), (3, 5000, 2), (1025,)])
+def test_errors_of_long_cumulative_folds_do_not_add_up(dims, reverse):
+    axis = 1 if len(dims) > 1 else 0
+    x = RNG.normal(size=dims).astype(np.float32)
+    lowered = jax.jit(lambda x: jax.lax.cumlogsumexp(x, axis=axis, reverse=reverse)).lower(x)
+    y = np.flip(x, axis) if reverse else x
+    expected = np.logaddexp.accumulate(y.astype(np.float64), axis)
+    result = xl.compile(xl.from_stablehlo(lowered.as_text()))(x)
+    np.testing.assert_allclose(result, np.flip(expected, axis) if reverse else expected, rtol=1e-5, atol=1e-5)

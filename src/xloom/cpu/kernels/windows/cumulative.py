@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from llvmlite import ir
 
@@ -10,7 +11,7 @@ from xloom.cpu.emit.distinct import distinct
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.nest import plus, times
 from xloom.cpu.emit.routine import least
-from xloom.cpu.emit.types import I64
+from xloom.cpu.emit.types import I64, Value
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.windows.axes import Axis
 from xloom.cpu.kernels.windows.folder import Folder
@@ -21,6 +22,8 @@ _COLUMNS = 128
 """Adjacent folds that are an item, and go an element of each at a time."""
 _SHORT = 64
 """Elements up to which a computation that may not be associative is folded as it is written."""
+_RUN = 512
+"""Elements folded one after another in longer rows, and then after the runs before: errors grow with that number."""
 _TASK = 20_000
 """Elements folded in about 20 µs."""
 
@@ -74,22 +77,53 @@ def _columns(
 ) -> None:
     """An element of each column at a time, after the state that the last one left in the output."""
     forward = _is_forward(axis)
-    first = I64(0 if forward else (axis.size - 1) * axis.stride)
-    state = folder.initial(b, pointers)
-    with loop(b, *columns, name="column") as column:
-        _add(b, folder, pointers, state, plus(b, plus(b, start, first), column), forward)
-    with loop(b, 1, axis.size) as i:
-        step = times(b, i, axis.stride)
-        row = plus(b, start, step if forward else b.sub(first, step))
-        with loop(b, *columns, name="column") as column:
-            here = plus(b, row, column)
+    last = plus(b, start, (axis.size - 1) * axis.stride)
+
+    def row(number: ir.Value) -> ir.Value:
+        step = times(b, number, axis.stride)
+        return plus(b, start, step) if forward else b.sub(last, step)
+
+    def steps(begin: ir.Value, end: ir.Value) -> None:
+        with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
+            here = plus(b, row(i), column)
             before = plus(b, here, -axis.stride if forward else axis.stride)
-            _add(b, folder, pointers, folder.state(b, pointers, before), here, forward)
+            _put(
+                b,
+                folder,
+                pointers,
+                here,
+                folder.state(b, pointers, before),
+                folder.elements(b, pointers, here),
+                forward,
+            )
+
+    run = _RUN if axis.size >= 2 * _RUN and folder.inputs == folder.states else axis.size
+    initial = folder.initial(b, pointers)
+    with loop(b, *columns, name="column") as column:
+        here = plus(b, row(I64(0)), column)
+        _put(b, folder, pointers, here, initial, folder.elements(b, pointers, here), forward)
+    steps(I64(1), I64(run))
+    if run == axis.size:
+        return
+    with loop(b, run, axis.size, run, name="run") as begin:
+        end = least(b, plus(b, begin, run), I64(axis.size))
+        with loop(b, *columns, name="column") as column:
+            here = plus(b, row(begin), column)
+            folder.keep(b, pointers, here, folder.elements(b, pointers, here))
+        steps(plus(b, begin, 1), end)
+        with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
+            here, before = plus(b, row(i), column), plus(b, row(plus(b, begin, -1)), column)
+            _put(b, folder, pointers, here, folder.state(b, pointers, before), folder.state(b, pointers, here), forward)
 
 
-def _add(
-    b: ir.IRBuilder, folder: Folder, pointers: list[ir.Value], state: list, place: ir.Value, forward: bool
+def _put(
+    b: ir.IRBuilder,
+    folder: Folder,
+    pointers: list[ir.Value],
+    place: ir.Value,
+    state: Sequence[Value],
+    following: Sequence[Value],
+    forward: bool,
 ) -> None:
-    elements = folder.elements(b, pointers, place)
-    fold = folder.fold(b, state, elements) if forward else folder.fold_reversed(b, elements, state)
+    fold = folder.fold(b, state, following) if forward else folder.fold_reversed(b, following, state)
     folder.keep(b, pointers, place, fold)
