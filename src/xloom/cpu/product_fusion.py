@@ -8,6 +8,7 @@ as much. Only its conversion is part of the product, whose sums are wider than n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from xloom.cpu.fusion import is_fusible
@@ -68,8 +69,8 @@ def _is_worth_it(dot: Instruction, side: int) -> bool:
     return prod(n for d, n in enumerate(other.dims) if d not in known) <= _FEW
 
 
-def _inside(dot: Instruction, side: int) -> list[Instruction]:
-    """What the operand is computed of, each before what reads it, up to what lies in memory anyway."""
+def _inside(dot: Instruction, side: int) -> Collection[Instruction]:
+    """What the operand is computed of, up to what lies in memory anyway."""
     root = dot.operands[side]
     found: dict[Instruction, None] = {}
     stack = [root]
@@ -80,9 +81,9 @@ def _inside(dot: Instruction, side: int) -> list[Instruction]:
         found[i] = None
         stack.extend(i.operands)
     if len(found) > _MOST or all(i.opcode in ("broadcast", "constant", "reshape") for i in found):
-        return []
+        return ()
     read = [o for i in found for o in i.operands if o not in found and o.shape.size >= root.shape.size]
-    return list(found) if all(o.opcode in _WEIGHTS for o in read) else []
+    return found if all(o.opcode in _WEIGHTS for o in read) else ()
 
 
 def _is_inside(i: Instruction, root: Instruction, dot: Instruction, found: dict[Instruction, None]) -> bool:
@@ -99,42 +100,26 @@ def _is_own(i: Instruction, dot: Instruction, found: dict[Instruction, None]) ->
     return all(user in found or user is dot for user in i.users)
 
 
-def _fuse(module: Module, dot: Instruction, inside: list[Instruction]) -> None:
+def _fuse(module: Module, dot: Instruction, inside: Collection[Instruction]) -> None:
     computation = module.add(Computation("product"))
     copies: dict[Instruction, Instruction] = {}
     leaves: list[Instruction] = []
 
     def copied(i: Instruction) -> Instruction:
         if i not in copies:
-            leaf = Instruction("parameter", "parameter", i.shape, [], {"parameter_number": len(leaves)})
-            copies[i] = computation.add(leaf)
-            leaves.append(i)
+            if i in inside or i is dot:
+                copy = i.clone([copied(o) for o in i.operands])
+            else:
+                copy = Instruction("parameter", "parameter", i.shape, [], {"parameter_number": len(leaves)})
+                leaves.append(i)
+            copies[i] = computation.add(copy)
         return copies[i]
 
-    for i in (*_ordered(inside), dot):
-        copies[i] = computation.add(i.clone([copied(o) for o in i.operands]))
-    computation.root = copies[dot]
+    computation.root = copied(dot)
     assert dot.parent is not None
     fusion = Instruction(dot.name, "fusion", dot.shape, leaves, {"kind": "kCustom", "calls": computation})
     parent = dot.parent
     parent.replace(dot, fusion)
-    for i in reversed(_ordered(inside)):
-        if not i.users:
+    for i in reversed(copies):  # operands were copied before what reads them
+        if i in inside and not i.users:
             parent.remove(i)
-
-
-def _ordered(inside: list[Instruction]) -> list[Instruction]:
-    """Operands first."""
-    order: dict[Instruction, None] = {}
-    left = set(inside)
-
-    def visit(i: Instruction) -> None:
-        if i in left:
-            left.discard(i)
-            for o in i.operands:
-                visit(o)
-            order[i] = None
-
-    for i in inside:
-        visit(i)
-    return list(order)

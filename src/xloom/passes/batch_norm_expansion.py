@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from xloom.hlo.computation import Computation
-from xloom.hlo.dtype import DType, f32, s32
+from xloom.hlo.dtype import f32, s32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
@@ -84,13 +84,11 @@ class _Expansion:
 
     def wide(self, x: Instruction) -> Instruction:
         """A value in the type that is computed in."""
-        dtype = x.shape.dtype
-        return x if dtype.bits >= 32 else self.rw.make("convert", x.shape.with_dtype(f32), [x])
+        return x if x.shape.dtype.bits >= 32 else self.rw.converted(x, f32)
 
     def narrow(self, x: Instruction, shape: Shape) -> Instruction:
         """A value in the element type of `shape`."""
-        dtype: DType = shape.dtype
-        return x if x.shape.dtype is dtype else self.rw.make("convert", x.shape.with_dtype(dtype), [x])
+        return self.rw.converted(x, shape.dtype)
 
     def packed(self, parts: list[Instruction]) -> Instruction:
         """The result of three parts."""

@@ -154,8 +154,7 @@ def _folded(rows: Instruction, region: Computation, groups: _Groups, rw: Rewrite
     wide = f32 if is_narrow and region.root.opcode in ("add", "multiply") and _is_one_operator(region) else dtype
 
     def row(k: int) -> Instruction:
-        one = _row(rows, k, rw)
-        return one if wide is dtype else rw.make("convert", array_shape(wide, one.shape.dims), [one])
+        return rw.converted(_row(rows, k, rw), wide)
 
     shape = array_shape(wide, dims)
     found = row(0)
@@ -173,7 +172,7 @@ def _folded(rows: Instruction, region: Computation, groups: _Groups, rw: Rewrite
             everywhere = rw.make("broadcast", array_shape(pred, dims), [here], dimensions=())
             combined = rw.make("select", shape, [everywhere, combined, found])
         found = combined
-    return found if wide is dtype else rw.make("convert", array_shape(dtype, dims), [found])
+    return rw.converted(found, dtype)
 
 
 def _row(rows: Instruction, k: int, rw: Rewriter) -> Instruction:

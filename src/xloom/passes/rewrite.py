@@ -74,7 +74,7 @@ class Rewriter:
 
     def converted(self, x: Instruction, dtype: DType) -> Instruction:
         """`x` itself where it is of that type."""
-        return x if x.shape.dtype is dtype else self.make("convert", array_shape(dtype, x.shape.dims), [x])
+        return x if x.shape.dtype is dtype else self.make("convert", x.shape.with_dtype(dtype), [x])
 
     def sum_of(self, dtype: DType) -> Computation:
         """A new computation: x + y."""

@@ -62,3 +62,8 @@ def least(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def greatest(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """The greater of two signed integers."""
     return b.select(b.icmp_signed(">", x, y), x, y)
+
+
+def within(b: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    """The nearest signed integer from `low` to `high`."""
+    return least(b, greatest(b, value, low), high)

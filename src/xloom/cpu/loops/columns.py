@@ -19,10 +19,8 @@ from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, arranged, ordered
 from xloom.cpu.loops.nodes import Fold, walk
 from xloom.cpu.loops.phases import TASK_COST, Phases
-from xloom.cpu.loops.short_rows import LONGEST, Apart, loads_of_short_rows
+from xloom.cpu.loops.short_rows import BLOCK, LONGEST, Apart, loads_of_short_rows
 
-BLOCK = 256
-"""Results that are in the works at a time."""
 FEW = 64
 """Results that registers hold while all rows are taken, if their loop is unrolled."""
 RUN = 32

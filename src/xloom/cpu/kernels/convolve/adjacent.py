@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from xloom.cpu.emit.routine import within
 from xloom.cpu.emit.sizes import greatest, least
 from xloom.cpu.emit.types import element_pointer, i64
 from xloom.cpu.kernel import Kernel
@@ -123,8 +124,8 @@ class Lines:
         low, high = begin, begin
         if self._rows:
             low, high = (
-                _nearest(b, begin, i64(self._low), i64(self._high)),
-                _nearest(b, end, i64(self._low), i64(self._high)),
+                within(b, begin, i64(self._low), i64(self._high)),
+                within(b, end, i64(self._low), i64(self._high)),
             )
             fits = b.icmp_signed(">=", b.sub(high, low), i64(self._rows))
             low, high = b.select(fits, low, begin), b.select(fits, high, begin)
@@ -196,9 +197,3 @@ def _least_multiple(b: ir.IRBuilder, value: ir.Value, step: ir.Value) -> ir.Valu
     """How many steps it takes to reach a value from 0."""
     value = b.select(b.icmp_signed("<", value, i64(0)), i64(0), value)
     return b.udiv(b.add(value, b.sub(step, i64(1))), step)
-
-
-def _nearest(b: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
-    """The nearest number from `low` to `high`."""
-    value = b.select(b.icmp_signed("<", value, low), low, value)
-    return b.select(b.icmp_signed("<", value, high), value, high)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate
+from xloom.cpu.emit.routine import within
 from xloom.cpu.emit.types import I1, I8, POINTER, element_pointer, i64
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
 from xloom.cpu.kernels.matmul.axes import row_major
@@ -103,13 +104,13 @@ class Box:
     def _line(self, b: ir.IRBuilder, run: Run, present: ir.Value, first: ir.Value, line: ir.Value) -> None:
         side = self.sides[-1]
         length = i64(side.length)
-        before = _within(b, b.neg(first), length)
+        before = within(b, b.neg(first), i64(0), length)
         if side.dilation == 1:
-            count = _within(b, b.sub(b.sub(i64(side.size), first), before), b.sub(length, before))
+            count = within(b, b.sub(b.sub(i64(side.size), first), before), i64(0), b.sub(length, before))
             skipped = b.add(first, before)
         else:  # it begins at the first element or in the padding before it
             most = b.udiv(b.add(b.sub(length, before), i64(side.dilation - 1)), i64(side.dilation))
-            count, skipped = _within(b, i64(side.size), most), i64(0)
+            count, skipped = within(b, i64(side.size), i64(0), most), i64(0)
         count, before = (b.select(present, n, i64(0)) for n in (count, before))
         run = run._replace(origin=b.add(run.origin, b.mul(skipped, i64(side.stride))))
         self._zeros(b, run, line, i64(0), before if side.dilation == 1 else length)
@@ -184,9 +185,3 @@ def _element(b: ir.IRBuilder, side: Side, place: ir.Value) -> tuple[ir.Value, ir
     element = b.udiv(place, i64(side.dilation))
     whole = b.icmp_unsigned("==", b.mul(element, i64(side.dilation)), place)
     return b.and_(whole, b.icmp_unsigned("<", element, i64(side.size))), element
-
-
-def _within(b: ir.IRBuilder, value: ir.Value, most: ir.Value) -> ir.Value:
-    """The nearest number from 0 to `most`."""
-    value = b.select(b.icmp_signed("<", value, i64(0)), i64(0), value)
-    return b.select(b.icmp_signed("<", value, most), value, most)
