@@ -13,7 +13,7 @@ import pytest
 
 import xloom as xl
 from xloom.calls import c_compiler, ffi_user_data, register_c, register_ffi_type, register_pointer, registry
-from xloom.calls.typed_ffi import c_api
+from xloom.calls.typed_ffi import api, c_api
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.sim import Simulator
 from xloom.thread_count import thread_count
@@ -230,6 +230,13 @@ def test_run_device_threads_and_memory(library):
     assert first[0] != second[0]
     assert first[1:].tolist() == [0, thread_count(), 1, 8]
     assert xl.evaluate(call([], "s64[5]"))[1:].tolist() == first[1:].tolist()
+
+
+@pytest.mark.parametrize("name", ["State_Get", "ThreadPool_Schedule", "ThreadPool_NumThreads"])
+def test_what_handlers_ask_for_at_each_call_is_native(library, name):
+    register_pointer("t", library.surroundings, abi="typed-ffi")
+    xl.compile(call([], "s64[5]"))
+    assert getattr(api.api(), name) != ctypes.cast(api._functions[name], ctypes.c_void_p).value
 
 
 def test_user_data(run, library):

@@ -15,7 +15,7 @@ from xloom.cpu.call_memory import aligned_pointer, call_memory
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.cpu.python_call import Run
-from xloom.cpu.typed_api import use_native_state_get
+from xloom.cpu.typed_api import use_native_functions
 from xloom.hlo.instruction import Instruction
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _settle(run: Run, frame: int, error: int | None) -> int:
 
 def call_typed(entry: EntryBuilder, instruction: Instruction, registration: Registration) -> None:
     """Emits a call of a typed handler, which is instantiated now."""
-    use_native_state_get()
+    use_native_functions()
     shapes = operand_shapes(instruction)
     site = CallSite(registration, instruction, shapes)
     template = site.template

@@ -1,4 +1,4 @@
-"""LLVM IR for what differs between systems and processors: how a thread sleeps, pauses and rounds."""
+"""LLVM IR for what differs between systems and processors: how a thread starts, sleeps, pauses and rounds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import time
 
 from xloom.cpu.threads.steer_ir import BERTH_IR, LINUX_STEER_IR, PLAIN_STEER_IR
 
+# a thread's stack; as large as a main thread's on Linux, so that a task that fits the caller's fits there
+STACK_BYTES = 8 << 20
+
 # Linux numbers its system calls by processor; elsewhere a mutex and a condition stand in
 FUTEX_NUMBER = (
     {"x86_64": 202, "aarch64": 98, "riscv64": 98}.get(platform.machine()) if sys.platform == "linux" else None
@@ -16,11 +19,16 @@ FUTEX_NUMBER = (
 
 
 def host_ir() -> str:
-    """The functions of this host that the pool calls."""
+    """All functions of this host that the pool calls."""
     sleeping = CONDITION_IR if FUTEX_NUMBER is None else futex_ir(FUTEX_NUMBER)
+    return "\n".join((sleeping, threads_ir(), clock_ir()))
+
+
+def threads_ir() -> str:
+    """Those with which a thread starts, pauses, rounds and is steered."""
     processor = PROCESSOR_IR.get(platform.machine().lower(), PLAIN_PROCESSOR_IR)
     steer = LINUX_STEER_IR if sys.platform == "linux" else PLAIN_STEER_IR
-    return "\n".join((sleeping, processor, clock_ir(), signals_ir(), BERTH_IR, steer))
+    return "\n".join((processor, signals_ir(), START_IR, BERTH_IR, steer))
 
 
 def futex_ir(number: int) -> str:
@@ -202,5 +210,34 @@ define internal void @block_signals(ptr %before) {{
 define internal void @restore_signals(ptr %before) {{
   call i32 @pthread_sigmask(i32 {int(signal.SIG_SETMASK)}, ptr %before, ptr null)
   ret void
+}}
+"""
+
+
+START_IR = f"""
+declare i32 @pthread_attr_init(ptr)
+declare i32 @pthread_attr_setstacksize(ptr, i64)
+declare i32 @pthread_attr_destroy(ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(ptr)
+
+; Start a thread that runs %body, which nobody waits for, and write its handle; false where there can be none.
+define internal i1 @start_thread(ptr %handle, ptr %body, ptr %argument) cold noinline {{
+  %attributes = alloca [128 x i8], align 16
+  %signals = alloca [128 x i8], align 16
+  call void @block_signals(ptr %signals)
+  call i32 @pthread_attr_init(ptr %attributes)
+  call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {STACK_BYTES})
+  %error = call i32 @pthread_create(ptr %handle, ptr %attributes, ptr %body, ptr %argument)
+  %created = icmp eq i32 %error, 0
+  br i1 %created, label %detach, label %leave
+detach:
+  %thread = load ptr, ptr %handle
+  call i32 @pthread_detach(ptr %thread)
+  br label %leave
+leave:
+  call i32 @pthread_attr_destroy(ptr %attributes)
+  call void @restore_signals(ptr %signals)
+  ret i1 %created
 }}
 """

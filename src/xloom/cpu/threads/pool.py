@@ -6,9 +6,7 @@ import ctypes
 import os
 import threading
 
-import llvmlite.binding as llvm
-
-from xloom.cpu import jit
+from xloom.cpu.threads.code import compile_to_stay
 from xloom.cpu.threads.host_ir import host_ir
 from xloom.cpu.threads.pool_ir import pool_ir
 from xloom.thread_count import processor_count, thread_count
@@ -43,28 +41,13 @@ class Pool:
 
     def __init__(self, size: int, processors: int):
         self.size = size
-        self.parallel_for_address, reset_address = _compile(
+        self.parallel_for_address, reset_address = compile_to_stay(
             host_ir() + pool_ir(size, min(size, processors), SPIN_NS),
             ("xloom_parallel_for", "xloom_reset_pool"),
         )
         self._reset = ctypes.CFUNCTYPE(None)(reset_address)
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
-
-
-def _compile(source: str, exports: tuple[str, ...]) -> list[int]:
-    library = (
-        llvm.JITLibraryBuilder().add_object_img(jit.object_code(source, jit.Content.VECTORS)).add_current_process()
-    )
-    for name in exports:
-        library.export_symbol(name)
-    compiler = llvm.create_lljit_compiler(jit.target_machine())
-    code = library.link(compiler, "xloom_threads")
-    addresses = [code[name] for name in exports]
-    # the workers run this code until the process is gone: it must outlive every Python object
-    code.detach()
-    compiler.detach()
-    return addresses
 
 
 # a child must not inherit a pool half made, nor the lock held

@@ -8,9 +8,6 @@ not be created is not missed.
 
 from __future__ import annotations
 
-# a worker's stack; as large as a main thread's on Linux, so that a task that fits the caller's fits here
-STACK_BYTES = 8 << 20
-
 # what a slot holds
 IDLE, ARMED, SLEEPING = 0, 1, 2
 
@@ -33,11 +30,6 @@ def pool_ir(size: int, threads: int, spin_ns: int) -> str:
 @berths = internal global [{threads} x %Berth] zeroinitializer, align 128
 @started = internal global i1 false, align 128
 
-declare i32 @pthread_attr_init(ptr)
-declare i32 @pthread_attr_setstacksize(ptr, i64)
-declare i32 @pthread_attr_destroy(ptr)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_detach(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
@@ -265,30 +257,18 @@ leave:
 ; A worker that cannot be created is done without.
 define internal void @start_workers() cold noinline {{
 entry:
-  %attributes = alloca [128 x i8], align 16
-  %signals = alloca [128 x i8], align 16
-  call void @block_signals(ptr %signals)
-  call i32 @pthread_attr_init(ptr %attributes)
-  call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {STACK_BYTES})
   br label %head
 head:
-  %i = phi i64 [ 1, %entry ], [ %i.next, %created ]
+  %i = phi i64 [ 1, %entry ], [ %i.next, %create ]
   %more = icmp ult i64 %i, {threads}
   br i1 %more, label %create, label %leave
 create:
   %argument = inttoptr i64 %i to ptr
   %thread = getelementptr [{threads} x %Berth], ptr @berths, i64 0, i64 %i
-  %error = call i32 @pthread_create(ptr %thread, ptr %attributes, ptr @worker, ptr %argument)
-  %failed = icmp ne i32 %error, 0
-  br i1 %failed, label %leave, label %created
-created:
-  %handle = load ptr, ptr %thread
-  call i32 @pthread_detach(ptr %handle)
+  %created = call i1 @start_thread(ptr %thread, ptr @worker, ptr %argument)
   %i.next = add i64 %i, 1
-  br label %head
+  br i1 %created, label %head, label %leave
 leave:
-  call i32 @pthread_attr_destroy(ptr %attributes)
-  call void @restore_signals(ptr %signals)
   ret void
 }}
 
