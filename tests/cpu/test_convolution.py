@@ -100,6 +100,12 @@ CASES = {
     "long sums transposed": ((1, 430, 4, 5), (430, 33, 3, 3), "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", "bf01_io01->bf01"),
     "filter gradient nchw": ((5, 18, 26, 26), (5, 35, 26, 26), "size=26x26 pad=1_1x1_1", "fb01_io01->fb01"),
     "filter gradient stride": ((3, 9, 31, 31), (3, 20, 16, 16), "size=16x16 pad=1_1x1_1 rhs_dilate=2x2", "fb01_io01->fb01"),
+    "filter gradient of spread": (
+        (4, 5, 7, 40), (4, 8, 12, 33), "size=8x12 pad=0_1x1_2 lhs_dilate=2x2", "f01b_i01o->01bf",
+    ),
+    "filter gradient of spread nchw": (
+        (2, 35, 5, 7), (2, 20, 13, 14), "size=13x14 pad=4_2x0_1 lhs_dilate=3x2 rhs_reversal=1x0", "fb01_io01->fb01",
+    ),
     "filter gradient": ((4, 10, 10, 40), (4, 8, 8, 33), "size=8x8 pad=1_1x1_1", "f01b_i01o->01bf"),
 }  # fmt: skip
 GROUPS = {

@@ -4,6 +4,7 @@ import math
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from xloom.hlo.parser import parse
@@ -137,3 +138,21 @@ def test_values_are_kept(program: tuple[str, Dims], scalar: int) -> None:
     found = difference(evaluate(before, *arguments), evaluate(after, *arguments))
     assert not found, f"{found}\n{after}"
     assert not any(run.changed for run in run_passes(after, "layout-simplification"))
+
+
+@pytest.mark.parametrize("reversal", ["", " rhs_reversal=1x0"])
+def test_kernel_gradients_of_spread_inputs_spread_windows(reversal: str) -> None:
+    """So that all places of the result meet as many elements; the result may be backwards."""
+    module = parse(f"""HloModule m
+ENTRY e {{
+  x = s32[2,3,4,5] parameter(0)
+  g = s32[2,6,8,12] parameter(1)
+  ROOT y = s32[6,3,4,2] convolution(x, g), window={{size=8x12 pad=2_2x1_3 lhs_dilate=2x2{reversal}}},
+    dim_labels=fb01_io01->fb01
+}}""")
+    arguments = np.arange(120, dtype=np.int32).reshape(2, 3, 4, 5), np.arange(1152, dtype=np.int32).reshape(2, 6, 8, 12)
+    before = evaluate(module, *arguments)
+    run_passes(module, "layout-simplification")
+    [convolution] = [i for i in module.instructions if i.opcode == "convolution"]
+    assert all((d.base_dilation, d.window_dilation) == (1, 2) for d in convolution["window"])
+    assert not difference(before, evaluate(module, *arguments))

@@ -1,11 +1,22 @@
 """Rewrites of operators that move elements without changing them; each rule has its equation above it."""
 
-from xloom.passes.layout import broadcasts, copies, elementwise_products, products, slices, sorts, transposes, windows
+from xloom.passes.layout import (
+    broadcasts,
+    convolutions,
+    copies,
+    elementwise_products,
+    products,
+    slices,
+    sorts,
+    transposes,
+    windows,
+)
 from xloom.passes.rewrite import RuleTable
 
 RULES = RuleTable(
     copies.rule,
     transposes.rule,
+    convolutions.rule,
     elementwise_products.rule,
     products.rule,
     broadcasts.rule,

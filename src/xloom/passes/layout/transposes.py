@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xloom.hlo.instruction import Instruction
 from xloom.passes.rewrite import Rewriter, RuleTable
 
@@ -60,17 +58,3 @@ def _reverse_twice(i: Instruction, rw: Rewriter) -> Instruction | None:
         return None
     once = set(inner["dimensions"]) ^ set(i["dimensions"])
     return rw.make("reverse", i.shape, inner.operands, dimensions=tuple(sorted(once)))
-
-
-# convolution(x, reverse(w, spatial dimensions)) == convolution(x, w), with windows reversed there
-@rule("convolution")
-def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
-    x, w = i.operands
-    spatial = i["dim_labels"].kernel_spatial
-    if w.opcode != "reverse" or not set(w["dimensions"]) <= set(spatial):
-        return None
-    window = tuple(
-        replace(d, window_reversal=d.window_reversal != (place in w["dimensions"]))
-        for d, place in zip(i["window"], spatial, strict=True)
-    )
-    return rw.make("convolution", i.shape, [x, w.operands[0]], **{**i.attrs, "window": window})

@@ -37,7 +37,8 @@ def convolve(
         packed = packed_panels(kernel, chosen.packing, problem.w_base, groups)
     tile = chosen.tile
     columns = chosen.columns, tile.columns // chosen.unit
-    walk = [*((a, 1) for a in chosen.others), (chosen.rows, tile.rows)]
+    walk = [(a, 1) for a in chosen.others]
+    walk.insert(_before(chosen), (chosen.rows, tile.rows))
     # the columns change last: their panel of the kernel stays in the cache; or first, as a window is copied for all
     walk = [*walk, columns] if edges else [columns, *walk]
     items = []
@@ -76,6 +77,14 @@ def convolve(
                                 panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
                     walk_window(b, walked, operands.places(origin, start, panel), lambda p: operands.multiply(sums, *p))
                 operands.store(sums, place.y)
+
+
+def _before(chosen: Way) -> int:
+    """How many other axes change after the rows: not spatial ones whose results lie closer together than images'."""
+    others = chosen.others
+    if chosen.name == "features" and chosen.rows.dim is None:
+        return next((k for k, a in enumerate(others) if a.dim is not None and a.y < chosen.rows.y), len(others))
+    return len(others)
 
 
 def _in_blocks(walker: _Walker, blocks: Blocks, sums: Sums, operands: Operands) -> None:

@@ -157,6 +157,15 @@ def _narrowed(tile: Tile, output: Axis) -> Tile:
     return tile
 
 
+def _lines(problem: Convolution, sizes: list[OutputAxis]) -> int:
+    """The number of the axis whose places lie closest in the input, or closer than features in the output."""
+    if problem.batch.size > 1 and problem.batch.c < problem.output.c:
+        return 0
+    strides = [problem.batch.a, *(t.a for t in problem.taps)]
+    several = [k for k, axis in enumerate(sizes) if axis.most > 1] or [len(sizes) - 1]
+    return min(several, key=lambda k: strides[k])
+
+
 def _packed(
     arithmetic: Arithmetic, problem: Convolution, w: Array, output: Axis, most: int
 ) -> tuple[Packing, list[int], Axis, Tile, int]:
@@ -170,8 +179,8 @@ def _packed(
         return -(-axis.most // rows) * steps * _TIME // (axis.most * vectors)
 
     number = min(reversed(range(len(sizes))), key=time)
-    along = 1 + min(range(len(problem.taps)), key=lambda k: problem.taps[k].a) if problem.taps else number
-    if time(along) * 15 <= time(number) * 16:  # about as fast, and all that a tile meets are lines of the input
+    along = _lines(problem, sizes)
+    if time(along) * 15 <= time(number) * 16:  # about as fast, and tiles read or write what lies together
         number = along
     tile = _narrowed(fitting(arithmetic, sizes[number].least, output.size, most), output)
     sums = [*(Axis(t.size, t.a, t.b, 0) for t in problem.taps), problem.feature]
