@@ -3,6 +3,7 @@
 import threading
 import time
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -224,3 +225,21 @@ def test_names_are_those_of_the_header():
     assert [code.name for code in Code] == structs.ERROR_CODES.split()
     names = [semantics.name.replace("_", "") for semantics in HostBufferSemantics]
     assert names == structs.HOST_BUFFER_SEMANTICS.upper().split()
+
+
+def test_excess_precision():
+    module = parse("""HloModule m
+      ENTRY e { x = bf16[8] parameter(0)  y = bf16[8] parameter(1)
+        s = bf16[8] add(x, y)  ROOT d = bf16[8] subtract(s, x) }""")
+    client = Client.cpu()
+    arguments = [client.buffer_from_host(np.full(8, n, ml_dtypes.bfloat16)) for n in (256, 1)]
+    override = embedded(7, embedded(1, b"xla_allow_excess_precision") + embedded(2, scalar(2, 0)))
+    exact = CompileOptions(allow_excess_precision=False)
+    for options, wanted in (
+        (CompileOptions(), 1),
+        (CompileOptions.from_proto(override), 0),
+        (exact, 0),
+        (CompileOptions.from_proto(exact.to_proto()), 0),
+    ):
+        (found,) = client.compile(module, options).execute(arguments)
+        assert (np.asarray(found) == wanted).all()

@@ -21,6 +21,7 @@ from xloom.passes.partitioning import SpmdPartitioning
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
 from xloom.passes.product_blocking import ProductBlocking
+from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry
 from xloom.passes.runner import PassRun, run_passes
 from xloom.passes.scan_expansion import ScanExpansion
@@ -50,6 +51,7 @@ __all__ = [
     "PassRun",
     "Pattern",
     "ProductBlocking",
+    "ResultRounding",
     "RowMajorEntry",
     "ScanExpansion",
     "SpmdPartitioning",

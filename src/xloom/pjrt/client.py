@@ -13,6 +13,7 @@ from xloom.hlo.dtype import from_numpy
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
+from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
@@ -122,6 +123,9 @@ class Client:
         if options.use_spmd_partitioning and has_shardings(module):
             module = module.clone("")
             SpmdPartitioning().run(module)
+        if not options.allow_excess_precision:
+            module = module.clone("")
+            ResultRounding().run(module)
         return self._compiled(module, options)
 
     def _compiled(self, module: Module, options: CompileOptions) -> LoadedExecutable:

@@ -9,17 +9,10 @@ from itertools import count
 from pathlib import Path
 
 from xloom.hlo.module import Module
+from xloom.pjrt.debug_options import DebugOptions
 from xloom.pjrt.error import invalid
-from xloom.pjrt.wire import Fields, embedded, fields, message, number
+from xloom.pjrt.wire import embedded
 
-# fields of ExecutableBuildOptionsProto and DebugOptions
-_DEBUG_OPTIONS = 3
-_NUMBERS = {
-    "xla_dump_to": 109,
-    "xla_dump_hlo_module_re": 110,
-    "xla_dump_hlo_as_text": 112,
-    "xla_dump_hlo_as_proto": 113,
-}
 _LONGEST_NAME = 255
 
 _numbers = count()
@@ -35,21 +28,11 @@ class Dump:
     as_proto: bool = False
 
     @staticmethod
-    def of(build: Fields, overrides: dict[str, str | int]) -> Dump | None:
-        """What a build's options ask for, some of them overridden."""
-        debug = message(build, _DEBUG_OPTIONS)
-
-        def text(name: str) -> str:
-            value = overrides.get(name, debug[_NUMBERS[name]][-1] if debug[_NUMBERS[name]] else b"")
-            return value.decode() if isinstance(value, bytes) else str(value)
-
-        def flag(name: str) -> bool:
-            value = overrides.get(name, number(debug, _NUMBERS[name]))
-            return value.lower() in ("1", "true") if isinstance(value, str) else bool(value)
-
-        folder = text("xla_dump_to")
-        forms = flag("xla_dump_hlo_as_text"), flag("xla_dump_hlo_as_proto")
-        return Dump(folder, text("xla_dump_hlo_module_re"), *forms) if folder else None
+    def of(options: DebugOptions) -> Dump | None:
+        """What a build's options ask for."""
+        folder = options.text("xla_dump_to")
+        forms = (options.flag(f"xla_dump_hlo_as_{form}", default=False) for form in ("text", "proto"))
+        return Dump(folder, options.text("xla_dump_hlo_module_re"), *forms) if folder else None
 
     def write(self, before: Module, after: Module) -> None:
         """Writes the files of one program."""
@@ -74,18 +57,3 @@ class Dump:
             yield "txt", f"{module}\n".encode("utf-8", "surrogateescape")
         if self.as_proto and self.folder != "-":
             yield "hlo.pb", embedded(1, module.to_proto())  # a HloProto
-
-
-def overrides_of(entries: list[int | bytes]) -> dict[str, str | int]:
-    """Options by name, out of a map of OptionOverrideProtos; numbers with a point are not among ours."""
-    found: dict[str, str | int] = {}
-    for entry in entries:
-        assert isinstance(entry, bytes)
-        row = fields(entry)
-        (name,) = row[1]
-        assert isinstance(name, bytes)
-        for kind, values in message(row, 2).items():
-            value = values[-1]
-            if kind in (1, 2, 3):
-                found[name.decode()] = value.decode() if isinstance(value, bytes) else value
-    return found

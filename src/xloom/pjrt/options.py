@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from xloom.pjrt.dump import Dump, overrides_of
+from xloom.pjrt.debug_options import DebugOptions, debug_options_proto, overrides_of
+from xloom.pjrt.dump import Dump
 from xloom.pjrt.error import invalid
 from xloom.pjrt.wire import embedded, fields, message, number, numbers, scalar, varint
 
@@ -26,6 +26,8 @@ class CompileOptions:
     """Whether the program is one on global arrays, which its shardings cut over the partitions."""
     dump: Dump | None = field(default=None, repr=False)
     """Which files to write of the program."""
+    allow_excess_precision: bool = field(default=True, repr=False)
+    """Whether bf16 and f16 may be computed with more digits than they have, until they are stored."""
     serialized: bytes = field(default=b"", repr=False)
     """The CompileOptionsProto that it was read from."""
 
@@ -33,9 +35,8 @@ class CompileOptions:
     def from_proto(data: bytes) -> CompileOptions:
         """From a serialised CompileOptionsProto."""
         found = fields(data)
-        overrides = overrides_of(found[_ENV_OPTION_OVERRIDES])
-        _check_names(overrides)
         build = message(found, _BUILD_OPTIONS)
+        debug = DebugOptions(build, overrides_of(found[_ENV_OPTION_OVERRIDES]))
         replicas, partitions = number(build, _REPLICAS) or 1, number(build, _PARTITIONS) or 1
         columns = [
             [device for value in fields(column)[_REPLICA_DEVICE_IDS] for device in numbers(value)]
@@ -48,7 +49,15 @@ class CompileOptions:
         if not rows and number(build, _DEVICE_ORDINAL) >= 0 and replicas * partitions == 1:
             rows = ((number(build, _DEVICE_ORDINAL),),)
         is_global = bool(number(build, _USE_SPMD_PARTITIONING))
-        return CompileOptions(replicas, partitions, rows, is_global, Dump.of(build, overrides), data)
+        return CompileOptions(
+            replicas,
+            partitions,
+            rows,
+            is_global,
+            Dump.of(debug),
+            debug.flag("xla_allow_excess_precision", default=True),
+            data,
+        )
 
     def to_proto(self) -> bytes:
         """As a serialised CompileOptionsProto."""
@@ -56,6 +65,7 @@ class CompileOptions:
             return self.serialized
         counts = scalar(_REPLICAS, self.num_replicas) + scalar(_PARTITIONS, self.num_partitions)
         counts += scalar(_USE_SPMD_PARTITIONING, int(self.use_spmd_partitioning))
+        counts += debug_options_proto({"xla_allow_excess_precision": self.allow_excess_precision})
         assignment = embedded(_DEVICE_ASSIGNMENT, assignment_proto(self.devices()))
         return embedded(_BUILD_OPTIONS, counts + assignment)
 
@@ -65,13 +75,6 @@ class CompileOptions:
             return self.device_assignment
         n = self.num_partitions
         return tuple(tuple(range(r * n, r * n + n)) for r in range(self.num_replicas))
-
-
-def _check_names(names: Iterable[str]) -> None:
-    """XLA's options are allowed, and hardly any has an effect; others are mistakes."""
-    for name in names:
-        if not name.startswith("xla_"):
-            raise invalid(f"No such compile option: {name!r}")
 
 
 def assignment_proto(devices: tuple[tuple[int, ...], ...]) -> bytes:

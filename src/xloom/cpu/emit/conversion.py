@@ -284,6 +284,8 @@ def reduce_precision(b: ir.IRBuilder, instruction: Instruction, x: Value) -> Val
     width = kind.width
     exponent_width = width - 1 - mantissa
     keep_mantissa, keep_exponent = instruction["mantissa_bits"], instruction["exponent_bits"]
+    if keep_mantissa >= mantissa and keep_exponent >= exponent_width:
+        return x
     sign, out = b.and_(bits, kind(1 << (width - 1))), b.and_(bits, kind((1 << (width - 1)) - 1))
     magnitude = out
     if keep_mantissa < mantissa:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from xloom.cpu.emit import complex_math, integer_division
-from xloom.cpu.emit.conversion import rounded, rounded_result, wrapped
+from xloom.cpu.emit.conversion import rounded, wrapped
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import I1, I8, Complex, Value, constant
@@ -27,12 +27,11 @@ def operand_type(instruction: Instruction) -> DType:
 
 
 def _unary(opcode: str) -> None:
-    @emits(opcode)
+    @emits(opcode, rounded=False)
     def rule(b: Builder, instruction: Instruction, x: Value) -> Value:
-        dtype = operand_type(instruction)
-        if dtype.is_complex:
+        if operand_type(instruction).is_complex:
             return complex_math.UNARY[opcode](b, x)
-        return rounded_result(b, real_function(b, opcode, x), dtype)
+        return real_function(b, opcode, x)
 
 
 for _opcode in [
@@ -67,10 +66,10 @@ _ROUNDING = {
 }
 
 
-@emits(*_ROUNDING)
+@emits(*_ROUNDING, rounded=False)
 def rounding(b: Builder, instruction: Instruction, x: Value) -> Value:
     """To an integral value of the same type."""
-    return rounded_result(b, intrinsic(b, _ROUNDING[instruction.opcode], x), operand_type(instruction))
+    return intrinsic(b, _ROUNDING[instruction.opcode], x)
 
 
 @emits("abs")
@@ -162,7 +161,6 @@ def copy(b: Builder, instruction: Instruction, x: Value) -> Value:
 
 # -- two operands --------------------------------------------------------------------------------------------------
 
-_EXACT = frozenset({"maximum", "minimum"})
 Function = Callable[[Builder, DType, ir.Value, ir.Value], ir.Value]
 ElementRule = Callable[[Builder, Instruction, Value, Value], Value]
 
@@ -173,9 +171,7 @@ def _binary(opcode: str, function: Function) -> ElementRule:
         if dtype.is_complex:
             return complex_math.BINARY[opcode](b, x, y)
         out = function(b, dtype, x, y)
-        if dtype.is_float:
-            return out if opcode in _EXACT else rounded_result(b, out, dtype)
-        return wrapped(b, out, dtype)
+        return out if dtype.is_float else wrapped(b, out, dtype)
 
     return rule
 
@@ -280,7 +276,7 @@ for _opcode, _function in {
     "power": _power,
     "atan2": lambda b, dtype, x, y: real_function(b, "atan2", x, y),
 }.items():
-    emits(_opcode)(_binary(_opcode, _function))
+    emits(_opcode, rounded=_opcode in ("maximum", "minimum"))(_binary(_opcode, _function))
 
 
 def _quotient(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -291,8 +287,8 @@ def _remainder(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.and_(x, b.not_(y)) if dtype.kind is Kind.PRED else real_function(b, "remainder", x, y)
 
 
-emits("divide")(_division("divide", _quotient, integer_division.quotient))
-emits("remainder")(_division("remainder", _remainder, integer_division.remainder))
+emits("divide", rounded=False)(_division("divide", _quotient, integer_division.quotient))
+emits("remainder", rounded=False)(_division("remainder", _remainder, integer_division.remainder))
 
 
 @emits("mulhi")

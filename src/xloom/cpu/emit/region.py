@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from xloom.cpu.emit.registry import RULES
+from xloom.cpu.emit.conversion import rounded_result
+from xloom.cpu.emit.registry import ROUNDED, RULES
 from xloom.cpu.emit.types import Value, constant
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
@@ -19,6 +20,12 @@ def apply(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Value])
     for instruction in computation.post_order():
         values[instruction] = _value(b, instruction, arguments, values)
     return values[computation.root]
+
+
+def evaluated(b: ir.IRBuilder, instruction: Instruction, *operands: Value) -> Value:
+    """The result of a scalar operator, in its type."""
+    value, dtype = RULES[instruction.opcode](b, instruction, *operands), instruction.shape.dtype
+    return rounded_result(b, value, dtype) if dtype.is_float and instruction.opcode in ROUNDED else value
 
 
 def is_scalar_region(computation: Computation) -> bool:
@@ -51,7 +58,6 @@ def _value(
         return apply(b, instruction.called_computations[0], [values[o][0] for o in operands])
     if opcode in _SAME and operands[0].shape.is_scalar:
         return values[operands[0]]
-    rule = RULES.get(opcode)
-    if rule is None or not instruction.shape.is_scalar:
+    if opcode not in RULES or not instruction.shape.is_scalar:
         raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
-    return [rule(b, instruction, *(values[o][0] for o in operands))]
+    return [evaluated(b, instruction, *(values[o][0] for o in operands))]

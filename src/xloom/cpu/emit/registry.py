@@ -7,14 +7,18 @@ from typing import Any
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
+ROUNDED: set[str] = set()
+"""Opcodes whose rules compute narrow floats in f32 and leave it to their caller to round them."""
 
 
-def emits(*opcodes: str) -> Callable[[Rule], Rule]:
+def emits(*opcodes: str, rounded: bool = True) -> Callable[[Rule], Rule]:
     """Registers `rule(builder, instruction, *operand_values) -> value`."""
 
     def register(rule: Rule) -> Rule:
         for opcode in opcodes:
             RULES[opcode] = rule
+        if not rounded:
+            ROUNDED.update(opcodes)
         return rule
 
     return register

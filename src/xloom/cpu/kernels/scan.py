@@ -12,6 +12,7 @@ from xloom.cpu.emit import elementwise  # noqa: F401 - registers the scalar rule
 from xloom.cpu.emit.distinct import distinct
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.nest import plus, times
+from xloom.cpu.emit.region import evaluated
 from xloom.cpu.emit.registry import RULES
 from xloom.cpu.emit.routine import least
 from xloom.cpu.emit.types import I64, Value, constant, load, store
@@ -86,7 +87,7 @@ def _element(b: ir.IRBuilder, computation: Computation, dims: Sequence[int], arg
         elif i.opcode in ("broadcast", "reshape") and same:
             values[i] = values[operands[0]]
         elif i.opcode in RULES and same:
-            values[i] = RULES[i.opcode](b, i, *(values[o] for o in operands))
+            values[i] = evaluated(b, i, *(values[o] for o in operands))
         else:
             raise LoweringError(f"{i.opcode} inside the computation of a scan", where=i.name)
     return [values[root]]

@@ -15,7 +15,7 @@ from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import hints_for, loop
 from xloom.cpu.emit.neutral import neutral
 from xloom.cpu.emit.types import I64, Complex, Value
-from xloom.cpu.loops.accumulators import Merging, State, accumulators
+from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nodes import (
     Apply,
@@ -54,7 +54,7 @@ class Elements:
         """The items that this call of the phase does."""
         self.ends_with_fence = False
         """Something is stored around the caches: whoever learns that the phase is done has to see it."""
-        self._scopes: list[dict[int, Any]] = [{}]
+        self._scopes: list[dict[Any, Any]] = [{}]
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -79,6 +79,19 @@ class Elements:
         self._scopes[-1][id(node)] = value
         return value
 
+    def wider(self, node: Node) -> Value:
+        """The value with all digits that it is computed with, for arithmetic in f32."""
+        if not isinstance(node, Apply) or not node.is_wider or node.is_stored:
+            return self.value(node)
+        for scope in reversed(self._scopes):
+            if (id(node), "wider") in scope:
+                return scope[id(node), "wider"]
+        value = self._scopes[-1][id(node), "wider"] = self._applied(node)
+        return value
+
+    def _applied(self, node: Apply) -> Value:
+        return node.emit(self.b, *[self.wider(o) if node.takes_wider else self.value(o) for o in node.operands])
+
     def index(self, expression: Affine) -> ir.Value:
         """An index expression as an i64."""
         # dynamic parts and outer loops first: what does not change in an inner loop is then computed outside it
@@ -102,7 +115,9 @@ class Elements:
     def _emit(self, node: Node) -> Value:
         b = self.b
         if isinstance(node, Apply):
-            return node.emit(b, *[self.value(o) for o in node.operands])
+            if not node.is_wider:
+                return self._applied(node)
+            return conversion.rounded_result(b, self._applied(node) if node.is_stored else self.wider(node), node.dtype)
         if id(node) in self.staged:
             return types.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):
@@ -235,7 +250,8 @@ class Elements:
         representation = state[0].representation
         if isinstance(representation, Merging):
             (accumulator,), (element,) = state, fold.elements
-            value = representation.encoded(self.b, self.value(element))
+            read = self.wider if isinstance(representation, Sum) else self.value
+            value = representation.encoded(self.b, read(element))
             accumulator.set(representation.merged(self.b, accumulator.get(), value))
             return
         with self.scope():

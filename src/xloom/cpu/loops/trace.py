@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from xloom.cpu.emit.registry import RULES
+from xloom.cpu.emit.registry import ROUNDED, RULES
 from xloom.cpu.leaves import owner
 from xloom.cpu.loops.affine import Affine, Var, constant, linear, variable
 from xloom.cpu.loops.nodes import Apply, Bounded, Constant, Load, Node, Quotient
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
-from xloom.hlo.dtype import s64
+from xloom.hlo.dtype import bf16, f16, f32, f64, s64
 from xloom.hlo.instruction import Instruction
 
 IndexTuple = tuple[Affine, ...]
@@ -87,6 +87,8 @@ class Tracer:
         node = self._memo.get(key)
         if node is None or isinstance(node, Load):
             node = self._memo[key] = ELEMENTS[instruction.opcode](self, instruction, index)
+        if isinstance(node, Apply):
+            node.is_stored = True
         return node
 
     def _element(self, instruction: Instruction, index: IndexTuple) -> Node:
@@ -184,7 +186,20 @@ def apply(instruction: Instruction, operands: Sequence[Node]) -> Node:
         return rule(b, instruction, *values)
 
     label = f"{opcode} {instruction['direction']}" if opcode == "compare" else opcode
-    return Apply(instruction.shape.dtype, label, emit, tuple(operands), COSTS.get(opcode, 1))
+    dtype = instruction.shape.dtype
+    takes_wider = opcode in _SMOOTH or (opcode == "convert" and dtype in (f32, f64))
+    is_wider = dtype in (bf16, f16) and (opcode in ROUNDED or (opcode in _PASSING and any(map(_is_wider, operands))))
+    return Apply(dtype, label, emit, tuple(operands), COSTS.get(opcode, 1), is_wider, takes_wider)
+
+
+def _is_wider(node: Node) -> bool:
+    return isinstance(node, Apply) and node.is_wider
+
+
+_PASSING = frozenset({"abs", "clamp", "copy", "maximum", "minimum", "negate", "select"})
+"""Operators whose results are operands, but for their signs."""
+_SMOOTH = (ROUNDED | _PASSING) - {"ceil", "floor", "remainder", "round-nearest-afz", "round-nearest-even"}
+"""Operators that little more or less of an operand changes little."""
 
 
 def joined(loops: Sequence[Var]) -> Affine:

@@ -116,11 +116,11 @@ def _complex_of_parts(i: Instruction, rw: Rewriter) -> Instruction | None:
     return re.operands[0]
 
 
-# reduce-precision(x) == x; to at least x's own exponent and mantissa bits
+# reduce-precision(x) == x; to at least x's own exponent and mantissa bits, which bf16 and f16 may be computed beyond
 @rule("reduce-precision")
 def _full_precision(i: Instruction, rw: Rewriter) -> Instruction | None:
     name = i.shape.dtype.name
-    if name not in _SIGNIFICAND_BITS:
+    if name not in _SIGNIFICAND_BITS or name in ("bf16", "f16"):
         return None
     keeps = i["exponent_bits"] >= _EXPONENT_BITS[name] and i["mantissa_bits"] >= _SIGNIFICAND_BITS[name] - 1
     return i.operands[0] if keeps else None

@@ -9,6 +9,7 @@ import ml_dtypes
 from llvmlite import ir
 
 from xloom.cpu.emit.elementwise import total_order_key
+from xloom.cpu.emit.region import evaluated
 from xloom.cpu.emit.registry import RULES
 from xloom.cpu.emit.types import I8, Value, constant, register_type
 from xloom.hlo.computation import Computation
@@ -163,7 +164,7 @@ def _value(b: ir.IRBuilder, i: Instruction, elements: Sequence[Value], known: di
     if i.opcode == "constant":
         return constant(i.literal.item(), i.shape.dtype)
     if i not in known:
-        known[i] = RULES[i.opcode](b, i, *(_value(b, o, elements, known) for o in i._operands))
+        known[i] = evaluated(b, i, *(_value(b, o, elements, known) for o in i._operands))
     return known[i]
 
 

@@ -1,0 +1,50 @@
+"""Rounding of each narrow result to its type, for programs that are not to be computed with more digits than it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xloom.hlo.dtype import bf16, f16
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.hlo.opcodes import OPCODES
+from xloom.passes.base import Pass, register
+from xloom.passes.replacement import replace_each
+from xloom.passes.rewrite import Rewriter, RuleTable
+
+rule = RuleTable()
+_FORMATS = {bf16: (8, 7), f16: (5, 10)}
+"""Bits of exponent and mantissa."""
+_EXACT = frozenset({"convert", "copy", "reduce-precision", "select"})
+_ARITHMETIC = [name for name, op in OPCODES.items() if op.elementwise and name not in _EXACT]
+
+
+@register
+@dataclass(frozen=True)
+class ResultRounding(Pass):
+    """Rounds what operators on bf16 and f16 give; backends otherwise may keep the f32 that they compute in.
+
+    XLA's option `xla_allow_excess_precision=false` asks for it.
+    """
+
+    name = "result-rounding"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        return replace_each(module, rule)
+
+
+# x op y == reduce-precision(x op y); of bf16 and f16
+@rule(*_ARITHMETIC)
+def _rounded(i: Instruction, rw: Rewriter) -> Instruction | None:
+    format_ = _FORMATS.get(i.shape.dtype) if i.shape.is_array else None
+    if format_ is None or _is_reducer(i) or (i.users and all(u.opcode == "reduce-precision" for u in i.users)):
+        return None
+    wider = rw.make(i.opcode, i.shape, i.operands, **i.attrs)
+    return rw.make("reduce-precision", i.shape, [wider], exponent_bits=format_[0], mantissa_bits=format_[1])
+
+
+def _is_reducer(i: Instruction) -> bool:
+    """True of all that a reducer computes: it is known by that, and its result is rounded anyway."""
+    assert i.parent is not None
+    return i is i.parent.root and i.shape.is_scalar and all(o.opcode == "parameter" for o in i.operands)
