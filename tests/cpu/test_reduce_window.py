@@ -155,6 +155,24 @@ def test_cumulative_sum_of_numbers():
     check(program("[5000]", "size=5000 pad=0_4999", op="maximum"), x, np.float32(-math.inf))
 
 
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("special", [-0.0, math.inf, -math.inf, -np.float64("nan")], ids=str)
+def test_cumulative_extremum_of_special_numbers(special, dtype, op):
+    x = np.where(np.arange(70) < 30, 0.0, RNG.normal(size=70))
+    x[[3, 17, 40]] = special
+    x = x.astype({"f32": np.float32, "f64": np.float64}[dtype])
+    module = xl.parse(program("[70]", "size=70 pad=69_0", dtype, op))
+    init = x.dtype.type(-math.inf if op == "maximum" else math.inf)
+    result, wanted = xl.compile(module)(x, init), getattr(np, op).accumulate(x)
+    np.testing.assert_array_equal(result, wanted)
+    if special == 0:  # -0 is less than 0
+        zeros = wanted == 0
+        np.testing.assert_array_equal(
+            np.signbit(result[zeros]), getattr(np, op).accumulate(np.copysign(1, x))[zeros] < 0
+        )
+
+
 @pytest.mark.parametrize("op", ["add", "maximum"])
 @pytest.mark.parametrize("dtype", ["pred", "s4", "u2", "s8", "u16", "s64", "f8e4m3fn", "bf16", "f16", "f32", "f64"])
 def test_types(dtype, op):

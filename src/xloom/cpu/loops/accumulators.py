@@ -7,6 +7,7 @@ from typing import Protocol
 from llvmlite import ir
 
 from xloom.cpu.emit import complex_math, conversion, types
+from xloom.cpu.emit.extremum_keys import MANTISSAS, bits_of, key_of
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, Complex, Value
@@ -63,50 +64,34 @@ class Sum(Merging):
 
 
 class Extremum(Merging):
-    """Maxima or minima of floats, as the maximum of integers in the same order.
-
-    The order is -inf < ... < -0 < +0 < ... < inf < NaN; for minima, it is that of the negated numbers. What each step
-    waits for is then one operation, where NaN and the zeros would make it five.
-    """
+    """Maxima or minima of floats, as the maximum of their keys; for minima, of the negated numbers' keys."""
 
     def __init__(self, opcode: str, dtype: DType):
         super().__init__(dtype)
-        self.negates = opcode == "minimum"
+        self._negates = opcode == "minimum"
         # narrow floats have the order of their own bits; those of 8 bits and less are few, and computed as f32
         self.kept = {"f64": s64, "f16": s16, "bf16": s16}.get(dtype.name, s32)
+        self._mantissa = MANTISSAS.get(dtype.name, MANTISSAS["f32"])
 
     def encoded(self, b: ir.IRBuilder, value: Value) -> Value:
-        """Negative numbers have the bits of their size inverted: the larger that is, the less they are."""
-        kind = types.register_type(self.kept)
-        greatest = (1 << (kind.width - 1)) - 1
-        if self.kept is s16:
-            bits = conversion.to_bits(b, value, self.dtype)
-            infinity = 0x7F80 if self.dtype.name == "bf16" else 0x7C00
-            number = b.icmp_unsigned("<=", b.and_(bits, kind(greatest)), kind(infinity))
-        else:
-            bits, number = b.bitcast(value, kind), b.fcmp_ordered("ord", value, value)
-        return b.select(number, self._turned(b, self._negated(b, bits)), kind(greatest))
+        """The key of a number."""
+        bits = conversion.to_bits(b, value, self.dtype) if self.kept is s16 else b.bitcast(value, self._kind)
+        return key_of(b, bits, self._mantissa, negates=self._negates)
 
     def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
-        """The number of a key; NaN of keys above infinity's."""
-        bits = self._negated(b, self._turned(b, state))
+        """The number of a key."""
+        bits = bits_of(b, state, self._mantissa, negates=self._negates)
         if self.kept is s16:
             return conversion.from_bits(b, bits, self.dtype)
         return b.bitcast(bits, types.register_type(self.dtype))
 
-    def _negated(self, b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-        """The bits of the negated number, of minima."""
-        return b.xor(bits, bits.type(1 << (bits.type.width - 1))) if self.negates else bits
+    @property
+    def _kind(self) -> ir.Type:
+        return types.register_type(self.kept)
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
         """The larger key."""
         return intrinsic(b, "smax", state, other)
-
-    def _turned(self, b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-        """From bits to key, or back."""
-        kind = bits.type
-        sign = b.ashr(bits, kind(kind.width - 1))
-        return b.xor(bits, b.and_(sign, kind((1 << (kind.width - 1)) - 1)))
 
 
 def representation_of(fold: Fold, number: int = 0) -> Representation:

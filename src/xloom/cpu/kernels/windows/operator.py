@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from xloom.cpu.emit.extremum_keys import MANTISSAS, bits_of, key_of, least_key
 from xloom.cpu.emit.neutral import neutral
 from xloom.cpu.emit.types import I32, Value, memory_type, register_type
 from xloom.cpu.kernels.windows.folder import Folder
@@ -53,6 +54,10 @@ class VectorOperator:
         """One lane in all."""
         return b.shuffle_vector(x, ir.Constant(self.type, ir.Undefined), mask([lane] * LANES))
 
+    def number(self, b: ir.IRBuilder, x: ir.Value) -> Value:
+        """That of the first lane."""
+        return b.extract_element(x, I32(0))
+
     def _at(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
         return b.gep(pointer, [place], inbounds=True, source_etype=memory_type(self.dtype))
 
@@ -67,6 +72,48 @@ class VectorOperator:
         plain = {"and": b.and_, "or": b.or_, "xor": b.xor}
         plain |= {"add": b.fadd, "multiply": b.fmul} if real else {"add": b.add, "multiply": b.mul}
         return plain[self.opcode](x, y)
+
+
+class _KeyMaximum(VectorOperator):
+    """Maxima or minima of floats that are keys in registers."""
+
+    def __init__(self, opcode: str, dtype: DType):
+        super().__init__(opcode, dtype)
+        self._floats, self._mantissa, self._negates = self.type, MANTISSAS[dtype.name], opcode == "minimum"
+        self.type = ir.VectorType(ir.IntType(dtype.bits), LANES)
+
+    @property
+    def neutral(self) -> ir.Constant:
+        """See the class above."""
+        return ir.Constant(self.type, [least_key(self.dtype.bits)] * LANES)
+
+    def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
+        """See the class above."""
+        return key_of(b, super().load(b, pointer, place), self._mantissa, negates=self._negates)
+
+    def store(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, x: ir.Value) -> None:
+        """See the class above."""
+        super().store(b, pointer, place, bits_of(b, x, self._mantissa, negates=self._negates))
+
+    def splat(self, b: ir.IRBuilder, value: Value) -> ir.Value:
+        """See the class above."""
+        key = key_of(b, b.bitcast(value, self.type.element), self._mantissa, negates=self._negates)
+        return super().splat(b, key)
+
+    def number(self, b: ir.IRBuilder, x: ir.Value) -> Value:
+        """See the class above."""
+        bits = bits_of(b, super().number(b, x), self._mantissa, negates=self._negates)
+        return b.bitcast(bits, self._floats.element)
+
+    def apply(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        """See the class above."""
+        return b.select(b.icmp_signed(">", x, y), x, y)
+
+
+def extremum_of_keys(operator: VectorOperator) -> VectorOperator:
+    """The same operator, quicker where a vector goes through it many times between memory and memory."""
+    is_worth_it = operator.dtype.is_float and operator.opcode in ("maximum", "minimum")
+    return _KeyMaximum(operator.opcode, operator.dtype) if is_worth_it else operator
 
 
 def mask(lanes: list[int]) -> ir.Constant:

@@ -6,8 +6,8 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.nest import plus, times
-from xloom.cpu.emit.types import I32, I64, load, store
-from xloom.cpu.kernels.windows.operator import LANES, VectorOperator, mask
+from xloom.cpu.emit.types import I64, load, store
+from xloom.cpu.kernels.windows.operator import LANES, VectorOperator, extremum_of_keys, mask
 
 
 def scan(
@@ -20,7 +20,7 @@ def scan(
 ) -> None:
     """Folds `size` elements from `start` on, from either end; pointers are operand, initial value and output."""
     source, initial, target = pointers
-    dtype = operator.dtype
+    dtype, operator = operator.dtype, extremum_of_keys(operator)
     carry = allocate(b, operator.type)
     b.store(operator.splat(b, load(b, initial, dtype, I64(0))), carry)
     vectors = size // LANES
@@ -37,7 +37,7 @@ def scan(
         x = operator.splat(b, load(b, source, dtype, place))
         state = operator.apply(b, b.load(carry, typ=operator.type), x)
         b.store(state, carry)
-        store(b, target, dtype, place, b.extract_element(state, I32(0)))
+        store(b, target, dtype, place, operator.number(b, state))
 
 
 def _within(b: ir.IRBuilder, operator: VectorOperator, x: ir.Value, forward: bool) -> ir.Value:
