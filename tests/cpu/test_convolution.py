@@ -100,6 +100,7 @@ CASES = {
     "long sums transposed": ((1, 430, 4, 5), (430, 33, 3, 3), "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", "bf01_io01->bf01"),
     "filter gradient nchw": ((5, 18, 26, 26), (5, 35, 26, 26), "size=26x26 pad=1_1x1_1", "fb01_io01->fb01"),
     "filter gradient stride": ((3, 9, 31, 31), (3, 20, 16, 16), "size=16x16 pad=1_1x1_1 rhs_dilate=2x2", "fb01_io01->fb01"),
+    "wide filter gradient": ((1, 9, 7, 16), (1, 7, 9, 130), "size=7x9 pad=0_1x2_2", "f01b_i01o->01bf"),
     "filter gradient of spread": (
         (4, 5, 7, 40), (4, 8, 12, 33), "size=8x12 pad=0_1x1_2 lhs_dilate=2x2", "f01b_i01o->01bf",
     ),
@@ -187,7 +188,8 @@ def test_narrow_results_are_written_alone(types):
 @pytest.mark.parametrize(
     "name",
     ["wide", "1x1", "1x1 stride", "spread", "transposed", "large kernel", "large spread kernel", "nchw many features",
-     "nchw reversed", "filter gradient", "large filter gradient", "mixed labels", "1d"],
+     "nchw reversed", "filter gradient", "filter gradient nchw", "wide filter gradient", "large filter gradient",
+     "mixed labels", "1d"],
 )  # fmt: skip
 def test_pairs(name, out):
     """Of bf16, two products at once."""

@@ -1,15 +1,16 @@
 """Which tiles convolutions are computed in, where others take much longer."""
 
-import numpy as np
 import pytest
 
-from tests.cpu.kernels import run_kernel
+from tests.cpu.kernels import kernel_of
 from tests.cpu.test_convolution import program
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.kernels.convolve import emission
+from xloom.hlo.dtype import bf16
 
 
 def chosen(monkeypatch, lhs, rhs, window, labels, more="", dtype="f32"):
-    """The way of a convolution of zeros."""
+    """The way of a convolution."""
     found, convolve = [], emission.convolve
 
     def seen(kernel, way, *rest):
@@ -17,8 +18,7 @@ def chosen(monkeypatch, lhs, rhs, window, labels, more="", dtype="f32"):
         convolve(kernel, way, *rest)
 
     monkeypatch.setattr(emission, "convolve", seen)
-    module = program(lhs, rhs, window, labels, more, (dtype,) * 3)
-    run_kernel(module, *(np.zeros(dims, np.float32) for dims in (lhs, rhs)))
+    kernel_of(program(lhs, rhs, window, labels, more, (dtype,) * 3))
     [way] = found
     return way
 
@@ -35,3 +35,23 @@ def test_rows_of_kernel_gradients_are_features(monkeypatch, lhs, rhs, labels):
     way = chosen(monkeypatch, lhs, rhs, "size=12x12 pad=1_1x1_1", labels)
     assert (way.rows.dim, way.rows.most) == (None, 64)
     assert way.tile.rows > 8
+
+
+@pytest.mark.skipif(not registers().has_bfloat_products, reason="no products of bf16")
+@pytest.mark.parametrize("images", [1, 3])
+def test_kernel_gradients_of_bf16_are_in_pairs(monkeypatch, images):
+    """Of places that are adjacent, where the images are no even number."""
+    dims = images, 32, 10, 10
+    way = chosen(monkeypatch, dims, dims, "size=10x10 pad=1_1x1_1", "fb01_io01->fb01", dtype="bf16")
+    assert way.tile.arithmetic.places == 2
+
+
+@pytest.mark.skipif(not registers().has_bfloat_products, reason="no products of bf16")
+def test_kernel_gradients_of_many_bf16_features_are_products(monkeypatch):
+    """In pairs too, of operands that are not copied."""
+    products, multiply = [], emission._multiply
+    monkeypatch.setattr(emission, "_multiply", lambda *rest: (products.append(rest[2:]), multiply(*rest)))
+    dims = (1, 5, 6, 16), (1, 5, 6, 144)
+    kernel_of(program(*dims, "size=5x6", "f01b_i01o->01bf", "", ("bf16",) * 3))
+    [(a, b, _)] = products
+    assert (a.place, a.dtype, b.place, b.dtype) == ("operand", bf16, "operand", bf16)

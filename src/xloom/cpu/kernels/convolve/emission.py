@@ -15,10 +15,12 @@ from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwi
 from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.thinning import is_sparse, step_of, thinned
 from xloom.cpu.kernels.convolve.tiles import convolve
-from xloom.cpu.kernels.convolve.ways import pairs_of, vectors_that_fill, way
+from xloom.cpu.kernels.convolve.ways import pair_axis, pairs_of, vectors_that_fill, way
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.packing import BLOCK
+from xloom.cpu.kernels.matmul.pairs import in_pairs
 from xloom.hlo.attributes import ConvolutionDimensions
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -64,17 +66,27 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     if product is not None:
         _multiply(kernel, product, w, x, y)
         return
-    in_pairs = pairs_of(arithmetic, problem, x, w)
-    arithmetic = in_pairs or arithmetic
-    held = x.dtype if in_pairs else arithmetic.dtype
+    extents = _met(lhs, labels, dims)
+    narrow = in_pairs(arithmetic, x.dtype, w.dtype)
+    if is_gradient and narrow.places > 1 and _is_wide(problem):
+        whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, range(lhs.rank)))
+        product = as_product(whole if reaches_out else problem)
+        if product is not None:  # which makes pairs of lines that are not adjacent
+            x = padded(kernel, narrow, x, extents) if reaches_out else x
+            _multiply(kernel, product, x, w, y)
+            return
+    paired = pairs_of(arithmetic, problem, x, w)
+    arithmetic = paired or arithmetic
+    held = x.dtype if paired else arithmetic.dtype
     edges = chosen = None
-    is_read = x.dtype is held and (not in_pairs or problem.feature.a == 1)
+    pairs = pair_axis(problem) if paired else None
+    is_read = x.dtype is held and (pairs != -1 or problem.feature.a == 1)
     if is_read and reaches_out and nbytes < _LARGE_KERNEL:
         chosen = way(arithmetic, problem, w)
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
         is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
-        order = _order(arithmetic, instruction, lhs, dims, is_far)
+        order = _order(arithmetic, instruction, lhs, dims, is_far, pairs)
         if (
             reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL
         ):  # what is copied to be moved needs no padding
@@ -82,12 +94,11 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
             chosen = way(arithmetic, problem, w)
             edges = edges_of(problem, chosen, sides, Array("operand", 0, held))
-        extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
         if edges is None:
-            for place, dim in zip(labels.input_spatial, dims, strict=True):
-                extents[place] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[place], extents[place].stride)
-            starts, strides = [e.start for e in extents], _strides(order, [e.size for e in extents])
-            problem, chosen = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides), None
+            problem = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, order))
+            chosen = None
+        else:
+            extents = _met(lhs, labels, ())
         x = padded(kernel, arithmetic, x, [extents[k] for k in order])
     product = as_product(problem) if is_large and (places == 1 or problem.output.size > _FEW_OUTPUTS) else None
     if product is not None:
@@ -96,6 +107,13 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     convolve(kernel, chosen or way(arithmetic, problem, w), problem, edges, x, w, sums)
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
+
+
+def _is_wide(problem: Convolution) -> bool:
+    """True for a gradient of many features, of which the product's operands have vectors."""
+    rows, columns = problem.batch, problem.output
+    vectors = rows.a == columns.c == 1 and rows.size % BLOCK == 0
+    return vectors and (columns.size > _FEW_OUTPUTS or pair_axis(problem) is None)
 
 
 def _is_thinned(
@@ -148,18 +166,36 @@ _LARGEST_KERNEL = 3 << 22
 
 
 def _order(
-    arithmetic: Arithmetic, instruction: Instruction, shape: Shape, dims: tuple[Spatial, ...], is_far: bool
+    arithmetic: Arithmetic,
+    instruction: Instruction,
+    shape: Shape,
+    dims: tuple[Spatial, ...],
+    is_far: bool,
+    pairs: int | None,
 ) -> list[int]:
     """The dimensions of a copy of the input, outermost first."""
     feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
     many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1 and instruction["feature_group_count"] == 1
-    if arithmetic.places > 1 or (many and (is_far or _is_moved_last(arithmetic, instruction, order[-1], dims))):
+    if pairs == -1 or (pairs is None and many and (is_far or _is_moved_last(arithmetic, instruction, order[-1], dims))):
         order.remove(feature)
         order.append(feature)
     return order
 
 
-def _strides(order: list[int], sizes: Sequence[int]) -> list[int]:
+def _met(lhs: Shape, labels: ConvolutionDimensions, dims: Sequence[Spatial]) -> list[Extent]:
+    """All of the input's dimensions, and of the spatial `dims` what windows meet."""
+    extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
+    for place, dim in zip(labels.input_spatial, dims, strict=False):
+        extents[place] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[place], extents[place].stride)
+    return extents
+
+
+def _copied(extents: list[Extent], order: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Where each dimension of such a copy begins, and its strides."""
+    return [e.start for e in extents], _strides(order, [e.size for e in extents])
+
+
+def _strides(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """The strides of dimensions of these sizes, in a copy that has them in another order."""
     strides = dict(zip(order, row_major([sizes[k] for k in order]), strict=True))
     return [strides[k] for k in range(len(order))]

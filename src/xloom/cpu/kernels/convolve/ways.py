@@ -71,8 +71,8 @@ def way(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
 
 
 def pairs_of(arithmetic: Arithmetic, problem: Convolution, x: Array, w: Array) -> Arithmetic | None:
-    """Arithmetic for two features at once of bf16, where they are adjacent or can be; else None."""
-    if arithmetic.dtype is not f32 or problem.output.size < _FEWEST or problem.feature.size % 2:
+    """Arithmetic for two addends of bf16 at once, where they are adjacent or can be; else None."""
+    if arithmetic.dtype is not f32 or problem.output.size < _FEWEST or pair_axis(problem) is None:
         return None
     if _in_small_groups(arithmetic, problem) or (problem.feature.a != 1 and problem.group.size > 1):
         return None
@@ -80,6 +80,20 @@ def pairs_of(arithmetic: Arithmetic, problem: Convolution, x: Array, w: Array) -
     return found if found.places > 1 else None
 
 
+def pair_axis(problem: Convolution) -> int | None:
+    """Which sum has its addends in pairs: the number of its spatial dimension, or -1 for features."""
+    pairs = problem.feature.size % 2 == 0
+    if pairs and problem.feature.a == 1:
+        return -1
+    for number, (dim, tap) in enumerate(zip(problem.dims, problem.taps, strict=True)):
+        is_even = tap.size >= _LONG and tap.size % 2 == 0
+        if is_even and tap.a == 1 and len(dim.classes) == 1 and dim.tap_input_step == 1:
+            return number
+    return -1 if pairs else None
+
+
+_LONG = 8
+"""A window of so many places, to be gone through in pairs."""
 _FEWEST = 16
 """Outputs, for vectors of them."""
 
@@ -99,7 +113,7 @@ def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     panels = packing.panels * packing.panel_size(packing.length)
     group = OutputAxis(plain(problem.group).places, problem.group.a, panels, problem.group.c)
     columns = OutputAxis(plain(problem.output).places, 0, 0, problem.output.c)
-    axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
+    axes = [plain(problem.batch), *_in_steps(arithmetic, problem).spatial_axes(kernel)]
     rows = axes.pop(number)
     return Way("features", tile, rows, columns, (group, *axes), feature, 0, packing, problem.group.size)
 
@@ -157,6 +171,20 @@ def _narrowed(tile: Tile, output: Axis) -> Tile:
     return tile
 
 
+def _in_steps(arithmetic: Arithmetic, problem: Convolution) -> Convolution:
+    """The problem with a window whose places are gone through in pairs, where they are."""
+    number = pair_axis(problem)
+    if arithmetic.places == 1 or number in (None, -1):
+        return problem
+    dims, dim = list(problem.dims), problem.dims[number]
+    [only] = dim.classes
+    each = arithmetic.places
+    dims[number] = dim._replace(
+        classes=(only._replace(taps=only.taps // each),), tap_input_step=dim.tap_input_step * each
+    )
+    return problem._replace(dims=tuple(dims))
+
+
 def _lines(problem: Convolution, sizes: list[OutputAxis]) -> int:
     """The number of the axis whose places lie closest in the input, or closer than features in the output."""
     if problem.batch.size > 1 and problem.batch.c < problem.output.c:
@@ -188,8 +216,8 @@ def _packed(
     depth = merged([Axis(sums[k].size, 0, sums[k].b, 0) for k in order])  # what lies together is packed together
     packing = Packing(arithmetic, w, "b", (output,), depth, tile.columns)
     places = dict(zip(order, row_major([sums[k].size for k in order]), strict=True))
-    each = arithmetic.places  # features, which are the last then
-    steps = [places[k] // each * packing.panel_size(1) for k in range(len(problem.taps))]
-    step = places[len(problem.taps)] * packing.panel_size(1)
-    feature = Axis(problem.feature.size // each, problem.feature.a * each, step, 0)
+    each, line = arithmetic.places, packing.panel_size(1)
+    steps = [line * greatest(1, places[k] // each) for k in range(len(sums))]
+    together = each if pair_axis(problem) == -1 else 1
+    feature = Axis(problem.feature.size // together, problem.feature.a * together, steps.pop(), 0)
     return packing, steps, feature, tile, number

@@ -76,24 +76,39 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
     in_place = rows <= columns and not a.is_made and _has_scalars_in_place(arithmetic, product, a)
-    # what is packed again for each block should be what is quick to pack
-    blocks_right = b_.is_made or in_place or (rows <= columns and not right.is_copied and not a.is_made)
-    width = tile.columns if blocks_right else tile.rows
     step = depth_block(arithmetic, product)
-    line = width * step * arithmetic.parts * arithmetic.dtype.real.bytes
+    blocks_right = b_.is_made or in_place or (not a.is_made and _packs_less(right, left, rows <= columns, step))
     own = right if blocks_right else left
-    panels = own.panels // _LEAST_BLOCKS
-    if not in_place:
-        panels = greatest(panels, _LEAST_ROWS // width)
-    panels = greatest(1, least(BLOCK_BYTES // line, panels))
-    outer = -(-own.panels // panels)
-    if outer < _LEAST_BLOCKS:  # an even number, for two threads to have as much
-        panels = -(-own.panels // (outer + outer % 2))
+    panels = _panels(own, step, in_place)
     blocks = _Blocks(tile, depth, step, left, right, blocks_right, panels, in_place)
     outer = -(-own.panels // panels)
     cost = 2 * rows * columns * depth // outer
     with kernel.phase(count(product.batch) * outer, grain(cost, arithmetic)) as phase:
         _blocks(phase, product, blocks, c)
+
+
+def _panels(own: Packing, step: int, in_place: bool) -> int:
+    """How many panels of `step` places of the depth a block has."""
+    line = own.width * step * own.arithmetic.parts * own.arithmetic.dtype.real.bytes
+    panels = own.panels // _LEAST_BLOCKS
+    if not in_place:
+        panels = greatest(panels, _LEAST_ROWS // own.width)
+    panels = greatest(1, least(BLOCK_BYTES // line, panels))
+    outer = -(-own.panels // panels)
+    if outer < _LEAST_BLOCKS:  # an even number, for two threads to have as much
+        panels = -(-own.panels // (outer + outer % 2))
+    return panels
+
+
+def _packs_less(right: Packing, left: Packing, is_wide: bool, step: int) -> bool:
+    """True when blocks of the right operand are better: what is packed again for each should be little and quick."""
+    if not right.is_copied:
+        return is_wide
+    if not left.is_copied:
+        return False
+    own, other = (x.panels * x.width for x in (right, left))
+    again = -(-right.panels // _panels(right, step, False)), -(-left.panels // _panels(left, step, False))
+    return 4 * (own + again[0] * other) <= 3 * (other + again[1] * own)
 
 
 def _has_scalars_in_place(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
