@@ -8,6 +8,8 @@ import pytest
 
 import xloom as xl
 from xloom.calls import registry
+from xloom.calls.sanitizer import sanitize
+from xloom.cpu.prepare import prepared
 
 jax = pytest.importorskip("jax")
 scipy_linalg = pytest.importorskip("scipy.linalg")
@@ -265,6 +267,62 @@ def test_sparse_matrix_products(run):
     m = program(lambda a, b: a @ b, csr, b)
     assert targets(m) == {"cpu_csr_sparse_dense_ffi"}
     close(run(m, *map(np.asarray, jax.tree.leaves(csr)), b), x @ b)
+
+
+def solve(dims, *, dtype="f32", side="L", lower=True, transpose="N", unit=False):
+    """A call of LAPACK's trsm, by the dimensions of its right side."""
+    n = dims[-2 if side == "L" else -1]
+    order = f"{len(dims) - 2},{len(dims) - 1}" + "".join(f",{d}" for d in reversed(range(len(dims) - 2)))
+    a, b = (f"{dtype}[{','.join(map(str, d))}]" for d in ((*dims[:-2], n, n), dims))
+    flags = {"diag": "NU"[unit], "side": side, "trans_x": transpose, "uplo": "UL"[lower]}
+    config = ", ".join(f"{k} = {ord(v)} : ui8" for k, v in flags.items())
+    letter = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}[dtype]
+    return xl.parse(f"""HloModule m
+    ENTRY e {{ p = {a} parameter(0) q = {b} parameter(1)
+      ROOT x = {b}{{{order}}} custom-call(p, q), custom_call_target="lapack_{letter}trsm_ffi",
+        operand_layout_constraints={{{a}{{{order}}}, {b}{{{order}}}}}, output_to_operand_aliasing={{{{}}: (1, {{}})}},
+        api_version=API_VERSION_TYPED_FFI, backend_config={{{config}}} }}""")
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("transpose", "NTC")
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("side", "LR")
+@pytest.mark.parametrize("dtype", ["f32", "c128"])
+def test_an_operator_stands_for_trsm(dtype, side, lower, transpose, unit):
+    m = solve((2, 5, 5), dtype=dtype, side=side, lower=lower, transpose=transpose, unit=unit)
+    a, b = (matrix(o.shape.dtype.numpy, 2, 5, 5, seed=k) for k, o in enumerate(m.entry.root.operands))
+    a += 3 * np.eye(5)
+    close(compiled(m, a, b), xl.evaluate(m, a, b))
+    assert [i.opcode for i in prepared(m).instructions] == ["parameter", "parameter", "triangular-solve"]
+
+
+def test_lapack_solves_what_it_solves_faster():
+    assert targets(prepared(solve((600, 3)))) == {"lapack_strsm_ffi"}
+
+
+def test_other_code_under_the_name_of_trsm_is_called():
+    arguments = np.eye(3, dtype=np.float32), np.ones((3, 3), np.float32)
+    assert compiled(solve((3, 3)), *arguments)[0, 0] == 1
+
+    @xl.custom_call("lapack_strsm_ffi")
+    def mine(out, a, b):
+        out[...] = 7
+
+    assert compiled(solve((3, 3)), *arguments)[0, 0] == 7
+    registry.remove("lapack_strsm_ffi")
+    assert compiled(solve((3, 3)), *arguments)[0, 0] == 1
+
+
+def test_the_sanitizer_watches_all_calls():
+    with sanitize():
+        assert targets(prepared(solve((3, 3)))) == {"lapack_strsm_ffi"}
+
+
+def test_inverses_need_no_memory_but_that_of_the_factors():
+    x = matrix(np.float32, 128, 128)
+    peak = xl.compile(program(jnp.linalg.inv, x)).memory.peak_bytes
+    assert peak < 3.1 * x.nbytes
 
 
 def test_routines_are_taken_without_all_of_scipy():

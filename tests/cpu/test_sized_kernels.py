@@ -189,3 +189,20 @@ def test_one_kernel_serves_any_number_of_groups(window, emitted):
         }}""")
         assert agrees(module)
     assert len(emitted) == 1
+
+
+def test_one_kernel_solves_systems_of_either_triangle_and_any_number(emitted):
+    for batch, n, m, lower, transpose in (
+        ("", 4, 64, "true", "NO_TRANSPOSE"),
+        ("5,", 200, 100, "true", "TRANSPOSE"),
+        ("", 33, 70, "false", "NO_TRANSPOSE"),
+    ):
+        module = xl.parse(
+            f"HloModule m\nENTRY e {{ a = f32[{batch}{n},{n}] parameter(0) b = f32[{batch}{n},{m}] parameter(1)\n"
+            f"ROOT x = f32[{batch}{n},{m}] triangular-solve(a, b), left_side=true, lower={lower}, "
+            f"transpose_a={transpose} }}"
+        )
+        a, b = (np.random.default_rng(n).normal(size=p.shape.dims).astype(np.float32) for p in module.entry.parameters)
+        a += 3 * n**0.5 * np.eye(n, dtype=np.float32)
+        np.testing.assert_allclose(xl.compile(module)(a, b), xl.evaluate(module, a, b), rtol=1e-3, atol=1e-4)
+    assert len(emitted) == 1

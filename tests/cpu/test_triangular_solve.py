@@ -66,3 +66,22 @@ def test_large_and_small_pivots() -> None:
     a = np.array([[3e30 + 4e30j, 0], [0, 3e-30]], np.complex64)
     b = np.array([[1e30], [1e-30j]], np.complex64)
     np.testing.assert_allclose(run_kernel(text, a, b), xl.evaluate(xl.parse(text), a, b), rtol=1e-6)
+
+
+@pytest.mark.parametrize("m", [1, 3, 5, 16, 40, 64, 100])
+@pytest.mark.parametrize("left", [True, False])
+def test_the_solution_may_lie_where_the_right_side_does(left: bool, m: int) -> None:
+    dims = f"9,{m}" if left else f"{m},9"
+    module = xl.parse(
+        f"HloModule m\nENTRY e {{ a = f32[9,9] parameter(0) b = f32[{dims}] parameter(1) c = f32[{dims}] negate(b)\n"
+        f"x = f32[{dims}] triangular-solve(a, c), left_side={left}, lower=true, transpose_a=NO_TRANSPOSE\n"
+        f"ROOT y = f32[{dims}] triangular-solve(a, x), left_side={left}, lower=true, transpose_a=TRANSPOSE }}".replace(
+            "True", "true"
+        ).replace("False", "false")
+    )
+    a, b = (np.random.default_rng(m).normal(size=p.shape.dims).astype(np.float32) for p in module.entry.parameters)
+    a += 5 * np.eye(9, dtype=np.float32)
+    executable = xl.compile(module)
+    np.testing.assert_allclose(executable(a, b), xl.evaluate(module, a, b), rtol=1e-4, atol=1e-5)
+    if m in (1, 16, 64) and left:
+        assert executable.memory.temporary_bytes == 0

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from typing import Any
 
-from xloom.calls.pointers import register_pointer
+from xloom.calls.pointers import address_of, register_pointer
+from xloom.calls.registry import registered
 from xloom.errors import MissingExtraError
 
 _PREFIXES = ("lapack_", "tridiagonal_solve_perturbed", "cpu_csr_sparse_")
@@ -20,14 +23,27 @@ def register_jaxlib_handler(name: str, platform: str) -> None:
     """Registers the handler of that name if jaxlib has one, with its LAPACK loaded."""
     if platform != "Host" or not name.startswith(_PREFIXES):
         return
+    handler = _handlers().get(name)
+    if handler is not None:
+        _load_lapack()
+        register_pointer(name, handler, abi="typed-ffi")
+
+
+def is_replaced(name: str) -> bool:
+    """True when other code than jaxlib's is registered under the name of one of its handlers."""
+    found = next((r for r in registered() if (r.name, r.platform) == (name, "Host")), None)
+    handler = _handlers().get(name) if found else None
+    return found is not None and (handler is None or found.address != address_of(handler))
+
+
+@lru_cache(maxsize=1)
+def _handlers() -> dict[str, Any]:
+    """Pointers to what jaxlib has, by name; none without jaxlib."""
     try:
         from jaxlib import cpu_sparse, lapack
     except ImportError:
-        return
-    for target, capsule, _ in (*lapack.registrations()["cpu"], *cpu_sparse.registrations()["cpu"]):
-        if target == name:
-            _load_lapack()
-            register_pointer(name, capsule, abi="typed-ffi")
+        return {}
+    return {name: pointer for module in (lapack, cpu_sparse) for name, pointer, _ in module.registrations()["cpu"]}
 
 
 def _load_lapack() -> None:

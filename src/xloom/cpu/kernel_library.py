@@ -1,7 +1,8 @@
 """Programs whose kernels most others need too: once they are compiled on a machine, others compile faster there.
 
 What is kept of them serves other shapes: products of matrices in the ways that depend on their sizes, layouts and
-types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts.
+types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts;
+triangular systems.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ _TYPES = (
     ("s8", "s8", "s32"),
     ("f64", "f64", "f64"),
 )
+_RIGHT_SIDES = (1, 2, 4, 8, 16, 32, 48, 64)
 _KEYS = ("f32", "f64", "s32", "s64", "u32", "u16")
 _SORTED = (("100000", 0), ("300,5000", 1), ("5000,300", 0))
 """Dimensions, and the one that is sorted along."""
@@ -96,6 +98,8 @@ def programs() -> Iterator[str]:
         dims = f"lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{{rc}}}"
         result = ("f32", (batch, rows, columns))
         yield _program("dot", ("f32", (batch, rows, depth)), ("f32", b), result, dims)
+    for dtype, sides, unit in product(("f32", "f64"), _RIGHT_SIDES, (False, True)):
+        yield _solution(dtype, sides, unit)
     for dtype, (dims, along), more in product(_KEYS, _SORTED, (False, True)):
         yield _sort(dtype, dims, along, more)
     for dims, results in (("100000", "64"), ("300,5000", "300,8")):
@@ -131,6 +135,13 @@ def _weighted(dtype: str, stored: str, scaled: bool, rows: int, rc: int) -> str:
         f" ROOT c = {dtype}[{rows},{columns}] dot(a, {'v' if scaled else 'w'}), lhs_contracting_dims={{1}},"
         f" rhs_contracting_dims={{{rc}}}\n}}\n"
     )
+
+
+def _solution(dtype: str, sides: int, unit: bool) -> str:
+    """Of triangular systems."""
+    flags = f"left_side=true, lower=true, unit_diagonal={str(unit).lower()}, transpose_a=NO_TRANSPOSE"
+    right = (dtype, (30, sides))
+    return _program("triangular-solve", (dtype, (30, 30)), right, right, flags)
 
 
 def _sort(dtype: str, dims: str, along: int, more: bool) -> str:

@@ -32,6 +32,8 @@ def overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
     if isinstance(step, Instruction):
         if step.opcode == "scatter" or (step.opcode == "sort" and sorts_in_place(step)) or _is_transform(step):
             return _whole_operands(step, [owner(step._operands[leaf])])
+        if step.opcode == "triangular-solve" and _solves_in_place(step):
+            return _whole_operands(step, [owner(step._operands[1])])
         if step.opcode == "while":
             (operand,) = step._operands
             reads = [owner(operand, k) for k in range(leaf_count(operand.shape))]
@@ -49,6 +51,12 @@ def _is_transform(step: Instruction) -> bool:
     from xloom.cpu.kernels.fft import transforms_in_place  # with which goes all that makes one
 
     return transforms_in_place(step)
+
+
+def _solves_in_place(step: Instruction) -> bool:
+    from xloom.cpu.kernels.triangular_solve import solves_in_place  # with which goes all that makes one
+
+    return solves_in_place(step)
 
 
 def _aliased(instruction: Instruction, leaf: int) -> list[Source]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xloom.cpu.built_in_calls import expand_built_in_calls
+from xloom.cpu.lapack_calls import expand_lapack_calls
 from xloom.cpu.outside_calls import keep_effects_in_order, keep_names
 from xloom.cpu.plan import CONTROL
 from xloom.cpu.product_fusion import fuse_products
@@ -27,6 +28,7 @@ def prepared(module: Module) -> Module:
     keep_effects_in_order(module)
     keep_names(module)
     expand_built_in_calls(module)
+    expand_lapack_calls(module)
     _inline_all(module)
     run_passes(module, PIPELINE, verify=False)
     # of simplified computations, which some scans need not be loops in, and where products are found

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.registers import registers
+from xloom.cpu.emit.sizes import Size
 from xloom.cpu.emit.types import I1, I64, POINTER, VOID, element_pointer
 from xloom.cpu.kernels.linear.lanes import Lanes, Number, load_scalar
 from xloom.hlo.dtype import DType
@@ -17,12 +18,15 @@ _ROWS = (4, 1)
 """Sizes of groups of rows: the first leaves registers for a row of T and one of x, the others do what is left."""
 
 
-def widest(dtype: DType, columns: int) -> tuple[Lanes, int]:
+def widest(dtype: DType, columns: int | Size) -> tuple[Lanes, int]:
     """Lanes and vectors of a strip that has at most `columns` (and some) columns."""
-    most = registers().nbytes // (dtype.real.bits // 8)
-    lanes = min(most, 1 << (columns.bit_length() - 1))
+    lanes = registers().nbytes // (dtype.real.bits // 8)
+    while columns < lanes:
+        lanes //= 2
     vectors = (4 if registers().count == 32 else 2) // (2 if dtype.is_complex else 1)
-    return Lanes(dtype, lanes), max(1, min(vectors, columns // lanes))
+    while columns < vectors * lanes:
+        vectors -= 1
+    return Lanes(dtype, lanes), vectors
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I32, I64
+from xloom.cpu.emit.sizes import Size, greatest, least
+from xloom.cpu.emit.types import I32, I64, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.hlo.dtype import DType
 
@@ -25,29 +27,34 @@ class Tile:
     size: int
 
     @classmethod
-    def of(cls, dtype: DType, smallest: int) -> Tile:
+    def of(cls, dtype: DType, smallest: int | Size) -> Tile:
         """The largest that fits in a matrix whose smallest dimension is given."""
-        return cls(dtype, min(4 if dtype.bytes > 8 else 8, 1 << (smallest.bit_length() - 1)))
+        size = 4 if dtype.bytes > 8 else 8
+        while smallest < size:
+            size //= 2
+        return cls(dtype, size)
 
     @property
     def element(self) -> ir.IntType:
         """An element's bits."""
         return ir.IntType(8 * self.dtype.bytes)
 
-    def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int) -> list[ir.Value]:
+    def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | Size) -> list[ir.Value]:
         """Rows that are `step` elements apart."""
         kind = ir.VectorType(self.element, self.size)
         align = self.dtype.bytes // (2 if self.dtype.is_complex else 1)
         return [b.load(self._row(b, pointer, place, k * step), typ=kind, align=align) for k in range(self.size)]
 
-    def store(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int, rows: list[ir.Value]) -> None:
+    def store(
+        self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | Size, rows: list[ir.Value]
+    ) -> None:
         """Writes rows."""
         align = self.dtype.bytes // (2 if self.dtype.is_complex else 1)
         for k, row in enumerate(rows):
             b.store(row, self._row(b, pointer, place, k * step), align=align)
 
-    def _row(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, offset: int) -> ir.Value:
-        return b.gep(pointer, [b.add(place, I64(offset))], inbounds=True, source_etype=self.element)
+    def _row(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, offset: int | Size) -> ir.Value:
+        return b.gep(pointer, [b.add(place, i64(offset))], inbounds=True, source_etype=self.element)
 
     def transposed(self, b: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
         """The columns: shuffling rows k and k + n / 2 together, log n times."""
@@ -61,35 +68,35 @@ class Tile:
         return rows
 
     @contextmanager
-    def along(self, b: ir.IRBuilder, first: ir.Value, length: int) -> Iterator[ir.Value]:
+    def along(self, b: ir.IRBuilder, first: ir.Value, length: int | Size) -> Iterator[ir.Value]:
         """Loops over the starts of tiles from `first`; the last one may overlap the one before."""
         with loop(b, first, length, self.size, "tile") as start:
             yield self.inside(b, start, length)
 
-    def inside(self, b: ir.IRBuilder, start: ir.Value, length: int) -> ir.Value:
+    def inside(self, b: ir.IRBuilder, start: ir.Value, length: int | Size) -> ir.Value:
         """The start of a tile, moved back so that the tile does not leave the matrix."""
-        last = I64(length - self.size)
+        last = i64(length - self.size)
         return b.select(b.icmp_signed("<", start, last), start, last)
 
 
 def transpose(
     kernel: Kernel,
     dtype: DType,
-    sizes: tuple[int, int, int],
+    sizes: tuple[Any, Any, Any],
     pointers: Callable[[PhaseBuilder], tuple[ir.Value, ir.Value]],
 ) -> None:
     """A phase that transposes `sizes[0]` matrices from one of `pointers` to the other."""
     batch, rows, columns = sizes
-    tile = Tile.of(dtype, min(rows, columns))
+    tile = Tile.of(dtype, least(rows, columns))
     bands = -(-rows // tile.size)
-    grain = max(1, _ELEMENTS // (columns * tile.size))
+    grain = greatest(1, _ELEMENTS // (columns * tile.size))
     with kernel.phase(batch * bands, grain) as p, loop(p.b, p.begin, p.end) as item:
         b = p.b
         source, target = pointers(p)
-        number = b.udiv(item, I64(bands))
-        base = b.mul(number, I64(rows * columns))
-        row = tile.inside(b, b.mul(b.sub(item, b.mul(number, I64(bands))), I64(tile.size)), rows)
+        number = b.udiv(item, i64(bands))
+        base = b.mul(number, i64(rows * columns))
+        row = tile.inside(b, b.mul(b.sub(item, b.mul(number, i64(bands))), I64(tile.size)), rows)
         with tile.along(b, I64(0), columns) as column:
-            given = b.add(base, b.add(b.mul(row, I64(columns)), column))
-            wanted = b.add(base, b.add(b.mul(column, I64(rows)), row))
+            given = b.add(base, b.add(b.mul(row, i64(columns)), column))
+            wanted = b.add(base, b.add(b.mul(column, i64(rows)), row))
             tile.store(b, target, wanted, rows, tile.transposed(b, tile.load(b, source, given, columns)))

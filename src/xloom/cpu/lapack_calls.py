@@ -1,0 +1,59 @@
+"""Calls of LAPACK as operators, whose kernels are faster and need no copies in another layout."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from xloom.calls.jaxlib_handlers import is_replaced
+from xloom.calls.registry import ABIS
+from xloom.calls.sanitizer import active
+from xloom.calls.typed_ffi.attributes import parse_attributes
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.passes.base import instructions_of, pin_roots
+from xloom.passes.dce import remove_keeping_order
+from xloom.passes.effects import Effects
+
+_SOLVE = re.compile("lapack_[sdcz]trsm_ffi")
+_TRANSPOSE = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
+_MOST_EQUATIONS = 512
+"""LAPACK solves larger systems faster for many right sides."""
+
+
+def expand_lapack_calls(module: Module) -> None:
+    """Replaces them, except where somebody has registered other code under a routine's name, or wants calls watched."""
+    if active() is not None:
+        return
+    pin_roots(module)
+    effects = Effects()
+    for computation in module.computations:
+        for call in instructions_of(computation, ("custom-call",)):
+            if _is_solve(call) and not effects.of(call) and not is_replaced(call["custom_call_target"]):
+                call.replace_all_uses_with(_solve(call))
+                remove_keeping_order(call)
+
+
+def _is_solve(call: Instruction) -> bool:
+    return (
+        _SOLVE.fullmatch(call["custom_call_target"]) is not None
+        and call["api_version"] == ABIS["typed-ffi"]
+        and len(call.operands) == 2
+        and call.operands[0].shape.dims[-1] <= _MOST_EQUATIONS
+    )
+
+
+# trsm(a, b) == triangular-solve(a, b)
+def _solve(call: Instruction) -> Instruction:
+    given: dict[str, Any] = parse_attributes(call.backend_config)
+    side, uplo, transpose, diagonal = (chr(int(given[k])) for k in ("side", "uplo", "trans_x", "diag"))
+    attributes = {
+        "left_side": side == "L",
+        "lower": uplo == "L",
+        "transpose_a": _TRANSPOSE[transpose],
+        "unit_diagonal": diagonal == "U",
+    }
+    new = Instruction(call.name, "triangular-solve", call.shape, call.operands, attributes)
+    new.metadata = call.metadata
+    assert call.parent is not None
+    return call.parent.add(new)
