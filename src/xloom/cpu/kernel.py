@@ -24,6 +24,8 @@ from xloom.hlo.shape import Shape
 
 TASK = ir.FunctionType(VOID, [POINTER, I64, I64])
 """Type of a phase."""
+STACK_SCRATCH = 1 << 17
+"""Bytes of the stack that one kernel after another has as scratch memory, where it needs no more."""
 
 
 @dataclass(frozen=True)

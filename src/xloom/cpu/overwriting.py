@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, same_row
-from xloom.cpu.kernels.sort import sorts_in_place
+from xloom.cpu.kernels.sort import overwritten_operand
 from xloom.cpu.leaves import Source, aliased_leaves, leaf_count, owner
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.roots import loop_dims
@@ -30,10 +30,13 @@ def changed_operand(source: Source) -> Source | None:
 def overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
     """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
     if isinstance(step, Instruction):
-        if step.opcode == "scatter" or (step.opcode == "sort" and sorts_in_place(step)) or _is_transform(step):
+        if step.opcode == "scatter" or _is_transform(step):
             return _whole_operands(step, [owner(step._operands[leaf])])
         if step.opcode == "triangular-solve" and _solves_in_place(step):
             return _whole_operands(step, [owner(step._operands[1])])
+        if step.opcode == "sort":
+            operand = overwritten_operand(step, leaf)
+            return [] if operand is None else _whole_operands(step, [owner(step._operands[operand])])
         if step.opcode == "while":
             (operand,) = step._operands
             reads = [owner(operand, k) for k in range(leaf_count(operand.shape))]

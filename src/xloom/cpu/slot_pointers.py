@@ -10,10 +10,8 @@ from xloom.cpu.buffers import Assignment, Slot
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I8, I64, POINTER
+from xloom.cpu.kernel import STACK_SCRATCH
 from xloom.cpu.memory import ALIGNMENT
-
-STACK_SCRATCH = 1 << 15
-"""Bytes of the stack that one kernel after another has as scratch memory, where it needs no more."""
 
 
 class SlotPointers:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
 
 from xloom.cpu.emit.bits import move
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.registers import packs_lanes
-from xloom.cpu.kernel import Kernel, kernel
+from xloom.cpu.kernel import STACK_SCRATCH, Kernel, kernel
 from xloom.cpu.kernels.sorting.keys import Key, plain_keys
 from xloom.cpu.kernels.sorting.records import INDEX_BITS, Indexed, Packed
 from xloom.cpu.kernels.sorting.rows import Rows
@@ -25,108 +26,205 @@ _LEAST_ELEMENTS = 16
 """In the shortest rows of single elements that leave few lanes of vectors idle."""
 _LEAST_KEY = 16
 """Bits of keys that radix sorts are as quick with."""
-_MOST_KEYS = 3
+_MOST_KEYS = 4
 """Of 32 bits, so many times of which a row is sorted by vectors sooner than once by all of them."""
+_LEAST_IN_PAIRS = 1 << 13
+"""Elements of a row that vectors sort sooner by several such keys."""
 _WIDEST = 128
 """Bits of a record."""
+_NEVER_GIVEN = frozenset({"parameter", "constant", "iota"})
+"""Operators whose results the result of a sort takes the memory of seldom or never."""
 
 
 @kernel("sort")
 def sort(kernel: Kernel, instruction: Instruction) -> None:
     """Plain keys by vectors, a network or a radix sort, other comparators by merging."""
-    rows, dtypes, keys = _problem(instruction)
-    if rows.size < 2 or not rows.count:
-        _copy(kernel, rows)
+    p = _problem(instruction)
+    if p.rows.size < 2 or not p.rows.count:
+        _copy(kernel, p.rows)
         return
-    comparator = instruction["to_apply"]
-    bits = sum(k.bits for k in keys) if keys else math.inf
-    short = rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE)
     # no more is imported than what sorts this: all of it would take as long as to compile it
-    if keys and (key := _element_key(rows, dtypes, keys)):
-        from xloom.cpu.kernels.sorting import elements
+    match _method(p):
+        case _Method.ELEMENTS:
+            from xloom.cpu.kernels.sorting import elements
 
-        elements.sort(kernel, rows, key)
-    elif keys and short and bits + INDEX_BITS <= 64:
-        from xloom.cpu.kernels.sorting import network
+            key = _element_key(p)
+            assert key is not None
+            elements.sort(kernel, p.rows, key)
+        case _Method.NETWORK:
+            from xloom.cpu.kernels.sorting import network
 
-        network.sort(kernel, Indexed(rows, dtypes, keys))
-    elif keys and _in_pairs(rows, keys):
-        from xloom.cpu.kernels.sorting import pairs
+            network.sort(kernel, _indexed(p))
+        case _Method.PAIRS:
+            from xloom.cpu.kernels.sorting import pairs
 
-        pairs.sort(kernel, rows, dtypes, keys, [k for k in range(len(dtypes)) if _is_number(instruction, k)])
-    elif keys and _LEAST_KEY < bits <= 64 - INDEX_BITS and packs_lanes():
-        from xloom.cpu.kernels.sorting import numbered
+            pairs.sort(kernel, p.rows, p.dtypes, p.keys, p.numbers, _lent(p))
+        case _Method.NUMBERED:
+            from xloom.cpu.kernels.sorting import numbered
 
-        numbered.sort(kernel, Indexed(rows, dtypes, keys))
-    elif keys and bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, -(-bits // 8)):
-        from xloom.cpu.kernels.sorting import radix
+            numbered.sort(kernel, _indexed(p))
+        case _Method.RADIX:
+            from xloom.cpu.kernels.sorting import radix
 
-        packed = Packed.bits(dtypes) <= max(64, Indexed.bits(keys))
-        radix.sort(kernel, (Packed if packed else Indexed)(rows, dtypes, keys))
-    else:
-        from xloom.cpu.kernels.sorting import merge
+            radix.sort(kernel, _records(p, max(64, Indexed.bits(p.keys))))
+        case _Method.MERGE:
+            from xloom.cpu.kernels.sorting import merge
 
-        packed = Packed.bits(dtypes) <= _WIDEST
-        merge.sort(kernel, (Packed if packed else Indexed)(rows, dtypes), comparator)
-
-
-def _element_key(rows: Rows, dtypes: list[DType], keys: list[Key]) -> ElementKey | None:
-    """How the elements of rows that vectors sort are keys themselves, or None."""
-    single = len(dtypes) == len(keys) == 1 and dtypes[0].bits in (32, 64)
-    if not single or rows.stride != 1 or rows.size < _LEAST_ELEMENTS or not packs_lanes():
-        return None
-    from xloom.cpu.kernels.sorting.element_keys import ElementKey
-
-    return ElementKey.of(keys[0])
+            merge.sort(kernel, _records(p._replace(keys=[]), _WIDEST), instruction["to_apply"])
 
 
-def _in_pairs(rows: Rows, keys: list[Key]) -> bool:
-    """True for long rows that vectors sort by some keys of 32 bits or fewer."""
-    if rows.stride != 1 or sum(k.bits for k in keys) <= _LEAST_KEY or not packs_lanes():
-        return False
-    from xloom.cpu.kernels.sorting.pairs import KEY_BITS, groups
-    from xloom.cpu.kernels.sorting.vectors import is_short
+class _Problem(NamedTuple):
+    rows: Rows
+    dtypes: list[DType]
+    keys: list[Key]
+    """None, where the comparator has no plain ones."""
+    numbers: frozenset[int]
+    """The operands of no key of which each element is its number in the row."""
+    given: frozenset[int]
+    """Those that are computed, whose memory results may take."""
 
-    narrow = all(k.bits <= KEY_BITS for k in keys) and len(groups(keys)) <= _MOST_KEYS
-    return narrow and rows.size < 1 << INDEX_BITS and not is_short(rows.size * 8)
+
+def _problem(instruction: Instruction) -> _Problem:
+    operands = instruction._operands
+    rows = Rows.along(operands[0].shape, instruction["dimensions"][0] if operands[0].shape.rank else 0)
+    keys = plain_keys(instruction["to_apply"]) or []
+    used = {k for key in keys for k in key.operands}
+    numbers = frozenset[int]()
+    if keys and rows.size > 1:
+        numbers = frozenset(k for k in range(len(operands)) if k not in used and _is_number(instruction, k))
+    given = frozenset(k for k, o in enumerate(operands) if o.opcode not in _NEVER_GIVEN) - numbers
+    return _Problem(rows, [o.shape.dtype for o in operands], keys, numbers, given if rows.stride == 1 else frozenset())
 
 
 def _is_number(instruction: Instruction, operand: int) -> bool:
     """True for an operand of which each element is its number in the row."""
-    made = instruction._operands[operand]
-    integer = made.shape.dtype.is_integer and made.shape.dtype.bits == INDEX_BITS
-    return made.opcode == "iota" and integer and made["iota_dimension"] == instruction["dimensions"][0]
+    made, dimension = instruction._operands[operand], instruction["dimensions"][0]
+    if made.opcode == "broadcast":
+        dimensions, made = made["dimensions"], made._operands[0]
+        dimension = dimensions.index(dimension) if dimension in dimensions else None
+    dtype = made.shape.dtype
+    whole = dtype.is_integer and dtype.bits == 8 * dtype.bytes
+    return made.opcode == "iota" and whole and made["iota_dimension"] == dimension
+
+
+class _Method(Enum):
+    ELEMENTS = auto()
+    NETWORK = auto()
+    PAIRS = auto()
+    NUMBERED = auto()
+    RADIX = auto()
+    MERGE = auto()
+
+
+def _method(p: _Problem) -> _Method:
+    rows, bits = p.rows, sum(k.bits for k in p.keys)
+    short = rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE)
+    if not p.keys:
+        return _Method.MERGE
+    if _element_key(p):
+        return _Method.ELEMENTS
+    if short and bits + INDEX_BITS <= 64:
+        return _Method.NETWORK
+    if _in_pairs(rows, p.keys):
+        return _Method.PAIRS
+    if _LEAST_KEY < bits <= 64 - INDEX_BITS and packs_lanes():
+        return _Method.NUMBERED
+    if bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, -(-bits // 8)):
+        return _Method.RADIX
+    return _Method.MERGE
+
+
+def _element_key(p: _Problem) -> ElementKey | None:
+    """How the elements of rows that vectors sort are keys themselves, or None."""
+    single = len(p.dtypes) == len(p.keys) == 1 and p.dtypes[0].bits in (32, 64)
+    if not single or p.rows.stride != 1 or p.rows.size < _LEAST_ELEMENTS or not packs_lanes():
+        return None
+    from xloom.cpu.kernels.sorting.element_keys import ElementKey
+
+    return ElementKey.of(p.keys[0])
+
+
+def _in_pairs(rows: Rows, keys: list[Key]) -> bool:
+    """True for long rows that vectors sort by some keys, or parts of such, of 32 bits."""
+    if rows.stride != 1 or sum(k.bits for k in keys) <= _LEAST_KEY or not packs_lanes():
+        return False
+    from xloom.cpu.kernels.sorting.pairs import groups
+    from xloom.cpu.kernels.sorting.vectors import is_short
+
+    passes = len(groups(keys))
+    short = rows.size < _LEAST_IN_PAIRS if passes > 1 else is_short(rows, 64, in_output=True)
+    return passes <= _MOST_KEYS and rows.size < 1 << INDEX_BITS and not short
+
+
+def _indexed(p: _Problem) -> Indexed:
+    return Indexed(p.rows, p.dtypes, p.keys, p.numbers, p.given)
+
+
+def _records(p: _Problem, most: int) -> Packed | Indexed:
+    """Those that hold all operands where they need no more bits than `most`."""
+    return Packed(p.rows, p.dtypes, p.keys, p.numbers) if Packed.bits(p.dtypes) <= most else _indexed(p)
 
 
 def unread_operands(instruction: Instruction) -> frozenset[int]:
     """The operands of a sort whose elements are their numbers, where no key is of them: the kernel makes these."""
-    if instruction.opcode != "sort" or all(o.opcode != "iota" for o in instruction._operands):
-        return frozenset()
-    rows, dtypes, keys = _problem(instruction)
-    if not keys or not _in_pairs(rows, keys):
-        return frozenset()
-    used = {k for key in keys for k in key.operands}
-    return frozenset(k for k in range(len(dtypes)) if k not in used and _is_number(instruction, k))
+    return _problem(instruction).numbers if instruction.opcode == "sort" else frozenset()
 
 
-def sorts_in_place(instruction: Instruction) -> bool:
-    """True when the result may lie where the operand does: a row's elements are all read before they are written.
+def overwritten_operand(instruction: Instruction, output: int) -> int | None:
+    """The operand of a sort in whose memory an output may lie."""
+    p = _problem(instruction)
+    if p.rows.size < 2 or not p.rows.count:
+        return None
+    method = _method(p)
+    if method is _Method.PAIRS:
+        lent = _lent(p)
+        return lent[1] if lent and lent[0] == output else None
+    may_be = method is _Method.ELEMENTS or output in p.given
+    return output if may_be and _reads_first(p, method) else None
+
+
+def _reads_first(p: _Problem, method: _Method) -> bool:
+    """True where a row's elements are all read before any is written.
 
     Those of long rows are read again only where elements are equal that differ.
     """
-    rows, dtypes, keys = _problem(instruction)
-    key = _element_key(rows, dtypes, keys) if keys else None
-    if key is None:
-        return False
-    from xloom.cpu.kernels.sorting.vectors import is_short
+    match method:
+        case _Method.ELEMENTS:
+            from xloom.cpu.kernels.sorting.vectors import is_short
 
-    return not key.equal_zeros or is_short(rows.size * key.dtype.bytes)
+            key = _element_key(p)
+            assert key is not None
+            return not key.equal_zeros or is_short(p.rows, key.dtype.bits, in_output=True)
+        case _Method.NETWORK:
+            return True
+        case _Method.PAIRS:
+            return False
+        case _Method.NUMBERED:
+            from xloom.cpu.kernels.sorting.vectors import is_short
+
+            return is_short(p.rows, 64, in_output=False)
+        case _Method.RADIX:
+            from xloom.cpu.kernels.sorting.radix import is_short
+
+            return is_short(_records(p, max(64, Indexed.bits(p.keys))))
+        case _Method.MERGE:
+            from xloom.cpu.kernels.sorting.merge import is_short
+
+            return is_short(p.rows)
 
 
-def _problem(instruction: Instruction) -> tuple[Rows, list[DType], list[Key] | None]:
-    shapes = [o.shape for o in instruction._operands]
-    rows = Rows.along(shapes[0], instruction["dimensions"][0] if shapes[0].rank else 0)
-    return rows, [s.dtype for s in shapes], plain_keys(instruction["to_apply"])
+def _lent(p: _Problem) -> tuple[int, int] | None:
+    """An output that is written when all others are, and an operand that may lie there until then.
+
+    Only where what else that takes fits the stack.
+    """
+    from xloom.cpu.kernels.sorting.pairs import groups
+
+    if len(groups(p.keys)) == 1 or 8 * p.rows.count * p.rows.size > STACK_SCRATCH:
+        return None
+    pairs = ((k, given) for given in sorted(p.given) for k in range(len(p.dtypes)) if k != given)
+    alike = ((k, given) for k, given in pairs if p.dtypes[k].bytes == p.dtypes[given].bytes)
+    return next(((k, given) for k, given in alike if k not in p.numbers), None)
 
 
 def _radix_is_faster(size: int, passes: float) -> bool:

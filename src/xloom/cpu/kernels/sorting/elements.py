@@ -50,5 +50,9 @@ class _Elements:
                 source = self._at(b, row.operands[0], row.base)
                 b.call(self._restore, [source, I64(self.rows.size), array, begin, end])
 
+    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+        """What is read again is so before the first is written."""
+        return row
+
     def _at(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
         return b.gep(pointer, [place], inbounds=True, source_etype=ir.IntType(self.bits))

@@ -19,6 +19,7 @@ from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, wr
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.records import Records, Row, row_of
+from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.hlo.computation import Computation
 
 _RUN = 8
@@ -32,10 +33,15 @@ def sort(kernel: Kernel, records: Records, comparator: Computation) -> None:
     """Emits one phase for short rows; for long ones one of blocks, one a level of merges, and one that writes."""
     kernel.content = Content.VECTORS
     merges = _Merges(kernel, records, comparator)
-    if records.rows.size <= _BLOCK:
+    if is_short(records.rows):
         _short_rows(kernel, records, merges)
     else:
         _long_rows(kernel, records, merges)
+
+
+def is_short(rows: Rows) -> bool:
+    """True for rows that are read as a whole before they are written."""
+    return rows.size <= _BLOCK
 
 
 def _short_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
@@ -45,7 +51,7 @@ def _short_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
         keep_small(b)
         first, second = (allocate(b, kind, rows.size) for _ in range(2))
         with loop(b, phase.begin, phase.end, name="row") as number:
-            row = row_of(phase, rows, number)
+            row = records.kept(b, row_of(phase, rows, number))
             with loop(b, 0, rows.size) as i:
                 write(b, first, i, records.read(b, row, i))
             source = merges.sort_block(b, row, first, second, I64(rows.size), rows.size)

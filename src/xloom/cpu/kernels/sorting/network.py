@@ -35,11 +35,15 @@ def sort(kernel: Kernel, records: Indexed) -> None:
             valid = least(b, b.sub(I64(rows.count), first), I64(_LANES))
             with loop(b, 0, valid) as lane:
                 write(b, bases, lane, rows.base(b, b.add(first, lane)))
+            kept = whole
+            if rows.stride == 1:
+                row = Row(whole.operands, whole.outputs, b.mul(first, I64(rows.size)))
+                kept = records.kept(b, row, _LANES, b.mul(valid, I64(rows.size)))
             for row, i, place in _each_element(b, records, whole, bases, valid):
                 write(b, memory, place, records.read(b, row, i))
             for distance, span, rest in _stages(rows.size):
                 b.call(exchange, [memory, *map(I64, (rows.size - distance, distance, span, rest))])
-            for row, i, place in _each_element(b, records, whole, bases, valid):
+            for row, i, place in _each_element(b, records, kept, bases, valid):
                 records.write(b, row, i, read(b, memory, I64, place))
 
 

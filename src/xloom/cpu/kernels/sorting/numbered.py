@@ -54,3 +54,7 @@ class _Numbered:
         """Copies the elements to [begin, end) of the outputs."""
         with loop(b, begin, end) as i:
             self.records.write(b, row, i, read(b, array, self.records.type, i))
+
+    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+        """As the records say."""
+        return self.records.kept(b, row)

@@ -7,11 +7,12 @@ order, as their places in the row are a part of what is sorted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from xloom.cpu.content import Content
-from xloom.cpu.emit.bits import move
+from xloom.cpu.emit.bits import bits_type, move
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.nest import plus
 from xloom.cpu.emit.routine import read, write
@@ -20,84 +21,127 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.element_keys import ElementKey, pair_function
 from xloom.cpu.kernels.sorting.keys import Key
 from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
-from xloom.cpu.kernels.sorting.records import Indexed, Row, resized
+from xloom.cpu.kernels.sorting.records import Indexed, Row, joined, resized
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.cpu.kernels.sorting.vectors import Array, Part, Parts
 from xloom.hlo.dtype import DType
 
-KEY_BITS = 32
+_BITS = 32
 _PAIR = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, I64, I64])
 
 
-def sort(kernel: Kernel, rows: Rows, dtypes: Sequence[DType], keys: Sequence[Key], numbers: Sequence[int]) -> None:
-    """Emits the phases that sort all rows, which are contiguous. The operands `numbers` hold each element's number."""
-    _Sort(kernel, rows, dtypes, numbers).emit(groups(keys))
+class KeyPart(NamedTuple):
+    """Bits of a key, `bits` of them above the lowest `shift`."""
+
+    key: Key
+    shift: int
+    bits: int
 
 
-def groups(keys: Sequence[Key]) -> list[list[Key]]:
+def sort(
+    kernel: Kernel,
+    rows: Rows,
+    dtypes: Sequence[DType],
+    keys: Sequence[Key],
+    numbers: frozenset[int],
+    lent: tuple[int, int] | None,
+) -> None:
+    """Emits the phases that sort all rows, which are contiguous. The operands `numbers` hold each element's number.
+
+    The first of `lent` is an output whose memory may have the other, an operand.
+    """
+    _Sort(kernel, rows, dtypes, numbers, groups(keys), None if lent is None else lent[0]).emit()
+
+
+def groups(keys: Sequence[Key]) -> list[list[KeyPart]]:
     """Keys side by side in 32 bits, as many as fit; the last ones first."""
-    out: list[list[Key]] = []
-    for key in reversed(keys):
-        if out and sum(k.bits for k in out[-1]) + key.bits <= KEY_BITS:
-            out[-1].insert(0, key)
+    parts = [
+        KeyPart(key, shift, min(_BITS, key.bits - shift))
+        for key in reversed(keys)
+        for shift in range(0, key.bits, _BITS)
+    ]
+    out: list[list[KeyPart]] = []
+    for part in parts:
+        if out and sum(p.bits for p in out[-1]) + part.bits <= _BITS:
+            out[-1].insert(0, part)
         else:
-            out.append([key])
+            out.append([part])
     return out
 
 
 class _Sort:
-    def __init__(self, kernel: Kernel, rows: Rows, dtypes: Sequence[DType], numbers: Sequence[int]):
-        self.kernel, self.rows, self.dtypes, self.given = kernel, rows, dtypes, frozenset(numbers)
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        dtypes: Sequence[DType],
+        numbers: frozenset[int],
+        passes: Sequence[Sequence[KeyPart]],
+        last: int | None,
+    ):
+        self.kernel, self.rows, self.dtypes, self.given, self.passes = kernel, rows, dtypes, numbers, passes
         self.wanted = [k for k in range(len(dtypes)) if k not in kernel.unread]
+        self.last = last if last in self.wanted else None
+        free = [k for k in self.wanted if k != self.last]
         # a number that is wanted is there when the rest is, and of others each is the last that needs it
-        hosts = sorted((k for k in self.wanted if dtypes[k].bytes == 4), key=lambda k: (k not in self.given, -k))
-        self.host = hosts[0] if hosts else None
-        self._outputs = [("output", k) for k in hosts]
+        hosts = sorted((k for k in free if dtypes[k].bytes == 4), key=lambda k: (k not in self.given, -k))
+        self.host = hosts[0] if hosts and self.last is None else None
+        self._outputs = [(k, 0) for k in hosts]
+        if len(passes) > 1:  # none is written before the last part is sorted
+            self._outputs += [(k, half) for k in free if dtypes[k].bytes == 8 for half in range(2)]
 
-    def emit(self, passes: Sequence[Sequence[Key]]) -> None:
+    def emit(self) -> None:
         """All the phases."""
         kernel = self.kernel
         kernel.content = Content.ROUTINES
         kernel.need(quicksort(64, apart=True), Content.ROUTINES)
         function = ir.Function(kernel.module, SORT, sort_symbol(64, apart=True))
-        self.numbers, self.keys = self._array(), self._array()
-        self.order = self._array() if len(passes) > 1 else None
+        self.numbers = self._array(may_be_output=self.host is not None)
+        self.keys = self._array()
+        self.order = self._array() if len(self.passes) > 1 else None
         parts = Parts(kernel, self.rows, function, self._pairs)
-        for k, keys in enumerate(passes):
+        for k, keys in enumerate(self.passes):
             with parts.equal() as part:
                 self._read(part, keys, None if k == 0 else self.order)
             parts.split()
             with parts.sorted() as part:
                 if k:
                     self._follow(part)
-                if len(passes) == 1:
+                if len(self.passes) == 1:
                     self._finish(part)
-        if len(passes) > 1:  # the order is read everywhere until the last part is sorted
+        if len(self.passes) > 1:  # the order is read everywhere until the last part is sorted
             with parts.equal() as part:
                 self._finish(part)
+        if self.last is not None:
+            with parts.equal() as part:
+                self._write(part, [self.last])
 
-    def _array(self) -> tuple[str, int]:
-        """Memory for 32 bits of each element: an output, as long as there is one."""
-        if self._outputs:
+    def _array(self, *, may_be_output: bool = True) -> tuple[int | None, int]:
+        """Memory for 32 bits of each element: an output or half of one, as long as there is one, or else scratch."""
+        if self._outputs and may_be_output:
             return self._outputs.pop(0)
-        return "scratch", self.kernel.add_scratch(4 * self.rows.count * self.rows.size)
+        return None, self.kernel.add_scratch(4 * self.rows.count * self.rows.size)
 
-    def _pointer(self, phase: PhaseBuilder, row: Row, array: tuple[str, int]) -> ir.Value:
-        whole = phase.output(array[1]) if array[0] == "output" else phase.scratch(array[1])
-        return phase.b.gep(whole, [row.base], inbounds=True, source_etype=I32)
+    def _pointer(self, phase: PhaseBuilder, row: Row, array: tuple[int | None, int]) -> ir.Value:
+        b, (output, number) = phase.b, array
+        if output is None:
+            return b.gep(phase.scratch(number), [row.base], inbounds=True, source_etype=I32)
+        place = plus(b, row.base, I64(number * self.rows.count * self.rows.size))
+        return b.gep(phase.output(output), [place], inbounds=True, source_etype=I32)
 
     def _pairs(self, phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
         b = phase.b
         keys, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
         return Array(keys, I32, b.sub(b.ptrtoint(numbers, I64), b.ptrtoint(keys, I64)))
 
-    def _read(self, part: Part, keys: Sequence[Key], order: tuple[str, int] | None) -> None:
+    def _read(self, part: Part, keys: Sequence[KeyPart], order: tuple[int | None, int] | None) -> None:
         """Makes keys and numbers of the elements, which are gone through in the order that there is from before."""
         phase, row, b = part.phase, part.row, part.phase.b
         found, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
-        element = ElementKey.of(keys[0]) if len(keys) == 1 else None
-        plain = element is not None and element.dtype.bits == KEY_BITS
-        source = b.gep(row.operands[keys[0].operand], [row.base], inbounds=True, source_etype=I32) if plain else None
+        key = keys[0].key
+        element = ElementKey.of(key) if len(keys) == 1 else None
+        plain = element is not None and element.dtype.bits == _BITS
+        source = b.gep(row.operands[key.operand], [row.base], inbounds=True, source_etype=I32) if plain else None
         if order is not None:
             before = self._pointer(phase, row, order)
             with loop(b, part.begin, part.end) as i:
@@ -110,10 +154,13 @@ class _Sort:
             elements = source if order is None else found
             b.call(self._pair_function(element), [elements, found, numbers, part.begin, part.end])
             return
-        records = Indexed(self.rows, self.dtypes, keys)
+        records = Indexed(self.rows, self.dtypes)
         with loop(b, part.begin, part.end) as i:
             at = i if order is None else b.zext(read(b, numbers, I32, i), I64)
-            write(b, found, i, resized(b, records.key_of(b, row, at), I32))
+            elements = records.elements(b, row, at)
+            bits = [b.lshr(x, x.type(k.shift)) for k in keys for x in [k.key.integer(b, elements)]]
+            parts = [resized(b, x, ir.IntType(k.bits)) for k, x in zip(keys, bits, strict=True)]
+            write(b, found, i, joined(b, parts[::-1], I32))
             write(b, numbers, i, b.trunc(i, I32))
 
     def _pair_function(self, key: ElementKey) -> ir.Function:
@@ -130,20 +177,22 @@ class _Sort:
             write(b, numbers, i, read(b, before, I32, b.zext(read(b, numbers, I32, i), I64)))
 
     def _finish(self, part: Part) -> None:
-        """Writes the elements; where the numbers lie, last."""
-        b, row = part.phase.b, part.row
-        numbers = self._pointer(part.phase, row, self.numbers)
-        rest = [k for k in self.wanted if k != self.host]
+        """Writes the elements of all outputs but the last; where the numbers lie, behind the others."""
+        rest = [k for k in self.wanted if k not in (self.host, self.last)]
         if self.host is not None and self.host not in self.given:
             rest.append(self.host)
-        if not rest:
-            return
+        if rest:
+            self._write(part, rest)
+
+    def _write(self, part: Part, outputs: Sequence[int]) -> None:
+        b, row = part.phase.b, part.row
+        numbers = self._pointer(part.phase, row, self.numbers)
         with loop(b, part.begin, part.end) as i:
             number, target = b.zext(read(b, numbers, I32, i), I64), plus(b, row.base, i)
-            for k in rest:
+            for k in outputs:
                 output = row.outputs[k]
                 assert output is not None
                 if k in self.given:
-                    write(b, output, target, b.trunc(number, I32))
+                    write(b, output, target, resized(b, number, bits_type(self.dtypes[k])))
                 else:
                     move(b, row.operands[k], plus(b, row.base, number), output, target, self.dtypes[k])

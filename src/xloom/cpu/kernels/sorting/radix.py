@@ -22,7 +22,7 @@ from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.records import Packed, Records, resized, row_of
 
 _DIGITS = 256
-STACK_BYTES = 1 << 16
+_STACK_BYTES = 1 << 18
 """The greatest array of records on the stack, of which there are two."""
 _PIECE = 1 << 14
 _OPERAND, _SCRATCH, _OUTPUT = range(3)
@@ -33,10 +33,15 @@ _TASK = 2_000
 def sort(kernel: Kernel, records: Records) -> None:
     """Emits the phases that sort all rows by the records' keys."""
     kernel.content = Content.VECTORS
-    if records.rows.size * _record_bytes(records) <= STACK_BYTES:
+    if is_short(records):
         _short_rows(kernel, records)
     else:
         _Long(kernel, records).emit()
+
+
+def is_short(records: Records) -> bool:
+    """True for rows that are read as a whole before they are written."""
+    return records.rows.size * _record_bytes(records) <= _STACK_BYTES
 
 
 def _record_bytes(records: Records) -> int:
@@ -89,7 +94,7 @@ def _short_rows(kernel: Kernel, records: Records) -> None:
         current, other = allocate(b, POINTER), allocate(b, POINTER)
         size = I64(rows.size)
         with loop(b, phase.begin, phase.end, name="row") as number:
-            row = row_of(phase, rows, number)
+            row = records.kept(b, row_of(phase, rows, number))
             with loop(b, 0, size) as i:
                 write(b, buffers[0], i, records.read(b, row, i))
             b.store(buffers[0], current)

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 from llvmlite import ir
 
 from xloom.cpu.emit.bits import bits_type, load_bits, move, store_bits, value_of_bits
+from xloom.cpu.emit.copy import copy
+from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I32, I64, Value, load
 from xloom.cpu.kernel import PhaseBuilder
 from xloom.cpu.kernels.sorting.keys import Key
@@ -15,6 +17,8 @@ from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.hlo.dtype import DType
 
 INDEX_BITS = 32
+_LINE = 64
+"""Bytes at whose multiples copies begin."""
 
 
 class Row(NamedTuple):
@@ -56,6 +60,10 @@ class Records(Protocol):
         """Makes the record's element number `i` of the outputs."""
         ...
 
+    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+        """What elements are read of while others are written, for rows that lie side by side."""
+        ...
+
 
 def row_of(phase: PhaseBuilder, rows: Rows, row: ir.Value) -> Row:
     """Row number `row` in a phase's operands and outputs."""
@@ -66,10 +74,12 @@ def row_of(phase: PhaseBuilder, rows: Rows, row: ir.Value) -> Row:
 
 
 class Packed:
-    """All the operands' bits side by side."""
+    """All the operands' bits side by side. Each element of the operands `numbers` is its number in the row."""
 
-    def __init__(self, rows: Rows, dtypes: Sequence[DType], keys: Sequence[Key] = ()):
-        self.rows, self.dtypes, self.keys = rows, dtypes, keys
+    def __init__(
+        self, rows: Rows, dtypes: Sequence[DType], keys: Sequence[Key] = (), numbers: frozenset[int] = frozenset()
+    ):
+        self.rows, self.dtypes, self.keys, self.numbers = rows, dtypes, keys, numbers
 
     @staticmethod
     def bits(dtypes: Sequence[DType]) -> int:
@@ -95,7 +105,11 @@ class Packed:
     def read(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
         """Puts the operands together."""
         place = self.rows.place(b, row.base, i)
-        return joined(b, [load_bits(b, p, t, place) for p, t in zip(row.operands, self.dtypes, strict=True)], self.type)
+        parts = [
+            resized(b, i, bits_type(t)) if k in self.numbers else load_bits(b, row.operands[k], t, place)
+            for k, t in enumerate(self.dtypes)
+        ]
+        return joined(b, parts, self.type)
 
     def key(self, b: ir.IRBuilder, record: ir.Value) -> ir.Value:
         """Computed anew."""
@@ -112,6 +126,10 @@ class Packed:
             if pointer is not None:
                 store_bits(b, pointer, dtype, place, bits)
 
+    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+        """Records are all there is to write."""
+        return row
+
     def _parts(self, b: ir.IRBuilder, record: ir.Value) -> list[ir.Value]:
         out, shift = [], 0
         for dtype in self.dtypes:
@@ -124,10 +142,20 @@ class Packed:
 
 
 class Indexed:
-    """The element's number in the low 32 bits, and the key, if there is one, above."""
+    """The element's number in the low 32 bits, and the key, if there is one, above.
 
-    def __init__(self, rows: Rows, dtypes: Sequence[DType], keys: Sequence[Key] = ()):
-        self.rows, self.dtypes, self.keys = rows, dtypes, keys
+    `numbers` as above. Outputs may lie in the place of the operands `given`, if they do where others do.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        dtypes: Sequence[DType],
+        keys: Sequence[Key] = (),
+        numbers: frozenset[int] = frozenset(),
+        given: frozenset[int] = frozenset(),
+    ):
+        self.rows, self.dtypes, self.keys, self.numbers, self.given = rows, dtypes, keys, numbers, given
 
     @staticmethod
     def bits(keys: Sequence[Key]) -> int:
@@ -170,14 +198,34 @@ class Indexed:
 
     def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
         """Copies the element from the operands."""
-        source, target = self.rows.place(b, row.base, self.number(b, record)), self.rows.place(b, row.base, i)
-        for operand, output, dtype in zip(row.operands, row.outputs, self.dtypes, strict=True):
-            if output is not None:
+        number, target = self.number(b, record), self.rows.place(b, row.base, i)
+        source = self.rows.place(b, row.base, number)
+        for k, (operand, output, dtype) in enumerate(zip(row.operands, row.outputs, self.dtypes, strict=True)):
+            if output is None:
+                continue
+            if k in self.numbers:
+                store_bits(b, output, dtype, target, resized(b, number, bits_type(dtype)))
+            else:
                 move(b, operand, source, output, target, dtype)
+
+    def kept(self, b: ir.IRBuilder, row: Row, rows: int = 1, count: ir.Value | None = None) -> Row:
+        """With copies of the operands `given`: of `count` elements, of at most so many rows."""
+        operands = list(row.operands)
+        for k in self.given:
+            kind, most = bits_type(self.dtypes[k]), rows * self.rows.size
+            memory = allocate(b, kind, most)
+            memory.align = _LINE
+            nbytes = b.mul(I64(most) if count is None else count, I64(self.dtypes[k].bytes))
+            copy(b, memory, b.gep(operands[k], [row.base], inbounds=True, source_etype=kind), nbytes)
+            operands[k] = b.gep(memory, [b.neg(row.base)], source_etype=kind)
+        return row._replace(operands=operands)
 
     def _values(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> list[Value]:
         place = self.rows.place(b, row.base, i)
-        return [load(b, p, t, place) for p, t in zip(row.operands, self.dtypes, strict=True)]
+        return [
+            resized(b, i, bits_type(t)) if k in self.numbers else load(b, row.operands[k], t, place)
+            for k, t in enumerate(self.dtypes)
+        ]
 
 
 def resized(b: ir.IRBuilder, value: ir.Value, kind: ir.IntType) -> ir.Value:

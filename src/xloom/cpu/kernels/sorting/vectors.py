@@ -21,8 +21,10 @@ from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Row, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
 
-_STACK_BYTES = 1 << 16
+_STACK_BYTES = 1 << 17
 """The greatest array on the stack."""
+_MANY_STACK_BYTES = 1 << 18
+"""The same where there are rows enough for all threads."""
 _PARTS = 4
 """Of a long row, for threads to share."""
 _TASK = 4_000
@@ -52,20 +54,25 @@ class Integers(Protocol):
         """
         ...
 
+    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+        """What elements are read of while others are written."""
+        ...
+
 
 def sort(kernel: Kernel, source: Integers) -> None:
     """Emits the phases that sort all rows."""
     kernel.content = source.content
     kernel.need(quicksort(source.bits), Content.ROUTINES)
-    if is_short(source.rows.size * source.bits // 8):
+    if is_short(source.rows, source.bits, in_output=source.in_output):
         _short_rows(kernel, source)
     else:
         _long_rows(kernel, source)
 
 
-def is_short(nbytes: int) -> bool:
-    """True for rows of integers that are sorted on the stack."""
-    return nbytes <= _STACK_BYTES
+def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
+    """True for rows of integers that are sorted on the stack: each is read as a whole before it is written."""
+    most = _MANY_STACK_BYTES if rows.count >= 2 * _PARTS and not in_output else _STACK_BYTES
+    return rows.size * bits // 8 <= most
 
 
 def _short_rows(kernel: Kernel, source: Integers) -> None:
@@ -76,7 +83,7 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
         array = allocate(b, kind, rows.size)
         begin, end = I64(0), I64(rows.size)
         with loop(b, phase.begin, phase.end, name="row") as number:
-            row = row_of(phase, rows, number)
+            row = source.kept(b, row_of(phase, rows, number))
             changed = source.read(b, row, array, begin, end)
             b.call(function, [array, I64(0), end, I1(0), I1(0)])
             source.write(b, row, array, begin, end, changed)
