@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from typing import Any
@@ -31,7 +31,7 @@ from xloom.cpu.loops.nodes import (
     Quotient,
     Source,
 )
-from xloom.hlo.dtype import Kind, s64
+from xloom.hlo.dtype import Kind, f32, s64
 
 Pointers = Callable[[Source], ir.Value]
 
@@ -39,10 +39,21 @@ Pointers = Callable[[Source], ir.Value]
 class Elements:
     """Emits nodes at the place of the builder; what is emitted once is used again where it is still valid."""
 
-    def __init__(self, b: ir.IRBuilder, pointers: Pointers, address: Callable[[Source, Affine], Affine]):
+    def __init__(
+        self,
+        b: ir.IRBuilder,
+        pointers: Pointers,
+        address: Callable[[Source, Affine], Affine],
+        is_wider: Callable[[Source], bool] = lambda _: False,
+        stored: Container[int] = (),
+    ):
         self.b = b
         self.pointers = pointers
         self.address = address
+        self.is_wider = is_wider
+        """Whether an array of narrow floats has elements of f32."""
+        self.stored = stored
+        """The identities of nodes that arrays keep in their own types: all who read them see the same digits."""
         self.vars: dict[Var, ir.Value] = {}
         self.arguments: dict[int, Value] = {}
         self.staged: dict[int, tuple[ir.Value, ir.Value]] = {}
@@ -81,13 +92,24 @@ class Elements:
 
     def wider(self, node: Node) -> Value:
         """The value with all digits that it is computed with, for arithmetic in f32."""
-        if not isinstance(node, Apply) or not node.is_wider or node.is_stored:
+        if not self._has_more_digits(node):
             return self.value(node)
         for scope in reversed(self._scopes):
             if (id(node), "wider") in scope:
                 return scope[id(node), "wider"]
-        value = self._scopes[-1][id(node), "wider"] = self._applied(node)
+        value = self._scopes[-1][id(node), "wider"] = self._emit_wider(node)
         return value
+
+    def _has_more_digits(self, node: Node) -> bool:
+        if isinstance(node, Load):
+            return self.is_wider(node.source)
+        return isinstance(node, Apply) and node.is_wider and id(node) not in self.stored
+
+    def _emit_wider(self, node: Node) -> Value:
+        if isinstance(node, Apply):
+            return self._applied(node)
+        assert isinstance(node, Load)
+        return types.load(self.b, self.pointers(node.source), f32, self.address_of(node))
 
     def _applied(self, node: Apply) -> Value:
         return node.emit(self.b, *[self.wider(o) if node.takes_wider else self.value(o) for o in node.operands])
@@ -114,10 +136,11 @@ class Elements:
 
     def _emit(self, node: Node) -> Value:
         b = self.b
+        if self._has_more_digits(node):
+            return conversion.rounded_result(b, self.wider(node), node.dtype)
         if isinstance(node, Apply):
-            if not node.is_wider:
-                return self._applied(node)
-            return conversion.rounded_result(b, self._applied(node) if node.is_stored else self.wider(node), node.dtype)
+            value = self._applied(node)
+            return conversion.rounded_result(b, value, node.dtype) if node.is_wider else value
         if id(node) in self.staged:
             return types.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):

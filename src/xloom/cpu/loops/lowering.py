@@ -142,7 +142,7 @@ class Lowering:
         with code.phase(outer, cost) as elements:
             elements.unbind(gone)
             for source in sorted(nest.private, key=lambda s: (s[0].name, s[1])):
-                dtype = code.types_of(source)
+                dtype = code.kept_type(source)
                 count = self._private_size(source) * (2 if dtype.is_complex else 1)
                 slot = allocate(elements.b, types.memory_type(dtype), count)
                 slot.align = 64

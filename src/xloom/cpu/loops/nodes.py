@@ -69,8 +69,6 @@ class Apply(Node):
     """It emits a narrow float with all digits that it is computed with."""
     takes_wider: bool = False
     """Its operands may have more digits than their types."""
-    is_stored: bool = False
-    """Its own loops keep it, so that all who read it see the same digits."""
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Nest, Store
-from xloom.hlo.dtype import DType
+from xloom.hlo.dtype import DType, bf16, f16, f32
 
 TASK_COST = 40_000
 """Additions that are worth a task of their own."""
@@ -44,6 +44,8 @@ class Phases:
         self.pointers: dict[Source, ir.Value] = {}
         """Of the arrays, in the function that is being made."""
         self._arguments: Sequence[ir.Value] = ()
+        stores = [s for stage in nest.stages for s in stage.stores]
+        self._stored = {id(s.node) for s in stores if not self.is_wider(s.target)}
         self._pointer_count = max(numbers.values(), default=-1) + 1
 
     def add_scratch(self, nbytes: int) -> int:
@@ -76,7 +78,7 @@ class Phases:
         b.position_at_end(start)
         self.pointers = {source: body.args[n] for source, n in self.numbers.items()}
         self._arguments = body.args
-        elements = Elements(b, lambda source: self.pointers[source], self._address)
+        elements = Elements(b, lambda source: self.pointers[source], self._address, self.is_wider, self._stored)
         begin, end = body.args[total], body.args[total + 1]
         with ExitStack() as stack:
             elements.bounds = begin, end
@@ -113,15 +115,23 @@ class Phases:
         b.ret_void()
 
     # -- what they do with arrays
+    def is_wider(self, source: Source) -> bool:
+        """True of arrays of narrow floats that are in memory of one iteration, with all digits of f32."""
+        return source in self.nest.private and self.types_of(source) in (bf16, f16)
+
+    def kept_type(self, source: Source) -> DType:
+        """The type of an array's elements in memory."""
+        return f32 if self.is_wider(source) else self.types_of(source)
+
     def stores(self, elements: Elements, stores: Sequence[Store]) -> None:
         """Computes and stores one element of each."""
-        values = [elements.value(store.node) for store in stores]
+        values = [elements.wider(s.node) if self.is_wider(s.target) else elements.value(s.node) for s in stores]
         for store, value in zip(stores, values, strict=True):
             self.store(elements, store, value)
 
     def store(self, elements: Elements, store: Store, value: types.Value) -> None:
         """Stores an element."""
-        pointer, dtype = self.pointers[store.target], self.types_of(store.target)
+        pointer, dtype = self.pointers[store.target], self.kept_type(store.target)
         index = elements.index(self._address(store.target, store.address))
         types.store(elements.b, pointer, dtype, index, value, exact=True)
 

@@ -87,8 +87,6 @@ class Tracer:
         node = self._memo.get(key)
         if node is None or isinstance(node, Load):
             node = self._memo[key] = ELEMENTS[instruction.opcode](self, instruction, index)
-        if isinstance(node, Apply):
-            node.is_stored = True
         return node
 
     def _element(self, instruction: Instruction, index: IndexTuple) -> Node:
