@@ -58,6 +58,11 @@ CASES = {
     "nchw three vectors": ((1, 9, 4, 50), (17, 9, 3, 3), "size=3x3 pad=1_1x0_0", "bf01_oi01->bf01"),
     "nchw long window": ((1, 16, 12, 40), (9, 16, 3, 9), "size=3x9", "bf01_oi01->bf01"),
     "nchw reversed": ((2, 16, 12, 21), (16, 25, 3, 3), "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", "bf01_io01->bf01"),
+    "nchw reversed pairs": ((2, 9, 50), (9, 40, 2), "size=2 pad=1_1 lhs_dilate=2 rhs_reversal=1", "bf0_io0->bf0"),
+    "nchw reversed two by three": (
+        (2, 9, 12, 21), (9, 40, 2, 3), "size=2x3 pad=1_1x1_1 rhs_reversal=1x0", "bf01_io01->bf01",
+    ),
+    "filter gradient of odd lines": ((3, 9, 28), (3, 35, 27), "size=27", "fb0_io0->fb0"),
     "nchw half reversed": ((2, 9, 12, 21), (9, 7, 3, 4), "size=3x4 pad=1_1x1_1 rhs_reversal=0x1", "bf01_io01->bf01"),
     "nchw many features": ((1, 130, 6, 7), (70, 130, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
     "nchw 1x1": ((2, 40, 6, 7), (48, 40, 1, 1), "size=1x1", "bf01_oi01->bf01"),

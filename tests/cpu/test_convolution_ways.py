@@ -6,6 +6,7 @@ from tests.cpu.kernels import kernel_of
 from tests.cpu.test_convolution import program
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.kernels.convolve import emission
+from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.hlo.dtype import bf16
 
 
@@ -55,3 +56,17 @@ def test_kernel_gradients_of_many_bf16_features_are_products(monkeypatch):
     kernel_of(program(*dims, "size=5x6", "f01b_i01o->01bf", "", ("bf16",) * 3))
     [(a, b, _)] = products
     assert (a.place, a.dtype, b.place, b.dtype) == ("operand", bf16, "operand", bf16)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "window", "labels"),
+    [
+        ((64, 64, 2), "size=2 rhs_reversal=1", "bf0_io0->bf0"),
+        ((64, 64, 3), "size=3", "bf0_io0->bf0"),
+        ((64, 64, 99), "size=99", "fb0_io0->fb0"),
+    ],
+)
+def test_kernels_are_packed_in_vectors(monkeypatch, kernel, window, labels):
+    """Whose rows are not adjacent, nor many places of the depth."""
+    monkeypatch.setattr(Packing, "_elements", None)
+    chosen(monkeypatch, (64, 64, 101), kernel, window, labels)

@@ -10,7 +10,7 @@ from xloom.cpu.emit.types import I16, I64, i64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.padding import unconverted
 from xloom.cpu.kernels.matmul.arithmetic import shuffled
-from xloom.cpu.kernels.matmul.axes import Axis, count, digits, inner
+from xloom.cpu.kernels.matmul.axes import Axis, count, digits
 from xloom.cpu.kernels.matmul.packing import Packing, Part
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.cpu.kernels.matmul.work import grain
@@ -29,17 +29,11 @@ def packed_panels(kernel: Kernel, packing: Packing, base: int, group: Axis) -> i
             first = at_most(b, b.mul(panel, i64(packing.width)), max(0, count(packing.rows) - packing.width))
             place = b.gep(target, [b.mul(item, i64(size))], inbounds=True, source_etype=arithmetic.element)
             part = Part(source, start, first, i64(0), i64(packing.length), place)
-            if _is_moved(packing):
+            if packing.arithmetic.places > 1 and packing.is_moved:
                 _pack_in_pairs(b, packing, part)
             else:
                 packing.emit_whole(b, part)
     return memory
-
-
-def _is_moved(packing: Packing) -> bool:
-    """True for pairs, of which neither the rows nor the places are adjacent."""
-    moved = not packing.is_copied and inner(packing.depth).stride(packing.operand) != 1
-    return moved and packing.arithmetic.places > 1
 
 
 def _pack_in_pairs(b: ir.IRBuilder, packing: Packing, part: Part) -> None:

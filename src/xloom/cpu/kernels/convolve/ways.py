@@ -153,6 +153,8 @@ def _spatial(
     return Way("spatial", tile, plain(problem.output), along, others, problem.feature, problem.w_base)
 
 
+_REUSED = 4
+"""How often a vector is used in the time that it takes from the second-level cache."""
 _TIME = 1 << 16
 """Fractions of the time of a step that are told apart."""
 
@@ -203,7 +205,7 @@ def _packed(
     def time(number: int) -> int:
         axis = sizes[number]
         rows, vectors = extent(arithmetic, axis.least, output.size, most)
-        steps = greatest(greatest(rows * vectors, 8), rows + vectors)
+        steps = greatest(greatest(rows, _REUSED) * vectors, greatest(8, rows + vectors))
         return -(-axis.most // rows) * steps * _TIME // (axis.most * vectors)
 
     number = min(reversed(range(len(sizes))), key=time)

@@ -6,8 +6,10 @@ the last row: what they are multiplied to is not stored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from itertools import product
+from math import gcd, prod
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -28,6 +30,10 @@ DEPTH_BYTES = 1 << 10
 """Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
 BLOCK = 8
 """Rows and places of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
+
+
+_SHORT_RUN = 9
+"""Elements that are taken apart with a shuffle each, a vector."""
 
 
 class Part(NamedTuple):
@@ -133,9 +139,8 @@ class Packing:
         run: list[_Depth] = []  # what lies together
         while axes and axes[-1].stride == prod(x.size for x in run):
             run.insert(0, axes.pop())
-        moved = inner(self.depth).stride(self.operand) != 1 and inner(self.rows).stride(self.operand) != 1
         length = prod(x.size for x in run)
-        if not moved or self.arithmetic.places > 1 or length < BLOCK:
+        if not self.is_moved or self.arithmetic.places > 1 or (length < BLOCK and not self._has_short_runs(length)):
             self.emit(b, part)
             return
         # a run that the depth goes through backwards begins with its last element
@@ -154,8 +159,47 @@ class Packing:
                         place = b.add(place, b.mul(digit, i64(x.place)))
                     self._put(b, part.panel, place, group, column)
 
+        def runs(at: list[ir.Value]) -> None:
+            places = [at[1] for _ in range(length)]
+            for j, position in enumerate(product(*(range(x.size) for x in run))):
+                distances = [
+                    x.place * (x.size - 1 - k if x.backwards else k) for k, x in zip(position, run, strict=True)
+                ]
+                places[j] = b.add(at[1], i64(sum(distances)))
+            self._runs(b, part, b.add(at[0], b.mul(part.first, i64(length))), places)
+
         outer = [(x.size, (-x.stride if x.backwards else x.stride, x.place)) for x in axes]
-        nest(b, outer, [b.add(part.base, i64(begin)), i64(0)], blocks)
+        body = runs if self._has_short_runs(length) else blocks
+        nest(b, outer, [b.add(part.base, i64(begin)), i64(0)], body)
+
+    @property
+    def is_moved(self) -> bool:
+        """True when neither rows nor so many places of the depth are adjacent that squares of them are transposed."""
+        place, row = inner(self.depth), inner(self.rows)
+        whole = len(self.depth) == 1 or place.size % (BLOCK * self.arithmetic.places) == 0
+        return row.stride(self.operand) != 1 and not (place.stride(self.operand) == 1 and whole)
+
+    def _has_short_runs(self, length: int) -> bool:
+        """True when the places of the depth that lie together are few, and those of the next row follow them."""
+        row = inner(self.rows)
+        follows = len(self.rows) == 1 and row.stride(self.operand) == length
+        return 1 < length <= _SHORT_RUN and follows and row.size >= self.width
+
+    def _runs(self, b: ir.IRBuilder, part: Part, start: ir.Value, places: list[ir.Value]) -> None:
+        """Takes runs apart, some rows at a time: first elements go to the first of `places`, and so on."""
+        arithmetic, length = self.arithmetic, len(places)
+        lanes = gcd(self.width, arithmetic.lanes)
+        for group in range(0, self.width, lanes):
+            loaded = [
+                arithmetic.load(
+                    b, part.pointer, self.source.dtype, b.add(start, i64(group * length + k * lanes)), lanes
+                )
+                for k in range(length)
+            ]
+            for j, place in enumerate(places):
+                self._put(
+                    b, part.panel, place, i64(group), [_every(b, x, length, j) for x in zip(*loaded, strict=True)]
+                )
 
     def _columns(self, b: ir.IRBuilder, part: Part, rows: list[ir.Value]) -> list[Parts]:
         """The columns of a square whose rows begin at these places, as far as the panel has them."""
@@ -300,6 +344,19 @@ class Packing:
             )
             for p in range(self.arithmetic.parts)
         ]
+
+
+def _every(b: ir.IRBuilder, vectors: Sequence[ir.Value], step: int, first: int) -> ir.Value:
+    """Every `step`-th lane of so many vectors one after the other, from lane `first` on."""
+    lanes = vectors[0].type.count if isinstance(vectors[0].type, ir.VectorType) else 1
+    if lanes == 1:
+        return vectors[first]
+    wanted = [first + k * step for k in range(lanes)]
+    total = vectors[0]
+    for number, vector in enumerate(vectors):
+        picks = [k if n // lanes != number else lanes + n % lanes for k, n in enumerate(wanted)]
+        total = shuffled(b, total, [n if n // lanes == 0 else 0 for n in wanted] if number == 0 else picks, vector)
+    return total
 
 
 def transposed(b: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
