@@ -100,3 +100,22 @@ def test_transforms_in_place(kind: str, dims: tuple[int, ...], lengths: tuple[in
     assert executable.memory.temporary_bytes <= -(-needed // 64) * 64
     expected = xl.evaluate(module, x)
     np.testing.assert_allclose(executable(x), expected, rtol=0, atol=5e-7 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("outer", "n"), [((), 1 << 18), ((3,), 99_999 * 2), ((2, 2), 40_000), ((3,), 6 * 7 * 11 * 13)])
+def test_long_lines_need_no_memory(kind: str, outer: tuple[int, ...], n: int) -> None:
+    """What the first half of a transform makes lies where the second half's results do."""
+    real, spectrum = (f"{t}[{','.join(map(str, (*outer, m)))}]" for t, m in (("f32", n), ("c64", n // 2 + 1)))
+    full = real.replace("f32", "c64")
+    operand, result = {"RFFT": (real, spectrum), "IRFFT": (spectrum, real)}.get(kind, (full, full))
+    module = xl.parse(
+        f"ENTRY e {{ x = {operand} parameter(0) ROOT y = {result} fft(x), fft_type={kind}, fft_length={{{n}}} }}"
+    )
+    executable = xl.compile(module)
+    assert executable.memory.temporary_bytes == 0
+    shape = module.entry.parameters[0].shape
+    x = np.random.default_rng(0).normal(size=(*shape.dims, 2)).astype(np.float32)
+    x = x.view(np.complex64)[..., 0] if shape.dtype.is_complex else x[..., 0]
+    expected = xl.evaluate(module, x)
+    np.testing.assert_allclose(executable(x), expected, rtol=0, atol=1e-6 * np.abs(expected).max())

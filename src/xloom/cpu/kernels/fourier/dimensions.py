@@ -18,7 +18,7 @@ Pointer = Callable[[PhaseBuilder], ir.Value]
 def stays(dtype: DType, dims: Sequence[int], axis: int) -> bool:
     """True when an axis can be transformed from its memory to the same."""
     outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
-    return inner > 1 or plan.split(dims[axis], outer) > 1 or outer % lanes_of(dtype, outer).count == 0
+    return inner > 1 or (plan.split(dims[axis], outer) == 1 and outer % lanes_of(dtype, outer).count == 0)
 
 
 class Dimensions:
@@ -32,42 +32,48 @@ class Dimensions:
         number = self.kernel.add_scratch(math.prod(dims) * self.dtype.bytes)
         return lambda p: p.scratch(number)
 
-    def over(
-        self,
-        dims: Sequence[int],
-        axes: Sequence[int],
-        source: Pointer,
-        target: Pointer,
-        scale: float,
-        through: Pointer | None = None,
-    ) -> None:
+    def over(self, dims: Sequence[int], axes: Sequence[int], source: Pointer, target: Pointer, scale: float) -> None:
         """Transforms `axes`, the last one first, and multiplies by `scale`.
 
-        The source may be the target if all axes stay. Long lines go `through` other memory.
+        The source may be the target if all axes stay.
         """
         in_place = all(stays(self.dtype, dims, axis) for axis in axes[:-1])
         for axis in reversed(axes):
             is_last = axis == axes[0]
             between = target if is_last or in_place else self.scratch(dims)
-            self._axis(dims, axis, source, between, scale if is_last else 1.0, through)
+            self._axis(dims, axis, source, between, scale if is_last else 1.0)
             source = between
 
-    def _axis(
-        self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float, through: Pointer | None
-    ) -> None:
+    def _axis(self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float) -> None:
         outer, n, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
-        height = plan.split(n, outer) if inner == 1 else 1
-        if height > 1:
-            # a line as a matrix: its columns, then its rows, whose results lie in columns
-            width, between = n // height, through or self.scratch(dims)
-            columns = Side(source, n, width, 1), Side(between, n, width, 1)
-            rows = Side(between, n, 1, width), Side(target, n, height, 1)
-            self._lines(height, outer, width, columns, scale, turn=n)
-            self._lines(width, outer, height, rows, 1.0)
-        elif inner > 1:
+        if inner > 1:
             self._lines(n, outer, inner, (Side(source, n * inner, inner, 1), Side(target, n * inner, inner, 1)), scale)
+        elif plan.split(n, outer) > 1:
+            self.long_lines(outer, n, source, target, scale)
         else:
             self._lines(n, 1, outer, (Side(source, 0, 1, n), Side(target, 0, 1, n)), scale)
+
+    def long_lines(
+        self,
+        lines: int,
+        n: int,
+        source: Pointer,
+        target: Pointer,
+        scale: float,
+        steps: tuple[int, int] | None = None,
+        *,
+        united: bool = False,
+    ) -> None:
+        """Transforms lines that are `steps` apart, each as a matrix: columns, which become rows, then those' columns.
+
+        The source of `united` lines is a spectrum of n + 1 points each.
+        """
+        width, (given, wanted) = plan.split(n, lines), steps or (n, n)
+        height = n // width
+        columns = Side(source, given, width, 1), Side(target, wanted, 1, height)
+        self._lines(height, lines, width, columns, scale, united=n if united else 0)
+        again = Side(target, wanted, height, 1)
+        self._lines(width, lines, height, (again, again), 1.0, turn=n)
 
     def halves(self, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> bool:
         """Transforms n complex points that are 2 n real ones, forwards to a spectrum of n + 1, or such a one backwards.
@@ -81,5 +87,15 @@ class Dimensions:
         Lines(self.dtype, self.sign, n, 1, lines, *sides, scale, halves=True).emit(self.kernel)
         return True
 
-    def _lines(self, n: int, groups: int, count: int, sides: tuple[Side, Side], scale: float, turn: int = 0) -> None:
-        Lines(self.dtype, self.sign, n, groups, count, *sides, scale, turn).emit(self.kernel)
+    def _lines(
+        self,
+        n: int,
+        groups: int,
+        count: int,
+        sides: tuple[Side, Side],
+        scale: float,
+        *,
+        turn: int = 0,
+        united: int = 0,
+    ) -> None:
+        Lines(self.dtype, self.sign, n, groups, count, *sides, scale, turn, united).emit(self.kernel)

@@ -14,9 +14,9 @@ from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I8, I32, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fourier import plan
-from xloom.cpu.kernels.fourier.halves import separate, unite
+from xloom.cpu.kernels.fourier.halves import separate, unite, united
 from xloom.cpu.kernels.fourier.transform import Transform
-from xloom.cpu.kernels.linear.lanes import Lanes, load_scalar
+from xloom.cpu.kernels.linear.lanes import Lanes, Number, load_scalar
 from xloom.cpu.kernels.linear.transposition import Tile
 from xloom.hlo.dtype import DType
 
@@ -43,8 +43,8 @@ class Lines:
     """`groups` of `count` lines of `n` points, from one side to another.
 
     Both may be the same places, unless points are neighbours and the last vector of lines is not full.
-    With `turn`, point j of line k is multiplied by exp(sign 2 pi i j k / turn) afterwards. With `halves`, lines are
-    real ones of twice the length: what they have backwards as source, and forwards as target, is a point longer.
+    With `turn`, point j of line k is multiplied by exp(sign 2 pi i j k / turn) before. Of a group that is `united`, the
+    source is the spectrum of twice so many real points, and one longer. With `halves`, each line is such a group.
     """
 
     dtype: DType
@@ -56,6 +56,7 @@ class Lines:
     target: Side
     scale: float = 1.0
     turn: int = 0
+    united: int = 0
     halves: bool = False
 
     @property
@@ -88,13 +89,13 @@ class Lines:
                 spare = b.gep(data, [I64(nbytes // 2)], inbounds=True, source_etype=I8)
                 # the lines before its own may have been written by then
                 work = _Work(b, self, transform, b.sub(own, first) if self.count % lanes.count else None)
-                work.gather(self.source.pointer(p), self._first(b, self.source, group, first), data)
+                work.gather(self.source.pointer(p), self._first(b, self.source, group, first), data, first)
                 if self.halves and self.sign > 0:
                     unite(b, transform, data)
                 result = transform.emit(b, data, spare)
                 if self.halves and self.sign < 0:
                     separate(b, transform, result)
-                work.scatter(self.target.pointer(p), self._first(b, self.target, group, first), result, first)
+                work.scatter(self.target.pointer(p), self._first(b, self.target, group, first), result)
 
     def _first(self, b: ir.IRBuilder, side: Side, group: ir.Value, line: ir.Value) -> ir.Value:
         return b.add(b.mul(group, I64(side.group)), b.mul(line, I64(side.line)))
@@ -113,12 +114,17 @@ class _Work:
         self.b, self.lines, self.transform, self.lanes = b, lines, transform, transform.lanes
         self.own = own
 
-    def gather(self, pointer: ir.Value, first: ir.Value, data: ir.Value) -> None:
-        """Fills the buffer."""
+    def gather(self, pointer: ir.Value, first: ir.Value, data: ir.Value, line: ir.Value) -> None:
+        """Fills the buffer; `line` is the number of the first line."""
         b, lanes, side, n = self.b, self.lanes, self.lines.source, self.lines.points[0]
         if side.line == 1 or n == 1:
             with loop(b, 0, n, name="point") as point:
-                value = lanes.load(b, pointer, b.add(first, b.mul(point, I64(side.point))))
+                if self.lines.united:
+                    value = self._united(pointer, b.sub(first, line), point, line)
+                else:
+                    value = lanes.load(b, pointer, b.add(first, b.mul(point, I64(side.point))))
+                if self.lines.turn:
+                    value = lanes.product(b, value, self._turns(point, line))
                 self.transform.put(b, data, point, [self._scaled(x) for x in value])
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
@@ -131,14 +137,12 @@ class _Work:
                     x = self._scaled(_picked(b, parts, parts, [2 * m + part for m in range(tile.size)]))
                     b.store(x, self._part(data, b.add(point, I64(i)), part, k), align=lanes.dtype.real.bytes)
 
-    def scatter(self, pointer: ir.Value, first: ir.Value, data: ir.Value, line: ir.Value) -> None:
-        """Writes the buffer; `line` is the number of the first line."""
+    def scatter(self, pointer: ir.Value, first: ir.Value, data: ir.Value) -> None:
+        """Writes the buffer."""
         b, lanes, side, n = self.b, self.lanes, self.lines.target, self.lines.points[1]
         if side.line == 1:
             with loop(b, 0, n, name="point") as point:
                 value = self.transform.get(b, data, point)
-                if self.lines.turn:
-                    value = lanes.product(b, value, self._turns(point, line))
                 lanes.store(b, pointer, b.add(first, b.mul(point, I64(side.point))), value, self.own)
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
@@ -164,6 +168,26 @@ class _Work:
         if self.lines.scale == 1.0:
             return x
         return self.b.fmul(x, ir.Constant(x.type, [self.lines.scale] * x.type.count))
+
+    def _united(self, pointer: ir.Value, group: ir.Value, point: ir.Value, line: ir.Value) -> Number:
+        """A point of lines that are columns of what a spectrum is united to."""
+        b, lanes, n, step = self.b, self.lanes, self.lines.united, self.lines.source.point
+        place = b.add(b.mul(point, I64(step)), line)
+        near = lanes.load(b, pointer, b.add(group, place))
+        far = lanes.load(b, pointer, b.add(group, b.sub(I64(n + 1 - lanes.count), place)))
+        back = list(range(lanes.count))[::-1]
+        far = [_picked(b, x, x, back) for x in far]
+        # the first and the last point of a spectrum are real, whatever is there
+        is_first, zero = b.icmp_signed("==", place, I64(0)), lanes.kind.element(0.0)
+        for x in (near, far):
+            x[1] = b.select(is_first, b.insert_element(x[1], zero, I32(0)), x[1])
+        name = f"{self.transform.prefix}.united.{n}"
+        starts, steps = (
+            plan.table(b.module, lanes.dtype, f"{name}.{part}", plan.roots(2 * n, self.lines.sign, places))
+            for part, places in (("columns", np.arange(step)), ("rows", np.arange(0, n, step)))
+        )
+        row = lanes.splat(b, load_scalar(b, steps, lanes.dtype, point))
+        return united(b, near, far, lanes.product(b, lanes.load(b, starts, line), row))[0]
 
     def _turns(self, point: ir.Value, line: ir.Value) -> list[Any]:
         """exp(sign 2 pi i point (line + lane) / turn): of the line from two tables, of the lane from a third."""

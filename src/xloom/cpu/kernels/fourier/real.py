@@ -22,10 +22,7 @@ from xloom.cpu.kernels.fourier.halves import (
     product,
     separated,
     separated_ends,
-    united,
-    united_ends,
 )
-from xloom.cpu.kernels.linear.lanes import Number
 from xloom.hlo.dtype import DType
 
 _CHUNK = 1 << 10
@@ -40,9 +37,8 @@ def forward(work: Dimensions, lines: int, n: int, source: Pointer, target: Point
     if n % 2 == 0:
         # two real points lie in memory as one complex one
         if not work.halves(lines, half, source, target, 1.0):
-            between = work.scratch((lines, half))
-            work.over((lines, half), [1], source, between, 1.0, through=target)
-            _separate(work, lines, half, between, target)
+            work.long_lines(lines, half, source, target, 1.0, (half, half + 1))
+            _separate(work, lines, half, target)
         return
     wide, spectrum = work.scratch((lines, n)), work.scratch((lines, n))
     with _walk(work, lines, 0, n, source, wide) as w:
@@ -58,8 +54,7 @@ def backward(work: Dimensions, lines: int, n: int, source: Pointer, target: Poin
     half, dtype = n // 2, work.dtype
     if n % 2 == 0:
         if not work.halves(lines, half, source, target, scale):
-            _unite(work, lines, half, source, target)
-            work.over((lines, half), [1], target, target, scale)
+            work.long_lines(lines, half, source, target, scale, (half + 1, half), united=True)
         return
     wide, result = work.scratch((lines, n)), work.scratch((lines, n))
     with _walk(work, lines, 0, half + 1, source, wide) as w:
@@ -80,27 +75,20 @@ class _Walk(NamedTuple):
     b: ir.IRBuilder
     source: ir.Value
     target: ir.Value
-    far: ir.Value
-    """The target, for other points of it."""
     line: ir.Value
     chunk: ir.Value
     point: ir.Value
 
     def get(self, dtype: DType, length: int, point: ir.Value) -> Any:
         """A point of the line in the source, where lines have `length` points."""
-        return types.load(self.b, self.source, dtype, self._at(length, point))
+        return types.load(self.b, self.source, dtype, self.at(length, point))
 
     def put(self, dtype: DType, length: int, point: ir.Value, value: Any) -> None:
         """Writes a point of the line in the target."""
-        types.store(self.b, self.target, dtype, self._at(length, point), value)
+        types.store(self.b, self.target, dtype, self.at(length, point), value)
 
-    def put_pair(self, dtype: DType, length: int, half: int, values: tuple[Number, Number]) -> None:
-        """Writes the point, and the one as far from point `half`."""
-        near, far = values
-        self.put(dtype, length, self.point, Complex(*near))
-        types.store(self.b, self.far, dtype, self._at(length, self.b.sub(I64(half), self.point)), Complex(*far))
-
-    def _at(self, length: int, point: ir.Value) -> ir.Value:
+    def at(self, length: int, point: ir.Value) -> ir.Value:
+        """Where a point of the line lies."""
         return self.b.add(self.b.mul(self.line, I64(length)), point)
 
 
@@ -111,7 +99,7 @@ def _walk(work: Dimensions, lines: int, first: int, count: int, source: Pointer,
     chunks = -(-count // _CHUNK)
     with (
         work.kernel.phase(lines * chunks, max(1, _POINTS // min(count, _CHUNK))) as p,
-        distinct(p.b, [source(p), target(p), target(p)], [p.begin, p.end]) as (b, (given, wanted, far), bounds),
+        distinct(p.b, [source(p), target(p)], [p.begin, p.end]) as (b, (given, wanted), bounds),
         loop(b, *bounds, name="chunk") as item,
     ):
         line = b.udiv(item, I64(chunks))
@@ -121,36 +109,28 @@ def _walk(work: Dimensions, lines: int, first: int, count: int, source: Pointer,
         stop = b.select(b.icmp_signed("<", stop, I64(count)), stop, I64(count))
         start = b.select(b.icmp_signed("<", start, I64(first)), I64(first), start)
         with loop(b, start, stop, name="point") as point:
-            yield _Walk(b, given, wanted, far, line, chunk, point)
+            yield _Walk(b, given, wanted, line, chunk, point)
 
 
-def _separate(work: Dimensions, lines: int, half: int, source: Pointer, target: Pointer) -> None:
+def _separate(work: Dimensions, lines: int, half: int, array: Pointer) -> None:
+    """In place: of each line the points before the last one."""
     dtype = work.dtype
-    with _walk(work, lines, 1, (half + 1) // 2, source, target) as w:
+    # the source stands for one half of each line, the target for the other
+    with _walk(work, lines, 1, (half + 1) // 2, array, array) as w:
         b = w.b
-        x, y = w.get(dtype, half, w.point), w.get(dtype, half, b.sub(I64(half), w.point))
-        w.put_pair(dtype, half + 1, half, separated(b, x, y, _root(w, work, half)))
-    with _walk(work, lines, 0, 1, source, target) as w:
-        first, last = separated_ends(w.b, w.get(dtype, half, I64(0)))
-        w.put(dtype, half + 1, I64(0), Complex(*first))
-        w.put(dtype, half + 1, I64(half), Complex(*last))
+        places = w.at(half + 1, w.point), w.at(half + 1, b.sub(I64(half), w.point))
+        x, y = (types.load(b, *side) for side in ((w.source, dtype, places[0]), (w.target, dtype, places[1])))
+        near, far = separated(b, x, y, _root(w, work, half))
+        types.store(b, w.source, dtype, places[0], Complex(*near))
+        types.store(b, w.target, dtype, places[1], Complex(*far))
+    with _walk(work, lines, 0, 1, array, array) as w:
+        start, end, middle = (w.at(half + 1, I64(k)) for k in (0, half, half // 2))
+        ends = separated_ends(w.b, types.load(w.b, w.source, dtype, start))
+        for place, value in zip((start, end), ends, strict=True):
+            types.store(w.b, w.source, dtype, place, Complex(*value))
         if half % 2 == 0:
-            middle = I64(half // 2)
-            w.put(dtype, half + 1, middle, Complex(*conjugate(w.b, w.get(dtype, half, middle))))
-
-
-def _unite(work: Dimensions, lines: int, half: int, source: Pointer, target: Pointer) -> None:
-    dtype = work.dtype
-    with _walk(work, lines, 1, (half + 1) // 2, source, target) as w:
-        b = w.b
-        x, y = w.get(dtype, half + 1, w.point), w.get(dtype, half + 1, b.sub(I64(half), w.point))
-        w.put_pair(dtype, half, half, united(b, x, y, _root(w, work, half)))
-    with _walk(work, lines, 0, 1, source, target) as w:
-        ends = (w.get(dtype, half + 1, I64(k)) for k in (0, half))
-        w.put(dtype, half, I64(0), Complex(*united_ends(w.b, *ends)))
-        if half % 2 == 0:
-            middle = I64(half // 2)
-            w.put(dtype, half, middle, Complex(*conjugate(w.b, w.get(dtype, half + 1, middle))))
+            value = conjugate(w.b, types.load(w.b, w.source, dtype, middle))
+            types.store(w.b, w.source, dtype, middle, Complex(*value))
 
 
 def _root(w: _Walk, work: Dimensions, half: int) -> Part:
