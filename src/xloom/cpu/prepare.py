@@ -16,7 +16,8 @@ from xloom.passes.inline import inline
 
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,call-inlining,"
-    "tuple-simplification,algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,cse,dce"
+    "tuple-simplification,algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,"
+    "choice-sinking,cse,dce"
 )
 
 INLINED = ("call", "fusion")

@@ -5,6 +5,7 @@ from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.base import PASSES, Pass, register
 from xloom.passes.batch_norm_expansion import BatchNormExpansion
 from xloom.passes.call_inlining import CallInlining
+from xloom.passes.choice_sinking import ChoiceSinking
 from xloom.passes.collective_expansion import CollectiveExpansion
 from xloom.passes.collective_simplification import CollectiveSimplification
 from xloom.passes.constant_folding import ConstantFolding
@@ -34,6 +35,7 @@ __all__ = [
     "AsyncSimplification",
     "BatchNormExpansion",
     "CallInlining",
+    "ChoiceSinking",
     "CollectiveExpansion",
     "CollectiveSimplification",
     "CommonSubexpressionElimination",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
-from xloom.passes.match import highest, is_all_ones, is_constant, is_logical, is_splat, is_zero, lowest, splat
+from xloom.passes.match import highest, is_all_ones, is_constant, is_logical, is_splat, is_zero, lowest
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -94,19 +94,6 @@ def _choice_within_choice(i: Instruction, rw: Rewriter) -> Instruction | None:
     if inner_a is a and inner_b is b:
         return None
     return rw.make("select", i.shape, [p, inner_a, inner_b])
-
-
-# select(p, x + c, y + d) == select(p, x, y) + select(p, c, d);  the same of products; c and d constants, or the same
-@rule("select")
-def _choice_of_operands(i: Instruction, rw: Rewriter) -> Instruction | None:
-    p, a, b = i.operands
-    if a.opcode != b.opcode or a.opcode not in ("add", "multiply") or a is b or {*a.users, *b.users} != {i}:
-        return None
-    (x, c), (y, d) = a.operands, b.operands
-    if c is not d and (splat(c) is None or splat(d) is None):
-        return None
-    operands = [m if m is n else rw.make("select", i.shape, [p, m, n]) for m, n in ((x, y), (c, d))]
-    return rw.make(a.opcode, i.shape, operands)
 
 
 # clamp(lowest, x, highest) == x; floats too, with -inf and inf
