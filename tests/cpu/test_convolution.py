@@ -154,6 +154,13 @@ BATCH_GROUPS = {
     "depthwise gradient nchw": ((3, 20, 14, 13), (3, 20, 14, 13), "size=14x13 pad=3_3x3_3", "fb01_io01->fb01", 20),
     "depthwise gradient boxes": ((2, 16, 90, 80), (2, 16, 90, 80), "size=90x80 pad=1_1x1_1", "fb01_io01->fb01", 16),
     "depthwise gradient 1d": ((2, 200, 33), (200, 2, 33), "size=200 pad=3_0", "f0b_0io->0bf", 33),
+    "gradient of fours": ((3, 9, 8, 40), (3, 9, 8, 40), "size=9x8 pad=1_1x1_1", "f01b_i01o->01bf", 10),
+    "gradient of fours stride": (
+        (2, 9, 8, 24), (2, 4, 4, 24), "size=4x4 pad=0_0x1_0 rhs_dilate=2x2", "f01b_i01o->01bf", 6,
+    ),
+    "gradient of eights nchw": ((2, 48, 7, 9), (2, 48, 7, 9), "size=7x9 pad=1_1x2_1", "fb01_io01->fb01", 6),
+    "gradient of sixteens": ((2, 7, 9, 32), (2, 7, 9, 32), "size=7x9 pad=1_1x2_2", "f01b_i01o->01bf", 2),
+    "gradient of twos 1d": ((2, 90, 34), (2, 90, 34), "size=90 pad=1_2", "f0b_i0o->0bf", 17),
     "depthwise gradient": ((16, 8, 8, 2), (6, 6, 2, 16), "size=6x6", "b01f_01io->01bf", 16),
 }  # fmt: skip
 

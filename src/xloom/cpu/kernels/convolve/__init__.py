@@ -10,7 +10,7 @@ walk.py         the loops over a window's places
 products.py     what a tile multiplies: scalars and vectors of input and kernel
 adjacent.py     groups of one feature, adjacent in memory
 depthwise.py    groups of one feature in other layouts, or of windows that meet elements often
-correlation.py  gradients of their kernels
-lanes.py        copies of the input for these, with a group a lane
+correlation.py  gradients of kernels, of one feature a group or few
+lanes.py        copies of the input for these, with a feature a lane
 panels.py       the kernel, packed
 """

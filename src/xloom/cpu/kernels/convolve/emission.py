@@ -50,7 +50,7 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     is_large = nbytes >= (_LARGE_KERNEL if is_gradient else _LARGEST_KERNEL)
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
     sides = [lhs.dims[p] for p in labels.input_spatial]
-    if _of_one_feature(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
+    if _across_groups(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
         if sums is not y:
             converted_array(kernel, sums, prod(out.dims), y)
         return
@@ -126,7 +126,7 @@ def _is_thinned(
     return inside and all(is_sparse(d) for d in dims) and step_of(dims[-1]) == 2
 
 
-def _of_one_feature(
+def _across_groups(
     kernel: Kernel,
     arithmetic: Arithmetic,
     problem: Convolution,
@@ -134,7 +134,7 @@ def _of_one_feature(
     sizes: Sequence[int],
     arrays: tuple[Array, ...],
 ) -> bool:
-    """Emits a convolution of one feature a group, in vectors across groups; False where it is another."""
+    """Emits a convolution of few features a group, in vectors across groups; False where it is another."""
     window = instruction["window"]
     x, w, sums = arrays
     if is_adjacent(arithmetic, problem, window):
