@@ -325,6 +325,30 @@ def test_inverses_need_no_memory_but_that_of_the_factors():
     assert peak < 3.1 * x.nbytes
 
 
+@pytest.mark.parametrize(
+    "function, arrays",
+    [
+        (jnp.linalg.det, 2),
+        (jnp.linalg.eigvals, 6),  # with the room that the routine is given for complex vectors
+        (lambda x: jnp.linalg.svd(x, compute_uv=False), 4),
+        (jnp.linalg.svd, 4),
+        (lambda x: jax.scipy.linalg.schur(x)[0], 3),
+    ],
+    ids=["det", "eigvals", "singular-values", "svd", "schur"],
+)
+def test_matrices_in_another_layout_need_no_memory_of_their_own(function, arrays):
+    x = matrix(np.float32, 64, 64)
+    assert xl.compile(program(function, x)).memory.peak_bytes < (arrays + 0.2) * x.nbytes
+
+
+def test_arrays_may_lie_anywhere(run):
+    arguments = tuple(np.concatenate([x.ravel()[:1], x.ravel()])[1:].reshape(x.shape) for x in tridiagonal_system("f4"))
+    assert any(x.ctypes.data % 16 for x in arguments)
+    lower, middle, upper, b = arguments
+    m = program(lax.tridiagonal_solve, *arguments)
+    close(run(m, *arguments), np.linalg.solve(dense(lower, middle, upper), b))
+
+
 def test_routines_are_taken_without_all_of_scipy():
     """And who imports SciPy afterwards finds it whole."""
     program = """if True:

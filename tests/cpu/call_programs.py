@@ -25,6 +25,7 @@ void c_alignment(void* out, const void** in) {
   *(uint32_t*)out = (uint32_t)(((uintptr_t)out | (uintptr_t)in[0]) % 64 + (((const float*)in[0])[0] != 7));
 }
 void c_increment(void* out, const void** in) { *(float*)out += out == in[0] ? 1 : 100; }
+void c_nothing(void* out, const void** in) {}
 void c_nested(void* out, const void** in) {
   void** outs = (void**)out;
   const void** tuple = (const void**)in[0];

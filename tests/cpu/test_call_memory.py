@@ -135,6 +135,25 @@ def test_layouts(dims, layout):
     assert seen[1][0] == seen[1][1] == seen[0][1]
 
 
+@pytest.mark.parametrize("source", ["p", "n"])
+@pytest.mark.parametrize("dtype", ["s8", "bf16", "f32", "f64", "c128"])
+@pytest.mark.parametrize("batch, n", [("", 17), ("", 24), ("3,", 18), ("2,2,", 21), ("", 100), ("70,", 16)])
+def test_square_matrices_are_turned_where_they_lie(c, batch, n, dtype, source):
+    """The call leaves them as they are: what was turned for it is turned back."""
+    c("c_nothing")
+    shape, rank = f"{dtype}[{batch}{n},{n}]", batch.count(",") + 2
+    order = ",".join(map(str, [rank - 2, rank - 1, *reversed(range(rank - 2))]))
+    module = xl.parse(f"""ENTRY e {{ p = {shape} parameter(0) n = {shape} negate(p)
+      y = {shape}{{{order}}} custom-call({source}), custom_call_target="c_nothing",
+        operand_layout_constraints={{{shape}{{{order}}}}}, output_to_operand_aliasing={{{{}}: (0, {{}})}}
+      ROOT r = {shape} copy(y) }}""")
+    p = np.arange(module.entry.root.shape.size).reshape(module.entry.root.shape.dims)
+    p = p.astype(module.entry.root.shape.dtype.numpy)
+    executable = xl.compile(module)
+    np.testing.assert_array_equal(executable(p), p if source == "p" else -p)
+    assert executable.memory.temporary_bytes == 0
+
+
 def test_unused_results_are_scratch_memory():
     @xl.custom_call("t")
     def t(out, x):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xloom.calls.pointers import address_of, register_pointer
-from xloom.calls.registry import registered
+from xloom.calls.registry import Registration, registered
 from xloom.errors import MissingExtraError
 
 _PREFIXES = ("lapack_", "tridiagonal_solve_perturbed", "cpu_csr_sparse_")
@@ -32,8 +32,15 @@ def register_jaxlib_handler(name: str, platform: str) -> None:
 def is_replaced(name: str) -> bool:
     """True when other code than jaxlib's is registered under the name of one of its handlers."""
     found = next((r for r in registered() if (r.name, r.platform) == (name, "Host")), None)
-    handler = _handlers().get(name) if found else None
-    return found is not None and (handler is None or found.address != address_of(handler))
+    return found is not None and not is_lapack(found)
+
+
+def is_lapack(registration: Registration) -> bool:
+    """True for jaxlib's own handler of a routine of LAPACK, which takes arrays wherever they lie."""
+    if not registration.name.startswith("lapack_"):
+        return False
+    handler = _handlers().get(registration.name)
+    return handler is not None and registration.address == address_of(handler)
 
 
 @lru_cache(maxsize=1)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from xloom.calls.buffers import ALIGNMENT
-from xloom.cpu.buffers import Slot
+from xloom.cpu.buffers import SMALL, Slot
 from xloom.cpu.emit.types import I64
 from xloom.cpu.leaves import aliased_leaves, leaf_shapes
+from xloom.cpu.plan import Block
 from xloom.cpu.roots import nest_for
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -31,12 +32,18 @@ class CallMemory:
 
 @contextmanager
 def call_memory(
-    entry: EntryBuilder, instruction: Instruction, shapes: Sequence[Shape], *, for_python: bool
+    entry: EntryBuilder,
+    block: Block,
+    instruction: Instruction,
+    shapes: Sequence[Shape],
+    *,
+    for_python: bool,
+    aligned: bool = True,
 ) -> Iterator[CallMemory]:
     """The memory for a call, which is emitted in the `with`. `shapes` are those of the operands, with their layouts.
 
     An output that is to be an operand starts as a copy of it, and is the memory of both. For Python, nothing is on
-    the stack, and the other outputs start as zeros.
+    the stack, and the other outputs start as zeros. Unless `aligned`, results may lie anywhere.
     """
     homes = [
         [entry.assignment.of((operand, k)) for k in range(len(leaf_shapes(shape)))]
@@ -45,14 +52,22 @@ def call_memory(
     results = leaf_shapes(instruction.shape)
     targets = [entry.assignment.slots[instruction, k] for k in range(len(results))]
 
-    def seen(home: Slot, shape: Shape) -> Slot:
-        direct = _is_row_major(shape) and not (for_python and home.kind in ("stack", "code"))
-        if direct and home.kind == "result":
+    def seen(home: Slot, shape: Shape, *, as_it_lies: bool) -> Slot:
+        direct = (as_it_lies or _is_row_major(shape)) and not (for_python and home.kind in ("stack", "code"))
+        if direct and aligned and home.kind == "result":
             entry.program.aligned_results.add(home.number)
         return home if direct else entry.scratch(shape.nbytes)
 
+    def is_turned(leaf: int) -> bool:
+        """True for an output that may lie in its own memory in any layout: turned there afterwards, or never read."""
+        unread = (instruction, leaf) not in block.last
+        turns = _has_transposed_squares(results[leaf]) and results[leaf].nbytes > SMALL
+        return not for_python and (unread or turns)
+
     shared: dict[tuple[int, int], Slot] = {}
-    outputs = [seen(home, shape) for home, shape in zip(targets, results, strict=True)]
+    outputs = [
+        seen(home, shape, as_it_lies=is_turned(k)) for k, (home, shape) in enumerate(zip(targets, results, strict=True))
+    ]
     aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
     for k, (slot, shape) in enumerate(zip(outputs, results, strict=True)):
         if k in aliases:
@@ -67,12 +82,13 @@ def call_memory(
         for k, (home, leaf_shape) in enumerate(zip(homes[number], leaf_shapes(shape), strict=True)):
             slot = shared.get((number, k))
             if slot is None:
-                slot = seen(home, leaf_shape)
+                slot = seen(home, leaf_shape, as_it_lies=False)
                 _lay_out(entry, slot, home, leaf_shape)
             operands[-1].append(slot)
     yield CallMemory(operands, outputs)
-    for home, slot, shape in zip(targets, outputs, results, strict=True):
-        _read_back(entry, home, slot, shape)
+    for k, (home, slot, shape) in enumerate(zip(targets, outputs, results, strict=True)):
+        if (instruction, k) in block.last:
+            _read_back(entry, home, slot, shape)
 
 
 def aligned_pointer(entry: EntryBuilder, slot: Slot) -> ir.Value:
@@ -91,10 +107,19 @@ def _is_row_major(shape: Shape) -> bool:
     return order == sorted(order) or shape.size == 0
 
 
+def _has_transposed_squares(shape: Shape) -> bool:
+    """True for matrices that lie column by column, with as many columns as rows."""
+    order = list(range(shape.rank))
+    order[-2:] = order[:-3:-1]
+    return shape.rank > 1 and shape.dims[-1] == shape.dims[-2] and list(shape.major_to_minor) == order
+
+
 def _lay_out(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> None:
     """Copies a row-major array to one that lies as `shape` says."""
     if _is_row_major(shape):
         entry.copy(target, source)
+    elif target is source:
+        entry.transpose_in_place(target, shape)
     else:
         _transpose(entry, target, source, shape, shape.major_to_minor)
 
@@ -103,6 +128,8 @@ def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) ->
     """Copies an array that lies as `shape` says to a row-major one."""
     if _is_row_major(shape):
         entry.copy(target, source)
+    elif target is source:
+        entry.transpose_in_place(target, shape)
     else:
         order = shape.major_to_minor
         lying = Shape(shape.dtype, tuple(shape.dims[d] for d in order))

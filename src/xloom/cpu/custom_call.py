@@ -41,23 +41,25 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
     registration = registry.target_of(instruction)
     shapes = operand_shapes(instruction)
     if active() is not None:
-        _call_guarded(entry, instruction, registration)
+        _call_guarded(entry, block, instruction, registration)
         return
     if registration.function is not None:
         call = bound(registration, instruction)
-        call_python(entry, instruction, shapes, lambda run, out, inputs: call(out, inputs))
+        call_python(entry, block, instruction, shapes, lambda run, out, inputs: call(out, inputs))
         return
     version = host.checked_version(registration, instruction)
     if version == host.TYPED:
-        call_typed(entry, instruction, registration)
+        call_typed(entry, block, instruction, registration)
         return
     opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
     entry.program.kept.append(registration)
-    with call_memory(entry, instruction, shapes, for_python=False) as memory:
+    with call_memory(entry, block, instruction, shapes, for_python=False) as memory:
         _call_native(entry, instruction, shapes, memory, (registration.address, version, opaque))
 
 
-def _call_guarded(entry: EntryBuilder, instruction: Instruction, registration: registry.Registration) -> None:
+def _call_guarded(
+    entry: EntryBuilder, block: Block, instruction: Instruction, registration: registry.Registration
+) -> None:
     """A call by way of Python, which makes it in guarded memory. What is wrong with it is found now all the same."""
     shapes = operand_shapes(instruction)
     typed = registration.function is None and host.checked_version(registration, instruction) == host.TYPED
@@ -69,7 +71,7 @@ def _call_guarded(entry: EntryBuilder, instruction: Instruction, registration: r
             run.guarded.adopt(site)
         fill(out, host.invoke(instruction, inputs, run.guarded, DEVICE))
 
-    call_python(entry, instruction, shapes, body)
+    call_python(entry, block, instruction, shapes, body)
 
 
 def failure(instruction: Instruction, run: Run) -> BaseException:

@@ -7,6 +7,7 @@ from 1) that failed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
@@ -37,6 +38,7 @@ from xloom.cpu.slot_pointers import SlotPointers
 from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
 
 INLINE_COST = 3000
 """Loop nests that cost no more additions are part of the entry function."""
@@ -127,6 +129,11 @@ class EntryBuilder:
         """Copies an array, unless the caller gave both the same memory."""
         with self.b.if_then(self.b.icmp_unsigned("!=", self.pointer(target), self.pointer(source))):
             self.copy(target, source)
+
+    def transpose_in_place(self, slot: Slot, shape: Shape) -> None:
+        """Transposes the square matrices of an array."""
+        code = self.units.of_transposition(shape.dtype, math.prod(shape.dims[:-2]), shape.dims[-1])
+        self.call(code, [self.pointer(slot)])
 
     def copies(self, pairs: list[tuple[Slot, Slot]]) -> None:
         """Copies as if all at once: sources that are targets too are saved first."""

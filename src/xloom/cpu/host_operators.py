@@ -23,7 +23,7 @@ def infeed(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
         fill(out[0], from_argument(next_infeed(run.infeed, instruction), shape, instruction.name))
 
-    call_python(entry, instruction, [], body)
+    call_python(entry, block, instruction, [], body)
 
 
 def outfeed(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
@@ -32,7 +32,7 @@ def outfeed(entry: EntryBuilder, block: Block, instruction: Instruction) -> None
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
         run.outfeed.append(_copied(inputs[0]))
 
-    call_python(entry, instruction, [instruction._operands[0].shape], body)
+    call_python(entry, block, instruction, [instruction._operands[0].shape], body)
 
 
 def send(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
@@ -43,7 +43,7 @@ def send(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
         run.channel(channel).append(_copied(inputs[0]))
         fill(out[0], inputs[0])
 
-    call_python(entry, instruction, [instruction._operands[0].shape], body)
+    call_python(entry, block, instruction, [instruction._operands[0].shape], body)
 
 
 def receive(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
@@ -52,7 +52,7 @@ def receive(entry: EntryBuilder, block: Block, instruction: Instruction) -> None
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
         fill(out[0], next_received(run.channel(instruction["channel_id"]), instruction))
 
-    call_python(entry, instruction, [], body)
+    call_python(entry, block, instruction, [], body)
 
 
 def _copied(value: Any) -> Any:

@@ -14,8 +14,9 @@ from xloom.cpu.content import Content
 from xloom.cpu.copying import copying, pieces
 from xloom.cpu.emit.module_text import module_text
 from xloom.cpu.emit.sizes import Sizes
-from xloom.cpu.form import FORMS
+from xloom.cpu.form import FORMS, Form, form
 from xloom.cpu.kernel import Kernel, Phase, Rule
+from xloom.cpu.kernels.linear.transposition import transpose_in_place
 from xloom.cpu.leaves import Source, dtype_of, leaf_shapes
 from xloom.cpu.loops.identity import nest_key
 from xloom.cpu.loops.lines import emit_lines
@@ -23,6 +24,7 @@ from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest
 from xloom.cpu.program import Program, Unit
 from xloom.cpu.sized_kernels import find, for_shape, remember
+from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -108,7 +110,10 @@ class KernelUnits:
             return known
         kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread, made=made)
         if instruction.opcode in FORMS:
-            code = self._sized(instruction, kernel, rule)
+            form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
+            if kernel.made:
+                form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
+            code = self._sized(form, kernel, lambda: rule(kernel, instruction))
         else:
             rule(kernel, instruction)
             for text, content in kernel.needed.items():
@@ -118,11 +123,14 @@ class KernelUnits:
             self._shaped[key] = kernel, code
         return kernel, code
 
-    def _sized(self, instruction: Instruction, kernel: Kernel, rule: Rule) -> KernelCode:
-        """Code that serves other shapes too, or served another."""
-        form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
-        if kernel.made:
-            form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
+    def of_transposition(self, dtype: DType, batch: int, n: int) -> KernelCode:
+        """A kernel that transposes so many matrices of n rows where they lie."""
+        kernel = Kernel(PLACEHOLDER, (Shape(dtype, (batch, n, n)),), (), content=Content.VECTORS)
+        whole = form(f"transpose-in-place {dtype.name}", lambda size: (size(batch), size(n)))
+        return self._sized(whole, kernel, lambda: transpose_in_place(kernel, dtype, *kernel.problem))
+
+    def _sized(self, form: Form, kernel: Kernel, emit: Callable[[], None]) -> KernelCode:
+        """Code that serves other shapes too, or served another; else `emit` makes some."""
         known = find(form) if self._heard else None
         if known:
             if known.name not in self._program.units:
@@ -130,7 +138,7 @@ class KernelUnits:
             return KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
         kernel.sizes = Sizes(form.values)
         kernel.problem = form.problem(kernel.sizes)
-        rule(kernel, instruction)
+        emit()
         text = module_text(kernel.module)
         code = self._unit(text, *for_shape(kernel), kernel.content)
         if self._heard:

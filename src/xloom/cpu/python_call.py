@@ -15,7 +15,8 @@ from xloom.calls.typed_ffi import Execution
 from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import call_memory
 from xloom.cpu.emit.types import I32, POINTER
-from xloom.cpu.memory import Block
+from xloom.cpu.memory import Block as Memory
+from xloom.cpu.plan import Block
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -31,7 +32,7 @@ class Run:
     arguments: Sequence[np.ndarray]
     results: Sequence[np.ndarray]
     constants: Sequence[np.ndarray]
-    arena: Block
+    arena: Memory
     infeed: deque[Any]
     outfeed: list[Any]
     channels: dict[int | None, deque[Any]] = field(default_factory=dict)
@@ -63,9 +64,11 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p)
 _View = Callable[[Run], Any]
 
 
-def call_python(entry: EntryBuilder, instruction: Instruction, shapes: Sequence[Shape], body: Body) -> None:
+def call_python(
+    entry: EntryBuilder, block: Block, instruction: Instruction, shapes: Sequence[Shape], body: Body
+) -> None:
     """Emits a call of `body` with operands of `shapes`, that many of the instruction's."""
-    with call_memory(entry, instruction, shapes, for_python=True) as memory:
+    with call_memory(entry, block, instruction, shapes, for_python=True) as memory:
         out = _view(instruction.shape, iter(memory.outputs), writable=True)
         inputs = [
             _view(shape, iter(slots), writable=False) for shape, slots in zip(shapes, memory.operands, strict=True)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from xloom.calls.buffers import operand_shapes
+from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.registry import Registration
 from xloom.calls.typed_ffi import CallSite, arrays_and_tokens, outcome
 from xloom.calls.typed_ffi.c_api import Stage
 from xloom.cpu.call_memory import aligned_pointer, call_memory
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.plan import Block
 from xloom.cpu.python_call import Run
 from xloom.cpu.typed_api import use_native_functions
 from xloom.hlo.instruction import Instruction
@@ -36,19 +38,21 @@ def _settle(run: Run, frame: int, error: int | None) -> int:
     return int(message is not None)
 
 
-def call_typed(entry: EntryBuilder, instruction: Instruction, registration: Registration) -> None:
+def call_typed(entry: EntryBuilder, block: Block, instruction: Instruction, registration: Registration) -> None:
     """Emits a call of a typed handler, which is instantiated now."""
     use_native_functions()
     shapes = operand_shapes(instruction)
     site = CallSite(registration, instruction, shapes)
     template = site.template
-    with call_memory(entry, instruction, shapes, for_python=False) as memory:
+    aligned = not is_lapack(registration)
+    with call_memory(entry, block, instruction, shapes, for_python=False, aligned=aligned) as memory:
         frame = _frame(entry, site)
         slots = iter([*(slot for slots in memory.operands for slot in slots), *memory.outputs])
         seen = [leaf for shape in (*shapes, instruction.shape) for leaf in arrays_and_tokens(shape)]
         for leaf, place in zip(seen, template.data, strict=True):
             if leaf.is_array:
-                _store(entry, aligned_pointer(entry, next(slots)), frame, place)
+                slot = next(slots)
+                _store(entry, aligned_pointer(entry, slot) if aligned else entry.pointer(slot), frame, place)
         _prepare(entry, instruction, site, frame)
         _call(entry, instruction, site, frame, Stage.EXECUTE)
 

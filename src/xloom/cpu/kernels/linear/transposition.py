@@ -39,19 +39,22 @@ class Tile:
         """An element's bits."""
         return ir.IntType(8 * self.dtype.bytes)
 
+    @property
+    def align(self) -> int:
+        """What an element's address is a multiple of."""
+        return self.dtype.bytes // (2 if self.dtype.is_complex else 1)
+
     def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | Size) -> list[ir.Value]:
         """Rows that are `step` elements apart."""
         kind = ir.VectorType(self.element, self.size)
-        align = self.dtype.bytes // (2 if self.dtype.is_complex else 1)
-        return [b.load(self._row(b, pointer, place, k * step), typ=kind, align=align) for k in range(self.size)]
+        return [b.load(self._row(b, pointer, place, k * step), typ=kind, align=self.align) for k in range(self.size)]
 
     def store(
         self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | Size, rows: list[ir.Value]
     ) -> None:
         """Writes rows."""
-        align = self.dtype.bytes // (2 if self.dtype.is_complex else 1)
         for k, row in enumerate(rows):
-            b.store(row, self._row(b, pointer, place, k * step), align=align)
+            b.store(row, self._row(b, pointer, place, k * step), align=self.align)
 
     def _row(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, offset: int | Size) -> ir.Value:
         return b.gep(pointer, [b.add(place, i64(offset))], inbounds=True, source_etype=self.element)
@@ -100,3 +103,43 @@ def transpose(
             given = b.add(base, b.add(b.mul(row, i64(columns)), column))
             wanted = b.add(base, b.add(b.mul(column, i64(rows)), row))
             tile.store(b, target, wanted, rows, tile.transposed(b, tile.load(b, source, given, columns)))
+
+
+def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None:
+    """A phase that transposes `batch` matrices of n rows, the first operand, where they lie; an item is a band."""
+    tile = Tile.of(dtype, n)
+    size = tile.size
+    bands, whole = -(-n // size), n // size * size
+    with kernel.phase(batch * bands, greatest(1, _ELEMENTS // (n * size))) as p, loop(p.b, p.begin, p.end) as item:
+        b, matrices = p.b, p.operand(0)
+        number = b.udiv(item, i64(bands))
+        base = b.mul(number, i64(n * n))
+        row = b.mul(b.sub(item, b.mul(number, i64(bands))), I64(size))
+
+        def at(r: ir.Value, c: ir.Value) -> ir.Value:
+            return b.add(base, b.add(b.mul(r, i64(n)), c))
+
+        def transposed(place: ir.Value) -> list[ir.Value]:
+            return tile.transposed(b, tile.load(b, matrices, place, n))
+
+        def swap(r: ir.Value, c: ir.Value) -> None:
+            x, y = (
+                b.gep(matrices, [at(*place)], inbounds=True, source_etype=tile.element) for place in ((r, c), (c, r))
+            )
+            above, below = (b.load(place, typ=tile.element, align=tile.align) for place in (x, y))
+            b.store(above, y, align=tile.align)
+            b.store(below, x, align=tile.align)
+
+        with b.if_else(b.icmp_signed("<", row, i64(whole))) as (is_whole, is_rest):
+            with is_whole:
+                corner = at(row, row)
+                tile.store(b, matrices, corner, n, transposed(corner))
+                with loop(b, b.add(row, I64(size)), whole, size, "column") as column:
+                    above, below = at(row, column), at(column, row)
+                    given, other = transposed(above), transposed(below)
+                    tile.store(b, matrices, below, n, given)
+                    tile.store(b, matrices, above, n, other)
+                with loop(b, whole, n, name="column") as column, loop(b, 0, size, name="row") as k:
+                    swap(b.add(row, k), column)
+            with is_rest, loop(b, row, n, name="row") as r, loop(b, row, r, name="column") as column:
+                swap(r, column)
