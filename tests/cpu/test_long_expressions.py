@@ -3,13 +3,13 @@
 import numpy as np
 
 import xloom as xl
-from xloom.cpu.fusion import NODE_LIMIT
+from xloom.cpu.fusion import DEPTH_LIMIT
 
 
 def test_the_cut_is_not_at_a_reshape():
-    steps = "\n".join(f"t{k + 1} = f32[12] tanh(t{k})" for k in range(NODE_LIMIT - 2))
+    steps = "\n".join(f"t{k + 1} = f32[12] tanh(t{k})" for k in range(DEPTH_LIMIT - 2))
     m = xl.parse(f"""ENTRY e {{ x = f32[12] parameter(0) t0 = f32[12] add(x, x) {steps}
-      r = f32[4,3] reshape(t{NODE_LIMIT - 2}) ROOT n = f32[4,3] negate(r) }}""")
+      r = f32[4,3] reshape(t{DEPTH_LIMIT - 2}) ROOT n = f32[4,3] negate(r) }}""")
     given = np.linspace(-1, 1, 12, dtype=np.float32)
     assert np.allclose(xl.compile(m)(given), xl.evaluate(m, given), rtol=1e-5)
 
@@ -24,3 +24,22 @@ def test_a_concatenation_of_many_parts():
       ROOT all = f32[{count}] concatenate({names}), dimensions={{0}} }}""")
     given = np.arange(count, dtype=np.float32)
     assert np.array_equal(xl.compile(m)(given), -given)
+
+
+def test_a_series_of_many_terms_is_one_expression():
+    """Its coefficients are no part of what is computed."""
+    lines, a, b = [], "x", "x"
+    for k in range(60):
+        lines.append(
+            f"c{k} = f32[] constant({k / 64}) w{k} = f32[1000] broadcast(c{k}), dimensions={{}} "
+            f"p{k} = f32[1000] multiply(x, {a}) q{k} = f32[1000] subtract(p{k}, {b}) t{k} = f32[1000] add(q{k}, w{k})"
+        )
+        a, b = f"t{k}", a
+        if k == 29:  # two halves, each of no great depth
+            lines.append("h = f32[1000] negate(t29)")
+            a, b = "x", "x"
+    m = xl.parse(f"ENTRY e {{ x = f32[1000] parameter(0) {' '.join(lines)} ROOT r = f32[1000] add(h, {a}) }}")
+    given = np.linspace(-1, 1, 1000, dtype=np.float32)
+    executable = xl.compile(m)
+    assert executable.memory.temporary_bytes == 0
+    assert np.allclose(executable(given), xl.evaluate(m, given), rtol=1e-3, atol=1e-3)

@@ -19,8 +19,10 @@ from xloom.hlo.instruction import Instruction
 
 register_rules()
 
-NODE_LIMIT = 120
-"""Instructions in one expression: LLVM's time grows faster than the number, and Python's stack is bounded."""
+NODE_LIMIT = 190
+"""Instructions in one expression, but for constants and broadcasts: LLVM's time grows faster than the number."""
+DEPTH_LIMIT = 120
+"""Instructions one in the other: Python's stack is bounded."""
 PATH_LIMIT = 8
 """Different places in one kernel where an instruction's elements may be computed again."""
 
@@ -85,20 +87,22 @@ class Fusion:
         """Instructions to store so that no expression is longer than the limit."""
         cuts: set[Instruction] = set()
         trees: dict[Instruction, set[Instruction]] = {}
+        depths: dict[Instruction, int] = {}
         for instruction in self.order:
             if not is_fusible(instruction):
                 continue
             parts = [o for o in instruction._operands if o in trees and o not in cuts and o.opcode not in ROOTS]
             tree = {instruction}.union(*(trees[p] for p in parts))
-            while len(tree) > NODE_LIMIT:
+            while _length(tree) > NODE_LIMIT or any(depths[p] >= DEPTH_LIMIT for p in parts):
                 largest = max(parts, key=lambda p: len(trees[p]))
                 parts = [p for p in parts if p is not largest]
                 while largest.opcode in FORWARDING:  # what is stored is the value that it forwards
-                    trees[largest] = {largest}
+                    trees[largest], depths[largest] = {largest}, 1
                     largest = largest._operands[0]
                 cuts.add(largest)
                 tree = {instruction}.union(*(trees[p] for p in parts))
             trees[instruction] = tree
+            depths[instruction] = 1 + max((depths[p] for p in parts), default=0)
         self._trees = trees
         return cuts
 
@@ -162,6 +166,10 @@ _FREE = frozenset(
         "opt-barrier",
     ]
 )
+
+
+def _length(tree: set[Instruction]) -> int:
+    return sum(i.opcode not in ("constant", "broadcast") for i in tree)
 
 
 def _extent(instruction: Instruction) -> int:
