@@ -1,8 +1,9 @@
 """Which tiles convolutions are computed in, where others take much longer."""
 
+import numpy as np
 import pytest
 
-from tests.cpu.kernels import kernel_of
+from tests.cpu.kernels import kernel_of, run_kernel
 from tests.cpu.test_convolution import program
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.kernels.convolve import emission
@@ -81,3 +82,22 @@ def test_kernel_gradients_in_groups_have_a_feature_a_lane(monkeypatch, each):
     kernel_of(program(dims, dims, "size=10x10 pad=1_1x1_1", "f01b_i01o->01bf", groups, ("f32",) * 3))
     [plan] = plans
     assert (plan.lanes.size, plan.turns, plan.rows) == (64, each, {1: 9, 4: 12, 16: 16}[each])
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "labels"),
+    [
+        ((1, 1, 20, 32), (3, 3, 32, 32), "b01f_01io->b01f"),
+        ((1, 1, 12, 256), (3, 3, 256, 512), "b01f_01io->b01f"),
+        ((1, 16, 1, 20), (32, 16, 3, 3), "bf01_oi01->bf01"),
+        ((1, 5, 1, 32), (32, 5, 3, 9), "bf01_oi01->bf01"),
+    ],
+)
+def test_lines_of_padding_are_not_multiplied(lhs, rhs, labels):
+    """So nothing comes of what would meet only them."""
+    width = rhs[labels.index("1", labels.index("_")) - labels.index("_") - 1]
+    text = program(lhs, rhs, f"size=3x{width} pad=1_1x1_1", labels, "", ("f32",) * 3)
+    line = labels.index("0", labels.index("_")) - labels.index("_") - 1
+    kernel = np.moveaxis(np.ones(rhs, np.float32), line, 0)
+    kernel[[0, 2]] = np.nan
+    assert np.isfinite(run_kernel(text, np.ones(lhs, np.float32), np.moveaxis(kernel, 0, line))).all()

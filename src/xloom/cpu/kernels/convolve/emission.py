@@ -15,7 +15,7 @@ from xloom.cpu.kernels.convolve.geometry import Convolution, Spatial, as_pointwi
 from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.thinning import is_sparse, step_of, thinned
 from xloom.cpu.kernels.convolve.tiles import convolve
-from xloom.cpu.kernels.convolve.ways import pair_axis, pairs_of, vectors_that_fill, way
+from xloom.cpu.kernels.convolve.ways import pair_axis, pairs_of, vectors_along, way
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
@@ -86,7 +86,7 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
         is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
-        order = _order(arithmetic, instruction, lhs, dims, is_far, pairs)
+        order = _order(arithmetic, instruction, problem, lhs, is_far, pairs)
         if (
             reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL
         ):  # what is copied to be moved needs no padding
@@ -104,7 +104,7 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     if product is not None:
         _multiply(kernel, product, x, w, y)
         return
-    convolve(kernel, chosen or way(arithmetic, problem, w), problem, edges, x, w, sums)
+    convolve(kernel, chosen or way(arithmetic, problem, w), problem, sides, edges, (x, w, sums))
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
 
@@ -168,15 +168,16 @@ _LARGEST_KERNEL = 3 << 22
 def _order(
     arithmetic: Arithmetic,
     instruction: Instruction,
+    problem: Convolution,
     shape: Shape,
-    dims: tuple[Spatial, ...],
     is_far: bool,
     pairs: int | None,
 ) -> list[int]:
     """The dimensions of a copy of the input, outermost first."""
     feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
     many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1 and instruction["feature_group_count"] == 1
-    if pairs == -1 or (pairs is None and many and (is_far or _is_moved_last(arithmetic, instruction, order[-1], dims))):
+    many = many and (is_far or _is_moved_last(arithmetic, instruction, problem, order[-1]))
+    if pairs == -1 or (pairs is None and many):
         order.remove(feature)
         order.append(feature)
     return order
@@ -201,15 +202,15 @@ def _strides(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return [strides[k] for k in range(len(order))]
 
 
-def _is_moved_last(arithmetic: Arithmetic, instruction: Instruction, last: int, dims: tuple[Spatial, ...]) -> bool:
+def _is_moved_last(arithmetic: Arithmetic, instruction: Instruction, problem: Convolution, last: int) -> bool:
     """True where the last dimension is spatial and it is better to have the features last: those that are summed."""
     labels = instruction["dim_labels"]
     if last not in labels.input_spatial:
         return False
     number = labels.input_spatial.index(last)
-    dim, is_last = dims[number], labels.output_spatial[number] == last
+    dim, is_last = problem.dims[number], labels.output_spatial[number] == last
     along = is_last and len(dim.classes) == 1 and dim.input_step == 1
-    whole = along and vectors_that_fill(arithmetic, dim.classes[0].count)
+    whole = along and vectors_along(arithmetic, problem.output.size, dim.classes[0].count)
     return not whole and instruction["window"][number].size < _LONG
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.panels import packed_panels
 from xloom.cpu.kernels.convolve.products import Operands
 from xloom.cpu.kernels.convolve.walk import Loops, walk_window
-from xloom.cpu.kernels.convolve.ways import Way
+from xloom.cpu.kernels.convolve.ways import Way, pair_axis
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, at_most, rolled
@@ -27,9 +27,18 @@ from xloom.cpu.kernels.matmul.work import grain
 
 
 def convolve(
-    kernel: Kernel, chosen: Way, problem: Convolution, edges: Edges | None, x: Array, w: Array, y: Array
+    kernel: Kernel,
+    chosen: Way,
+    problem: Convolution,
+    sides: Sequence[int],
+    edges: Edges | None,
+    arrays: tuple[Array, Array, Array],
 ) -> None:
-    """The phases of a convolution whose input holds all that its windows reach, or has `edges`."""
+    """The phases of a convolution whose input holds all that its windows reach, or has `edges`.
+
+    Without its padding the input has these `sides`.
+    """
+    x, w, y = arrays
     arithmetic = chosen.tile.arithmetic
     packed = None
     if chosen.packing is not None:
@@ -48,7 +57,7 @@ def convolve(
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
         b = phase.b
         sums, operands = Sums(b, tile), Operands(phase, chosen, x, w, y, packed)
-        walker = _Walker(b, problem, chosen, walk, items)
+        walker = _Walker(b, problem, sides, chosen, walk, items)
         loops = _sums(chosen, [axis for axis, _ in walk])
         blocks = None if edges or loops is None else blocks_of(chosen, loops)
         if blocks is not None:
@@ -64,6 +73,8 @@ def convolve(
                 if walked is None:
                     walked = _sums_of_classes(b, chosen, axes)
                 origin, start, panel = x.pointer(phase), place.x, place.w
+                if edges is None:
+                    walked, (start, panel) = walker.clipped(place, walked)
                 with ExitStack() as taps:
                     if window is not None:
                         number, across = b.udiv(item, i64(items[-1].size)), b.mul(place.index, i64(chosen.columns.x))
@@ -72,7 +83,8 @@ def convolve(
                         start = b.add(start, across)
                         for axis, which in place.axes:
                             if axis.dim in steps:
-                                tap = taps.enter_context(rolled(b, 0, _taps(b, axis, which), name="tap"))
+                                low, high = walker.met(axis, which, place)
+                                tap = taps.enter_context(rolled(b, low, high, name="tap"))
                                 start = b.add(start, b.mul(tap, steps[axis.dim]))
                                 panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
                     walk_window(b, walked, operands.places(origin, start, panel), lambda p: operands.multiply(sums, *p))
@@ -103,7 +115,8 @@ def _in_blocks(walker: _Walker, blocks: Blocks, sums: Sums, operands: Operands) 
                         kept.get(b, sums, number)
                 (dx, dw), loops = blocks.piece(b, piece)
                 places = operands.places(origin, b.add(place.x, dx), b.add(place.w, dw))
-                walk_window(b, loops, places, lambda p: operands.multiply(sums, *p))
+                with b.if_then(walker.is_met(place, blocks, piece)):
+                    walk_window(b, loops, places, lambda p: operands.multiply(sums, *p))
                 with b.if_else(b.icmp_signed("==", piece, i64(blocks.count - 1))) as (last, before):
                     with last:
                         operands.store(sums, place.y)
@@ -132,6 +145,7 @@ class _Walker:
 
     b: ir.IRBuilder
     problem: Convolution
+    sides: Sequence[int]
     chosen: Way
     walk: Sequence[tuple[OutputAxis, int]]
     items: Sequence[Axis]
@@ -157,6 +171,48 @@ class _Walker:
             axes.append((axis, which))
         x, w, y = at
         return _Tile(x, w, y, present, axes, first, index)
+
+    def met(self, axis: OutputAxis, which: ir.Value, place: _Tile) -> tuple[ir.Value, ir.Value]:
+        """Which taps of a dimension of which a tile has one place meet elements: from one to before another."""
+        b, dim = self.b, axis.dim
+        assert dim is not None
+        step, taps = self.problem.dims[dim].tap_input_step, _taps(b, axis, which)
+        low, high = (b.sub(i64(x), place.first[dim]) for x in (0, self.sides[dim]))
+        if step > 1:
+            low, high = (b.sdiv(b.add(x, i64(step - 1)), i64(step)) for x in (low, high))
+        low = b.select(b.icmp_signed("<", low, i64(0)), i64(0), low)
+        return low, b.select(b.icmp_signed("<", high, taps), high, taps)
+
+    def clipped(self, place: _Tile, loops: Loops) -> tuple[Loops, tuple[ir.Value, ir.Value]]:
+        """The loops over a window, without what lies outside the input; and where they begin."""
+        b, out, x, w = self.b, list(loops), place.x, place.w
+        for k, axis, which in self._outer(place, loops[:-1]):
+            low, high = self.met(axis, which, place)
+            x, w = (b.add(p, b.mul(low, i64(s))) for p, s in zip((x, w), loops[k][1], strict=True))
+            out[k] = b.sub(high, low), loops[k][1]
+        return out, (x, w)
+
+    def is_met(self, place: _Tile, blocks: Blocks, piece: ir.Value) -> ir.Value:
+        """Whether a piece of a sum lies inside the input."""
+        b, inside, position = self.b, I1(1), digits(self.b, blocks.axes, piece)
+        for k, axis, which in self._outer(place, blocks.loops[: blocks.number]):
+            low, high = self.met(axis, which, place)
+            tap = position[k]
+            inside = b.and_(inside, b.and_(b.icmp_signed(">=", tap, low), b.icmp_signed("<", tap, high)))
+        return inside
+
+    def _outer(self, place: _Tile, loops: Loops) -> Iterator[tuple[int, OutputAxis, ir.Value]]:
+        """The dimensions of which a tile has one place and windows reach out: the loop over its taps, and its class."""
+        chosen, problem = self.chosen, self.problem
+        paired = pair_axis(problem) if chosen.tile.arithmetic.places > 1 else None
+        for axis, which in place.axes:
+            if axis is chosen.rows or axis is chosen.columns or axis.dim in (None, paired):
+                continue
+            dim = problem.dims[axis.dim]
+            if dim.low < 0 or dim.high >= self.sides[axis.dim]:
+                for k, (_, steps) in enumerate(loops):
+                    if tuple(steps) == (axis.tap_x, axis.tap_w):
+                        yield k, axis, which
 
 
 def _moved(

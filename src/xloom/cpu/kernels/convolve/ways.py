@@ -64,7 +64,7 @@ def way(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     if problem.output.c != 1 and arithmetic.places == 1:
         axes = problem.spatial_axes([t.b for t in problem.taps])
         along = [a for a in axes if len(a.places) == 1 and a.x == 1 and a.y == 1]
-        vectors = _vectors_along(arithmetic, problem, along[0]) if along else 0
+        vectors = vectors_along(arithmetic, problem.output.size, along[0].most) if along else 0
         if vectors:
             return _spatial(arithmetic, problem, axes, along[0], vectors)
     return _features(arithmetic, problem, w)
@@ -129,16 +129,10 @@ def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     return Way("channels", tile, rows, columns, tuple(axes), feature, 0, packing, unit=each)
 
 
-def _vectors_along(arithmetic: Arithmetic, problem: Convolution, along: OutputAxis) -> int:
+def vectors_along(arithmetic: Arithmetic, outputs: int, size: int) -> int:
     """How many vectors of a spatial dimension a tile has; 0 where they would not be filled well."""
-    lanes = needed_lanes(arithmetic, along.most)
-    if 2 * problem.output.size < arithmetic.lanes:
-        return min(4, -(-along.most // lanes)) if 2 * along.most >= arithmetic.lanes else 0
-    return vectors_that_fill(arithmetic, along.most)
-
-
-def vectors_that_fill(arithmetic: Arithmetic, size: int) -> int:
-    """Two or three, if so many vectors at a time make up a dimension; else 0."""
+    if 2 * outputs < arithmetic.lanes:
+        return min(4, -(-size // needed_lanes(arithmetic, size))) if 2 * size >= arithmetic.lanes else 0
     return next((n for n in (3, 2) if size % (n * arithmetic.lanes) == 0), 0)
 
 
