@@ -37,3 +37,10 @@ ROOT r = (s32[], s32[]) tuple(w, c) }"""
 def test_what_fails_now_fails_at_run_time_too() -> None:
     module = parse('ENTRY e { x = f64[2] constant({1, 2}) ROOT r = f64[2] custom-call(x), custom_call_target="none" }')
     assert not ConstantFolding().run(module)
+
+
+@pytest.mark.parametrize(("numbers", "folded"), [("2, 2, 2", "broadcast"), ("0, -0, 0", "constant")])
+def test_elements_that_are_all_the_same_are_one_number(numbers: str, folded: str) -> None:
+    module = parse(f"ENTRY e {{ c = f32[1,3] constant({{ {{{numbers}}} }}) ROOT r = f32[3] reshape(c) }}")
+    assert ConstantFolding().run(module)
+    assert module.entry.root.opcode == folded

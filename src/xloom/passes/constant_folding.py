@@ -11,6 +11,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape, array_shape
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import Value
 from xloom.passes.base import Pass, pin_roots, register
@@ -85,7 +86,12 @@ def _put_constant(computation: Computation, old: Instruction, value: Value) -> b
     array = np.asarray(value, dtype=old.shape.dtype.numpy)
     if array.shape != old.shape.dims:
         return False  # the shape written is not the one that follows; the verifier's business
-    new = computation.add(Instruction("constant", "constant", old.shape, (), {"literal": Literal(old.shape, array)}))
+    if array.size > 1 and _is_uniform(array):
+        one = array_shape(old.shape.dtype, ())
+        number = computation.add(_constant(one, array.reshape(-1)[0]))
+        new = computation.add(Instruction("broadcast", "broadcast", old.shape, (number,), {"dimensions": ()}))
+    else:
+        new = computation.add(_constant(old.shape, array))
     new.metadata, new.sharding = old.metadata, old.sharding
     old.replace_all_uses_with(new)
     dead = [old]
@@ -96,3 +102,13 @@ def _put_constant(computation: Computation, old: Instruction, value: Value) -> b
             remove_keeping_order(instruction)
             dead.extend(o for o in operands if is_constant(o))
     return True
+
+
+def _constant(shape: Shape, value: np.ndarray) -> Instruction:
+    return Instruction("constant", "constant", shape, (), {"literal": Literal(shape, np.asarray(value))})
+
+
+def _is_uniform(array: np.ndarray) -> bool:
+    """True when all elements have the same bits."""
+    elements = np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, -1)
+    return bool((elements == elements[0]).all())
