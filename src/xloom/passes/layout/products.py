@@ -11,21 +11,17 @@ _SIDES = ("lhs_contracting_dims", "rhs_contracting_dims")
 _SECOND_LEVEL = 1 << 18
 
 
-def _is_matrix_product(i: Instruction) -> bool:
-    """True for products of two matrices, whose shapes leave no room for batches."""
-    return i.opcode == "dot" and i.shape.rank == 2 and all(o.shape.rank == 2 for o in i.operands)
-
-
 def _is_small(x: Instruction) -> bool:
     """True where rows that lie together are worth moving them: of a right operand that stays in the caches."""
     return x.shape.dtype.bytes >= 4 and x.shape.nbytes <= _SECOND_LEVEL
 
 
-# dot(transpose(x), y) over d == dot(x, y) over p[d];  the same of y
+# dot(transpose(x), y) over d == dot(x, y) over p[d];  the same of y; the moved one a matrix, and no batches
 @rule("dot")
 def _transposed_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
-    moved = [k for k, x in enumerate(i.operands) if x.opcode == "transpose" and not (k and _is_small(x))]
-    if not _is_matrix_product(i) or not moved:
+    matrices = [k for k, x in enumerate(i.operands) if x.opcode == "transpose" and x.shape.rank == 2]
+    moved = [k for k in matrices if not (k and _is_small(i.operands[k]))]
+    if i["lhs_batch_dims"] or not moved:
         return None
     operands, attrs = list(i.operands), dict(i.attrs)
     for k, side in enumerate(_SIDES):
