@@ -7,7 +7,7 @@ from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
 
-_SIDES = ("lhs_contracting_dims", "rhs_contracting_dims")
+_SIDES = ("lhs_contracting_dims", "lhs_batch_dims"), ("rhs_contracting_dims", "rhs_batch_dims")
 _SECOND_LEVEL = 1 << 18
 
 
@@ -16,19 +16,20 @@ def _is_small(x: Instruction) -> bool:
     return x.shape.dtype.bytes >= 4 and x.shape.nbytes <= _SECOND_LEVEL
 
 
-# dot(transpose(x), y) over d == dot(x, y) over p[d];  the same of y; the moved one a matrix, and no batches
+# dot(transpose(x), y) over d == dot(x, y) over p[d];  the same of y; where its own dimensions keep their order
 @rule("dot")
 def _transposed_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
-    matrices = [k for k, x in enumerate(i.operands) if x.opcode == "transpose" and x.shape.rank == 2]
-    moved = [k for k in matrices if not (k and _is_small(i.operands[k]))]
-    if i["lhs_batch_dims"] or not moved:
-        return None
     operands, attrs = list(i.operands), dict(i.attrs)
-    for k, side in enumerate(_SIDES):
-        if k in moved:
-            attrs[side] = tuple(operands[k]["dimensions"][d] for d in attrs[side])
-            operands[k] = operands[k].operands[0]
-    return rw.make("dot", i.shape, operands, **attrs)
+    for k, kinds in enumerate(_SIDES):
+        x = operands[k]
+        if x.opcode != "transpose" or (k and _is_small(x)):
+            continue
+        inside = {d for kind in kinds for d in i[kind]}
+        own = [x["dimensions"][d] for d in range(x.shape.rank) if d not in inside]
+        if own == sorted(own):
+            attrs |= {kind: tuple(x["dimensions"][d] for d in i[kind]) for kind in kinds}
+            operands[k] = x.operands[0]
+    return None if operands == list(i.operands) else rw.make("dot", i.shape, operands, **attrs)
 
 
 # transpose(dot(x, y)) == dot(y, x); where it exchanges their own dimensions
@@ -42,7 +43,7 @@ def _transposed_product(i: Instruction, rw: Rewriter) -> Instruction | None:
     columns = batched + product.operands[0].shape.rank - batched - len(product["lhs_contracting_dims"])
     if i["dimensions"] != (*range(batched), *range(columns, i.shape.rank), *range(batched, columns)):
         return None
-    for left, right in (_SIDES, ("lhs_batch_dims", "rhs_batch_dims")):
+    for left, right in zip(*_SIDES, strict=True):
         attrs[left], attrs[right] = product[right], product[left]
     if "operand_precision" in attrs:
         attrs["operand_precision"] = tuple(reversed(attrs["operand_precision"]))
