@@ -11,9 +11,10 @@ _SIDES = ("lhs_contracting_dims", "lhs_batch_dims"), ("rhs_contracting_dims", "r
 _SECOND_LEVEL = 1 << 18
 
 
-def _is_small(x: Instruction) -> bool:
-    """True where rows that lie together are worth moving them: of a right operand that stays in the caches."""
-    return x.shape.dtype.bytes >= 4 and x.shape.nbytes <= _SECOND_LEVEL
+def _is_worth_moving(right: Instruction, left: Instruction) -> bool:
+    """True where rows of a right operand should lie together: it stays in the caches, and is not read as `left` too."""
+    small = right.shape.dtype.bytes >= 4 and right.shape.nbytes <= _SECOND_LEVEL
+    return small and right.operands[0] is not left
 
 
 # dot(transpose(x), y) over d == dot(x, y) over p[d];  the same of y; where its own dimensions keep their order
@@ -22,7 +23,7 @@ def _transposed_operand(i: Instruction, rw: Rewriter) -> Instruction | None:
     operands, attrs = list(i.operands), dict(i.attrs)
     for k, kinds in enumerate(_SIDES):
         x = operands[k]
-        if x.opcode != "transpose" or (k and _is_small(x)):
+        if x.opcode != "transpose" or (k and _is_worth_moving(x, i.operands[0])):
             continue
         inside = {d for kind in kinds for d in i[kind]}
         own = [x["dimensions"][d] for d in range(x.shape.rank) if d not in inside]
