@@ -133,10 +133,13 @@ class _Loops:
     # -- dead elements
 
     def _drop_dead_elements(self, loop: Instruction) -> bool:
+        unread = [u for u in loop.users if u.is_dead and is_element(u, loop)]
+        for element in unread:
+            remove_keeping_order(element)
         living = self._living(loop)
         width = len(loop.shape.elements)
         if living is None or len(living) == width or not living:
-            return False
+            return bool(unread)
         condition, body = self._own(loop, "condition"), self._own(loop, "body")
         kept = sorted(living)
         shape = tuple_shape([loop.shape.elements[k] for k in kept])
