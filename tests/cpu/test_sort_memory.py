@@ -123,3 +123,21 @@ ENTRY e {{ x = s32[9,20] parameter(0) y = f32[9,20] parameter(1) zero = s32[] co
   ROOT r = f32[9,20] get-tuple-element(w), index=2 }}""",
         temporary=2 * 4 * 9 * 20 + 256,
     )
+
+
+@pytest.mark.parametrize("dims", [(300, 9), (40, 20), (2000, 3)])
+@pytest.mark.parametrize("dtypes", [["f32"], ["f32", "f32"], ["s8", "s8"], ["f64", "s16", "f64"]], ids=len)
+def test_columns_that_are_computed(dims, dtypes):
+    """Those that a network sorts are where they were, and all are right."""
+    shapes = [f"{t}[{dims[0]},{dims[1]}]" for t in dtypes]
+    parameters = " ".join(f"x{k} = {s} parameter({k}) y{k} = {s} negate(x{k})" for k, s in enumerate(shapes))
+    operands = ", ".join(f"y{k}" for k in range(len(dtypes)))
+    shape = f"({', '.join(shapes)})" if len(dtypes) > 1 else shapes[0]
+    computed = sum(xl.parse(f"ENTRY e {{ ROOT x = {s} parameter(0) }}").entry.root.shape.nbytes for s in shapes)
+    check(
+        f"""HloModule m
+{region(CANONICAL if dtypes[0][0] == "f" else LESS, dtypes)}
+ENTRY e {{ {parameters}
+  ROOT s = {shape} sort({operands}), dimensions={{0}}, is_stable=true, to_apply=less }}""",
+        temporary=0 if dims[0] <= 512 and dtypes[0] != "f64" else 4 * computed,
+    )

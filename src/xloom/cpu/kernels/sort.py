@@ -93,7 +93,7 @@ def _problem(instruction: Instruction) -> _Problem:
     if keys and rows.size > 1:
         numbers = frozenset(k for k in range(len(operands)) if k not in used and _is_number(instruction, k))
     given = frozenset(k for k, o in enumerate(operands) if o.opcode not in _NEVER_GIVEN) - numbers
-    return _Problem(rows, [o.shape.dtype for o in operands], keys, numbers, given if rows.stride == 1 else frozenset())
+    return _Problem(rows, [o.shape.dtype for o in operands], keys, numbers, given)
 
 
 def _is_number(instruction: Instruction, operand: int) -> bool:
@@ -202,15 +202,16 @@ def _reads_first(p: _Problem, method: _Method) -> bool:
         case _Method.NUMBERED:
             from xloom.cpu.kernels.sorting.vectors import is_short
 
-            return is_short(p.rows, 64, in_output=False)
+            return p.rows.stride == 1 and is_short(p.rows, 64, in_output=False)
         case _Method.RADIX:
             from xloom.cpu.kernels.sorting.radix import is_short
 
-            return is_short(_records(p, max(64, Indexed.bits(p.keys))))
+            records = _records(p, max(64, Indexed.bits(p.keys)))
+            return (isinstance(records, Packed) or p.rows.stride == 1) and is_short(records)
         case _Method.MERGE:
             from xloom.cpu.kernels.sorting.merge import is_short
 
-            return is_short(p.rows)
+            return (isinstance(_records(p, _WIDEST), Packed) or p.rows.stride == 1) and is_short(p.rows)
 
 
 def _lent(p: _Problem) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from llvmlite import ir
 
 from xloom.cpu.content import Content
+from xloom.cpu.emit.bits import bits_type, move
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import function, keep_small, least, read, write
 from xloom.cpu.emit.types import I64, POINTER
@@ -30,17 +31,21 @@ def sort(kernel: Kernel, records: Indexed) -> None:
         keep_small(b)
         memory, bases = allocate(b, _VECTOR, rows.size), allocate(b, I64, _LANES)
         whole = row_of(phase, rows, I64(0))
+        apart = {k: bits_type(records.dtypes[k]) for k in records.given} if rows.stride > 1 else {}
+        copies = {k: allocate(b, kind, rows.size * _LANES) for k, kind in apart.items()}
         with loop(b, phase.begin, phase.end, name="group") as group:
             first = b.mul(group, I64(_LANES))
             valid = least(b, b.sub(I64(rows.count), first), I64(_LANES))
             with loop(b, 0, valid) as lane:
                 write(b, bases, lane, rows.base(b, b.add(first, lane)))
-            kept = whole
+            kept = whole._replace(copies=copies)
             if rows.stride == 1:
                 row = Row(whole.operands, whole.outputs, b.mul(first, I64(rows.size)))
                 kept = records.kept(b, row, _LANES, b.mul(valid, I64(rows.size)))
             for row, i, place in _each_element(b, records, whole, bases, valid):
                 write(b, memory, place, records.read(b, row, i))
+                for k, copy in copies.items():
+                    move(b, row.operands[k], rows.place(b, row.base, i), copy, place, records.dtypes[k])
             for distance, span, rest in _stages(rows.size):
                 b.call(exchange, [memory, *map(I64, (rows.size - distance, distance, span, rest))])
             for row, i, place in _each_element(b, records, kept, bases, valid):
@@ -55,7 +60,10 @@ def _each_element(
     dense = records.rows.stride == 1
     with loop(b, 0, valid if dense else size) as outer, loop(b, 0, size if dense else valid) as inner:
         lane, i = (outer, inner) if dense else (inner, outer)
-        yield Row(whole.operands, whole.outputs, read(b, bases, I64, lane)), i, b.add(b.mul(i, I64(_LANES)), lane)
+        kinds = {k: bits_type(records.dtypes[k]) for k in whole.copies}
+        copies = {k: b.gep(c, [lane], inbounds=True, source_etype=kinds[k]) for k, c in whole.copies.items()}
+        row = Row(whole.operands, whole.outputs, read(b, bases, I64, lane), copies, _LANES)
+        yield row, i, b.add(b.mul(i, I64(_LANES)), lane)
 
 
 def _stages(size: int) -> Iterator[tuple[int, int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from llvmlite import ir
@@ -27,6 +27,9 @@ class Row(NamedTuple):
     operands: list[ir.Value]
     outputs: list[ir.Value | None]
     base: ir.Value
+    copies: Mapping[int, ir.Value] = {}
+    """Of operands, from which elements are written; the row's lie `apart` there."""
+    apart: int = 1
 
 
 class Records(Protocol):
@@ -205,13 +208,15 @@ class Indexed:
                 continue
             if k in self.numbers:
                 store_bits(b, output, dtype, target, resized(b, number, bits_type(dtype)))
+            elif k in row.copies:
+                move(b, row.copies[k], b.mul(number, I64(row.apart)), output, target, dtype)
             else:
                 move(b, operand, source, output, target, dtype)
 
     def kept(self, b: ir.IRBuilder, row: Row, rows: int = 1, count: ir.Value | None = None) -> Row:
         """With copies of the operands `given`: of `count` elements, of at most so many rows."""
         operands = list(row.operands)
-        for k in self.given:
+        for k in self.given if self.rows.stride == 1 else ():
             kind, most = bits_type(self.dtypes[k]), rows * self.rows.size
             memory = allocate(b, kind, most)
             memory.align = _LINE
