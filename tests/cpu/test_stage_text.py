@@ -162,6 +162,17 @@ ENTRY main {
     assert expected in text
 
 
+def test_loops_around_others_are_cut_too():
+    text = loops("""HloModule m
+ENTRY main {
+  x = f32[100,40] parameter(0)
+  zero = f32[] constant(0)
+  ROOT y = f32[103,43] pad(x, zero), padding=1_2x2_1
+}""")
+    assert "for i1 in 0..103:  # in pieces: 0..1, 1..101, 101..103\n" in text
+    assert "for i2 in 0..43:  # in pieces: 0..2, 2..42, 42..43\n" in text
+
+
 def test_loops_do_short_rows_in_each_step():
     text = loops("""HloModule m
 ENTRY main {

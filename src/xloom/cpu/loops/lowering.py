@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from llvmlite import ir
@@ -28,6 +28,7 @@ from xloom.cpu.loops.nest import (
     folds_of,
     interleaved,
     merged,
+    outer_breakpoints,
     stage_cost,
 )
 from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
@@ -100,7 +101,26 @@ class Lowering:
         with self._code.phase(outer or [inner], cost, open_ended=not outer) as elements:
             elements.unbind(gone)
             begin, end = (I64(0), I64(inner.size)) if outer else elements.bounds
-            self._along(elements, stage, inner, begin, end, group)
+            for _ in self._pieces(elements, stage, [*outer, inner]):
+                self._along(elements, stage, inner, begin, end, group)
+
+    def _pieces(self, elements: Elements, stage: Stage, loops: Sequence[Var]) -> Iterator[None]:
+        """The places of the loop around the innermost one between which conditions on it do not change, one by one.
+
+        LLVM would choose between addresses in each step of the innermost loop, and gather what lies together.
+        """
+        cuts = outer_breakpoints(stage, loops)
+        if not cuts:
+            yield
+            return
+        b, var = elements.b, loops[-2]
+        at = elements.vars[var]
+        for low, high in pairwise([0, *cuts, var.size]):
+            inside = b.icmp_unsigned("<", b.sub(at, I64(low)), I64(high - low))
+            with b.if_then(inside), elements.scope():
+                elements.ranges[var] = (low, high - 1)
+                yield
+        del elements.ranges[var]
 
     def _along(
         self, elements: Elements, stage: Stage, inner: Var, begin: ir.Value, end: ir.Value, group: Var | None
@@ -128,7 +148,8 @@ class Lowering:
                         elements.vars[group], elements.ranges[group] = I64(k), (k, k)
                     with elements.scope():
                         self._code.stores(elements, stage.stores)
-        elements.ranges.clear()
+        for var in [inner, group] if group else [inner]:
+            elements.ranges.pop(var, None)
         elements.innermost = None
 
     def _folding(self, stage: Stage, folds: list[Fold]) -> Columns | Folding:

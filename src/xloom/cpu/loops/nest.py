@@ -159,8 +159,8 @@ def merged(stage_groups: Sequence[Stage], loops: list[Var]) -> tuple[list[Var], 
     return [Var(v.name, sizes[v], None, v.number) if sizes[v] != v.size else v for v in out], gone
 
 
-def breakpoints(stage: Stage, inner: Var) -> list[int]:
-    """Values of the innermost variable at which a guard's condition changes; none when there are too many."""
+def breakpoints(stage: Stage, inner: Var, copies: int = 1) -> list[int]:
+    """Values of a variable at which a guard's condition changes; none when there are too many for so many copies."""
     nodes = walk([s.node for s in stage.stores])
     found: set[int] = set()
     for node in nodes:
@@ -176,7 +176,14 @@ def breakpoints(stage: Stage, inner: Var) -> list[int]:
                     )
                     found.add(at)
     cuts = sorted(c for c in found if 0 < c < inner.size)
-    return cuts if len(cuts) < PIECES and len(cuts) * len(nodes) < PIECE_NODES else []
+    return cuts if len(cuts) < PIECES and len(cuts) * len(nodes) * copies < PIECE_NODES else []
+
+
+def outer_breakpoints(stage: Stage, loops: Sequence[Var]) -> list[int]:
+    """Those of the loop around the innermost one: there is code for each of its pieces."""
+    if len(loops) < 2:
+        return []
+    return breakpoints(stage, loops[-2], 1 + len(breakpoints(stage, loops[-1])))
 
 
 INTERLEAVED = 4

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from types import MappingProxyType
 
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest
@@ -72,15 +73,21 @@ class Writer:
         self._scopes.pop()
 
     @contextmanager
-    def loops(self, variables: Sequence[Var], shared: Collection[str] = (), cuts: Sequence[int] = ()) -> Iterator[None]:
-        """Loops, outermost first; those of the names `shared` are shared among threads, the last one is cut."""
+    def loops(
+        self,
+        variables: Sequence[Var],
+        shared: Collection[str] = (),
+        cuts: Mapping[Var, Sequence[int]] = MappingProxyType({}),
+    ) -> Iterator[None]:
+        """Loops, outermost first; those of the names `shared` are shared among threads, others cut in pieces."""
         if not variables:
             yield
             return
         var, *rest = variables
         head = "parallel for" if var.name in shared else "for"
-        pieces = ", ".join(f"{low}..{high}" for low, high in pairwise([0, *cuts, var.size]))
-        note = f"  # in pieces: {pieces}" if cuts and not rest else ""
+        own = cuts.get(var, ())
+        pieces = ", ".join(f"{low}..{high}" for low, high in pairwise([0, *own, var.size]))
+        note = f"  # in pieces: {pieces}" if own else ""
         with self.inside(f"{head} {var.name} in 0..{var.size}:{note}"), self.loops(rest, shared, cuts):
             yield
 

@@ -9,7 +9,7 @@ from xloom.cpu.compile import lowered
 from xloom.cpu.fusion import Group
 from xloom.cpu.leaves import Source, leaf_count, owner
 from xloom.cpu.loops.affine import ZERO, Var, variable
-from xloom.cpu.loops.nest import Stage, arranged, breakpoints, folds_of, interleaved, merged, ordered
+from xloom.cpu.loops.nest import Stage, arranged, breakpoints, folds_of, interleaved, merged, ordered, outer_breakpoints
 from xloom.cpu.loops.nodes import Fold
 from xloom.cpu.loops.short_rows import rows_of
 from xloom.cpu.loops.tiles import crossing
@@ -195,7 +195,11 @@ def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: b
         loops = [v for v in loops if v not in rows] + [*rows]
     group = interleaved(stage, loops) if crossed is None and rows is None else None
     loops = [v for v in loops if v != group]
-    cuts = breakpoints(stage, loops[-1]) if loops and crossed is None and rows is None else []
+    cuts: dict[Var, list[int]] = {}
+    if loops and crossed is None and rows is None:
+        cuts[loops[-1]] = breakpoints(stage, loops[-1])
+        if may_tile and len(loops) > 1:
+            cuts[loops[-2]] = outer_breakpoints(stage, loops)
     with writer.loops(loops, shared, cuts), writer.loops([group] if group else []):
         values = [writer.value(store.node) for store in stage.stores]
         for store, value in zip(stage.stores, values, strict=True):

@@ -1,0 +1,47 @@
+"""Loops cut where conditions on them change: each piece has code of its own, without them."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from tests.cpu.optimised import optimised
+from xloom.cpu.compile import lowered
+from xloom.cpu.prepare import prepared
+
+REFLECT = """ENTRY e {{ x = s8[{n},{m}] parameter(0)
+  a = s8[3,{m}] slice(x), slice={{[1:4], [0:{m}]}} b = s8[3,{m}] reverse(a), dimensions={{0}}
+  c = s8[3,{m}] slice(x), slice={{[{p}:{q}], [0:{m}]}} d = s8[3,{m}] reverse(c), dimensions={{0}}
+  y = s8[{h},{m}] concatenate(b, x, d), dimensions={{0}}
+  f = s8[{h},3] slice(y), slice={{[0:{h}], [1:4]}} g = s8[{h},3] reverse(f), dimensions={{1}}
+  ROOT z = s8[{h},{w}] concatenate(g, y), dimensions={{1}} }}"""
+
+
+def reflect(n, m):
+    return xl.parse(REFLECT.format(n=n, m=m, p=n - 4, q=n - 1, h=n + 6, w=m + 3))
+
+
+@pytest.mark.parametrize("n, m", [(5, 5), (70, 300), (300, 70)])
+def test_edges_that_are_mirrored(n, m):
+    x = np.random.default_rng(n).integers(-99, 99, (n, m)).astype(np.int8)
+    expected = np.pad(np.pad(x, ((3, 3), (0, 0)), mode="reflect"), ((0, 0), (3, 0)), mode="reflect")
+    np.testing.assert_array_equal(xl.compile(reflect(n, m))(x), expected)
+
+
+def test_rows_are_not_chosen_element_by_element():
+    program = lowered(prepared(reflect(300, 400)))[-1]
+    (unit,) = program.units.values()
+    assert re.search(r"extractelement <\d+ x i64>", str(optimised(unit.text))) is None  # none of addresses
+
+
+@pytest.mark.parametrize("low, high, interior", [*itertools.product((-1, 0, 2), (-2, 0, 1), (0, 1))])
+def test_padding_of_both_dimensions(low, high, interior):
+    n, m = (k + (k - 1) * interior + low + high for k in (40, 50))
+    module = xl.parse(
+        f"ENTRY e {{ x = f32[40,50] parameter(0) v = f32[] parameter(1) a = f32[40,50] negate(x) "
+        f"ROOT y = f32[{n},{m}] pad(a, v), padding={low}_{high}_{interior}x{low}_{high}_{interior} }}"
+    )
+    x = np.arange(2000, dtype=np.float32).reshape(40, 50)
+    np.testing.assert_array_equal(xl.compile(module)(x, np.float32(7)), xl.evaluate(module, x, np.float32(7)))
