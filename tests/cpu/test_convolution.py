@@ -62,6 +62,9 @@ CASES = {
     "nchw reversed two by three": (
         (2, 9, 12, 21), (9, 40, 2, 3), "size=2x3 pad=1_1x1_1 rhs_reversal=1x0", "bf01_io01->bf01",
     ),
+    "filter gradient of whole images": (
+        (2, 17, 12, 33), (2, 21, 10, 7), "size=21x10 pad=2_2x0_0", "f01b_i01o->01fb",
+    ),
     "filter gradient of odd lines": ((3, 9, 28), (3, 35, 27), "size=27", "fb0_io0->fb0"),
     "nchw half reversed": ((2, 9, 12, 21), (9, 7, 3, 4), "size=3x4 pad=1_1x1_1 rhs_reversal=0x1", "bf01_io01->bf01"),
     "nchw many features": ((1, 130, 6, 7), (70, 130, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01"),
@@ -94,6 +97,7 @@ CASES = {
     "1d": ((2, 50, 8), (5, 8, 12), "size=5 pad=2_2", "b0f_0io->b0f"),
     "3d": ((1, 5, 6, 7, 4), (2, 3, 3, 4, 6), "size=2x3x3 pad=0_1x1_1x1_1", "b012f_012io->b012f"),
     "empty window": ((1, 5, 5, 4), (0, 3, 4, 6), "size=0x3", "b01f_01io->b01f"),
+    "only between elements": ((1, 40, 5), (40, 3, 1), "size=1 stride=2 pad=-1_0 lhs_dilate=2", "bf0_io0->bf0"),
     "no batch": ((0, 5, 5, 4), (3, 3, 4, 6), "size=3x3", "b01f_01io->b01f"),
     "no features": ((2, 5, 5, 0), (3, 3, 0, 6), "size=3x3", "b01f_01io->b01f"),
     "large kernel": ((1, 7, 6, 160), (3, 3, 160, 140), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),

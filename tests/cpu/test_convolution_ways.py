@@ -6,7 +6,8 @@ import pytest
 from tests.cpu.kernels import kernel_of, run_kernel
 from tests.cpu.test_convolution import program
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.kernels.convolve import emission
+from xloom.cpu.kernels.convolve import emission, products
+from xloom.cpu.kernels.convolve.walk import SHORT
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.hlo.dtype import bf16
 
@@ -87,17 +88,33 @@ def test_kernel_gradients_in_groups_have_a_feature_a_lane(monkeypatch, each):
 @pytest.mark.parametrize(
     ("lhs", "rhs", "labels"),
     [
-        ((1, 1, 20, 32), (3, 3, 32, 32), "b01f_01io->b01f"),
-        ((1, 1, 12, 256), (3, 3, 256, 512), "b01f_01io->b01f"),
-        ((1, 16, 1, 20), (32, 16, 3, 3), "bf01_oi01->bf01"),
-        ((1, 5, 1, 32), (32, 5, 3, 9), "bf01_oi01->bf01"),
+        ((1, 2, 20, 32), (5, 3, 32, 32), "b01f_01io->b01f"),
+        ((1, 2, 12, 256), (5, 3, 256, 256), "b01f_01io->b01f"),
+        ((1, 16, 2, 20), (32, 16, 5, 3), "bf01_oi01->bf01"),
+        ((1, 5, 2, 32), (32, 5, 5, 9), "bf01_oi01->bf01"),
     ],
 )
 def test_lines_of_padding_are_not_multiplied(lhs, rhs, labels):
     """So nothing comes of what would meet only them."""
     width = rhs[labels.index("1", labels.index("_")) - labels.index("_") - 1]
-    text = program(lhs, rhs, f"size=3x{width} pad=1_1x1_1", labels, "", ("f32",) * 3)
+    text = program(lhs, rhs, f"size=5x{width} pad=2_2x1_1", labels, "", ("f32",) * 3)
     line = labels.index("0", labels.index("_")) - labels.index("_") - 1
     kernel = np.moveaxis(np.ones(rhs, np.float32), line, 0)
-    kernel[[0, 2]] = np.nan
+    kernel[[0, 4]] = np.nan
     assert np.isfinite(run_kernel(text, np.ones(lhs, np.float32), np.moveaxis(kernel, 0, line))).all()
+
+
+def test_scalars_that_taps_share_are_loaded_again(monkeypatch):
+    """Where rows of a tile meet what others meet a tap later, and there are no registers to keep it."""
+    unrolled, walk = [], products.walk_window
+    monkeypatch.setattr(products, "walk_window", lambda *rest: (unrolled.append(rest[-1]), walk(*rest)))
+    chosen(monkeypatch, (1, 16, 24, 24), (64, 16, 3, 3), "size=3x3", "bf01_oi01->bf01")
+    chosen(monkeypatch, (1, 24, 24, 16), (3, 3, 16, 64), "size=3x3", "b01f_01io->b01f")
+    assert unrolled == [1, SHORT]
+
+
+@pytest.mark.parametrize(("outputs", "features_last"), [(1, False), (24, False), (300, True)])
+def test_features_are_last_for_large_kernels(monkeypatch, outputs, features_last):
+    """A copy with them last would make results of few features wait for single lanes."""
+    way = chosen(monkeypatch, (2, 100, 14, 14), (outputs, 100, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01")
+    assert (way.feature.a == 1) is features_last

@@ -86,7 +86,10 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
         is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
-        order = _order(arithmetic, instruction, problem, lhs, is_far, pairs)
+        is_moved = is_far or (
+            nbytes >= _LARGE_KERNEL and _is_moved_last(arithmetic, instruction, problem, lhs.rank - 1)
+        )
+        order = _order(arithmetic, instruction, lhs, is_moved, pairs)
         if (
             reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL
         ):  # what is copied to be moved needs no padding
@@ -166,18 +169,12 @@ _LARGEST_KERNEL = 3 << 22
 
 
 def _order(
-    arithmetic: Arithmetic,
-    instruction: Instruction,
-    problem: Convolution,
-    shape: Shape,
-    is_far: bool,
-    pairs: int | None,
+    arithmetic: Arithmetic, instruction: Instruction, shape: Shape, is_moved: bool, pairs: int | None
 ) -> list[int]:
-    """The dimensions of a copy of the input, outermost first."""
+    """The dimensions of a copy of the input, outermost first; many features are the last if it is better so."""
     feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
     many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1 and instruction["feature_group_count"] == 1
-    many = many and (is_far or _is_moved_last(arithmetic, instruction, problem, order[-1]))
-    if pairs == -1 or (pairs is None and many):
+    if pairs == -1 or (pairs is None and many and is_moved):
         order.remove(feature)
         order.append(feature)
     return order

@@ -155,7 +155,11 @@ def as_product(problem: Convolution) -> Product | None:
 def as_pointwise_product(problem: Convolution) -> Product | None:
     """The product of kernel and input, for windows of one place and dimensions whose places are adjacent; or None."""
     spaces = [(d, d.classes[0], t) for d, t in zip(problem.dims, problem.taps, strict=True)]
-    if problem.x_base or problem.w_base or any(len(d.classes) > 1 or p.input or t.size > 1 for d, p, t in spaces):
+    if (
+        problem.x_base
+        or problem.w_base
+        or any(len(d.classes) > 1 or p.input or (p.taps, t.size) != (1, 1) for d, p, t in spaces)
+    ):
         return None
     places = merged([Axis(p.count, d.input_step * t.a, 0, t.c) for d, p, t in spaces])
     if len(places) != 1 or (places[0].a, places[0].c) != (1, 1):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
+from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I32, I64, element_pointer, i64
 from xloom.cpu.kernel import PhaseBuilder
-from xloom.cpu.kernels.convolve.walk import Place
+from xloom.cpu.kernels.convolve.walk import SHORT, Loops, Place, walk_window
 from xloom.cpu.kernels.convolve.ways import Way
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
 from xloom.cpu.kernels.matmul.operands import Array
@@ -40,6 +42,18 @@ class Operands:
         element = self.way.tile.arithmetic.element
         panel = b.gep(self.phase.scratch(self.packed), [w], inbounds=True, source_etype=element)
         return source, Place(panel, self.way.tile.arithmetic.dtype.real.bytes)
+
+    def walk(self, sums: Sums, loops: Loops, places: Sequence[Place]) -> None:
+        """Adds the products of all places of a window."""
+        way, step = self.way, loops[-1][1][0] if loops else 0
+        tile = way.tile
+        shared = (
+            way.name == "features" and way.rows.x > 0 and 0 < step < way.rows.x * tile.rows and step % way.rows.x == 0
+        )
+        # of places that rows share, LLVM loads each scalar once: where there are no registers for all, it spills sums
+        held = (tile.rows * tile.vectors + tile.rows + tile.vectors) * tile.arithmetic.parts + SHORT
+        most = 1 if shared and held > registers().count else SHORT
+        walk_window(self.phase.b, loops, places, lambda p: self.multiply(sums, *p), most)
 
     def multiply(self, sums: Sums, place: ir.Value, kernel: ir.Value) -> None:
         """Adds the products of a place of the window in the input, and of the kernel there."""

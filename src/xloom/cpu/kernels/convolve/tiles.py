@@ -18,7 +18,7 @@ from xloom.cpu.kernels.convolve.edges import Edges, Window
 from xloom.cpu.kernels.convolve.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolve.panels import packed_panels
 from xloom.cpu.kernels.convolve.products import Operands
-from xloom.cpu.kernels.convolve.walk import Loops, walk_window
+from xloom.cpu.kernels.convolve.walk import Loops
 from xloom.cpu.kernels.convolve.ways import Way, pair_axis
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.operands import Array
@@ -87,7 +87,7 @@ def convolve(
                                 tap = taps.enter_context(rolled(b, low, high, name="tap"))
                                 start = b.add(start, b.mul(tap, steps[axis.dim]))
                                 panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
-                    walk_window(b, walked, operands.places(origin, start, panel), lambda p: operands.multiply(sums, *p))
+                    operands.walk(sums, walked, operands.places(origin, start, panel))
                 operands.store(sums, place.y)
 
 
@@ -116,7 +116,7 @@ def _in_blocks(walker: _Walker, blocks: Blocks, sums: Sums, operands: Operands) 
                 (dx, dw), loops = blocks.piece(b, piece)
                 places = operands.places(origin, b.add(place.x, dx), b.add(place.w, dw))
                 with b.if_then(walker.is_met(place, blocks, piece)):
-                    walk_window(b, loops, places, lambda p: operands.multiply(sums, *p))
+                    operands.walk(sums, loops, places)
                 with b.if_else(b.icmp_signed("==", piece, i64(blocks.count - 1))) as (last, before):
                     with last:
                         operands.store(sums, place.y)
@@ -210,8 +210,9 @@ class _Walker:
                 continue
             dim = problem.dims[axis.dim]
             if dim.low < 0 or dim.high >= self.sides[axis.dim]:
-                for k, (_, steps) in enumerate(loops):
-                    if tuple(steps) == (axis.tap_x, axis.tap_w):
+                for k, (size, steps) in enumerate(loops):
+                    alone = isinstance(size, ir.Value) or size == axis.places[0].taps
+                    if alone and tuple(steps) == (axis.tap_x, axis.tap_w):
                         yield k, axis, which
 
 

@@ -12,7 +12,7 @@ from xloom.cpu.emit.sizes import Size
 from xloom.cpu.emit.types import I8, POINTER, i64
 from xloom.cpu.kernels.matmul.tile import rolled
 
-_SHORT = 3
+SHORT = 3
 """Iterations that are not worth a loop."""
 
 Loops = Sequence[tuple[ir.Value | int, Sequence[int | Size]]]
@@ -33,9 +33,13 @@ class Place(NamedTuple):
 
 
 def walk_window(
-    b: ir.IRBuilder, loops: Loops, places: Sequence[Place], body: Callable[[Sequence[ir.Value]], None]
+    b: ir.IRBuilder,
+    loops: Loops,
+    places: Sequence[Place],
+    body: Callable[[Sequence[ir.Value]], None],
+    most: int = SHORT,
 ) -> None:
-    """Does `body(pointers)` at all places of a window.
+    """Does `body(pointers)` at all places of a window, of at most `most` of which the innermost loop is unrolled.
 
     Each loop moves pointers of its own, so that what lies at a distance from them needs no register: of an index, LLVM
     would make an address for each row of a tile.
@@ -46,11 +50,11 @@ def walk_window(
     (size, steps), *rest = loops
     unroll = 1
     if not rest and isinstance(size, int):
-        unroll = size if size <= _SHORT else 2 - size % 2
+        unroll = size if size <= most else 1 if most == 1 else 2 - size % 2
 
     def several(first: Sequence[Place]) -> None:
         for u in range(unroll):
-            walk_window(b, rest, [p.after(b, u * s) for p, s in zip(first, steps, strict=True)], body)
+            walk_window(b, rest, [p.after(b, u * s) for p, s in zip(first, steps, strict=True)], body, most)
 
     if isinstance(size, int) and size == unroll:
         several(places)
