@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xloom.hlo.computation import Computation
@@ -25,7 +25,8 @@ class WhileLoopSimplification(Pass):
     """Removes loops that run never, unrolls those that run once, and shrinks the state of the others.
 
     A state element that the body passes on unchanged is its initial value, in the loop (if that is a small constant)
-    and after it; an element that neither the condition, nor the result, nor another living element needs goes.
+    and after it; it is a number where that is one in all places. An element that neither the condition, nor the
+    result, nor another living element needs goes.
     """
 
     name = "while-loop-simplification"
@@ -72,7 +73,8 @@ class _Loops:
             return False
         changed = self._forward_invariants(loop)
         changed |= remove_dead(loop["condition"], self.effects) | remove_dead(loop["body"], self.effects)
-        return self._drop_dead_elements(loop) or changed
+        changed |= self._drop_dead_elements(loop)
+        return self._narrow(loop) or changed
 
     # -- who calls what
 
@@ -130,6 +132,49 @@ class _Loops:
                         changed = True
         return changed
 
+    def _narrow(self, loop: Instruction) -> bool:
+        """Makes the number itself state, of state that is one number in all places and never changes."""
+        numbers = self._numbers(loop)
+        if not numbers:
+            return False
+        computations = self._own(loop, "condition"), self._own(loop, "body")
+        first = loop.operands[0]
+        parts = [p.operands[0] if k in numbers else p for k, p in enumerate(first.operands)]
+        for computation in computations:
+            (state,) = computation.parameters
+            for k in numbers:
+                reads = _reads(computation, k)
+                for element in state.users:
+                    if element["index"] == k:
+                        element.shape = parts[k].shape
+                for user, number in reads:
+                    element = user.operands[number]
+                    wide = Instruction("broadcast", "broadcast", first.operands[k].shape, [element], {"dimensions": ()})
+                    user.replace_operand(number, computation.add(wide))
+        _begin_with(loop, parts)
+        if first.is_dead:
+            remove_keeping_order(first)
+        return True
+
+    def _numbers(self, loop: Instruction) -> list[int]:
+        """The state elements that only elementwise operators read, and that `_narrow` can make numbers."""
+        condition, body, root = loop["condition"], loop["body"], loop["body"].root
+        wholes = (loop, *condition.parameters, *body.parameters)
+        if loop.is_root or root.users or any(w.sharding is not None for w in (*wholes, root)):
+            return []
+        if loop.operands[0].opcode != "tuple" or not all(is_element(u, w) for w in wholes for u in w.users):
+            return []
+        (state,) = body.parameters
+        taken = {u["index"] for u in loop.users}
+        found = []
+        for k, (x, last) in enumerate(zip(loop.operands[0].operands, root.operands, strict=True)):
+            single = x.opcode == "broadcast" and x.operands[0].shape.rank == 0 and x.shape.size > 1 and k not in taken
+            if single and is_element(last, state) and last["index"] == k:
+                readers = [user for c in (condition, body) for user, _ in _reads(c, k)]
+                if all(r.op.elementwise for r in readers):
+                    found.append(k)
+        return found
+
     # -- dead elements
 
     def _drop_dead_elements(self, loop: Instruction) -> bool:
@@ -142,22 +187,13 @@ class _Loops:
             return bool(unread)
         condition, body = self._own(loop, "condition"), self._own(loop, "body")
         kept = sorted(living)
-        shape = tuple_shape([loop.shape.elements[k] for k in kept])
-        first = loop.operands[0]
+        first, root = loop.operands[0], body.root
         parts = first.operands if first.opcode == "tuple" else [_element(first, k) for k in range(width)]
-        host = loop.parent
-        assert host is not None
-        new = host.add(Instruction("tuple", "tuple", shape, [parts[k] for k in kept]))
-        new.metadata = first.metadata
-        loop.set_operands([new])
-        root = body.root
         root.set_operands([root.operands[k] for k in kept])
         remove_dead(body, self.effects)
         for state in (loop, *condition.parameters, *body.parameters):
             _renumber(state, kept)
-        for changed in (loop, root, *condition.parameters, *body.parameters):
-            changed.shape = shape
-            changed.attrs.pop("origin", None)  # it is a tree of the old shape
+        _begin_with(loop, [parts[k] for k in kept])
         for unused in dict.fromkeys((first, *(p for p in parts if p.opcode == "get-tuple-element"))):
             if unused.is_dead and unused.opcode in ("tuple", "get-tuple-element"):
                 remove_keeping_order(unused)
@@ -193,6 +229,19 @@ class _Loops:
                     living.add(instruction["index"])
                     waiting.append(instruction["index"])
         return living
+
+
+def _begin_with(loop: Instruction, parts: Sequence[Instruction]) -> None:
+    """Makes `parts` the loop's first state, and their shapes that of every state."""
+    host, condition, body = loop.parent, loop["condition"], loop["body"]
+    assert host is not None
+    shape = tuple_shape([p.shape for p in parts])
+    new = host.add(Instruction("tuple", "tuple", shape, parts))
+    new.metadata = loop.operands[0].metadata
+    loop.set_operands([new])
+    for state in (loop, body.root, *condition.parameters, *body.parameters):
+        state.shape = shape
+        state.attrs.pop("origin", None)  # it is a tree of the old shape
 
 
 def _same_sharding(old: Instruction, new: Instruction) -> bool:
