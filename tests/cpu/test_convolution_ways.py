@@ -113,8 +113,11 @@ def test_scalars_that_taps_share_are_loaded_again(monkeypatch):
     assert unrolled == [1, SHORT]
 
 
-@pytest.mark.parametrize(("outputs", "features_last"), [(1, False), (24, False), (300, True)])
-def test_features_are_last_for_large_kernels(monkeypatch, outputs, features_last):
+@pytest.mark.parametrize(
+    ("outputs", "stride", "features_last"), [(1, 1, False), (24, 1, False), (24, 2, True), (300, 1, True)]
+)
+def test_features_are_last_for_large_kernels_and_strides(monkeypatch, outputs, stride, features_last):
     """A copy with them last would make results of few features wait for single lanes."""
-    way = chosen(monkeypatch, (2, 100, 14, 14), (outputs, 100, 3, 3), "size=3x3 pad=1_1x1_1", "bf01_oi01->bf01")
+    window = f"size=3x3 stride={stride}x{stride} pad=1_1x1_1"
+    way = chosen(monkeypatch, (2, 100, 14, 14), (outputs, 100, 3, 3), window, "bf01_oi01->bf01")
     assert (way.feature.a == 1) is features_last
