@@ -75,12 +75,15 @@ class Fusion:
     """Decides for one computation. `stored` are the instructions with memory; `groups` the nests, in order."""
 
     def __init__(self, computation: Computation):
+        self.root = computation.root
         self.order = computation.post_order()
         self.stored: set[Instruction] = set()
         self._cuts = self._long_expressions()
-        self._cost: dict[Instruction, int] = {}
+        self._spared: dict[Instruction, int] = {}
+        """Elements that need not be computed again where an instruction is stored for no other reason."""
         self._in_parts: set[Instruction] = set()
         self._decide(computation.root)
+        self._compute_again()
 
     # -- how much
     def _long_expressions(self) -> set[Instruction]:
@@ -143,10 +146,49 @@ class Fusion:
         total = sum(here.values())
         if total <= size or instruction.opcode in _FREE:
             return False
-        if len(here) > PATH_LIMIT:
-            return True
-        # again for each use, or once to memory and back
-        return self._tree_cost(instruction) * (total - size) > 4 * (size + total)
+        if len(here) <= PATH_LIMIT and not self._is_worth_it(self._tree_cost(instruction), size, total - size):
+            return False
+        self._spared[instruction] = total - size
+        return True
+
+    @staticmethod
+    def _is_worth_it(cost: int, size: int, again: int) -> bool:
+        """Whether so many elements more at this cost take longer than all once to memory and back for each use."""
+        return cost * again > 4 * (2 * size + again)
+
+    # -- of what is stored anyway
+    def _compute_again(self) -> None:
+        """Takes back what is stored although little is between it and one other array."""
+        for instruction in self.order:
+            again = self._spared.get(instruction)
+            if again is None:
+                continue
+            cost = self._cost_from_one_array(instruction)
+            if cost is not None and not self._is_worth_it(cost, instruction.shape.size, again):
+                self.stored.discard(instruction)
+
+    def _cost_from_one_array(self, instruction: Instruction) -> int | None:
+        """What an element costs that is computed of one array in memory, of whatever small ones, and in few steps."""
+        size, cost = instruction.shape.size, 0
+        arrays: set[Instruction] = set()
+        seen = {instruction}
+        stack = [instruction]
+        while stack:
+            found = stack.pop()
+            if not found.op.elementwise and found.opcode not in _STILL:
+                return None
+            cost += 0 if found.opcode in _FREE else COSTS.get(found.opcode, 1)
+            for operand in found._operands:
+                if operand in seen or operand.shape.size * _SMALL <= size:
+                    continue
+                seen.add(operand)
+                if operand in self.stored or not is_fusible(operand):
+                    arrays.add(operand)
+                else:
+                    stack.append(operand)
+            if len(arrays) > 1 or len(seen) > _STEPS:
+                return None
+        return cost
 
 
 _FREE = frozenset(
@@ -170,6 +212,14 @@ _FREE = frozenset(
 
 def _length(tree: set[Instruction]) -> int:
     return sum(i.opcode not in ("constant", "broadcast") for i in tree)
+
+
+_STILL = frozenset({"broadcast", "bitcast", "reshape"})
+"""Operators that do not change which elements lie together."""
+_SMALL = 8
+"""How much less than a result an array has that is read as often as one likes."""
+_STEPS = 8
+"""Instructions between an array and what is computed of it again."""
 
 
 def _extent(instruction: Instruction) -> int:

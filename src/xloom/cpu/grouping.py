@@ -10,10 +10,8 @@ from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.roots import loop_dims, nest_for
+from xloom.cpu.step_order import Step, filled_late, freeing_first, reads_of
 from xloom.hlo.instruction import Instruction
-
-Step = Group | Instruction
-"""A loop nest, or an instruction with code of its own."""
 
 NODES = 360
 """In the expressions of a nest: LLVM has more to do than with two nests, but these pass arrays on through memory."""
@@ -36,7 +34,8 @@ def steps_of(fusion: Fusion) -> list[Step]:
             _place(steps, Group([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored)
         else:
             steps.append(instruction)
-    return steps
+    returned = {made for made, _ in owners(fusion.root)}
+    return filled_late(freeing_first(steps, returned))
 
 
 def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
@@ -68,7 +67,7 @@ def _absorb(steps: list[Step], at: int, stored: set[Instruction]) -> None:
         if not isinstance(step, Group) or not group.reads & set(step.roots):
             continue
         roots = [*step.roots, *group.roots]
-        waits = any(_reads(s) & set(step.roots) for s in steps[k + 1 : at])
+        waits = any(reads_of(s) & set(step.roots) for s in steps[k + 1 : at])
         if waits or len(roots) > ROOTS or any(r.opcode == "dynamic-update-slice" for r in roots):
             continue
         joined = _grouped([*step.stages, *group.stages], group.rank, stored) if _fits_rows(roots, group.rank) else None
@@ -76,13 +75,6 @@ def _absorb(steps: list[Step], at: int, stored: set[Instruction]) -> None:
             steps[at] = joined
             del steps[k]
             return
-
-
-def _reads(step: Step) -> set[Instruction]:
-    if isinstance(step, Group):
-        return step.reads
-    operands = {made for o in step._operands for made, _ in owners(o)}
-    return operands.union(step.control_predecessors)
 
 
 def _joined(step: Group, root: Instruction, reads: set[Instruction], stored: set[Instruction]) -> Group | None:

@@ -17,7 +17,7 @@ from xloom.passes.inline import inline
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,call-inlining,"
     "tuple-simplification,algebraic-simplification,layout-simplification,constant-folding,while-loop-simplification,"
-    "choice-sinking,cse,dce"
+    "choice-sinking,mask-sharing,cse,dce"
 )
 
 INLINED = ("call", "fusion")
@@ -61,21 +61,22 @@ def _separate(module: Module) -> None:
     while stack:
         computation = stack.pop()
         for instruction in computation.instructions:
+            if instruction.opcode == "scatter":
+                _fill_for(computation, instruction)
             if instruction.opcode in CONTROL:
-                _fill_once(computation, instruction)
+                for state in instruction.operands:
+                    if state.opcode == "tuple":
+                        _fill_for(computation, state)
                 map_called(instruction, own)
                 stack.extend(instruction.called_computations)
 
 
-def _fill_once(computation: Computation, control: Instruction) -> None:
+def _fill_for(computation: Computation, user: Instruction) -> None:
     """Makes equal numbers anew for each array that begins with them, so that none is a copy."""
-    for state in control.operands:
-        if state.opcode != "tuple":
-            continue
-        for k, numbers in enumerate(state.operands):
-            shared = len(numbers.users) > 1 or state.operands.count(numbers) > 1
-            if shared and numbers.opcode == "broadcast" and numbers.operands[0].opcode == "constant":
-                state.replace_operand(k, computation.add(numbers.clone()))
+    for k, numbers in enumerate(user.operands):
+        shared = len(numbers.users) > 1 or user.operands.count(numbers) > 1
+        if shared and numbers.opcode == "broadcast" and numbers.operands[0].opcode == "constant":
+            user.replace_operand(k, computation.add(numbers.clone()))
 
 
 def _inline_all(module: Module) -> None:

@@ -17,6 +17,7 @@ from xloom.passes.fusion_inlining import FusionInlining
 from xloom.passes.hooks import Compare
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
+from xloom.passes.mask_sharing import MaskSharing
 from xloom.passes.outline import Outline, Outlined, outline_pattern
 from xloom.passes.partitioning import SpmdPartitioning
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
@@ -47,6 +48,7 @@ __all__ = [
     "FusionInlining",
     "LayoutSimplification",
     "LinearAlgebraWidening",
+    "MaskSharing",
     "Outline",
     "Outlined",
     "Pass",
