@@ -114,10 +114,11 @@ def test_scalars_that_taps_share_are_loaded_again(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("outputs", "stride", "features_last"), [(1, 1, False), (24, 1, False), (24, 2, True), (300, 1, True)]
+    ("images", "outputs", "stride", "features_last"),
+    [(2, 1, 1, False), (2, 24, 1, False), (1, 24, 1, True), (2, 24, 2, True), (2, 300, 1, True)],
 )
-def test_features_are_last_for_large_kernels_and_strides(monkeypatch, outputs, stride, features_last):
+def test_features_are_last_for_large_kernels_strides_and_one_image(monkeypatch, images, outputs, stride, features_last):
     """A copy with them last would make results of few features wait for single lanes."""
     window = f"size=3x3 stride={stride}x{stride} pad=1_1x1_1"
-    way = chosen(monkeypatch, (2, 100, 14, 14), (outputs, 100, 3, 3), window, "bf01_oi01->bf01")
+    way = chosen(monkeypatch, (images, 100, 14, 14), (outputs, 100, 3, 3), window, "bf01_oi01->bf01")
     assert (way.feature.a == 1) is features_last

@@ -167,10 +167,10 @@ def test_convolutions_copy_no_whole_input(x, w, y, window):
     np.testing.assert_array_equal(executable(*arguments), xl.evaluate(module, *arguments))
 
 
-def test_convolutions_of_planes_copy_them_without_padding():
+def test_convolutions_of_one_image_in_planes_copy_them_without_padding():
     module = xl.parse(
-        "ENTRY e { x = f32[2,48,40,42] parameter(0) w = f32[128,48,3,3] parameter(1) "
-        "ROOT c = f32[2,128,40,42] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01 }"
+        "ENTRY e { x = f32[1,48,40,42] parameter(0) w = f32[128,48,3,3] parameter(1) "
+        "ROOT c = f32[1,128,40,42] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01 }"
     )
     arguments = [RANDOM.integers(-9, 9, p.shape.dims).astype(np.float32) for p in module.entry.parameters]
     executable = xl.compile(module)

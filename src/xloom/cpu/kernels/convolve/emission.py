@@ -86,7 +86,9 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
         is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
-        is_moved = is_far or _is_moved_last(arithmetic, instruction, problem, lhs.rank - 1, nbytes >= _LARGE_KERNEL)
+        # of one image, planes with padding are as quick at the most, and take more memory
+        is_better = nbytes >= _LARGE_KERNEL or (reaches_out and problem.batch.size == 1)
+        is_moved = is_far or _is_moved_last(arithmetic, instruction, problem, lhs.rank - 1, is_better)
         order = _order(arithmetic, instruction, lhs, is_moved, pairs)
         if (
             reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL
@@ -198,7 +200,7 @@ def _strides(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
 
 
 def _is_moved_last(
-    arithmetic: Arithmetic, instruction: Instruction, problem: Convolution, last: int, is_large: bool
+    arithmetic: Arithmetic, instruction: Instruction, problem: Convolution, last: int, is_better: bool
 ) -> bool:
     """True where the last dimension is spatial and it is better to have the features last: those that are summed."""
     labels = instruction["dim_labels"]
@@ -208,7 +210,7 @@ def _is_moved_last(
     dim, is_last = problem.dims[number], labels.output_spatial[number] == last
     along = is_last and len(dim.classes) == 1 and dim.input_step == 1
     whole = along and vectors_along(arithmetic, problem.output.size, dim.classes[0].count)
-    return not whole and instruction["window"][number].size < _LONG and (is_large or dim.input_step > 1)
+    return not whole and instruction["window"][number].size < _LONG and (is_better or dim.input_step > 1)
 
 
 def _problem(
