@@ -69,7 +69,7 @@ class _Release:
             self._left[follower] -= 1
             if not self._left[follower]:
                 found.append(follower)
-        return sorted(found, reverse=True)  # the first of them is the last, which is taken first
+        return sorted(found, reverse=True)  # taken from the end: the earliest step first
 
     def _gain(self, k: int) -> int:
         """Bytes that are free after a step and were not before."""

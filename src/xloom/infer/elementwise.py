@@ -124,7 +124,8 @@ def select(operands: Sequence[Shape], attrs: Attrs) -> Shape:
     chooser, on_true, on_false = operands
     if chooser.dtype is not pred:
         raise ShapeError(f"the first operand must be pred, found {chooser}")
-    require_array(on_true), require_array(on_false)
+    for branch in (on_true, on_false):
+        require_array(branch)
     if on_true.dtype is not on_false.dtype:
         raise ShapeError(f"branches have different element types: {on_true} and {on_false}")
     shape = merged((on_true, on_false))
