@@ -82,7 +82,7 @@ class Fusion:
         self._spared: dict[Instruction, int] = {}
         """Elements that need not be computed again where an instruction is stored for no other reason."""
         self._in_parts: set[Instruction] = set()
-        self._decide(computation.root)
+        self._decide()
         self._compute_again()
 
     # -- how much
@@ -113,9 +113,9 @@ class Fusion:
         return sum(COSTS.get(i.opcode, 1) for i in self._trees[instruction] if i.opcode not in _FREE)
 
     # -- which
-    def _decide(self, root: Instruction) -> None:
+    def _decide(self) -> None:
         paths: dict[Instruction, dict[tuple, int]] = {}
-        needed: set[Instruction] = {root}
+        needed: set[Instruction] = {self.root}
         for instruction in reversed(self.order):
             if instruction.opcode in STRUCTURAL and (instruction in needed or not is_fusible(instruction)):
                 needed.update(instruction._operands)

@@ -75,6 +75,11 @@ class DType:
         return max(1, self.bits // 8)
 
     @property
+    def mantissa_bits(self) -> int:
+        """Bits of a float's significand that are stored: all but the first."""
+        return int(ml_dtypes.finfo(self.numpy).nmant)
+
+    @property
     def real(self) -> DType:
         """The type of the real part: f32 for c64, f64 for c128, itself otherwise."""
         return {"c64": f32, "c128": f64}.get(self.name, self)

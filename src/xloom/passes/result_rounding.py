@@ -13,8 +13,6 @@ from xloom.passes.replacement import replace_each
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
-_FORMATS = {bf16: (8, 7), f16: (5, 10)}
-"""Bits of exponent and mantissa."""
 _EXACT = frozenset({"convert", "copy", "reduce-precision", "select"})
 _ARITHMETIC = [name for name, op in OPCODES.items() if op.elementwise and name not in _EXACT]
 
@@ -37,11 +35,13 @@ class ResultRounding(Pass):
 # x op y == reduce-precision(x op y); of bf16 and f16
 @rule(*_ARITHMETIC)
 def _rounded(i: Instruction, rw: Rewriter) -> Instruction | None:
-    format_ = _FORMATS.get(i.shape.dtype) if i.shape.is_array else None
-    if format_ is None or _is_reducer(i) or (i.users and all(u.opcode == "reduce-precision" for u in i.users)):
+    dtype = i.shape.dtype
+    if dtype not in (bf16, f16) or _is_reducer(i) or (i.users and all(u.opcode == "reduce-precision" for u in i.users)):
         return None
     wider = rw.make(i.opcode, i.shape, i.operands, **i.attrs)
-    return rw.make("reduce-precision", i.shape, [wider], exponent_bits=format_[0], mantissa_bits=format_[1])
+    mantissa = dtype.mantissa_bits
+    exponent = dtype.bits - 1 - mantissa
+    return rw.make("reduce-precision", i.shape, [wider], exponent_bits=exponent, mantissa_bits=mantissa)
 
 
 def _is_reducer(i: Instruction) -> bool:

@@ -26,7 +26,7 @@ from xloom.cpu.emit.types import (
     register_type,
 )
 from xloom.errors import LoweringError
-from xloom.hlo.dtype import DType, Kind
+from xloom.hlo.dtype import DType, Kind, f32
 from xloom.hlo.instruction import Instruction
 
 
@@ -278,7 +278,7 @@ def reduce_precision(b: ir.IRBuilder, instruction: Instruction, x: Value) -> Val
     dtype = instruction.shape.dtype
     if dtype.is_complex:
         raise LoweringError("reduce-precision of complex numbers", where=instruction.name)
-    mantissa = {"f64": 52, "f16": 10, "bf16": 7}.get(dtype.name, 23)
+    mantissa = (dtype if dtype.bits >= 16 else f32).mantissa_bits
     bits = to_bits(b, x, dtype) if dtype.name in ("f64", "f16", "bf16") else b.bitcast(x, I32)
     kind = bits.type
     width = kind.width

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit import complex_math, integer_division
 from xloom.cpu.emit.conversion import rounded, wrapped
+from xloom.cpu.emit.extremum_keys import ordered_bits
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import I1, I8, Complex, Value, constant
@@ -348,9 +349,7 @@ def compare(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
 def total_order_key(b: Builder, x: ir.Value) -> ir.Value:
     """A signed integer that orders as IEEE 754's totalOrder orders the floats."""
     kind = ir.IntType(64 if str(x.type) == "double" else 32)
-    bits = b.bitcast(x, kind)
-    greatest = kind((1 << (kind.width - 1)) - 1)
-    return b.select(b.icmp_signed("<", bits, kind(0)), b.xor(bits, greatest), bits)
+    return ordered_bits(b, b.bitcast(x, kind))
 
 
 # -- three operands ------------------------------------------------------------------------------------------------

@@ -10,19 +10,16 @@ from typing import Any
 
 from llvmlite import ir
 
-MANTISSAS = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
-"""Bits of the significand after its point, by format."""
-
 
 def key_of(b: ir.IRBuilder, bits: ir.Value, mantissa: int, *, negates: bool) -> ir.Value:
     """The key of a float's bits, or of those in each lane of a vector; of the negated number where that is asked."""
     bits = _negated(b, bits) if negates else bits
-    return b.sub(_turned(b, bits), _constant(bits.type, (1 << mantissa) - 1))
+    return b.sub(ordered_bits(b, bits), _constant(bits.type, (1 << mantissa) - 1))
 
 
 def bits_of(b: ir.IRBuilder, key: ir.Value, mantissa: int, *, negates: bool) -> ir.Value:
     """The bits of the float that has this key."""
-    bits = _turned(b, b.add(key, _constant(key.type, (1 << mantissa) - 1)))
+    bits = ordered_bits(b, b.add(key, _constant(key.type, (1 << mantissa) - 1)))
     return _negated(b, bits) if negates else bits
 
 
@@ -31,8 +28,11 @@ def least_key(width: int) -> int:
     return -(1 << (width - 1))
 
 
-def _turned(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """Negative numbers have the bits of their size inverted: the larger that is, the less they are."""
+def ordered_bits(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """An integer in IEEE 754's total order of a float's bits, or back; in each lane, of vectors.
+
+    Negative numbers have the bits of their size inverted: the larger that is, the less they are.
+    """
     width = _width(bits.type)
     sign = b.ashr(bits, _constant(bits.type, width - 1))
     return b.xor(bits, b.lshr(sign, _constant(bits.type, 1)))

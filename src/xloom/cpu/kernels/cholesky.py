@@ -17,6 +17,7 @@ from xloom.cpu.content import Content
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.squares import transposed
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID, element_pointer
 from xloom.cpu.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.linear.lanes import Lanes, load_scalar
@@ -207,7 +208,7 @@ class _Work:
         tile = self.tile
         if not self.lower:
             return tile.load(b, source, self._place(b, row, column, step), step)
-        rows = tile.transposed(b, tile.load(b, source, self._place(b, column, row, step), step))
+        rows = transposed(b, tile.load(b, source, self._place(b, column, row, step), step))
         if not self.dtype.is_complex:
             return rows
         sign = ir.Constant(rows[0].type, [1 << (tile.element.width - 1)] * tile.size)

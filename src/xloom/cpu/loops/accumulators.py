@@ -7,7 +7,7 @@ from typing import Protocol
 from llvmlite import ir
 
 from xloom.cpu.emit import complex_math, conversion, types
-from xloom.cpu.emit.extremum_keys import MANTISSAS, bits_of, key_of
+from xloom.cpu.emit.extremum_keys import bits_of, key_of
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, Complex, Value
@@ -71,7 +71,7 @@ class Extremum(Merging):
         self._negates = opcode == "minimum"
         # narrow floats have the order of their own bits; those of 8 bits and less are few, and computed as f32
         self.kept = {"f64": s64, "f16": s16, "bf16": s16}.get(dtype.name, s32)
-        self._mantissa = MANTISSAS.get(dtype.name, MANTISSAS["f32"])
+        self._mantissa = (dtype if dtype.bits >= 16 else f32).mantissa_bits
 
     def encoded(self, b: ir.IRBuilder, value: Value) -> Value:
         """The key of a number."""

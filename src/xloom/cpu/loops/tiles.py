@@ -11,7 +11,8 @@ from xloom.cpu.emit.bits import bits_type, move
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.lines import LINE, fetch, write_around
 from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, loop
-from xloom.cpu.emit.types import I8, I32, I64
+from xloom.cpu.emit.squares import transposed
+from xloom.cpu.emit.types import I8, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage
@@ -85,18 +86,6 @@ class Tile:
         ):
             place = b.add(base, b.add(b.mul(column, I64(self._stride)), b.mul(row, I64(self._direction))))
             move(b, source, place, self.memory, b.add(b.mul(row, I64(self.side)), column), dtype)
-
-
-def transposed(b: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of vectors, by log2(side) rounds that interleave halves."""
-    count = len(lines)
-    low = ir.Constant(ir.VectorType(I32, count), [k // 2 + count * (k % 2) for k in range(count)])
-    high = ir.Constant(ir.VectorType(I32, count), [k // 2 + count * (k % 2) + count // 2 for k in range(count)])
-    half = count // 2
-    for _ in range(count.bit_length() - 1):
-        pairs = [(lines[k], lines[k + half]) for k in range(half)]
-        lines = [b.shuffle_vector(x, y, mask) for x, y in pairs for mask in (low, high)]
-    return lines
 
 
 def emit_tiled(

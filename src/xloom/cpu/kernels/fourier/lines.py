@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.registers import registers
+from xloom.cpu.emit.squares import transposed
 from xloom.cpu.emit.types import I8, I32, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fourier import plan
@@ -130,7 +131,7 @@ class _Work:
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
         with tile.along(b, I64(0), n) as point, loop(b, 0, lanes.count, tile.size, "lane") as k:
             place = b.add(b.add(first, point), b.mul(k, I64(side.line)))
-            rows = tile.transposed(b, tile.load(b, pointer, place, side.line))
+            rows = transposed(b, tile.load(b, pointer, place, side.line))
             for i, row in enumerate(rows):
                 parts = b.bitcast(row, ir.VectorType(lanes.kind.element, 2 * tile.size))
                 for part in range(2):
@@ -157,7 +158,7 @@ class _Work:
                 pairs = _picked(b, parts[0], parts[1], [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
                 columns.append(b.bitcast(pairs, ir.VectorType(tile.element, tile.size)))
             place = b.add(b.add(first, point), b.mul(k, I64(side.line)))
-            tile.store(b, pointer, place, side.line, tile.transposed(b, columns))
+            tile.store(b, pointer, place, side.line, transposed(b, columns))
 
     def _part(self, data: ir.Value, point: ir.Value, part: int, lane: ir.Value) -> ir.Value:
         b, count = self.b, self.lanes.count

@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.sizes import Size, greatest, least
-from xloom.cpu.emit.types import I32, I64, i64
+from xloom.cpu.emit.squares import transposed
+from xloom.cpu.emit.types import I64, i64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.hlo.dtype import DType
 
@@ -59,17 +60,6 @@ class Tile:
     def _row(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, offset: int | Size) -> ir.Value:
         return b.gep(pointer, [b.add(place, i64(offset))], inbounds=True, source_etype=self.element)
 
-    def transposed(self, b: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-        """The columns: shuffling rows k and k + n / 2 together, log n times."""
-        n = self.size
-        low, high = (
-            ir.Constant(ir.VectorType(I32, n), [(k + offset) // 2 + n * (k % 2) for k in range(n)]) for offset in (0, n)
-        )
-        for _ in range(n.bit_length() - 1):
-            pairs = [(rows[k], rows[k + n // 2]) for k in range(n // 2)]
-            rows = [b.shuffle_vector(x, y, half) for x, y in pairs for half in (low, high)]
-        return rows
-
     @contextmanager
     def along(self, b: ir.IRBuilder, first: ir.Value, length: int | Size) -> Iterator[ir.Value]:
         """Loops over the starts of tiles from `first`; the last one may overlap the one before."""
@@ -102,7 +92,7 @@ def transpose(
         with tile.along(b, I64(0), columns) as column:
             given = b.add(base, b.add(b.mul(row, i64(columns)), column))
             wanted = b.add(base, b.add(b.mul(column, i64(rows)), row))
-            tile.store(b, target, wanted, rows, tile.transposed(b, tile.load(b, source, given, columns)))
+            tile.store(b, target, wanted, rows, transposed(b, tile.load(b, source, given, columns)))
 
 
 def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None:
@@ -119,8 +109,8 @@ def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None
         def at(r: ir.Value, c: ir.Value) -> ir.Value:
             return b.add(base, b.add(b.mul(r, i64(n)), c))
 
-        def transposed(place: ir.Value) -> list[ir.Value]:
-            return tile.transposed(b, tile.load(b, matrices, place, n))
+        def turned(place: ir.Value) -> list[ir.Value]:
+            return transposed(b, tile.load(b, matrices, place, n))
 
         def swap(r: ir.Value, c: ir.Value) -> None:
             x, y = (
@@ -133,10 +123,10 @@ def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None
         with b.if_else(b.icmp_signed("<", row, i64(whole))) as (is_whole, is_rest):
             with is_whole:
                 corner = at(row, row)
-                tile.store(b, matrices, corner, n, transposed(corner))
+                tile.store(b, matrices, corner, n, turned(corner))
                 with loop(b, b.add(row, I64(size)), whole, size, "column") as column:
                     above, below = at(row, column), at(column, row)
-                    given, other = transposed(above), transposed(below)
+                    given, other = turned(above), turned(below)
                     tile.store(b, matrices, below, n, given)
                     tile.store(b, matrices, above, n, other)
                 with loop(b, whole, n, name="column") as column, loop(b, 0, size, name="row") as k:

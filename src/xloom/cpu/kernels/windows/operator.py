@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from xloom.cpu.emit.extremum_keys import MANTISSAS, bits_of, key_of, least_key
+from xloom.cpu.emit.extremum_keys import bits_of, key_of, least_key
 from xloom.cpu.emit.neutral import neutral
 from xloom.cpu.emit.types import I32, Value, memory_type, register_type
 from xloom.cpu.kernels.windows.folder import Folder
@@ -79,7 +79,7 @@ class _KeyMaximum(VectorOperator):
 
     def __init__(self, opcode: str, dtype: DType):
         super().__init__(opcode, dtype)
-        self._floats, self._mantissa, self._negates = self.type, MANTISSAS[dtype.name], opcode == "minimum"
+        self._floats, self._mantissa, self._negates = self.type, dtype.mantissa_bits, opcode == "minimum"
         self.type = ir.VectorType(ir.IntType(dtype.bits), LANES)
 
     @property
