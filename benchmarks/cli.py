@@ -66,7 +66,7 @@ def main(
         machine, results = _measure_all(programs, repeats, timeout, json_path)
     console = Console()
     console.width = max(console.width, _TABLE_WIDTH)  # a cut number is worse than a wrapped line
-    console.print(terminal_table(results, machine))
+    console.print(terminal_table(results))
     for line in [*failures(results), *summary_lines(summarise(results))]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if markdown_path and len(results) == len(programs):  # half a run does not replace a whole one

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from benchmarks.machine import Machine
 from benchmarks.result import Result, geometric_mean
 
 
@@ -30,15 +29,9 @@ def factor(value: float) -> str:
     return f"{value:.2f}" if math.isfinite(value) else "-"
 
 
-def share(result: Result, machine: Machine) -> str:
-    """How near xloom comes to what bounds the program, of what this machine was measured to do."""
-    if result.ours is None:
-        return ""
-    if result.flops:
-        return f"{result.flops / result.ours.run / machine.peak:.0%} FMA"
-    if result.bytes_moved:
-        return f"{result.bytes_moved / result.ours.run / machine.bandwidth:.0%} memory"
-    return ""
+def share(result: Result) -> str:
+    """How near xloom comes to what bounds the program."""
+    return f"{result.reached:.0%} {result.bound}" if result.bound else ""
 
 
 def compile_factor(result: Result, seconds: float) -> float:

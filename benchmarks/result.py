@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Status = Literal["ok", "not compiled", "differs", "failed"]
+Bound = Literal["", "FMA", "memory"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Result:
     ratio_low: float = 0.0  # quartiles of the pairs
     ratio_high: float = 0.0
     cpu_ratio: float = 0.0  # the same of processor time
-    bytes_moved: int = 0
-    flops: int = 0
+    bound: Bound = ""  # by what, where that is known
+    reached: float = 0.0  # of what the machine does in the same time: the median of alternated pairs
 
     @property
     def family(self) -> str:

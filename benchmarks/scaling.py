@@ -51,8 +51,8 @@ def _runs(function: Callable[..., Any], largest: int = 26) -> Case:
         program = Program("scaling/run", function, (normal(size),))
         arguments = program.make_arguments()
         theirs, ours = compile_xla(program, arguments), compile_ours(bytecode(program), arguments)
-        times = alternate(theirs.run, ours.run, _REPEATS)
-        return median_wall(times.first), median_wall(times.second)
+        first, second = alternate(theirs.run, ours.run, repeats=_REPEATS)
+        return median_wall(first), median_wall(second)
 
     return Case("elements", tuple(1 << k for k in range(10, largest + 1, 2)), measure)
 

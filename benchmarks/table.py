@@ -43,13 +43,14 @@ threads. Compilation begins with StableHLO, and with the library of kernels that
 (products, convolutions and sorts, which XLA brings compiled); "bare" is without it, with nothing cached at all, and
 "cached" with the program's machine code on disk, both of XLA's time. Peak memory counts arguments, results and
 temporary buffers; on neither side what kernels take for themselves (ours on threads' stacks, in blocks of fixed size;
-Eigen's from malloc). "reaches" is the share of the machine's measured limits that xloom comes to: the bytes that a
-program must at least read and write against a STREAM triad, or its operations against f32 matrix products of NumPy, one
-a thread; what stays in caches, or multiplies narrower numbers, can pass 100%.
+Eigen's from malloc). "reaches" is the share of the machine's limits that xloom comes to: the bytes that a program must
+at least read and write against a STREAM triad, or its operations against f32 multiply-adds in registers, on all threads
+and alternated with the program, as machines with other guests have other limits each minute; what stays in caches, or
+multiplies narrower numbers, can pass 100%.
 `make bench` makes this page."""
 
 
-def cells(result: Result, machine: Machine) -> tuple[str, ...]:
+def cells(result: Result) -> tuple[str, ...]:
     """One row. What was not measured says why."""
     if result.xla is None or result.ours is None:
         return (result.name, f"{result.status}: {result.message}", *[""] * (len(COLUMNS) - 2))
@@ -66,18 +67,18 @@ def cells(result: Result, machine: Machine) -> tuple[str, ...]:
         factor(compile_factor(result, result.cached_compile)),
         size(result.ours.peak_bytes),
         factor(peak_factor(result)),
-        share(result, machine),
+        share(result),
     )
 
 
-def terminal_table(results: list[Result], machine: Machine) -> Table:
+def terminal_table(results: list[Result]) -> Table:
     """For rich; what was not measured comes below it, by `failures`."""
     table = Table(box=None, header_style="bold", pad_edge=False, row_styles=["", "dim"])
     for k, column in enumerate(COLUMNS):
         table.add_column(column, justify="left" if k == 0 else "right", no_wrap=True)
     for result in results:
         if result.status == "ok":
-            row = [Text(c) for c in cells(result, machine)]
+            row = [Text(c) for c in cells(result)]
             row[3].stylize("green" if result.ratio >= 1.0 else "red" if result.ratio < 0.7 else "yellow")
             table.add_row(*row)
     return table
@@ -96,7 +97,7 @@ def markdown(results: list[Result], machine: Machine, chart: str) -> str:
         "# Benchmarks: xloom and XLA:CPU",
         "",
         *(f"- {line}" for line in summary_lines(summary)),
-        f"- Machine: {machine.processor}, {machine.threads} threads, {machine.bandwidth / 1e9:.1f} GB/s, "
+        f"- Machine: {machine.processor}, {machine.threads} threads, at best {machine.bandwidth / 1e9:.1f} GB/s and "
         f"{machine.peak / 1e9:.0f} GFLOP/s, load before the run {machine.load:.1f}. {versions}.",
         "",
         _METHOD,
@@ -109,7 +110,7 @@ def markdown(results: list[Result], machine: Machine, chart: str) -> str:
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "|---" + "|--:" * (len(COLUMNS) - 1) + "|",
-        *("| " + " | ".join(c.replace("|", "\\|") for c in cells(r, machine)) + " |" for r in results if r.xla),
+        *("| " + " | ".join(c.replace("|", "\\|") for c in cells(r)) + " |" for r in results if r.xla),
     ]
     others = [line for r in results if not r.xla for line in failures([r])]
     if others:

@@ -1,4 +1,4 @@
-"""Times of two functions, alternated."""
+"""Times of functions, alternated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Run = Callable[[], object]
 
 _BLOCK_SECONDS = 0.005  # calls are timed in blocks of about this length: many short ones bear noise better than few
 _BLOCK_CALLS = 20_000
-_PAUSE_SECONDS = 0.002  # long enough for the threads of the other side to stop spinning
+_PAUSE_SECONDS = 0.002  # long enough for the threads of the others to stop spinning
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,14 @@ class Block:
     cpu: float
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two functions, called in turn."""
+def ratios(first: list[Block], second: list[Block]) -> list[float]:
+    """First over second, by the clock, a pair of neighbours each: noise that lasts hits both."""
+    return [a.wall / b.wall for a, b in zip(first, second, strict=True)]
 
-    first: list[Block]
-    second: list[Block]
 
-    def ratios(self) -> list[float]:
-        """First over second, by the clock, a pair of neighbours each: noise that lasts hits both."""
-        return [a.wall / b.wall for a, b in zip(self.first, self.second, strict=True)]
-
-    def cpu_ratios(self) -> list[float]:
-        """The same of processor time."""
-        return [a.cpu / b.cpu for a, b in zip(self.first, self.second, strict=True)]
+def cpu_ratios(first: list[Block], second: list[Block]) -> list[float]:
+    """The same of processor time."""
+    return [a.cpu / b.cpu for a, b in zip(first, second, strict=True)]
 
 
 def median_wall(blocks: list[Block]) -> float:
@@ -49,9 +43,9 @@ def median_cpu(blocks: list[Block]) -> float:
     return statistics.median(b.cpu for b in blocks)
 
 
-def alternate(first: Run, second: Run, repeats: int) -> Comparison:
-    """`repeats` blocks of each; who begins changes with every pair."""
-    sides = [(first, _calls_a_block(first), []), (second, _calls_a_block(second), [])]
+def alternate(*runs: Run, repeats: int) -> list[list[Block]]:
+    """`repeats` blocks of each, side by side; who begins changes every time."""
+    sides = [(run, _calls_a_block(run), []) for run in runs]
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -62,7 +56,7 @@ def alternate(first: Run, second: Run, repeats: int) -> Comparison:
     finally:
         if enabled:
             gc.enable()
-    return Comparison(sides[0][2], sides[1][2])
+    return [blocks for _, _, blocks in sides]
 
 
 def _calls_a_block(run: Run) -> int:
@@ -80,7 +74,7 @@ def _calls_a_block(run: Run) -> int:
 
 def _block(run: Run, calls: int) -> Block:
     time.sleep(_PAUSE_SECONDS)
-    run()  # caches hold what the other side left
+    run()  # caches hold what the others left
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(calls):
         run()

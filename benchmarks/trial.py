@@ -14,9 +14,10 @@ from pathlib import Path
 
 from benchmarks.agreement import difference
 from benchmarks.programs import PROGRAMS, Program
-from benchmarks.result import Result, Times
+from benchmarks.result import Bound, Result, Times
 from benchmarks.sides import WARM_UP, Compiled, bytecode, compile_ours, compile_xla
-from benchmarks.timing import Block, alternate, median_cpu, median_wall
+from benchmarks.timing import Block, alternate, cpu_ratios, median_cpu, median_wall, ratios
+from xloom.cli.yardsticks import Yardstick, arithmetic, memory
 
 
 def try_program(program: Program, data: bytes, repeats: int, stage: Callable[[str], None]) -> Result:
@@ -40,21 +41,31 @@ def try_program(program: Program, data: bytes, repeats: int, stage: Callable[[st
     if wrong:
         return Result(program.name, "differs", wrong)
     stage("run")
-    comparison = alternate(theirs.run, ours.run, repeats)
-    ratios = comparison.ratios()
-    low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    bound, yardstick = _yardstick(program)
+    runs = (theirs.run, ours.run, yardstick.run) if yardstick else (theirs.run, ours.run)
+    first, second, *best = alternate(*runs, repeats=repeats)
+    by_clock = ratios(first, second)
+    low, _, high = statistics.quantiles(by_clock, n=4) if len(by_clock) > 1 else by_clock * 3
+    amount = program.flops or program.bytes_moved
     return Result(
         program.name,
         "ok",
-        xla=_times(theirs, comparison.first),
-        ours=_times(ours, comparison.second),
-        ratio=statistics.median(ratios),
+        xla=_times(theirs, first),
+        ours=_times(ours, second),
+        ratio=statistics.median(by_clock),
         ratio_low=low,
         ratio_high=high,
-        cpu_ratio=statistics.median(comparison.cpu_ratios()),
-        bytes_moved=program.bytes_moved,
-        flops=program.flops,
+        cpu_ratio=statistics.median(cpu_ratios(first, second)),
+        bound=bound,
+        reached=statistics.median(ratios(best[0], second)) * amount / yardstick.amount if yardstick else 0.0,
     )
+
+
+def _yardstick(program: Program) -> tuple[Bound, Yardstick | None]:
+    """What bounds a program, and what the machine can do of it."""
+    if program.flops:
+        return "FMA", arithmetic()
+    return ("memory", memory()) if program.bytes_moved else ("", None)
 
 
 def _times(compiled: Compiled, blocks: list[Block]) -> Times:

@@ -1,33 +1,11 @@
-"""What this machine can do with its memory and its arithmetic, measured by programs of our own."""
+"""What this machine can do with its memory and its arithmetic at best."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-import xloom
-
-_ELEMENTS = 1 << 23  # three arrays of 32 MiB: more than caches hold
-_SIZE = 1024
-_SECONDS = 0.5
-_TRIAD = f"""HloModule triad
-ENTRY triad {{
-  b = f32[{_ELEMENTS}] parameter(0)
-  c = f32[{_ELEMENTS}] parameter(1)
-  three = f32[] constant(3)
-  threes = f32[{_ELEMENTS}] broadcast(three), dimensions={{}}
-  product = f32[{_ELEMENTS}] multiply(threes, c)
-  ROOT a = f32[{_ELEMENTS}] add(b, product)
-}}"""
-_PRODUCT = f"""HloModule product
-ENTRY product {{
-  a = f32[{_SIZE},{_SIZE}] parameter(0)
-  ROOT c = f32[{_SIZE},{_SIZE}] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
-}}"""
+from xloom.cli.yardsticks import Yardstick, arithmetic, memory
 
 
 @dataclass(frozen=True)
@@ -37,22 +15,18 @@ class Limits:
     bandwidth: float
     """Bytes a second, of a triad of arrays that no cache holds."""
     peak: float
-    """f32 operations a second, of a matrix product; two a fused multiply-add."""
+    """f32 operations a second, of multiply-adds in registers; two each."""
 
 
-def measure() -> Limits:
-    """Takes about a second. The best of several runs: what the machine can do when nobody else uses it."""
-    vector = np.ones(_ELEMENTS, np.float32)
-    matrix = np.ones((_SIZE, _SIZE), np.float32)
-    triad, product = (xloom.compile(xloom.parse(text)) for text in (_TRIAD, _PRODUCT))
-    bandwidth = 3 * vector.nbytes / _best(lambda: triad(vector, vector))
-    return Limits(bandwidth, 2 * _SIZE**3 / _best(lambda: product(matrix)))
+def measure(seconds: float = 0.5) -> Limits:
+    """Takes so long for each. The best of several runs: what the machine can do when nobody else uses it."""
+    return Limits(_best(memory(), seconds), _best(arithmetic(), seconds))
 
 
-def _best(run: Callable[[], Any]) -> float:
-    run()
-    shortest, end = float("inf"), time.perf_counter() + _SECONDS
+def _best(yardstick: Yardstick, seconds: float) -> float:
+    yardstick.run()
+    shortest, end = float("inf"), time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:
-        run()
+        yardstick.run()
         shortest = min(shortest, time.perf_counter() - start)
-    return shortest
+    return yardstick.amount / shortest

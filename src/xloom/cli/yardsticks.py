@@ -1,0 +1,154 @@
+"""What a machine can do, as functions to time beside programs: a triad of memory, and multiply-adds in registers.
+
+Both are LLVM IR of their own, and owe nothing to what they measure.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+import numpy as np
+
+_TRIAD_ELEMENTS = 1 << 23  # three arrays of 32 MiB: more than a cache holds
+_TRIAD_PASSES = 4  # one after the other in each thread, as starting threads takes time too
+_MULTIPLY_ADDS = 1 << 18  # of each sum
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A function, and how much of what it measures one run of it does."""
+
+    run: Callable[[], object]
+    amount: float
+
+
+def memory() -> Yardstick:
+    """Bytes of `a = b + 3 c`, on all threads. Counted as STREAM does: two reads and a write, whatever a write costs."""
+    pool, threads = _pool()
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)(_address("triad"))
+    a, b, c = arrays = [np.ones(_TRIAD_ELEMENTS, np.float32) for _ in range(3)]
+    share = _TRIAD_ELEMENTS // threads // 64 * 64
+    starts = [[x.ctypes.data + 4 * share * t for x in arrays] for t in range(threads)]
+
+    def run() -> None:
+        assert a.size == b.size == c.size  # keeps them alive
+        list(pool.map(lambda start: function(*start, share, _TRIAD_PASSES), starts))
+
+    return Yardstick(run, 12.0 * share * threads * _TRIAD_PASSES)
+
+
+def arithmetic() -> Yardstick:
+    """f32 operations of multiply-adds that wait for nothing, on all threads; two each."""
+    pool, threads = _pool()
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(_address("multiply_add"))
+    lanes, sums = _vectors()
+    results = [np.zeros(lanes, np.float32) for _ in range(threads)]
+
+    def run() -> None:
+        list(pool.map(lambda result: function(result.ctypes.data, _MULTIPLY_ADDS), results))
+
+    return Yardstick(run, 2.0 * lanes * sums * _MULTIPLY_ADDS * threads)
+
+
+@cache
+def _pool() -> tuple[ThreadPoolExecutor, int]:
+    threads = len(os.sched_getaffinity(0))
+    return ThreadPoolExecutor(threads), threads
+
+
+def _vectors() -> tuple[int, int]:
+    """The lanes of f32 in a register, and how many registers are enough to hide the time of a multiply-add."""
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 16, 24
+    return (8, 12) if features.get("avx2") else (4, 12)
+
+
+@cache
+def _engine() -> llvm.ExecutionEngine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(_text())
+    features = llvm.get_host_cpu_features().flatten()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True
+    )
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
+
+
+def _address(name: str) -> int:
+    return _engine().get_function_address(name)
+
+
+def _text() -> str:
+    lanes, sums = _vectors()
+    vector = f"<{lanes} x float>"
+
+    def splat(value: float) -> str:
+        return f"<{', '.join([f'float {value}'] * lanes)}>"
+
+    phis = "\n".join(f"  %s{k} = phi {vector} [zeroinitializer, %entry], [%t{k}, %loop]" for k in range(sums))
+    steps = "\n".join(
+        f"  %t{k} = call {vector} @llvm.fma({vector} %s{k}, {vector} {splat(0.5)}, {vector} {splat(1.0)})"
+        for k in range(sums)
+    )
+    total = "\n".join(f"  %u{k} = fadd {vector} {f'%u{k - 1}' if k else 'zeroinitializer'}, %t{k}" for k in range(sums))
+    lines = "\n".join(
+        f"""  %i{k} = add i64 %i, {k * lanes}
+  %pb{k} = getelementptr float, ptr %b, i64 %i{k}
+  %pc{k} = getelementptr float, ptr %c, i64 %i{k}
+  %pa{k} = getelementptr float, ptr %a, i64 %i{k}
+  %b{k} = load {vector}, ptr %pb{k}, align 4
+  %c{k} = load {vector}, ptr %pc{k}, align 4
+  %a{k} = call {vector} @llvm.fma({vector} {splat(3.0)}, {vector} %c{k}, {vector} %b{k})
+  store {vector} %a{k}, ptr %pa{k}, align 4"""
+        for k in range(4)
+    )
+    name = f"v{lanes}f32"
+    return f"""
+declare {vector} @llvm.fma.{name}({vector}, {vector}, {vector})
+
+define void @multiply_add(ptr %out, i64 %count) {{
+entry:
+  br label %loop
+loop:
+  %n = phi i64 [0, %entry], [%m, %loop]
+{phis}
+{steps}
+  %m = add i64 %n, 1
+  %more = icmp slt i64 %m, %count
+  br i1 %more, label %loop, label %end
+end:
+{total}
+  store {vector} %u{sums - 1}, ptr %out, align 4
+  ret void
+}}
+
+define void @triad(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %size, i64 %passes) {{
+entry:
+  br label %pass
+pass:
+  %p = phi i64 [0, %entry], [%q, %next]
+  br label %loop
+loop:
+  %i = phi i64 [0, %pass], [%j, %loop]
+{lines}
+  %j = add i64 %i, {4 * lanes}
+  %more = icmp slt i64 %j, %size
+  br i1 %more, label %loop, label %next
+next:
+  %q = add i64 %p, 1
+  %again = icmp slt i64 %q, %passes
+  br i1 %again, label %pass, label %end
+end:
+  ret void
+}}
+""".replace("@llvm.fma(", f"@llvm.fma.{name}(")
