@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 def small(monkeypatch, folder):
     """Treats small operands as large ones, and keeps what was made so from other tests."""
     monkeypatch.setattr(product_fusion, "_LEAST", 64)
-    monkeypatch.setattr(lines, "_CACHED", 64)
+    monkeypatch.setattr(lines, "CACHED", 64)
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(folder))
 
 

@@ -11,6 +11,9 @@ from xloom.cpu.emit.registers import registers
 from xloom.cpu.emit.types import I8, I32, I64
 
 LINE = 64
+"""Bytes of a line."""
+CACHED = 1 << 22
+"""Bytes of an array that is likely to be in the caches."""
 
 
 def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir.Value, align: int = LINE) -> None:

@@ -12,11 +12,12 @@ from llvmlite import ir
 from xloom.cpu.emit import conversion, types
 from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import hints_for, loop
+from xloom.cpu.emit.loop import AS_OFTEN, Hint, hints_for, loop
 from xloom.cpu.emit.neutral import neutral
 from xloom.cpu.emit.types import I64, Complex, Value
 from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
 from xloom.cpu.loops.affine import Affine, Var
+from xloom.cpu.loops.ahead import CHUNK, Row
 from xloom.cpu.loops.nodes import (
     Apply,
     Argument,
@@ -61,6 +62,8 @@ class Elements:
         self.ranges: dict[Var, tuple[int, int]] = {}
         """Least and greatest values that variables have at present, where that is less than all of them."""
         self.innermost: Var | None = None
+        self.ahead: Sequence[Row] = ()
+        """What the loops of the stage at hand are to fetch meanwhile."""
         self.bounds: tuple[ir.Value, ir.Value] = (I64(0), I64(0))
         """The items that this call of the phase does."""
         self.ends_with_fence = False
@@ -262,10 +265,26 @@ class Elements:
     def loops(self, variables: Sequence[Var]) -> Iterator[None]:
         """Loops over variables, outermost first; what is emitted is their body."""
         with ExitStack() as stack:
-            for k, var in enumerate(variables):
-                hints = hints_for(var.size) if k == len(variables) - 1 else ()
-                self.vars[var] = stack.enter_context(loop(self.b, 0, var.size, name=var.name, hints=hints))
+            for var in variables[:-1]:
+                self.vars[var] = stack.enter_context(loop(self.b, 0, var.size, name=var.name))
+            for var in variables[-1:]:
+                stack.enter_context(self.innermost_loop(var, I64(0), I64(var.size), hints_for(var.size)))
             stack.enter_context(self.scope())
+            yield
+
+    @contextmanager
+    def innermost_loop(self, var: Var, begin: ir.Value, end: ir.Value, hints: Sequence[Hint]) -> Iterator[None]:
+        """A loop over `var`, in pieces where there are rows to fetch meanwhile."""
+        b, rows = self.b, [r for r in self.ahead if r.length == var.size]
+        with ExitStack() as stack:
+            if rows:
+                count = min(CHUNK, var.size)
+                begin = stack.enter_context(loop(b, begin, end, count, name="piece", hints=AS_OFTEN))
+                for row in rows:
+                    row.fetch(b, self.pointers(row.source), b.add(self.index(row.start), begin), count)
+                last = b.add(begin, I64(count), flags=["nsw", "nuw"])
+                end = last if var.size % count == 0 else intrinsic(b, "smin", last, end)
+            self.vars[var] = stack.enter_context(loop(b, begin, end, name=var.name, hints=hints))
             yield
 
     def step(self, fold: Fold, state: Sequence[State]) -> None:

@@ -10,7 +10,7 @@ from llvmlite import ir
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.line_function import LINES
-from xloom.cpu.emit.lines import LINE, fetch
+from xloom.cpu.emit.lines import CACHED, LINE, fetch
 from xloom.cpu.emit.loop import PLAIN, hints_for, loop
 from xloom.cpu.emit.types import I64, POINTER, VOID
 from xloom.cpu.leaves import Source, leaf_shapes
@@ -19,9 +19,6 @@ from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Nest, cost_along, merged
 from xloom.cpu.loops.nodes import Load, Node, walk
 from xloom.hlo.dtype import DType
-
-_CACHED = 1 << 22
-"""Bytes of an array that is likely to be in the caches."""
 
 
 def emit_lines(
@@ -72,7 +69,7 @@ def _fetch(elements: Elements, node: Node, inner: Var, begin: ir.Value, end: ir.
 def _is_streamed(load: Load, inner: Var) -> bool:
     """True for elements along the lines of an array that no cache holds."""
     instruction, leaf = load.source
-    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > _CACHED
+    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > CACHED
 
 
 def _emit_body(

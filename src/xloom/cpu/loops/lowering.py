@@ -9,11 +9,12 @@ from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import allocate, hints_for, loop, masked_hints_for
+from xloom.cpu.emit.loop import allocate, hints_for, masked_hints_for
 from xloom.cpu.emit.types import I64
 from xloom.cpu.kernel import Phase
 from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Var
+from xloom.cpu.loops.ahead import rows_ahead
 from xloom.cpu.loops.blocks import emit_in_blocks
 from xloom.cpu.loops.columns import Columns
 from xloom.cpu.loops.emission import Elements
@@ -141,8 +142,7 @@ class Lowering:
             if streams is not None:
                 streams.emit(first, last, hints(high - low, cost))
                 continue
-            with loop(b, first, last, name=inner.name, hints=hints(high - low, cost)) as value, elements.scope():
-                elements.vars[inner] = value
+            with elements.innermost_loop(inner, first, last, hints(high - low, cost)), elements.scope():
                 for k in range(group.size if group else 1):
                     if group:
                         elements.vars[group], elements.ranges[group] = I64(k), (k, k)
@@ -168,7 +168,9 @@ class Lowering:
                 slot = allocate(elements.b, types.memory_type(dtype), count)
                 slot.align = 64
                 code.pointers[source] = slot
-            for stage in nest.stages:
+            ahead = rows_ahead(nest, outer[-1])
+            for number, stage in enumerate(nest.stages):
+                elements.ahead = ahead.get(number, ())
                 with elements.scope():
                     self._inner_stage(elements, stage)
 
