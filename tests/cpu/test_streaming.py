@@ -12,7 +12,7 @@ from xloom.cpu.prepare import prepared
 
 PROGRAMS = {
     "flat": "p = f32[70001] parameter(0) ROOT r = f32[70001] negate(p)",
-    "two results": "p = f32[300,500] parameter(0) n = f32[300,500] negate(p) e = f32[300,500] exponential(p) "
+    "two results": "p = f32[300,500] parameter(0) n = f32[300,500] negate(p) e = f32[300,500] abs(p) "
     "ROOT r = (f32[300,500], f32[300,500]) tuple(n, e)",
     "whole pieces": "p = f32[65536] parameter(0) n = f32[65536] negate(p) c = bf16[65536] convert(n) "
     "ROOT r = (f32[65536], bf16[65536]) tuple(n, c)",
@@ -37,7 +37,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    for name in ("FOOTPRINT", "SCATTERED", "LEAST"):
+    for name in ("FOOTPRINT", "LESS", "LEAST"):
         monkeypatch.setattr(streaming, name, 1 << 16)
 
 
@@ -63,6 +63,27 @@ def test_they_are_where_lines_are_whole(name):
     text = program.main + "".join(unit.text for unit in program.units.values())
     assert ("!nontemporal" in text) == ("within" not in name and "not whole" not in name)
     assert ("fence seq_cst" in text) == ("!nontemporal" in text)
+
+
+def _nests(module):
+    return "".join(unit.text for unit in lowered(prepared(module))[-1].units.values())
+
+
+def test_what_takes_long_to_compute_is_stored_as_it_is_computed():
+    module = xl.parse("ENTRY e { p = f32[70001] parameter(0) ROOT r = f32[70001] tanh(p) }")
+    assert "!nontemporal" not in _nests(module)
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_the_program_reads_again_is_streamed_later(monkeypatch, is_read):
+    monkeypatch.setattr(streaming, "FOOTPRINT", 1 << 30)
+    add = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }"
+    read = "z = f32[] constant(0) s = f32[64] reduce(n, z), dimensions={1}, to_apply=add"
+    module = xl.parse(
+        f"{add} ENTRY e {{ p = f32[64,1024] parameter(0) n = f32[64,1024] negate(p) {read if is_read else ''} "
+        f"ROOT r = (f32[64,1024]{', f32[64]' if is_read else ''}) tuple(n{', s' if is_read else ''}) }}"
+    )
+    assert ("!nontemporal" in _nests(module)) != is_read
 
 
 def test_memory_that_does_not_begin_with_a_line():

@@ -17,22 +17,26 @@ from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.lines import LINE, write_around
 from xloom.cpu.emit.loop import Hint, allocate, loop
 from xloom.cpu.emit.types import I8, I64
+from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nest import Stage
+from xloom.cpu.loops.nest import Stage, cost_along
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.loops.phases import Phases
 
 FOOTPRINT = 40 << 20
 """Bytes of all arrays of a nest, gone over once: more than a last-level cache would keep of them for the next."""
-SCATTERED = 24 << 20
-"""The same where runs of memory are short: lines that are not next to each other take longer to load."""
+LESS = 24 << 20
+"""The same of what the program returns, which nothing of it reads; and where runs of memory are short: lines that are
+not next to each other take longer to load."""
 RUN = 4096
 """Bytes of a run that is not."""
 LEAST = 4 << 20
 """Bytes of a result that is worth it."""
 PIECE = 4096
 """Bytes made before they are written."""
+COMPUTED = 12
+"""Cost of an element that is computed while the lines of those before are loaded: making pieces first takes longer."""
 
 
 def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, run: int | None = None) -> bool:
@@ -47,6 +51,8 @@ def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, 
     sizes = [extent * code.types_of(s.target).bytes for s in stage.stores]
     if min(sizes) < LEAST or not _is_in_lines(code, bound, stage, inner):
         return False
+    if cost_along([s.node for s in stage.stores], inner) > COMPUTED:
+        return False
     nbytes: dict[int, int] = {}
     for other in nest.stages:
         for node in walk([s.node for s in other.stores]):
@@ -57,7 +63,17 @@ def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, 
         return False
     run = run or inner.size
     is_short = run < extent and run * min(code.types_of(s.target).bytes for s in stage.stores) < RUN
-    return sum(nbytes.values()) + sum(sizes) >= (SCATTERED if is_short else FOOTPRINT)
+    less = is_short or all(_is_returned(s.target) for s in stage.stores)
+    return sum(nbytes.values()) + sum(sizes) >= (LESS if less else FOOTPRINT)
+
+
+def _is_returned(source: Source) -> bool:
+    """True of an array that is a result of the program, and of which no other instruction reads."""
+    instruction, _ = source
+    computation = instruction.parent
+    if computation is None or not computation.is_entry:
+        return False
+    return all(user is computation.root and user.opcode == "tuple" for user in instruction.users)
 
 
 def _is_in_lines(code: Phases, bound: Collection[Var], stage: Stage, inner: Var) -> bool:
