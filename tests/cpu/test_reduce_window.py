@@ -142,6 +142,36 @@ def test_large_windows(dims, window, dtype, op):
     check(program(dims, window, dtype, op))
 
 
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
+@pytest.mark.parametrize(
+    ("dims", "window"),
+    [
+        ("[2,9,11,70]", "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x0_1x0_0"),
+        ("[3,13,40]", "size=1x3x3 stride=1x2x2 pad=0_0x0_1x1_1"),
+        ("[3,300]", "size=1x9 pad=0_0x12_3"),
+        ("[5,6,7]", "size=3x3x3 pad=4_1x1_4x3_3"),
+    ],
+    ids=str,
+)
+def test_extrema_of_special_numbers(dims, window, dtype, op):
+    module = xl.parse(program(dims, window, dtype, op))
+    shape = module.entry.parameters[0].shape
+    x = RNG.normal(size=shape.dims)
+    for special in (0.0, -0.0, math.inf, -math.inf, math.nan, -np.float64("nan")):
+        x[RNG.random(x.shape) < 0.05] = special
+    init = shape.dtype.numpy.type(-math.inf if op == "maximum" else math.inf)
+    x = x.astype(shape.dtype.numpy)
+    expected = np.asarray(xl.evaluate(module, x, init)).astype(np.float64)
+    result = np.asarray(xl.compile(module)(x, init)).astype(np.float64)
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result[expected == 0]), np.signbit(expected[expected == 0]))
+
+
+def test_windows_larger_than_a_stack():
+    check(program("[2500,40]", "size=2049x1", "s64"))
+
+
 @pytest.mark.parametrize("op", ["and", "or", "xor"])
 @pytest.mark.parametrize("dtype", ["pred", "s32"])
 def test_cumulative_bits(dtype, op):

@@ -1,4 +1,4 @@
-"""Reduce-window: cumulative ones in linear time, large ones axis by axis, others window by window."""
+"""Reduce-window: cumulative ones in linear time, overlapping ones axis by axis, others window by window."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xloom.cpu.kernels.windows.axes import axes_of
 from xloom.cpu.kernels.windows.cumulative import fold_cumulatively, is_cumulative
 from xloom.cpu.kernels.windows.fold import fold
 from xloom.cpu.kernels.windows.folder import Folder
-from xloom.cpu.kernels.windows.sliding import fold_by_axis, is_large
+from xloom.cpu.kernels.windows.sliding import fold_by_axis, is_shared
 from xloom.hlo.instruction import Instruction
 
 
@@ -20,7 +20,7 @@ def reduce_window(kernel: Kernel, instruction: Instruction) -> None:
     folder = Folder(kernel, instruction["to_apply"])
     if is_cumulative(folder, axes):
         fold_cumulatively(kernel, folder, axes)
-    elif is_large(folder, axes):
+    elif is_shared(folder, axes):
         fold_by_axis(kernel, folder, axes)
     else:
         fold(kernel, folder, axes)

@@ -15,7 +15,7 @@ from xloom.cpu.emit.types import I64, Value
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.windows.axes import Axis
 from xloom.cpu.kernels.windows.folder import Folder
-from xloom.cpu.kernels.windows.operator import VectorOperator
+from xloom.cpu.kernels.windows.operator import LANES, Operator
 from xloom.cpu.kernels.windows.vector_scan import scan
 
 _COLUMNS = 128
@@ -39,7 +39,7 @@ def is_cumulative(folder: Folder, axes: list[Axis]) -> bool:
     if not grows or (w.stride, w.window_dilation, w.base_dilation, w.window_reversal) != (1, 1, 1, False):
         return False
     # from the end, elements are folded in the other order, which XLA allows itself of every computation
-    return _is_forward(axis) or VectorOperator.of(folder) is not None or axis.size > _SHORT
+    return _is_forward(axis) or Operator.of(folder) is not None or axis.size > _SHORT
 
 
 def _is_forward(axis: Axis) -> bool:
@@ -51,7 +51,7 @@ def fold_cumulatively(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
     number = next(k for k, a in enumerate(axes) if not a.is_plain)
     axis = axes[number]
     rows = math.prod(a.size for a in axes[:number])
-    vector = VectorOperator.of(folder) if axis.stride == 1 else None
+    vector = Operator.of(folder, LANES) if axis.stride == 1 else None
     blocks = -(-axis.stride // _COLUMNS)
     with (
         kernel.phase(rows * blocks, max(1, _TASK // (axis.size * min(axis.stride, _COLUMNS)))) as phase,

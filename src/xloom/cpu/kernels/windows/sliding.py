@@ -1,56 +1,70 @@
-"""Large windows of an associative operator, an axis after the other, in few steps an element.
+"""Windows of an associative operator that overlap: what neighbours have in common is folded once.
 
-The folds of 2, 4, 8 ... adjacent elements each take one step from the ones before; those that add up to the window
-make its fold.
+One axis after another, in few steps an element. The folds of 2, 4, 8 ... adjacent elements each take one step from the
+ones before; those that add up to the window make its fold. Axes before, if their windows are small, are folded while
+elements are read.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
-from xloom.cpu.emit.bits import bits_type, move
-from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, hints_for, loop
 from xloom.cpu.emit.nest import plus, times
-from xloom.cpu.emit.routine import function, greatest, least
-from xloom.cpu.emit.types import I64, POINTER, load
+from xloom.cpu.emit.routine import greatest, least, read, write
+from xloom.cpu.emit.types import I1, I64, memory_type
 from xloom.cpu.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.windows.axes import Axis
+from xloom.cpu.kernels.windows.axes import Axis, axes_of
 from xloom.cpu.kernels.windows.folder import Folder
-from xloom.cpu.kernels.windows.operator import LANES, VectorOperator
+from xloom.cpu.kernels.windows.operator import LANES, Operator
+from xloom.cpu.kernels.windows.places import coordinates
+from xloom.hlo.attributes import WindowDimension
 
 _OVERLAP = 16
-"""In how many windows an element is, at the least, for this to pay."""
-_GREATEST_WINDOW = 1024
-_BLOCK = 8192
-"""Elements that are folded at a time."""
+"""In how many windows an element is, at the least, for any to pay."""
+_LARGE = 32
+"""Operations of a window from which on folding each on its own takes longer."""
+_STACK = 1 << 20
+"""Bytes of the folds that are kept at a time, at the most."""
+_TOGETHER = 16
+"""Elements that are folded while they are read, at the most."""
+_BLOCK = 32 << 10
+"""The same where windows are small: they stay in the nearest cache."""
+_STRIP = 256
+"""Bytes of adjacent elements that are read at a time, at the least."""
+_NARROWER = 128
+"""Windows larger than that have less of them: it is much from all rows of one."""
 _TASK = 40_000
 """Elements folded in about 20 µs."""
 
 
-def is_large(folder: Folder, axes: list[Axis]) -> bool:
-    """True when the windows are dense, and so large that folding each on its own takes longer."""
+def is_shared(folder: Folder, axes: list[Axis]) -> bool:
+    """True when the windows are dense, and folding each on its own takes longer."""
+    operator = Operator.of(folder)
     windows = [a.window for a in axes]
     dense = all(w.base_dilation == 1 and w.window_dilation == 1 and w.stride <= w.size for w in windows)
-    folded, elements = math.prod(a.window.size * a.count for a in axes), math.prod(a.size for a in axes)
-    fits = max(w.size for w in windows) <= _GREATEST_WINDOW and 0 < _OVERLAP * elements <= folded
-    return dense and fits and VectorOperator.of(folder) is not None
+    elements = math.prod(a.size for a in axes)
+    if not operator or not dense or not elements:
+        return False
+    if any(_Pass(operator, group).nbytes > _STACK for group in _groups(axes)):
+        return False
+    if len(axes) > 1 and not axes[-1].is_plain and any(not a.is_plain for a in axes[:-1]):
+        return True  # columns are no vectors: rows are folded as vectors first
+    folded = math.prod(a.window.size * a.count for a in axes)
+    operations = math.prod(w.size for w in windows) * operator.cost
+    return folded >= _OVERLAP * elements or operations >= _LARGE
 
 
 def fold_by_axis(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
-    """Emits a phase for each axis that has windows."""
-    operator = VectorOperator.of(folder)
+    """Emits a phase for each axis, or for each few of small windows."""
+    operator = Operator.of(folder)
     assert operator is not None
-    combine = _combine_function(kernel, operator)
-    sizes = [a.size for a in axes]
-    numbers = [k for k, a in enumerate(axes) if not a.is_plain]
-    passes = []
-    for number in numbers:
-        rows, columns = math.prod(sizes[:number]), math.prod(sizes[number + 1 :])
-        sizes[number] = axes[number].count
-        passes.append(_Pass(operator, combine, axes[number], rows, columns))
+    passes = [_Pass(operator, group) for group in _groups(axes)]
     source = _operand
     for k, step in enumerate(passes):
         # from where all later passes can go on in place, that place is the output
@@ -76,25 +90,35 @@ def _scratch(number: int) -> Pointer:
     return lambda phase: phase.scratch(number)
 
 
-def _combine_function(kernel: Kernel, operator: VectorOperator) -> ir.Function:
-    """`combine(target, source, count)`: target = target op source; the source may lie ahead in the target."""
-    with function(kernel.module, "combine", [POINTER, POINTER, I64]) as (b, out):
-        target, source, count = out.args
-        with loop(b, 0, count, LANES) as i:
-            operator.store(b, target, i, operator.apply(b, operator.load(b, target, i), operator.load(b, source, i)))
-    return out
+def _groups(axes: list[Axis]) -> Iterator[list[Axis]]:
+    """The axes of each pass, of which those that others fold have no windows any more, or not yet."""
+    sizes, todo = [a.size for a in axes], [k for k, a in enumerate(axes) if not a.is_plain]
+    while todo:
+        group = [todo.pop(0)]
+        while todo and math.prod(axes[k].window.size for k in group) <= _TOGETHER:
+            group.append(todo.pop(0))
+        yield axes_of(sizes, [a.window if k in group else WindowDimension(1) for k, a in enumerate(axes)])
+        for k in group:
+            sizes[k] = axes[k].count
 
 
 class _Pass:
-    """Windows along one axis, of an array of `rows` times the axis times `columns`."""
+    """Windows along one axis, which has `columns` behind it, and of those before it."""
 
-    def __init__(self, operator: VectorOperator, combine: ir.Function, axis: Axis, rows: int, columns: int):
-        self.operator, self.combine, self.axis, self.rows, self.columns = operator, combine, axis, rows, columns
-        w = axis.window
-        self.width = min(columns, max(LANES, _BLOCK // (4 * w.size)))
-        self.windows = min(axis.count, max(w.size, _BLOCK // self.width) // w.stride + 1)
+    def __init__(self, operator: Operator, axes: list[Axis]):
+        self.operator = operator
+        number = max(k for k, a in enumerate(axes) if not a.is_plain)
+        self.outer, self.axis = axes[:number], axes[number]
+        self.rows, self.columns = math.prod(a.count for a in self.outer), self.axis.stride
+        w = self.axis.window
+        block = _BLOCK // (operator.dtype.bytes * self._levels)
+        strip = _STRIP // operator.dtype.bytes if w.size <= _NARROWER else LANES
+        self.width = min(self.columns, max(strip, block // (4 * w.size) // LANES * LANES))
+        windows = max(w.size, block // self.width) // w.stride + 1
+        pieces = -(-self.axis.count // windows)
+        self.windows = -(-self.axis.count // pieces)
         self.length = (self.windows - 1) * w.stride + w.size
-        self.pieces = -(-columns // self.width), -(-axis.count // self.windows)
+        self.pieces = -(-self.columns // self.width), -(-self.axis.count // self.windows)
 
     @property
     def count(self) -> int:
@@ -102,97 +126,164 @@ class _Pass:
         return self.rows * self.axis.count * self.columns
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the folds that it keeps."""
+        return self._levels * self.length * self.width * self.operator.dtype.bytes
+
+    @property
     def is_in_place(self) -> bool:
         """True when an item reads all that lies where it writes, before it does so, and others do not."""
-        return self.axis.count == self.axis.size and self.pieces[1] == 1
+        same = self.axis.count == self.axis.size and self.pieces[1] == 1
+        return same and all(a.is_plain for a in self.outer)
+
+    @property
+    def _levels(self) -> int:
+        """How many kinds of folds are kept, of 1, 2, 4 ... elements."""
+        return max(1, self.axis.window.size.bit_length() - 1)
+
+    @property
+    def _places(self) -> int:
+        """Elements of a window that are folded while they are read."""
+        return math.prod(a.window.size for a in self.outer)
 
     def emit(self, kernel: Kernel, source: Pointer, target: Pointer, final: bool) -> None:
         """The phase, from one array to another."""
-        items = self.rows * math.prod(self.pieces)
-        with kernel.phase(items, max(1, _TASK // (self.length * self.width))) as phase:
-            b = phase.b
+        pieces = math.prod(self.pieces)
+        elements = self.length * self.width
+        with kernel.phase(self.rows * pieces, max(1, _TASK // (elements * self._places))) as phase:
+            b, operator = phase.b, self.operator
             arrays = source(phase), target(phase)
-            elements = self.length * self.width + LANES
-            folds, out = (allocate(b, bits_type(self.operator.dtype), elements) for _ in range(2))
+            initial = operator.splat(b, phase.operand(1), I64(0)) if final else None
+            folds = [allocate(b, operator.element, elements) for _ in range(self._levels)]
+            for array in folds:
+                array.align = 64
+            outside = self._outside(b, elements)
             with loop(b, phase.begin, phase.end, name="item") as item:
-                row, piece = b.udiv(item, I64(math.prod(self.pieces))), b.urem(item, I64(math.prod(self.pieces)))
+                row, piece = b.udiv(item, I64(pieces)), b.urem(item, I64(pieces))
                 column = times(b, b.urem(piece, I64(self.pieces[0])), self.width)
                 window = times(b, b.udiv(piece, I64(self.pieces[0])), self.windows)
-                self._read(b, arrays[0], folds, row, column, window)
-                self._fill(b, out, I64(0), I64(elements - LANES), self._start(phase, final))
-                self._fold(b, folds, out)
-                self._write(b, arrays[1], out, row, column, window)
+                columns = least(b, b.sub(I64(self.columns), column), I64(self.width))
+                self._read(b, arrays[0], outside, row, column, window, columns, folds[0])
+                self._double(b, folds)
+                place = plus(b, times(b, plus(b, times(b, row, self.axis.count), window), self.columns), column)
+                self._write(b, folds, initial, arrays[1], place, window, columns)
 
-    def _start(self, phase: PhaseBuilder, final: bool) -> ir.Value:
-        operator, b = self.operator, phase.b
-        return operator.splat(b, load(b, phase.operand(1), operator.dtype, I64(0))) if final else operator.neutral
-
-    def _fill(self, b: ir.IRBuilder, array: ir.Value, begin: ir.Value, end: ir.Value, vector: ir.Value) -> None:
-        with loop(b, begin, end, LANES) as i:
-            self.operator.store(b, array, i, vector)
+    def _outside(self, b: ir.IRBuilder, elements: int) -> ir.Value | None:
+        """Elements that are read where a window reaches out of an axis before."""
+        if all(a.whole_windows == (0, a.count) for a in self.outer):
+            return None
+        outside = allocate(b, memory_type(self.operator.dtype), elements)
+        with loop(b, 0, elements, hints=VECTOR_ONLY) as i:
+            self.operator.store(b, outside, i, self.operator.neutral)
+        return outside
 
     def _read(
-        self, b: ir.IRBuilder, source: ir.Value, folds: ir.Value, row: ir.Value, column: ir.Value, window: ir.Value
-    ) -> None:
-        """The elements of the windows, and neutral ones around them."""
-        w, size, length = self.axis.window, self.axis.size, I64(self.length)
-        first = plus(b, times(b, window, w.stride), -w.padding_low)
-        low = least(b, greatest(b, b.neg(first), I64(0)), length)
-        high = greatest(b, low, least(b, b.sub(I64(size), first), length))
-        # the elements that are filled too many behind the low ones are read over, and those at the end are spare
-        self._fill(b, folds, I64(0), times(b, low, self.width), self.operator.neutral)
-        start = plus(b, times(b, row, size * self.columns), column)
-        place = plus(b, start, times(b, plus(b, first, low), self.columns))
-        self._move(
-            b, source, place, self.columns, folds, times(b, low, self.width), self.width, b.sub(high, low), column
-        )
-        self._fill(b, folds, times(b, high, self.width), times(b, length, self.width), self.operator.neutral)
-
-    def _fold(self, b: ir.IRBuilder, folds: ir.Value, out: ir.Value) -> None:
-        size, width, kind = self.axis.window.size, self.width, bits_type(self.operator.dtype)
-        step, offset, length = 1, 0, self.length
-        results = I64((self.length - size + 1) * width)
-        while step <= size:
-            if size & step:
-                here = b.gep(folds, [I64(offset * width)], inbounds=True, source_etype=kind)
-                b.call(self.combine, [out, here, results])
-                offset += step
-            if 2 * step <= size:
-                ahead = b.gep(folds, [I64(step * width)], inbounds=True, source_etype=kind)
-                length -= step
-                b.call(self.combine, [folds, ahead, I64(length * width)])
-            step *= 2
-
-    def _write(
-        self, b: ir.IRBuilder, target: ir.Value, out: ir.Value, row: ir.Value, column: ir.Value, window: ir.Value
-    ) -> None:
-        count = least(b, b.sub(I64(self.axis.count), window), I64(self.windows))
-        start = plus(b, times(b, row, self.axis.count * self.columns), column)
-        place = plus(b, start, times(b, window, self.columns))
-        step = self.axis.window.stride * self.width
-        self._move(b, out, I64(0), step, target, place, self.columns, count, column)
-
-    def _move(
         self,
         b: ir.IRBuilder,
         source: ir.Value,
-        source_place: ir.Value,
-        source_step: int,
-        target: ir.Value,
-        target_place: ir.Value,
-        target_step: int,
-        count: ir.Value,
+        outside: ir.Value | None,
+        row: ir.Value,
         column: ir.Value,
+        window: ir.Value,
+        columns: ir.Value,
+        folds: ir.Value,
     ) -> None:
-        """Copies `count` times the columns of this item."""
-        dtype = self.operator.dtype
-        if source_step == target_step == self.width:
-            with loop(b, 0, times(b, count, self.width)) as i:
-                move(b, source, plus(b, source_place, i), target, plus(b, target_place, i), dtype)
-            return
-        columns = least(b, b.sub(I64(self.columns), column), I64(self.width)) if self.columns > 1 else I64(1)
-        with loop(b, 0, count) as i:
-            here = plus(b, source_place, times(b, i, source_step))
-            there = plus(b, target_place, times(b, i, target_step))
-            with loop(b, 0, columns) as c:
-                move(b, source, plus(b, here, c), target, plus(b, there, c), dtype)
+        """The elements of the windows, folded over the axes before, and neutral ones around them."""
+        w, length, width = self.axis.window, I64(self.length), self.width
+        first = plus(b, times(b, window, w.stride), -w.padding_low)
+        low = least(b, greatest(b, b.neg(first), I64(0)), length)
+        high = greatest(b, low, least(b, b.sub(I64(self.axis.size), first), length))
+        start = plus(b, times(b, plus(b, first, low), self.columns), column)
+        lines = self._lines(b, source, outside, row, start)
+        for begin, end in ((I64(0), low), (high, length)):
+            with loop(b, times(b, begin, width), times(b, end, width), hints=PLAIN) as i:
+                write(b, folds, i, self.operator.neutral)
+        with self._each(b, b.sub(high, low), columns) as (position, c):
+            here = plus(b, times(b, position, self.columns), c)
+            elements = [self.operator.load(b, line, here) for line in lines]
+            write(b, folds, plus(b, times(b, plus(b, low, position), width), c), self._folded(b, elements))
+
+    def _lines(
+        self, b: ir.IRBuilder, source: ir.Value, outside: ir.Value | None, row: ir.Value, start: ir.Value
+    ) -> list[ir.Value]:
+        """Where the lines are that are folded while they are read."""
+        windows, kind = coordinates(b, row, self.outer), memory_type(self.operator.dtype)
+        lines = []
+        for place in itertools.product(*(range(a.window.size) for a in self.outer)):
+            here, inside = start, I1(1)
+            for axis, window, p in zip(self.outer, windows, place, strict=True):
+                position = axis.position(window, I64(p), b)
+                here = plus(b, here, times(b, position, axis.stride))
+                if axis.whole_windows != (0, axis.count):
+                    inside = b.and_(inside, b.icmp_unsigned("<", position, I64(axis.size)))
+            line = b.gep(source, [here], source_etype=kind)
+            lines.append(line if outside is None else b.select(inside, line, outside))
+        return lines
+
+    def _folded(self, b: ir.IRBuilder, elements: Sequence[ir.Value]) -> ir.Value:
+        """Pairs, pairs of pairs and so on: few wait for others."""
+        while len(elements) > 1:
+            pairs = [self.operator.apply(b, x, y) for x, y in zip(elements[::2], elements[1::2], strict=False)]
+            elements = [*pairs, *elements[2 * len(pairs) :]]
+        return elements[0]
+
+    def _double(self, b: ir.IRBuilder, folds: Sequence[ir.Value]) -> None:
+        """The folds of 2, 4, 8 ... elements, each of two before."""
+        count = self.length
+        for level, (shorter, longer) in enumerate(itertools.pairwise(folds)):
+            ahead = 1 << level
+            count -= ahead
+            with loop(b, 0, count * self.width, hints=VECTOR_ONLY) as i:
+                write(b, longer, i, self._two(b, shorter, i, ahead))
+
+    def _two(self, b: ir.IRBuilder, folds: ir.Value, i: ir.Value, ahead: int) -> ir.Value:
+        """The fold of two, of which one lies so many positions ahead."""
+        kind = self.operator.element
+        return self.operator.apply(b, read(b, folds, kind, i), read(b, folds, kind, plus(b, i, ahead * self.width)))
+
+    def _write(
+        self,
+        b: ir.IRBuilder,
+        folds: Sequence[ir.Value],
+        initial: ir.Value | None,
+        target: ir.Value,
+        place: ir.Value,
+        window: ir.Value,
+        columns: ir.Value,
+    ) -> None:
+        """The windows, each of the folds that add up to it."""
+        size, step = self.axis.window.size, self.axis.window.stride * self.width
+        count = least(b, b.sub(I64(self.axis.count), window), I64(self.windows))
+        with self._each(b, count, columns, step) as (position, c):
+            i, parts, done = plus(b, times(b, position, step), c), [initial] if initial else [], 0
+            for level in range(size.bit_length()):
+                length = 1 << level
+                if size & length:
+                    here = plus(b, i, done * self.width)
+                    last = 2 * length > size and level
+                    parts.append(
+                        self._two(b, folds[level - 1], here, length // 2)
+                        if last
+                        else read(b, folds[level], self.operator.element, here)
+                    )
+                    done += length
+            fold = parts[0]
+            for part in parts[1:]:
+                fold = self.operator.apply(b, fold, part)
+            self.operator.store(b, target, plus(b, place, plus(b, times(b, position, self.columns), c)), fold)
+
+    @contextmanager
+    def _each(
+        self, b: ir.IRBuilder, count: ir.Value, columns: ir.Value, step: int | None = None
+    ) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """Goes over the columns of so many positions: of all in one loop, where they are adjacent."""
+        if self.columns == 1:
+            with loop(b, 0, count, hints=VECTOR_ONLY) as position:
+                yield position, I64(0)
+        elif self.width == self.columns and step in (None, self.width):
+            with loop(b, 0, times(b, count, self.width), hints=VECTOR_ONLY) as i:
+                yield I64(0), i
+        else:
+            columns = I64(self.width) if self.columns % self.width == 0 else columns
+            with loop(b, 0, count) as position, loop(b, 0, columns, name="column", hints=hints_for(self.width)) as c:
+                yield position, c

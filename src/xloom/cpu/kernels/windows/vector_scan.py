@@ -6,13 +6,13 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.nest import plus, times
-from xloom.cpu.emit.types import I64, load, store
-from xloom.cpu.kernels.windows.operator import LANES, VectorOperator, extremum_of_keys, mask
+from xloom.cpu.emit.types import I64
+from xloom.cpu.kernels.windows.operator import LANES, Operator, mask
 
 
 def scan(
     b: ir.IRBuilder,
-    operator: VectorOperator,
+    operator: Operator,
     pointers: list[ir.Value],
     start: ir.Value,
     size: int,
@@ -20,9 +20,8 @@ def scan(
 ) -> None:
     """Folds `size` elements from `start` on, from either end; pointers are operand, initial value and output."""
     source, initial, target = pointers
-    dtype, operator = operator.dtype, extremum_of_keys(operator)
     carry = allocate(b, operator.type)
-    b.store(operator.splat(b, load(b, initial, dtype, I64(0))), carry)
+    b.store(operator.splat(b, initial, I64(0)), carry)
     vectors = size // LANES
     with loop(b, 0, vectors, name="vector") as n:
         offset = times(b, n, LANES) if forward else b.sub(I64(size - LANES), times(b, n, LANES))
@@ -34,13 +33,13 @@ def scan(
         b.store(operator.apply(b, before, operator.lane(b, x, LANES - 1 if forward else 0)), carry)
     with loop(b, vectors * LANES, size) as n:
         place = plus(b, start, n if forward else b.sub(I64(size - 1), n))
-        x = operator.splat(b, load(b, source, dtype, place))
+        x = operator.splat(b, source, place)
         state = operator.apply(b, b.load(carry, typ=operator.type), x)
         b.store(state, carry)
-        store(b, target, dtype, place, operator.number(b, state))
+        operator.store_first(b, target, place, state)
 
 
-def _within(b: ir.IRBuilder, operator: VectorOperator, x: ir.Value, forward: bool) -> ir.Value:
+def _within(b: ir.IRBuilder, operator: Operator, x: ir.Value, forward: bool) -> ir.Value:
     """The running fold of one vector."""
     step = 1
     while step < LANES:
