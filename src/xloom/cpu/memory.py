@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy as np
 ALIGNMENT = 64
 KEPT_BYTES = 1 << 15
 """Arrays smaller than this are NumPy's own: malloc gives such memory again at once, and with its pages."""
+_HEAP_BYTES = 1 << 24
+"""How large the memory is that malloc is taught to keep."""
 LOOKS = 8
 """How many blocks are looked at, the longest unused first, before there is a new one."""
 
@@ -54,10 +56,21 @@ def aligned_copy(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return copy
 
 
+@cache
+def keep_heap() -> None:
+    """Has malloc keep what small arrays leave: else a call's many results could all be given back to the system.
+
+    glibc gives back the end of its heap from 128 KiB on, or from twice the size of the largest mapping that it was ever
+    given back: so it gets one, whose pages nobody has touched. Other allocators do not mind.
+    """
+    np.empty(_HEAP_BYTES, np.uint8)
+
+
 class Pool:
     """Blocks by size. One is free when only the pool refers to it and to its memory."""
 
     def __init__(self) -> None:
+        keep_heap()
         self._blocks: dict[int, deque[Block]] = defaultdict(deque)
         self._lock = threading.Lock()
 
