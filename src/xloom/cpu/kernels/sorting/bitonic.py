@@ -1,213 +1,373 @@
-"""Bitonic sort of few vectors of integers, as text of an LLVM function that depends on no shape.
+"""Bitonic sort of vectors of integers, as text of LLVM functions that depend on no shape.
 
-Within vectors, what is done in a step is data: which lane each is compared with, and which of the two gets the greater
-value. The same few instructions do all steps, which LLVM compiles in a fraction of the time.
+Blocks of a few vectors are sorted and merged in registers, each lane a column: most steps compare vectors as they are,
+and only those between columns move lanes first. When a block has its last elements, columns become vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from xloom.cpu.kernels.sorting.vector_text import BYTES, expanded, lanes, vector_names
+from llvmlite import ir
 
-MOST = 32
-"""Vectors that it sorts."""
+from xloom.cpu.emit.types import I64, POINTER, VOID
+from xloom.cpu.kernels.sorting.exchanges import bitonic_merge, merge_exchange
+from xloom.cpu.kernels.sorting.vector_text import BYTES, DECLARED, HEADER, expanded, lanes, vector_names
+
+NETWORK = ir.FunctionType(VOID, [POINTER, I64])
+MOST = 1024
+"""Vectors that it sorts sooner than others do."""
+_FEW_ROWS, _ROWS = 4, 16
+"""Vectors of a block: of the only one where no more are needed, and of others."""
 
 
-def bitonic_sort(bits: int, apart: bool) -> str:
-    """`void network(ptr integers, i64 distance, i64 count)`, internal."""
+def network_symbol(bits: int) -> str:
+    """`void network(ptr integers, i64 count)`: they begin where a vector may, and there is `room`."""
+    return f"xloom.sort.network.u{bits}"
+
+
+def room(bits: int, count: int) -> int:
+    """How many integers it may write."""
+    block = _ROWS * lanes(bits)
+    return -(-count // block) * block
+
+
+@lru_cache(maxsize=4)
+def network(bits: int) -> str:
+    """A module that has the function."""
     w = lanes(bits)
-    sort_steps = list(_sort_lanes(w))
-    steps = [*sort_steps, *_merge_lanes(w)]
     names = {
-        **vector_names(bits, apart),
+        **vector_names(bits),
+        "NETWORK": network_symbol(bits),
         "w": str(w.bit_length() - 1),
+        "FEW": str(_FEW_ROWS),
+        "ROWS": str(_ROWS),
+        "r": str(_ROWS.bit_length() - 1),
+        "LEVELS": str(w.bit_length() - 1),
         "BYTES": str(BYTES),
-        "BYTE_SHIFT": str(BYTES.bit_length() - 1),
-        "HALF_SHIFT": str(BYTES.bit_length() - 2),
-        "MOST": str(MOST),
-        "LIMIT": str(MOST * w),
-        "p": "si" if bits == 32 else "di",
-        "MERGE": str(len(sort_steps)),
-        "STEPS": str(len(steps)),
-        "PARTNERS": ", ".join(f"<{w} x i{bits}> {_lane_list(w, bits, s.partner)}" for s in steps),
-        "GREATER": ", ".join(f"i{w} {sum(1 << i for i in range(w) if i & s.bit)}" for s in steps),
-        "REVERSED": _lane_list(w, 32, lambda i: w - 1 - i),
+        "BLOCK": str(_ROWS * BYTES),
+        "LAST": str(w - 1),
+        "LAST_ROW": str(_ROWS - 1),
+        "REVERSED": _listed("i32", reversed(range(w))),
+        "LOW": _listed(f"i{bits}", (k // 2 + k % 2 * w for k in range(w))),
+        "HIGH": _listed(f"i{bits}", (k // 2 + k % 2 * w + w // 2 for k in range(w))),
+        "p": {8: "qi", 16: "hi", 32: "si", 64: "di"}[bits],
+        "q": {8: "qi", 16: "hi", 32: "d", 64: "q"}[bits],
     }
-    text = _TEXT.replace("@@STEPS", "\n  ".join(_STEP.replace("#", n) for n in "0123"))
-    return expanded(text, names)
+    text = DECLARED + _DECLARED + "".join(_block(bits, rows) for rows in (_FEW_ROWS, _ROWS)) + _TEXT
+    return HEADER + expanded(text, names)
 
 
 class _Step(NamedTuple):
-    """Lanes in pairs: each one's partner, and the bit of a lane's number that says that it gets the greater value."""
+    """Between columns, each in a lane: what makes a lane's number its partner's, and the bit of those that get more."""
 
-    partner: Callable[[int], int]
-    bit: int
-
-
-def _sort_lanes(w: int) -> Iterator[_Step]:
-    size = 2
-    while size <= w:
-        yield _Step(lambda i, last=size - 1: i ^ last, size // 2)
-        yield from _merge_lanes(size // 2)
-        size *= 2
+    partner: int
+    greater: int
 
 
-def _merge_lanes(w: int) -> Iterator[_Step]:
-    distance = w // 2
-    while distance:
-        yield _Step(lambda i, distance=distance: i ^ distance, distance)
-        distance //= 2
+def _steps(columns: Sequence[int]) -> Iterator[_Step]:
+    """Of merges of 2, 4, 8 ... columns, whose numbers have these bits, the lowest first; and a merge without its first.
+
+    The first of each is between columns and reversed ones.
+    """
+    for level, bit in enumerate(columns, 1):
+        yield _Step(sum(columns[:level]), bit)
+        yield from (_Step(b, b) for b in reversed(columns[: level - 1]))
+    yield from (_Step(b, b) for b in reversed(columns))
 
 
-def _lane_list(w: int, bits: int, lane: Callable[[int], int]) -> str:
-    return f"<{', '.join(f'i{bits} {lane(i)}' for i in range(w))}>"
+def _block(bits: int, rows: int) -> str:
+    """The function for so many vectors: what is different in each step between columns is data."""
+    w = lanes(bits)
+    columns = [1 << k for k in range(w.bit_length() - 1)]
+    steps = list(_steps(columns))
+    x, y, z = ([f"%{name}{k}" for k in range(rows)] for name in "xyz")
+    load, sort, flip, step, within, store, turn = (_Lines(prefix) for prefix in "abcdefg")
+    loaded = [load.loaded(k) for k in range(rows)]
+    ordered = sort.merge_exchange(loaded)
+    flipped = flip.between_columns("%flip.s", x, x[::-1])
+    stepped = step.between_columns("%step.s", y, y)
+    merged = within.bitonic_merge(y)
+    zipped = turn.zipped(z)
+    for k in range(rows):
+        store.stored(z[k], k)
+    parts = {
+        "PARTNERS": ", ".join(f"`V` {_listed(f'i{bits}', (k ^ s.partner for k in range(w)))}" for s in steps),
+        "GREATER": ", ".join(f"i{w} {sum(1 << k for k in range(w) if k & s.greater)}" for s in steps),
+        "STEPS": len(steps),
+        "MERGE": len(steps) - len(columns),
+        "LOAD": load,
+        "SORT": sort,
+        "X": _phis(x, sort=ordered, again=merged),
+        "FLIP": flip,
+        "Y": _phis(y, load=loaded, flip=flipped, step=stepped),
+        "STEP": step,
+        "WITHIN": within,
+        "Z": _phis(z, within=merged, turn=zipped),
+        "TURNS": rows.bit_length() - 1,
+        "TURN": turn,
+        "STORE": store,
+    }
+    return re.sub("@@(\\w+)@@", lambda name: str(parts[name[1]]), _BLOCK.replace("#", str(rows)))
 
 
-_STEP = """%y# = call `V` @llvm.x86.avx512.permvar.`p`.512(`V` %x#, `V` %partners)
-  %l# = call `V` @llvm.umin.`s`(`V` %x#, `V` %y#)
-  %g# = call `V` @llvm.umax.`s`(`V` %x#, `V` %y#)
-  %z# = select `M` %greater, `V` %g#, `V` %l#"""
+def _listed(kind: str, numbers: Iterable[int]) -> str:
+    return f"<{', '.join(f'{kind} {n}' for n in numbers)}>"
 
-_TEXT = """
-@partners.`m` = internal constant [`STEPS` x `V`] [`PARTNERS`]
-@greater.`m` = internal constant [`STEPS` x i`W`] [`GREATER`]
+
+def _phis(names: Sequence[str], **sources: Sequence[str]) -> str:
+    values = ([f"[{values[k]}, %{label}]" for label, values in sources.items()] for k in range(len(names)))
+    return "\n".join(f"  {name} = phi `V` {', '.join(v)}" for name, v in zip(names, values, strict=True))
+
+
+class _Lines:
+    """Instructions one after the other, whose results are numbered."""
+
+    def __init__(self, prefix: str):
+        self._prefix, self._lines = prefix, list[str]()
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def _add(self, text: str) -> str:
+        name = f"%{self._prefix}{len(self._lines)}"
+        self._lines.append(f"  {name} = {text}")
+        return name
+
+    def _place(self, k: int) -> str:
+        return self._add(f"getelementptr inbounds `V`, ptr %block, i64 {k}")
+
+    def loaded(self, k: int) -> str:
+        """Vector number k of the block."""
+        return self._add(f"load `V`, ptr {self._place(k)}, align `BYTES`")
+
+    def stored(self, x: str, k: int) -> None:
+        """Makes that vector x."""
+        self._lines.append(f"  store `V` {x}, ptr {self._place(k)}, align `BYTES`")
+
+    def _ordered(self, x: str, y: str) -> tuple[str, str]:
+        both = f"(`V` {x}, `V` {y})"
+        return self._add(f"call `V` @llvm.umin.`s`{both}"), self._add(f"call `V` @llvm.umax.`s`{both}")
+
+    def merge_exchange(self, xs: Sequence[str]) -> list[str]:
+        """Vectors with their lanes in order."""
+        out = list(xs)
+        for d, p, r in merge_exchange(len(out)):
+            for i in range(len(out) - d):
+                if i & p == r:
+                    out[i], out[i + d] = self._ordered(out[i], out[i + d])
+        return out
+
+    def bitonic_merge(self, xs: Sequence[str]) -> list[str]:
+        """The same of such whose lanes are bitonic."""
+        out = list(xs)
+        for d in bitonic_merge(len(out)):
+            for i in range(len(out)):
+                if not i & d:
+                    out[i], out[i + d] = self._ordered(out[i], out[i + d])
+        return out
+
+    def between_columns(self, step: str, xs: Sequence[str], ys: Sequence[str]) -> list[str]:
+        """Lanes of xs after a step, given by its number, in which their partners are lanes of ys."""
+        at = self._add(f"getelementptr inbounds `V`, ptr @partners{len(xs)}.`m`, i64 {step}")
+        partners = self._add(f"load `V`, ptr {at}, align `BYTES`")
+        at = self._add(f"getelementptr inbounds i`W`, ptr @greater{len(xs)}.`m`, i64 {step}")
+        bits = self._add(f"load i`W`, ptr {at}")
+        greater = self._add(f"bitcast i`W` {bits} to `M`")
+        out = list[str]()
+        for x, y in zip(xs, ys, strict=True):
+            z = self._add(f"call `V` @llvm.x86.avx512.permvar.`p`.512(`V` {y}, `V` {partners})")
+            low, high = self._ordered(x, z)
+            out.append(self._add(f"select `M` {greater}, `V` {high}, `V` {low}"))
+        return out
+
+    def zipped(self, xs: Sequence[str]) -> list[str]:
+        """Vectors of the lanes of one and one of the latter half in turn.
+
+        Places, a lane's number below its vector's, are rotated by one bit.
+        """
+        order = [self._add(f"load `V`, ptr @zip{k}.`m`, align `BYTES`") for k in range(2)]
+        pairs = zip(xs[: len(xs) // 2], xs[len(xs) // 2 :], strict=True)
+        call = "call `V` @llvm.x86.avx512.vpermi2var.`q`.512"
+        return [self._add(f"{call}(`V` {x}, `V` {half}, `V` {y})") for x, y in pairs for half in order]
+
+
+_DECLARED = """
+@zip0.`m` = internal constant `V` `LOW`
+@zip1.`m` = internal constant `V` `HIGH`
+declare `V` @llvm.x86.avx512.vpermi2var.`q`.512(`V`, `V`, `V`)
 declare `V` @llvm.x86.avx512.permvar.`p`.512(`V`, `V`)
+declare i64 @llvm.ctlz.i64(i64, i1)
+"""
+_BLOCK = """
+@partners#.`m` = internal constant [@@STEPS@@ x `V`] [@@PARTNERS@@]
+@greater#.`m` = internal constant [@@STEPS@@ x i`W`] [@@GREATER@@]
 
-; bitonic sort of at most `LIMIT`; vectors behind the last one are filled up
-define internal void @network.`m`(ptr %a, i64 %distance, i64 %n) noinline nounwind {
-entry:
-  %buffer = alloca [`MOST` x `V`], align 64
-  br label %double
-double:
-  %k = phi i64 [4, %entry], [%k2, %double]
-  %k2 = shl i64 %k, 1
-  %held = shl i64 %k, `w`
-  %enough = icmp sge i64 %held, %n
-  br i1 %enough, label %load, label %double
+; sorts a block, or merges what is bitonic; when that is the last time, its columns become vectors
+define internal void @block#.`m`(ptr %block, i1 %merges, i1 %last) noinline nounwind {
 load:
-  %v = phi i64 [0, %double], [%v2, %load]
+@@LOAD@@
+  br i1 %merges, label %next, label %sort
+sort:
+@@SORT@@
+  br label %flip
+
+; columns are compared with reversed ones
+flip:
+  %flip.s = phi i64 [0, %sort], [%end, %again]
+  %flip.level = phi i64 [1, %sort], [%level2, %again]
+@@X@@
+@@FLIP@@
+  %flip.s2 = add i64 %flip.s, 1
+  %flip.end = add i64 %flip.s, %flip.level
+  br label %next
+next:
+  %step.s = phi i64 [@@MERGE@@, %load], [%flip.s2, %flip], [%step.s2, %step]
+  %end = phi i64 [@@STEPS@@, %load], [%flip.end, %flip], [%end, %step]
+  %level = phi i64 [`LEVELS`, %load], [%flip.level, %flip], [%level, %step]
+@@Y@@
+  %more = icmp slt i64 %step.s, %end
+  br i1 %more, label %step, label %within
+step:
+@@STEP@@
+  %step.s2 = add i64 %step.s, 1
+  br label %next
+within:
+@@WITHIN@@
+  %level2 = add i64 %level, 1
+  %sorted = icmp eq i64 %level, `LEVELS`
+  %turns = select i1 %last, i64 @@TURNS@@, i64 0
+  br i1 %sorted, label %done, label %again
+again:
+  br label %flip
+done:
+  %left = phi i64 [%turns, %within], [%left2, %turn]
+@@Z@@
+  %turning = icmp ne i64 %left, 0
+  br i1 %turning, label %turn, label %store
+turn:
+@@TURN@@
+  %left2 = add i64 %left, -1
+  br label %done
+store:
+@@STORE@@
+  ret void
+}
+"""
+_TEXT = """
+; the lesser ones of pairs of vectors to the front; elements of one side are compared in their order, or from the end on
+define internal void @pairs.`m`(ptr %low, ptr %high, ptr %end) noinline nounwind {
+entry:
+  br label %pair
+pair:
+  %p = phi ptr [%low, %entry], [%p2, %pair]
+  %q = phi ptr [%high, %entry], [%q2, %pair]
+  %x = load `V`, ptr %p, align `BYTES`
+  %y = load `V`, ptr %q, align `BYTES`
+  %lesser = call `V` @llvm.umin.`s`(`V` %x, `V` %y)
+  %greater = call `V` @llvm.umax.`s`(`V` %x, `V` %y)
+  store `V` %lesser, ptr %p, align `BYTES`
+  store `V` %greater, ptr %q, align `BYTES`
+  %p2 = getelementptr inbounds i8, ptr %p, i64 `BYTES`
+  %q2 = getelementptr inbounds i8, ptr %q, i64 `BYTES`
+  %more = icmp ult ptr %q2, %end
+  br i1 %more, label %pair, label %done
+done:
+  ret void
+}
+define internal void @mirrored.`m`(ptr %low, ptr %high, ptr %end) noinline nounwind {
+entry:
+  br label %pair
+pair:
+  %p = phi ptr [%low, %entry], [%p2, %pair]
+  %q2 = phi ptr [%end, %entry], [%q, %pair]
+  %q = getelementptr inbounds i8, ptr %q2, i64 -`BYTES`
+  %x = load `V`, ptr %p, align `BYTES`
+  %y = load `V`, ptr %q, align `BYTES`
+  %z = shufflevector `V` %y, `V` poison, <`W` x i32> `REVERSED`
+  %lesser = call `V` @llvm.umin.`s`(`V` %x, `V` %z)
+  %greater = call `V` @llvm.umax.`s`(`V` %x, `V` %z)
+  %turned = shufflevector `V` %greater, `V` poison, <`W` x i32> `REVERSED`
+  store `V` %lesser, ptr %p, align `BYTES`
+  store `V` %turned, ptr %q, align `BYTES`
+  %p2 = getelementptr inbounds i8, ptr %p, i64 `BYTES`
+  %more = icmp ugt ptr %q, %high
+  br i1 %more, label %pair, label %done
+done:
+  ret void
+}
+
+; sorts blocks, or merges what is bitonic; as if there were more blocks, a power of 2, which stay behind all others
+define internal void @blocks.`m`(ptr %a, i64 %blocks, i1 %merges, i1 %last) noinline nounwind {
+entry:
+  %single = icmp eq i64 %blocks, 1
+  br i1 %single, label %one, label %more
+one:
+  call void @block`ROWS`.`m`(ptr %a, i1 %merges, i1 %last)
+  ret void
+more:
+  %less = add i64 %blocks, -1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %less, i1 true)
+  %place = xor i64 %zeros, 63
+  %half = shl i64 1, %place
+  %rest = sub i64 %blocks, %half
+  %half.bytes = mul i64 %half, `BLOCK`
+  %rest.bytes = mul i64 %rest, `BLOCK`
+  %high = getelementptr inbounds i8, ptr %a, i64 %half.bytes
+  %end = getelementptr inbounds i8, ptr %high, i64 %rest.bytes
+  br i1 %merges, label %across, label %sort
+sort:
+  call void @blocks.`m`(ptr %a, i64 %half, i1 false, i1 false)
+  call void @blocks.`m`(ptr %high, i64 %rest, i1 false, i1 false)
+  %back = sub i64 0, %rest.bytes
+  %low = getelementptr inbounds i8, ptr %high, i64 %back
+  call void @mirrored.`m`(ptr %low, ptr %high, ptr %end)
+  br label %merge
+across:
+  call void @pairs.`m`(ptr %a, ptr %high, ptr %end)
+  br label %merge
+merge:
+  call void @blocks.`m`(ptr %a, i64 %half, i1 true, i1 %last)
+  call void @blocks.`m`(ptr %high, i64 %rest, i1 true, i1 %last)
+  ret void
+}
+
+; the last vectors are filled up with what goes to the end
+define void @`NETWORK`(ptr %a, i64 %n) nounwind {
+entry:
+  %above = add i64 %n, `LAST`
+  %needed = lshr i64 %above, `w`
+  %few = icmp ule i64 %needed, `FEW`
+  %above.rows = add i64 %needed, `LAST_ROW`
+  %blocks = lshr i64 %above.rows, `r`
+  %rows = shl i64 %blocks, `r`
+  %vectors = select i1 %few, i64 `FEW`, i64 %rows
+  %whole = lshr i64 %n, `w`
+  br label %next
+next:
+  %v = phi i64 [%whole, %entry], [%v2, %fill]
+  %more = icmp slt i64 %v, %vectors
+  br i1 %more, label %fill, label %filled
+fill:
   %at = shl i64 %v, `w`
   %rest = sub i64 %n, %at
   %mask = call `M` @first.`m`(i64 %rest)
-  %from = getelementptr inbounds `E`, ptr %a, i64 %at
-  %x = call `V` @take.some(ptr %from, i64 %distance, `M` %mask)
-  %to = getelementptr inbounds `V`, ptr %buffer, i64 %v
-  store `V` %x, ptr %to, align 64
+  %p = getelementptr inbounds `V`, ptr %a, i64 %v
+  %x = load `V`, ptr %p, align `BYTES`
+  %y = select `M` %mask, `V` %x, `V` splat (`T` -1)
+  store `V` %y, ptr %p, align `BYTES`
   %v2 = add i64 %v, 1
-  %more = icmp slt i64 %v2, %k
-  br i1 %more, label %load, label %lanes
-
-; within vectors: the steps that sort each of them, or those that do so after its half of a merge
-lanes:
-  %h = phi i64 [1, %load], [%h2, %cross]
-  %begin = phi i64 [0, %load], [`MERGE`, %cross]
-  %end = phi i64 [`MERGE`, %load], [`STEPS`, %cross]
-  br label %four
-four:
-  %u = phi i64 [0, %lanes], [%u2, %stepped]
-  %u.p0 = getelementptr inbounds `V`, ptr %buffer, i64 %u
-  %u.p1 = getelementptr inbounds `V`, ptr %u.p0, i64 1
-  %u.p2 = getelementptr inbounds `V`, ptr %u.p0, i64 2
-  %u.p3 = getelementptr inbounds `V`, ptr %u.p0, i64 3
-  %u.x0 = load `V`, ptr %u.p0, align 64
-  %u.x1 = load `V`, ptr %u.p1, align 64
-  %u.x2 = load `V`, ptr %u.p2, align 64
-  %u.x3 = load `V`, ptr %u.p3, align 64
-  br label %step
-step:
-  %s = phi i64 [%begin, %four], [%s2, %step]
-  %x0 = phi `V` [%u.x0, %four], [%z0, %step]
-  %x1 = phi `V` [%u.x1, %four], [%z1, %step]
-  %x2 = phi `V` [%u.x2, %four], [%z2, %step]
-  %x3 = phi `V` [%u.x3, %four], [%z3, %step]
-  %s.partners = getelementptr inbounds `V`, ptr @partners.`m`, i64 %s
-  %s.greater = getelementptr inbounds i`W`, ptr @greater.`m`, i64 %s
-  %partners = load `V`, ptr %s.partners, align 64
-  %bits = load i`W`, ptr %s.greater
-  %greater = bitcast i`W` %bits to `M`
-  @@STEPS
-  %s2 = add i64 %s, 1
-  %s.more = icmp slt i64 %s2, %end
-  br i1 %s.more, label %step, label %stepped
-stepped:
-  store `V` %z0, ptr %u.p0, align 64
-  store `V` %z1, ptr %u.p1, align 64
-  store `V` %z2, ptr %u.p2, align 64
-  store `V` %z3, ptr %u.p3, align 64
-  %u2 = add i64 %u, 4
-  %u.at = shl i64 %u2, `w`
-  %u.more = icmp slt i64 %u.at, %n
-  br i1 %u.more, label %four, label %level
-
-; vectors with each other: blocks of h become blocks twice as long
-level:
-  %h2 = shl i64 %h, 1
-  %h.at = shl i64 %h, `w`
-  %merged = icmp sge i64 %h.at, %n
-  br i1 %merged, label %store, label %flip
-flip:
-  %last0 = add i64 %h2, -1
-  %last = shl i64 %last0, `BYTE_SHIFT`
-  %pairs = shl i64 %k, `HALF_SHIFT`
-  %h.above = mul i64 %h, -`BYTES`
-  br label %flip.pair
-flip.pair:
-  %i = phi i64 [0, %flip], [%i2, %flip.pair]
-  %i.high = and i64 %i, %h.above
-  %p = add i64 %i, %i.high
-  %q = xor i64 %p, %last
-  %pp = getelementptr inbounds i8, ptr %buffer, i64 %p
-  %pq = getelementptr inbounds i8, ptr %buffer, i64 %q
-  %px = load `V`, ptr %pp, align 64
-  %qx = load `V`, ptr %pq, align 64
-  %qr = shufflevector `V` %qx, `V` poison, <`W` x i32> `REVERSED`
-  %pl = call `V` @llvm.umin.`s`(`V` %px, `V` %qr)
-  %ph = call `V` @llvm.umax.`s`(`V` %px, `V` %qr)
-  %phr = shufflevector `V` %ph, `V` poison, <`W` x i32> `REVERSED`
-  store `V` %pl, ptr %pp, align 64
-  store `V` %phr, ptr %pq, align 64
-  %i2 = add i64 %i, `BYTES`
-  %i.more = icmp slt i64 %i2, %pairs
-  br i1 %i.more, label %flip.pair, label %cross
-cross:
-  %d0 = phi i64 [%h, %flip.pair], [%d, %cross.pair]
-  %d = lshr i64 %d0, 1
-  %far = icmp sgt i64 %d, 0
-  %d.bytes = shl i64 %d, `BYTE_SHIFT`
-  %d.above = sub i64 0, %d.bytes
-  br i1 %far, label %cross.pair, label %lanes
-cross.pair:
-  %j = phi i64 [0, %cross], [%j2, %cross.pair]
-  %j.high = and i64 %j, %d.above
-  %r = add i64 %j, %j.high
-  %pr = getelementptr inbounds i8, ptr %buffer, i64 %r
-  %pt = getelementptr inbounds i8, ptr %pr, i64 %d.bytes
-  %rx = load `V`, ptr %pr, align 64
-  %tx = load `V`, ptr %pt, align 64
-  %rl = call `V` @llvm.umin.`s`(`V` %rx, `V` %tx)
-  %rh = call `V` @llvm.umax.`s`(`V` %rx, `V` %tx)
-  store `V` %rl, ptr %pr, align 64
-  store `V` %rh, ptr %pt, align 64
-  %j2 = add i64 %j, `BYTES`
-  %j.more = icmp slt i64 %j2, %pairs
-  br i1 %j.more, label %cross.pair, label %cross
-
-store:
-  %o = phi i64 [0, %level], [%o2, %store]
-  %o.at = shl i64 %o, `w`
-  %o.rest = sub i64 %n, %o.at
-  %o.mask = call `M` @first.`m`(i64 %o.rest)
-  %o.from = getelementptr inbounds `V`, ptr %buffer, i64 %o
-  %o.x = load `V`, ptr %o.from, align 64
-  %o.to = getelementptr inbounds `E`, ptr %a, i64 %o.at
-  call void @put.some(`V` %o.x, ptr %o.to, i64 %distance, `M` %o.mask)
-  %o2 = add i64 %o, 1
-  %o.next = shl i64 %o2, `w`
-  %o.more = icmp slt i64 %o.next, %n
-  br i1 %o.more, label %store, label %done
-done:
+  br label %next
+filled:
+  br i1 %few, label %one, label %many
+one:
+  call void @block`FEW`.`m`(ptr %a, i1 false, i1 true)
+  ret void
+many:
+  call void @blocks.`m`(ptr %a, i64 %blocks, i1 false, i1 true)
   ret void
 }
 """

@@ -45,11 +45,13 @@ class ElementKey:
 
     @property
     def convert_symbol(self) -> str:
-        """`i1 convert(ptr elements, ptr keys, i64 count, i1 back)`: true when elements that differ got one key.
-
-        With `back`, what it reads are keys, and what it writes are elements.
-        """
+        """`i1 convert(ptr elements, ptr keys, i64 count)`: true when elements that differ got one key."""
         return f"xloom.sort.keys.{self.name}"
+
+    @property
+    def back_symbol(self) -> str:
+        """`void back(ptr keys, ptr elements, i64 count)`: the one element of each key."""
+        return f"xloom.sort.elements.{self.name}"
 
     @property
     def restore_symbol(self) -> str:
@@ -95,7 +97,7 @@ class ElementKey:
 
 @lru_cache(maxsize=16)
 def element_functions(key: ElementKey) -> str:
-    """A module that has `convert`, and `restore` where that can be needed."""
+    """A module that has `convert` and `back`, and `restore` where that can be needed."""
     return _module(key, _CONVERT + (_RESTORE if key.equal_zeros else ""))
 
 
@@ -124,6 +126,7 @@ def _module(key: ElementKey, functions: str) -> str:
     names = {
         **vector_names(width),
         "CONVERT": key.convert_symbol,
+        "BACK": key.back_symbol,
         "RESTORE": key.restore_symbol,
         "SCAN": key.scan_symbol,
         "NUMBER": key.number_symbol,
@@ -132,7 +135,7 @@ def _module(key: ElementKey, functions: str) -> str:
         "LANES": ", ".join(f"i{width} {lane}" for lane in range(lanes(width))),
         "SIGN": str(1 << (width - 1)),
         "LAST_BIT": str(width - 1),
-        "FLIP": str(-1 if key.descending else 0),
+        "PLUS": str(key.integer(0)),
         "INFINITY": str((1 << (width - 1)) - (1 << fraction)),
         "NAN": str(key.nan),
         "FIRST": str(key.integer(classes[0])),
@@ -141,7 +144,7 @@ def _module(key: ElementKey, functions: str) -> str:
     same = _SAME_ZEROS if key.equal_zeros else ""
     same += "" if key.nan is None else _SAME_NANS
     result = "%x" if not same else "%y" if key.nan is None else "%z"
-    order = _FLOAT if key.dtype.is_float else _SIGNED if key.dtype.kind is Kind.SIGNED else _UNSIGNED
+    order = _FLOAT if key.dtype.is_float else _INTEGER
     text = DECLARED + _SAME.replace("#", same + f"  ret `V` {result}") + order + functions
     return HEADER + expanded(text, names)
 
@@ -163,63 +166,92 @@ _SAME_NANS = """\
   %z = select `M` %is.nan, `V` splat (`T` `NAN`), `V` %y
 """
 
-_UNSIGNED = """
-define internal `V` @order(`V` %x, i1 %back) alwaysinline nounwind {
-  %key = xor `V` %x, splat (`T` `FLIP`)
+_INTEGER = """
+define internal `V` @order(`V` %x) alwaysinline nounwind {
+  %key = xor `V` %x, splat (`T` `PLUS`)
   ret `V` %key
 }
-"""
-_SIGNED = """
-define internal `V` @order(`V` %x, i1 %back) alwaysinline nounwind {
-  %unsigned = xor `V` %x, splat (`T` `SIGN`)
-  %key = xor `V` %unsigned, splat (`T` `FLIP`)
-  ret `V` %key
+define internal `V` @back(`V` %key) alwaysinline nounwind {
+  %x = xor `V` %key, splat (`T` `PLUS`)
+  ret `V` %x
 }
 """
 _FLOAT = """
-; negative numbers have all their bits changed, others the sign
-define internal `V` @order(`V` %x, i1 %back) alwaysinline nounwind {
-  %before = select i1 %back, `V` splat (`T` `FLIP`), `V` zeroinitializer
-  %after = xor `V` %before, splat (`T` `FLIP`)
-  %less = select i1 %back, `V` splat (`T` -1), `V` zeroinitializer
-  %y = xor `V` %x, %before
-  %sign = ashr `V` %y, splat (`T` `LAST_BIT`)
-  %negative = xor `V` %sign, %less
-  %flips = or `V` %negative, splat (`T` `SIGN`)
-  %z = xor `V` %y, %flips
-  %key = xor `V` %z, %after
+; those of negative numbers have all bits but the sign changed, and then all those of one sign
+define internal `V` @turned(`V` %x) alwaysinline nounwind {
+  %sign = ashr `V` %x, splat (`T` `LAST_BIT`)
+  %flips = lshr `V` %sign, splat (`T` 1)
+  %y = xor `V` %x, %flips
+  ret `V` %y
+}
+define internal `V` @order(`V` %x) alwaysinline nounwind {
+  %y = call `V` @turned(`V` %x)
+  %key = xor `V` %y, splat (`T` `PLUS`)
   ret `V` %key
+}
+define internal `V` @back(`V` %key) alwaysinline nounwind {
+  %y = xor `V` %key, splat (`T` `PLUS`)
+  %x = call `V` @turned(`V` %y)
+  ret `V` %x
 }
 """
 
 _CONVERT = """
-define i1 @"`CONVERT`"(ptr %elements, ptr %keys, i64 %n, i1 %back) nounwind {
+define i1 @"`CONVERT`"(ptr %elements, ptr %keys, i64 %n) nounwind {
 entry:
   br label %head
 head:
-  %i = phi i64 [0, %entry], [%i2, %vector]
-  %changed = phi `V` [zeroinitializer, %entry], [%changed2, %vector]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %vector, label %done
-vector:
+  %i = phi i64 [0, %entry], [%i2, %whole]
+  %changed = phi `V` [zeroinitializer, %entry], [%changed2, %whole]
   %from = getelementptr inbounds `T`, ptr %elements, i64 %i
   %to = getelementptr inbounds `T`, ptr %keys, i64 %i
-  %rest = sub i64 %n, %i
-  %mask = call `M` @first.`m`(i64 %rest)
-  %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
-  %x.same = call `V` @same(`V` %x)
-  %y = select i1 %back, `V` %x, `V` %x.same
-  %key = call `V` @order(`V` %y, i1 %back)
-  call void @llvm.masked.store.`s`.p0(`V` %key, ptr %to, i32 `A`, `M` %mask)
+  %i2 = add i64 %i, `W`
+  %is.whole = icmp sle i64 %i2, %n
+  br i1 %is.whole, label %whole, label %rest
+whole:
+  %x = load `V`, ptr %from, align `A`
+  %y = call `V` @same(`V` %x)
+  %key = call `V` @order(`V` %y)
+  store `V` %key, ptr %to, align `A`
   %difference = xor `V` %x, %y
   %changed2 = or `V` %changed, %difference
-  %i2 = add i64 %i, `W`
   br label %head
-done:
-  %lanes = icmp ne `V` %changed, zeroinitializer
+rest:
+  %left = sub i64 %n, %i
+  %mask = call `M` @first.`m`(i64 %left)
+  %r.x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %r.y = call `V` @same(`V` %r.x)
+  %r.key = call `V` @order(`V` %r.y)
+  call void @llvm.masked.store.`s`.p0(`V` %r.key, ptr %to, i32 `A`, `M` %mask)
+  %r.difference = xor `V` %r.x, %r.y
+  %r.changed = or `V` %changed, %r.difference
+  %lanes = icmp ne `V` %r.changed, zeroinitializer
   %bits = bitcast `M` %lanes to i`W`
   %any = icmp ne i`W` %bits, 0
   ret i1 %any
+}
+define void @"`BACK`"(ptr %keys, ptr %elements, i64 %n) nounwind {
+entry:
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%i2, %whole]
+  %from = getelementptr inbounds `T`, ptr %keys, i64 %i
+  %to = getelementptr inbounds `T`, ptr %elements, i64 %i
+  %i2 = add i64 %i, `W`
+  %is.whole = icmp sle i64 %i2, %n
+  br i1 %is.whole, label %whole, label %rest
+whole:
+  %key = load `V`, ptr %from, align `A`
+  %x = call `V` @back(`V` %key)
+  store `V` %x, ptr %to, align `A`
+  br label %head
+rest:
+  %left = sub i64 %n, %i
+  %mask = call `M` @first.`m`(i64 %left)
+  %r.key = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
+  %r.x = call `V` @back(`V` %r.key)
+  call void @llvm.masked.store.`s`.p0(`V` %r.x, ptr %to, i32 `A`, `M` %mask)
+  ret void
 }
 """
 _RESTORE = """
@@ -244,7 +276,7 @@ vector:
   %mask = call `M` @first.`m`(i64 %rest)
   %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
   %y = call `V` @same(`V` %x)
-  %key = call `V` @order(`V` %y, i1 false)
+  %key = call `V` @order(`V` %y)
   %less = icmp ult `V` %key, %values
   %equal = icmp eq `V` %key, %values
   %wanted = select i1 %counts, `M` %less, `M` %equal
@@ -294,7 +326,7 @@ vector:
   %mask = call `M` @first.`m`(i64 %rest)
   %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
   %y = call `V` @same(`V` %x)
-  %key = call `V` @order(`V` %y, i1 false)
+  %key = call `V` @order(`V` %y)
   %below = icmp ult `V` %key, %limits
   %valid = and `M` %below, %mask
   %bits = bitcast `M` %valid to i`W`
@@ -313,7 +345,7 @@ _KEYS = """\
   %mask = call `M` @first.`m`(i64 %rest)
   %x = call `V` @llvm.masked.load.`s`.p0(ptr %from, i32 `A`, `M` %mask, `V` zeroinitializer)
   %y = call `V` @same(`V` %x)
-  %key = call `V` @order(`V` %y, i1 false)
+  %key = call `V` @order(`V` %y)
 """
 """Those of a vector of elements, as far as there are some."""
 

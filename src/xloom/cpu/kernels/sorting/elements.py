@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from xloom.cpu.content import Content
+from xloom.cpu.emit.copy import copy
 from xloom.cpu.emit.nest import plus
 from xloom.cpu.emit.types import I1, I64, POINTER, VOID
 from xloom.cpu.kernel import Kernel
@@ -13,7 +14,8 @@ from xloom.cpu.kernels.sorting.element_keys import ElementKey, element_functions
 from xloom.cpu.kernels.sorting.records import Row
 from xloom.cpu.kernels.sorting.rows import Rows
 
-_CONVERT = ir.FunctionType(I1, [POINTER, POINTER, I64, I1])
+_CONVERT = ir.FunctionType(I1, [POINTER, POINTER, I64])
+_BACK = ir.FunctionType(VOID, [POINTER, POINTER, I64])
 _RESTORE = ir.FunctionType(VOID, [POINTER, I64, POINTER, I64, I64])
 
 
@@ -30,6 +32,7 @@ class _Elements:
         self.content = Content.CALLERS
         kernel.need(element_functions(key), Content.ROUTINES)
         self._convert = ir.Function(kernel.module, _CONVERT, key.convert_symbol)
+        self._back = ir.Function(kernel.module, _BACK, key.back_symbol)
         self._restore = None
         if key.equal_zeros:
             self._restore = ir.Function(kernel.module, _RESTORE, key.restore_symbol)
@@ -37,18 +40,25 @@ class _Elements:
     def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes keys of the elements [begin, end); true when some are not told apart."""
         source = self._at(b, row.operands[0], plus(b, row.base, begin))
-        return b.call(self._convert, [source, self._at(b, array, begin), b.sub(end, begin), I1(0)])
+        return b.call(self._convert, [source, self._at(b, array, begin), b.sub(end, begin)])
 
     def write(
         self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
     ) -> None:
         """Makes elements of sorted keys, which differ from other parts'; `changed` when some were not told apart."""
-        place = self._at(b, array, begin)
-        b.call(self._convert, [place, place, b.sub(end, begin), I1(1)])
-        if self._restore is not None:
-            with b.if_then(changed):
+        place, count = self._at(b, array, begin), b.sub(end, begin)
+        output = self._at(b, vectors.in_output(b, row, ir.IntType(self.bits)), begin)
+        if self._restore is None:
+            b.call(self._back, [place, output, count])
+            return
+        with b.if_else(changed) as (some, none):
+            with some:  # the unsorted row may lie where the output does
+                b.call(self._back, [place, place, count])
                 source = self._at(b, row.operands[0], row.base)
                 b.call(self._restore, [source, I64(self.rows.size), array, begin, end])
+                copy(b, output, place, b.mul(count, I64(self.bits // 8)))
+            with none:
+                b.call(self._back, [place, output, count])
 
     def kept(self, b: ir.IRBuilder, row: Row) -> Row:
         """What is read again is so before the first is written."""

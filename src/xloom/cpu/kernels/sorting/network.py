@@ -12,6 +12,7 @@ from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import function, keep_small, least, read, write
 from xloom.cpu.emit.types import I64, POINTER
 from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.sorting.exchanges import merge_exchange
 from xloom.cpu.kernels.sorting.records import Indexed, Row, row_of
 
 _LANES = 8
@@ -46,7 +47,7 @@ def sort(kernel: Kernel, records: Indexed) -> None:
                 write(b, memory, place, records.read(b, row, i))
                 for k, copy in copies.items():
                     move(b, row.operands[k], rows.place(b, row.base, i), copy, place, records.dtypes[k])
-            for distance, span, rest in _stages(rows.size):
+            for distance, span, rest in merge_exchange(rows.size):
                 b.call(exchange, [memory, *map(I64, (rows.size - distance, distance, span, rest))])
             for row, i, place in _each_element(b, records, kept, bases, valid):
                 records.write(b, row, i, read(b, memory, I64, place))
@@ -64,22 +65,6 @@ def _each_element(
         copies = {k: b.gep(c, [lane], inbounds=True, source_etype=kinds[k]) for k, c in whole.copies.items()}
         row = Row(whole.operands, whole.outputs, read(b, bases, I64, lane), copies, _LANES)
         yield row, i, b.add(b.mul(i, I64(_LANES)), lane)
-
-
-def _stages(size: int) -> Iterator[tuple[int, int, int]]:
-    """(d, p, r): exchange i and i + d where i & p is r."""
-    if size < 2:
-        return
-    top = 1 << (size - 1).bit_length() - 1
-    p = top
-    while p:
-        q, r, d = top, 0, p
-        while True:
-            yield d, p, r
-            if q == p:
-                break
-            d, q, r = q - p, q // 2, p
-        p //= 2
 
 
 def exchange_function(module: ir.Module, kind: ir.Type) -> ir.Function:

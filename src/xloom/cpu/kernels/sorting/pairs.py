@@ -18,6 +18,7 @@ from xloom.cpu.emit.nest import plus
 from xloom.cpu.emit.routine import read, write
 from xloom.cpu.emit.types import I32, I64, POINTER, VOID
 from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.sorting.bitonic import network
 from xloom.cpu.kernels.sorting.element_keys import ElementKey, pair_function
 from xloom.cpu.kernels.sorting.keys import Key
 from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
@@ -94,6 +95,7 @@ class _Sort:
         """All the phases."""
         kernel = self.kernel
         kernel.content = Content.ROUTINES
+        kernel.need(network(64), Content.ROUTINES)
         kernel.need(quicksort(64, apart=True), Content.ROUTINES)
         function = ir.Function(kernel.module, SORT, sort_symbol(64, apart=True))
         self.numbers = self._array(may_be_output=self.host is not None)

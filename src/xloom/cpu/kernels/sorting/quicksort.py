@@ -2,8 +2,8 @@
 
 A partition is done in place: a few vectors of both ends are kept apart, so that there is room for lanes below the pivot
 at the front and for all others at the end; what is read next is taken from the end with less room. Parts of few vectors
-are sorted by a bitonic network. After a partition that splits off next to nothing, the next pivot halves the range of
-values, so that no input takes quadratic time.
+are sorted by a bitonic network, a function of another module. After a partition that splits off next to nothing, the
+next pivot halves the range of values, so that no input takes quadratic time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from llvmlite import ir
 
 from xloom.cpu.emit.types import I1, I64, POINTER
-from xloom.cpu.kernels.sorting.bitonic import MOST, bitonic_sort
+from xloom.cpu.kernels.sorting.bitonic import MOST, network_symbol
 from xloom.cpu.kernels.sorting.vector_text import (
     APART,
     BYTES,
@@ -50,6 +50,9 @@ def quicksort(bits: int, apart: bool = False) -> str:
     names = {
         **vector_names(bits, apart),
         "LIMIT": str(MOST * w),
+        "MOST": str(MOST),
+        "w": str(w.bit_length() - 1),
+        "NETWORK": network_symbol(bits),
         "SORT": sort_symbol(bits, apart),
         "SAMPLE": str(BYTES * _SAMPLE // 2),
         "SAMPLED": str(_SAMPLE),
@@ -69,7 +72,7 @@ def quicksort(bits: int, apart: bool = False) -> str:
     memory = expanded(DECLARED + (APART if apart else TOGETHER), names)
     memory += expanded(DECLARED, vector_names(bits // 2)) if apart else ""
     halves = {f"{name}2": value for name, value in vector_names(bits // 2).items()}
-    return HEADER + memory + bitonic_sort(bits, apart) + expanded(text, {**names, **halves})
+    return HEADER + memory + expanded(_FEW + text, {**names, **halves})
 
 
 _LOAD = """\
@@ -132,6 +135,41 @@ _PIVOTS_APART = (
   %one.low = insertelement `V2` poison, `T2` %pivot.low, i64 0
   %pivots.low = shufflevector `V2` %one.low, `V2` poison, <`W2` x i32> zeroinitializer"""
 )
+_FEW = """
+declare void @"`NETWORK`"(ptr, i64)
+define internal void @few(ptr %a, i64 %distance, i64 %n) noinline nounwind {
+entry:
+  %buffer = alloca [`MOST` x `V`], align 64
+  br label %load
+load:
+  %i = phi i64 [0, %entry], [%i2, %load]
+  %rest = sub i64 %n, %i
+  %mask = call `M` @first.`m`(i64 %rest)
+  %from = getelementptr inbounds `E`, ptr %a, i64 %i
+  %x = call `V` @take.some(ptr %from, i64 %distance, `M` %mask)
+  %to = getelementptr inbounds `T`, ptr %buffer, i64 %i
+  store `V` %x, ptr %to, align 64
+  %i2 = add i64 %i, `W`
+  %more = icmp slt i64 %i2, %n
+  br i1 %more, label %load, label %sort
+sort:
+  call void @"`NETWORK`"(ptr %buffer, i64 %n)
+  br label %store
+store:
+  %o = phi i64 [0, %sort], [%o2, %store]
+  %o.rest = sub i64 %n, %o
+  %o.mask = call `M` @first.`m`(i64 %o.rest)
+  %o.from = getelementptr inbounds `T`, ptr %buffer, i64 %o
+  %o.x = load `V`, ptr %o.from, align 64
+  %o.to = getelementptr inbounds `E`, ptr %a, i64 %o
+  call void @put.some(`V` %o.x, ptr %o.to, i64 %distance, `M` %o.mask)
+  %o2 = add i64 %o, `W`
+  %o.more = icmp slt i64 %o2, %n
+  br i1 %o.more, label %store, label %done
+done:
+  ret void
+}
+"""
 _TEXT = """
 ; sorts; or when it is to be once, only brings some of the least to the front, and says how many these are
 define i64 @`SORT`(ptr %a0, i64 %distance, i64 %n0, i1 %skewed0, i1 %once) nounwind {
@@ -146,7 +184,7 @@ part:
   %short = icmp sle i64 %n, `LIMIT`
   br i1 %short, label %small, label %large
 small:
-  call void @network.`m`(ptr %a, i64 %distance, i64 %n)
+  call void @few(ptr %a, i64 %distance, i64 %n)
   ret i64 0
 large:
   br i1 %skewed, label %range.start, label %take.start
@@ -198,7 +236,7 @@ take:
   %t.more = icmp slt i64 %t.i2, %count
   br i1 %t.more, label %take, label %take.done
 take.done:
-  call void @network.`m`(ptr %sample, i64 `SAMPLE`, i64 %count)
+  call void @few(ptr %sample, i64 `SAMPLE`, i64 %count)
   %from.median = getelementptr inbounds `E`, ptr %sample, i64 %taken
   %median = call `T` @take.one(ptr %from.median, i64 `SAMPLE`)
   br label %partition

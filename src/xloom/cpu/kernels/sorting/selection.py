@@ -14,6 +14,7 @@ from xloom.cpu.emit.registers import packs_lanes
 from xloom.cpu.emit.routine import function, keep_small, least, read, repeat, write
 from xloom.cpu.emit.types import I1, I32, I64, POINTER
 from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernels.sorting.bitonic import network
 from xloom.cpu.kernels.sorting.element_keys import ElementKey, scan_function
 from xloom.cpu.kernels.sorting.network import exchange_function
 from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
@@ -163,6 +164,7 @@ class _Collected:
         self.capacity = 2 * k + 2 * _BLOCK
         self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
         if kind.width == 64 and packs_lanes():
+            kernel.need(network(64), Content.ROUTINES)
             kernel.need(quicksort(64), Content.ROUTINES)
             self.sort = ir.Function(b.module, SORT, sort_symbol(64))
             self.first, self.rest = [self.memory, I64(0)], [I1(0), I1(0)]

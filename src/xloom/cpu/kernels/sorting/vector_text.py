@@ -33,6 +33,7 @@ def vector_names(bits: int, apart: bool = False) -> dict[str, str]:
         "A": str(bits // 8),
         "s": f"v{w}i{bits}",
         "m": str(bits),
+        "NARROW": f"trunc i64 %bits to i{w}" if w < 64 else "and i64 %bits, -1",
     }
 
 
@@ -56,12 +57,12 @@ declare i`W` @llvm.ctpop.i`W`(i`W`)
 define internal `M` @first.`m`(i64 %rest) alwaysinline nounwind {
   %low = icmp sgt i64 %rest, 0
   %some = select i1 %low, i64 %rest, i64 0
-  %high = icmp slt i64 %some, `W`
-  %count = select i1 %high, i64 %some, i64 `W`
-  %count32 = trunc i64 %count to i32
-  %bit = shl i32 1, %count32
-  %bits = add i32 %bit, -1
-  %narrow = trunc i32 %bits to i`W`
+  %partial = icmp slt i64 %some, `W`
+  %count = select i1 %partial, i64 %some, i64 0
+  %bit = shl i64 1, %count
+  %below = add i64 %bit, -1
+  %bits = select i1 %partial, i64 %below, i64 -1
+  %narrow = `NARROW`
   %mask = bitcast i`W` %narrow to `M`
   ret `M` %mask
 }

@@ -12,14 +12,15 @@ from typing import NamedTuple, Protocol
 from llvmlite import ir
 
 from xloom.cpu.content import Content
-from xloom.cpu.emit.copy import copy
 from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.routine import read, write
 from xloom.cpu.emit.types import I1, I8, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.sorting.bitonic import MOST, NETWORK, network, network_symbol, room
 from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Row, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
+from xloom.cpu.kernels.sorting.vector_text import BYTES, lanes
 
 _STACK_BYTES = 1 << 17
 """The greatest array on the stack."""
@@ -62,7 +63,7 @@ class Integers(Protocol):
 def sort(kernel: Kernel, source: Integers) -> None:
     """Emits the phases that sort all rows."""
     kernel.content = source.content
-    kernel.need(quicksort(source.bits), Content.ROUTINES)
+    kernel.need(network(source.bits), Content.ROUTINES)
     if is_short(source.rows, source.bits, in_output=source.in_output):
         _short_rows(kernel, source)
     else:
@@ -76,22 +77,28 @@ def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
 
 
 def _short_rows(kernel: Kernel, source: Integers) -> None:
-    rows, kind = source.rows, ir.IntType(source.bits)
-    function = ir.Function(kernel.module, SORT, sort_symbol(source.bits))
+    rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
+    whole = rows.size <= MOST * lanes(bits)
+    function = ir.Function(kernel.module, NETWORK, network_symbol(bits)) if whole else _quicksort(kernel, bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
-        array = allocate(b, kind, rows.size)
+        array = allocate(b, kind, room(bits, rows.size))
+        array.align = BYTES
         begin, end = I64(0), I64(rows.size)
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = source.kept(b, row_of(phase, rows, number))
             changed = source.read(b, row, array, begin, end)
-            b.call(function, [array, I64(0), end, I1(0), I1(0)])
+            b.call(function, [array, end] if whole else [array, I64(0), end, I1(0), I1(0)])
             source.write(b, row, array, begin, end, changed)
-            if source.in_output:
-                copy(b, _in_output(b, row, kind), array, rows.size * source.bits // 8)
 
 
-def _in_output(b: ir.IRBuilder, row: Row, kind: ir.IntType) -> ir.Value:
+def _quicksort(kernel: Kernel, bits: int) -> ir.Function:
+    kernel.need(quicksort(bits), Content.ROUTINES)
+    return ir.Function(kernel.module, SORT, sort_symbol(bits))
+
+
+def in_output(b: ir.IRBuilder, row: Row, kind: ir.IntType) -> ir.Value:
+    """Where a row of the only output lies."""
     return b.gep(row.outputs[0], [row.base], inbounds=True, source_etype=kind)
 
 
@@ -102,11 +109,11 @@ def _long_rows(kernel: Kernel, source: Integers) -> None:
     def array(phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
         b = phase.b
         if own is None:
-            return Array(_in_output(b, row, kind), kind)
+            return Array(in_output(b, row, kind), kind)
         first = b.mul(number, I64(rows.size))
         return Array(b.gep(phase.scratch(own), [first], inbounds=True, source_etype=kind), kind)
 
-    parts = Parts(kernel, rows, ir.Function(kernel.module, SORT, sort_symbol(source.bits)), array)
+    parts = Parts(kernel, rows, _quicksort(kernel, source.bits), array)
     flags = kernel.add_scratch(rows.count * _PARTS)
     with parts.equal() as part:
         b = part.phase.b
