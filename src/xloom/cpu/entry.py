@@ -34,6 +34,7 @@ from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.plan import Block
 from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, StepCode, Unit
+from xloom.cpu.side_by_side import SideBySide
 from xloom.cpu.slot_pointers import SlotPointers
 from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
@@ -75,7 +76,8 @@ class EntryBuilder:
         self._memory = SlotPointers(self.b, assignment, function.args[:4])
         self._argument_count = sum(len(leaf_shapes(p.shape)) for p in block.computation.parameters)
         self._device_words: ir.Value | None = None
-        self._parallel = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
+        parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
+        self.side_by_side = SideBySide(self.b, parallel_for)
         start = function.append_basic_block("start")
         self.b.position_at_end(start)
         for result, argument in assignment.given:
@@ -185,6 +187,7 @@ class EntryBuilder:
         self._is_apart = sum(isinstance(step, Group) for step in block.steps) > limit
         for number, step in enumerate(block.steps):
             self.step(block, step, number)
+        self.side_by_side.finish()
         self._is_apart = before
         self._loops -= repeated
         self._memory.position = self.assignment.ends[block]
@@ -194,7 +197,9 @@ class EntryBuilder:
         self._memory.position = self.assignment.positions[step]
         if isinstance(step, Group):
             self._nest(block, step, number)
-        elif (emit := STEPS.get(step.opcode)) is not None:
+            return
+        self.side_by_side.finish()
+        if (emit := STEPS.get(step.opcode)) is not None:
             emit(self, block, step)
         elif (rule := rule_of(step.opcode)) is not None:
             self._kernel(step, rule)
@@ -208,13 +213,17 @@ class EntryBuilder:
     def _nest(self, block: Block, group: Group, number: int) -> None:
         kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
         kept = {s for s in kept if is_kept(block, group, s, number)}
-        for root in group.roots:
-            if root.opcode == "dynamic-update-slice":
-                self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
-        self.program.code[group] = self.emit_nest(nest_of(group, kept))
+        updates = [root for root in group.roots if root.opcode == "dynamic-update-slice"]
+        for root in updates:
+            self.side_by_side.finish()
+            self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
+        self.program.code[group] = self.emit_nest(nest_of(group, kept), may_wait=not updates)
 
-    def emit_nest(self, nest: Nest) -> StepCode:
-        """Calls a loop nest: a part of this function when it is small, else a kernel of its own."""
+    def emit_nest(self, nest: Nest, *, may_wait: bool = False) -> StepCode:
+        """Calls a loop nest: a part of this function when it is small, else a kernel of its own.
+
+        One that may wait is called later, with others that it does not depend on.
+        """
         if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
             return StepCode("", [], nest)
         found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
@@ -224,11 +233,14 @@ class EntryBuilder:
             if source not in nest.private:
                 numbers[source] = slots.setdefault(self.assignment.of(source), len(slots))
         pointers = [self.pointer(s) for s in slots]
+        if may_wait:
+            written = {self.assignment.of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
+            self.side_by_side.admit(self._memory.position, slots.keys() - written, written)
         small = nest_cost(nest) <= INLINE_COST
         if small and not self._is_apart:
             return self._inlined(nest, numbers, pointers)
         code = self.units.of_nest(nest, numbers, len(pointers), small=small)
-        self.call(code, pointers)
+        self.call(code, pointers, may_wait=may_wait)
         return StepCode(code.unit, code.phases, nest)
 
     def _inlined(self, nest: Nest, numbers: dict[Source, int], pointers: Sequence[ir.Value]) -> StepCode:
@@ -253,8 +265,8 @@ class EntryBuilder:
         self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
         self.program.code[instruction] = StepCode(code.unit, code.phases)
 
-    def call(self, code: KernelCode, pointers: Sequence[ir.Value]) -> None:
-        """Does all phases of a kernel, on the arrays at `pointers`."""
+    def call(self, code: KernelCode, pointers: Sequence[ir.Value], *, may_wait: bool = False) -> None:
+        """Does all phases of a kernel, on the arrays at `pointers`; a single one perhaps later."""
         b = self.b
         if code.symbol:
             b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
@@ -268,11 +280,9 @@ class EntryBuilder:
         for phase in code.phases:
             if phase.count <= 0:
                 continue
-            function = self.declared(phase.symbol, TASK)
-            if phase.count <= phase.grain:
-                b.call(function, [buffers, I64(0), I64(phase.count)])
-            else:
-                b.call(self._parallel, [function, buffers, I64(phase.count), I64(phase.grain)])
+            waits = may_wait and len(code.phases) == 1 and not code.scratch
+            emit = self.side_by_side.wait if waits else self.side_by_side.call
+            emit(self.declared(phase.symbol, TASK), buffers, phase)
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
         """An array of pointers on the stack."""

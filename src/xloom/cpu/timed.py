@@ -57,9 +57,10 @@ class TimedEntryBuilder(EntryBuilder):
         self.program.kept.append(times)
 
     def step(self, block: Block, step: Step, number: int) -> None:
-        """As `EntryBuilder`, timed."""
+        """As `EntryBuilder`, timed: one at a time."""
         start = self._now()
         super().step(block, step, number)
+        self.side_by_side.finish()
         self._note(step, start, self._now())
 
     def _now(self) -> ir.Value:
