@@ -31,6 +31,13 @@ FORMS = [
     ("[4,5,6]", "size=2x2x3 stride=2x1x3"),
     ("[5,3,4]", "size=2x1x2"),
     ("[3,0]", "size=1x2"),
+    ("[50,9,200]", "size=3x3x1 stride=1x2x1"),
+    ("[300,201]", "size=3x4 stride=2x3"),
+    ("[3,5,7,9]", "size=1x2x3x3 stride=1x2x1x2 pad=0_0x0_0x-1_0x-3_-1"),
+    ("[40,900]", "size=1x3 stride=1x2"),
+    ("[6,1500]", "size=2x1 stride=3x1"),
+    ("[9,70]", "size=1x9 stride=1x9"),
+    ("[200]", "size=33"),
 ]
 
 

@@ -1,4 +1,8 @@
-"""Select-and-scatter: the gradient of pooling by selection. Windows one after the other, adjacent columns together."""
+"""Select-and-scatter: the gradient of pooling by selection.
+
+Small windows that lie in the array as a whole go a line at a time (`windows/selection.py`), others here: one after the
+other, adjacent columns together.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ from xloom.cpu.emit.types import I32, I64, Value, load, store
 from xloom.cpu.kernel import Kernel, kernel
 from xloom.cpu.kernels.windows.axes import Axis, axes_of
 from xloom.cpu.kernels.windows.places import coordinates, each_place
+from xloom.cpu.kernels.windows.selection import lines_of, select_in_lines
 from xloom.hlo.instruction import Instruction
 
 _COLUMNS = 128
@@ -29,11 +34,15 @@ _TASK = 10_000
 
 @kernel("select-and-scatter")
 def select_and_scatter(kernel: Kernel, instruction: Instruction) -> None:
-    """One phase; its items are the rows before the axes with windows, and pieces of the columns after them."""
+    """One phase; its items are the rows before the axes with windows and pieces of the columns after them, or lines."""
     shape = kernel.operands[0]
     if not shape.size:
         return
     axes = axes_of(shape.dims, instruction["window"])
+    lines = lines_of(axes, shape.dtype)
+    if lines:
+        select_in_lines(kernel, instruction, lines)
+        return
     rows = axes.pop(0).size if axes[0].is_plain else 1
     columns = axes.pop().size if axes and axes[-1].is_plain else 1
     blocks = -(-columns // _COLUMNS)

@@ -15,10 +15,15 @@ from xloom.cpu.kernels.windows.axes import Axis
 
 def coordinates(b: ir.IRBuilder, row: ir.Value, outer: Sequence[Axis]) -> list[ir.Value]:
     """The windows along each axis, of row-major number `row`."""
+    return parts(b, row, [axis.count for axis in outer])
+
+
+def parts(b: ir.IRBuilder, number: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+    """The index along each of dimensions of `sizes`, of row-major number `number`."""
     out = []
-    for axis in reversed(outer):
-        out.append(b.urem(row, I64(axis.count)))
-        row = b.udiv(row, I64(axis.count))
+    for size in reversed(sizes):
+        out.append(b.urem(number, I64(size)))
+        number = b.udiv(number, I64(size))
     return out[::-1]
 
 
