@@ -6,6 +6,7 @@ from tests.cpu.kernels import kernel_of
 from tests.cpu.test_sort import CANONICAL, LESS, check, program
 from xloom.cpu.emit.registers import packs_lanes
 from xloom.cpu.kernels import sort
+from xloom.hlo.dtype import DTYPES
 
 RNG = np.random.default_rng(1)
 LONG = 40_000
@@ -21,10 +22,10 @@ SHAPES_OF_DATA = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["s32", "u32", "s64", "u64", "f32", "f64"])
+@pytest.mark.parametrize("dtype", ["s8", "u8", "s16", "u16", "bf16", "f16", "s32", "u32", "s64", "u64", "f32", "f64"])
 @pytest.mark.parametrize("size", [16, 17, 31, 63, 127, 128, 129, 255, 256, 257, 500, 1000, 1025, 2300, 5121])
 def test_about_the_size_of_vectors(dtype, size):
-    check(program(f"[3,{size}]", [dtype], 1, LESS + ", type=TOTALORDER" if dtype[0] == "f" else LESS))
+    check(program(f"[3,{size}]", [dtype], 1, LESS + ", type=TOTALORDER" if DTYPES[dtype].is_float else LESS))
 
 
 @pytest.mark.parametrize("data", SHAPES_OF_DATA.values(), ids=SHAPES_OF_DATA)
@@ -37,12 +38,13 @@ def test_any_distribution(data, dtype, size):
 
 
 @pytest.mark.parametrize("direction", ["LT", "GT"])
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
 @pytest.mark.parametrize("size", [100, LONG])
 def test_equal_floats_stay_in_order(dtype, size, direction):
     """Zeros of both signs and NaNs of any bits, which the comparator holds to be equal, keep their bits and order."""
-    kind, word = {"f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64)}[dtype]
-    width = 8 * np.dtype(kind).itemsize
+    kind = DTYPES[dtype].numpy
+    width = 8 * kind.itemsize
+    word = np.dtype(f"u{kind.itemsize}")
     bits = RNG.integers(0, 1 << width, size, dtype=word, endpoint=False)
     special = np.array([0, 1 << (width - 1)], word)
     nans = np.array(np.nan, kind).view(word) | RNG.integers(0, 99, size, dtype=word) | (bits & special[1])

@@ -35,3 +35,8 @@ def registers() -> Registers:
 def packs_lanes() -> bool:
     """True when one instruction moves the lanes of a mask to the front: that of AVX-512, in vectors of 64 bytes."""
     return registers().nbytes == 64
+
+
+def moves_lanes(bits: int) -> bool:
+    """True when one instruction brings lanes of so many bits in any order."""
+    return packs_lanes() and (bits > 8 or bool(llvm.get_host_cpu_features().get("avx512vbmi")))

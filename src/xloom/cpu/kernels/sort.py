@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _NETWORK_SIZE = 512
 """The longest rows that a network sorts faster, when there are enough of them to fill its lanes."""
 _LONE_NETWORK_SIZE = 64
-_LEAST_ELEMENTS = 16
-"""In the shortest rows of single elements that leave few lanes of vectors idle."""
 _LEAST_KEY = 16
 """Bits of keys that radix sorts are as quick with."""
 _MOST_KEYS = 4
@@ -136,12 +134,14 @@ def _method(p: _Problem) -> _Method:
 
 def _element_key(p: _Problem) -> ElementKey | None:
     """How the elements of rows that vectors sort are keys themselves, or None."""
-    single = len(p.dtypes) == len(p.keys) == 1 and p.dtypes[0].bits in (32, 64)
-    if not single or p.rows.stride != 1 or p.rows.size < _LEAST_ELEMENTS or not packs_lanes():
+    single = len(p.dtypes) == len(p.keys) == 1
+    if not single or p.rows.stride != 1 or not packs_lanes():
         return None
     from xloom.cpu.kernels.sorting.element_keys import ElementKey
+    from xloom.cpu.kernels.sorting.vectors import sorts
 
-    return ElementKey.of(p.keys[0])
+    key = ElementKey.of(p.keys[0])
+    return key if key and sorts(p.rows, key.dtype.bits) else None
 
 
 def _in_pairs(rows: Rows, keys: list[Key]) -> bool:

@@ -16,7 +16,7 @@ from xloom.hlo.dtype import DType, Kind
 
 @dataclass(frozen=True)
 class ElementKey:
-    """How elements of 32 or 64 bits order."""
+    """How elements order that have as many bits as integers have."""
 
     dtype: DType
     descending: bool
@@ -28,7 +28,8 @@ class ElementKey:
     def of(cls, key: Key) -> ElementKey | None:
         """The same order as a key's, where that is of the element itself."""
         dtype, expression = key.dtype, key.expression
-        if dtype.bits not in (32, 64) or dtype.kind is Kind.PRED or dtype.is_complex:
+        least = 16 if dtype.is_float else 8
+        if not least <= dtype.bits <= 64 or dtype.kind is Kind.PRED or dtype.is_complex:
             return None
         if expression.opcode == "parameter":
             return cls(dtype, key.descending, dtype.is_float and not key.total_order)
@@ -121,8 +122,8 @@ def pair_function(key: ElementKey) -> str:
 
 def _module(key: ElementKey, functions: str) -> str:
     width = key.dtype.bits
+    fraction = key.dtype.mantissa_bits if key.dtype.is_float else 0
     classes = [0] if key.nan is None else [0, key.nan]
-    fraction = 23 if width == 32 else 52
     names = {
         **vector_names(width),
         "CONVERT": key.convert_symbol,

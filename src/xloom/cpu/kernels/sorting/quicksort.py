@@ -25,6 +25,8 @@ from xloom.cpu.kernels.sorting.vector_text import (
     vector_names,
 )
 
+WIDTHS = frozenset({32, 64})
+"""Bits of integers."""
 SORT = ir.FunctionType(I64, [POINTER, I64, I64, I1, I1])
 _SAMPLE = 4
 """Vectors of which the median is taken, at most."""

@@ -58,7 +58,10 @@ def select(kernel: Kernel, records: Indexed, k: int) -> None:
 
 def _element_key(records: Indexed) -> ElementKey | None:
     """How elements that vectors can scan order, or None."""
-    return ElementKey.of(records.keys[0]) if packs_lanes() and records.rows.stride == 1 else None
+    if not packs_lanes() or records.rows.stride != 1:
+        return None
+    key = ElementKey.of(records.keys[0])
+    return key if key and key.dtype.bits == records.key_bits else None
 
 
 @contextmanager

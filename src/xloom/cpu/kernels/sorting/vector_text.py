@@ -34,6 +34,7 @@ def vector_names(bits: int, apart: bool = False) -> dict[str, str]:
         "s": f"v{w}i{bits}",
         "m": str(bits),
         "NARROW": f"trunc i64 %bits to i{w}" if w < 64 else "and i64 %bits, -1",
+        "WIDE": f"zext i{w} %count to i64" if w < 64 else "and i64 %count, -1",
     }
 
 
@@ -70,7 +71,7 @@ define internal `M` @first.`m`(i64 %rest) alwaysinline nounwind {
 define internal i64 @count.`m`(`M` %mask) alwaysinline nounwind {
   %bits = bitcast `M` %mask to i`W`
   %count = call i`W` @llvm.ctpop.i`W`(i`W` %bits)
-  %count64 = zext i`W` %count to i64
+  %count64 = `WIDE`
   ret i64 %count64
 }
 """

@@ -13,11 +13,12 @@ from llvmlite import ir
 
 from xloom.cpu.content import Content
 from xloom.cpu.emit.loop import allocate, loop
+from xloom.cpu.emit.registers import moves_lanes
 from xloom.cpu.emit.routine import read, write
 from xloom.cpu.emit.types import I1, I8, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.bitonic import MOST, NETWORK, network, network_symbol, room
-from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
+from xloom.cpu.kernels.sorting.quicksort import SORT, WIDTHS, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Row, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.cpu.kernels.sorting.vector_text import BYTES, lanes
@@ -28,6 +29,8 @@ _MANY_STACK_BYTES = 1 << 18
 """The same where there are rows enough for all threads."""
 _PARTS = 4
 """Of a long row, for threads to share."""
+_LEAST_ELEMENTS = 16
+"""In the shortest rows that leave few lanes of vectors idle."""
 _TASK = 4_000
 """Elements sorted in about 20 µs."""
 
@@ -70,6 +73,13 @@ def sort(kernel: Kernel, source: Integers) -> None:
         _long_rows(kernel, source)
 
 
+def sorts(rows: Rows, bits: int) -> bool:
+    """True for rows of elements that vectors of the host sort sooner than others do: narrow ones on the stack."""
+    if rows.size < max(_LEAST_ELEMENTS, lanes(bits)):
+        return False
+    return bits in WIDTHS or (moves_lanes(bits) and is_short(rows, bits, in_output=True))
+
+
 def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
     """True for rows of integers that are sorted on the stack: each is read as a whole before it is written."""
     most = _MANY_STACK_BYTES if rows.count >= 2 * _PARTS and not in_output else _STACK_BYTES
@@ -78,7 +88,7 @@ def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
 
 def _short_rows(kernel: Kernel, source: Integers) -> None:
     rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
-    whole = rows.size <= MOST * lanes(bits)
+    whole = bits not in WIDTHS or rows.size <= MOST * lanes(bits)
     function = ir.Function(kernel.module, NETWORK, network_symbol(bits)) if whole else _quicksort(kernel, bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
