@@ -30,9 +30,10 @@ def operand_type(instruction: Instruction) -> DType:
 def _unary(opcode: str) -> None:
     @emits(opcode, rounded=False)
     def rule(b: Builder, instruction: Instruction, x: Value) -> Value:
-        if operand_type(instruction).is_complex:
+        dtype = operand_type(instruction)
+        if dtype.is_complex:
             return complex_math.UNARY[opcode](b, x)
-        return real_function(b, opcode, x)
+        return real_function(b, opcode, x, is_narrow=dtype.bits <= 16)
 
 
 for _opcode in [

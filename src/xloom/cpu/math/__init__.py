@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from xloom.cpu.math import narrow
 from xloom.cpu.math.error_function import erf
 from xloom.cpu.math.exponential import exp, expm1, logistic
 from xloom.cpu.math.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
@@ -47,12 +48,18 @@ FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "tanh": tanh,
 }
 """`function(builder, *values)` by HLO opcode (`atan` is for others to build on)."""
+NARROW = {"exponential": narrow.exp, "logistic": narrow.logistic, "tanh": narrow.tanh}
+"""Those that take less for results of 16 bits and fewer."""
 
 
-def call(b: ir.IRBuilder, opcode: str, *args: Any) -> ir.Value:
-    """Calls the function of an opcode, which is defined once a module and inlined."""
+def call(b: ir.IRBuilder, opcode: str, *args: Any, is_narrow: bool = False) -> ir.Value:
+    """Calls the function of an opcode, which is defined once a module and inlined.
+
+    With `is_narrow`, the result is going to be rounded to 16 bits or fewer.
+    """
     kind = args[0].type
-    name = f"xloom.{opcode}.{'f32' if isinstance(kind, ir.FloatType) else 'f64'}"
+    is_narrow = is_narrow and opcode in NARROW
+    name = f"xloom.{opcode}.{'narrow' if is_narrow else 'f32' if isinstance(kind, ir.FloatType) else 'f64'}"
     function = b.module.globals.get(name)
     if function is None:
         function = ir.Function(b.module, ir.FunctionType(kind, [kind] * len(args)), name)
@@ -60,5 +67,5 @@ def call(b: ir.IRBuilder, opcode: str, *args: Any) -> ir.Value:
         for attribute in ("alwaysinline", "nounwind", "readnone"):
             function.attributes.add(attribute)
         inside = ir.IRBuilder(function.append_basic_block("entry"))
-        inside.ret(FUNCTIONS[opcode](inside, *function.args))
+        inside.ret((NARROW if is_narrow else FUNCTIONS)[opcode](inside, *function.args))
     return b.call(function, args)

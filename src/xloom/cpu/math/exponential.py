@@ -46,15 +46,21 @@ SHORT_TAIL = {
 """For f64 arithmetic, by the format of the result."""
 
 
-def reduce(x: Scalar, tail: Sequence[float], x_low: Scalar | None = None) -> tuple[Scalar, Scalar]:
-    """y and n of e^(x + x_low) = 2^n (1 + y); n as an integer, with twice the bias added so that it is positive."""
+def reduce(
+    x: Scalar, tail: Sequence[float], x_low: Scalar | None = None, ln2: Sequence[float] = ()
+) -> tuple[Scalar, Scalar]:
+    """y and n of e^(x + x_low) = 2^n (1 + y); n as an integer, with twice the bias added so that it is positive.
+
+    `ln2` are the parts of ln 2, those of `LN2` unless given.
+    """
     form = x.format
     # adding 1.5 * 2^mantissa leaves the nearest integer in the low bits
     rounder = 1.5 * 2.0**form.mantissa
     shifted = fma(x, LOG2_E, rounder + 2 * form.bias)
     n = shifted - (rounder + 2 * form.bias)
-    high, low = LN2[form]
-    r = fma(n, -low, fma(n, -high, x))
+    r = x
+    for part in ln2 or LN2[form]:
+        r = fma(n, -part, r)
     if x_low is not None:
         r = r + x_low
     y = fma(r * r, polynomial(r, tail), r)
