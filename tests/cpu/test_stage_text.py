@@ -195,7 +195,7 @@ ENTRY main {
   for i1 in 0..300:
     for i2 in 0..200:
       %y[i1, i2] = %x[i2, i1]"""
-    assert "items (rows, columns)" in text and expected in text
+    assert "items (columns, rows)" in text and expected in text
 
 
 def test_loops_with_indices_from_data():

@@ -33,6 +33,28 @@ ENTRY e {{
     np.testing.assert_array_equal(result, x.T)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns"), [(np.float32, 2064, 1600), (np.float32, 1601, 2096), (np.uint8, 4160, 3250)]
+)
+def test_transposes_that_go_around_the_caches(dtype, rows, columns):
+    """Of several blocks, and a part of one, along each dimension; as they are and with arithmetic."""
+    random = np.random.default_rng(0)
+    x, y = (random.integers(0, 100, dims).astype(dtype) for dims in [(rows, columns), (columns, rows)])
+    name = from_numpy(dtype).name
+    module = xl.parse(f"""
+HloModule m
+ENTRY e {{
+  x = {name}[{rows},{columns}] parameter(0)
+  y = {name}[{columns},{rows}] parameter(1)
+  t = {name}[{columns},{rows}] transpose(x), dimensions={{1,0}}
+  s = {name}[{columns},{rows}] add(t, y)
+  ROOT r = ({name}[{columns},{rows}], {name}[{columns},{rows}]) tuple(t, s)
+}}""")
+    turned, total = xl.compile(module)(x, y)
+    np.testing.assert_array_equal(turned, x.T)
+    np.testing.assert_array_equal(total, x.T + y)
+
+
 def test_what_may_lie_outside_of_an_array_is_not_loaded_in_tiles():
     rows, columns = Var("rows", 64, number=1), Var("columns", 64, number=2)
     source = (Instruction("x", "parameter", array_shape(f32, (32, 64))), 0)

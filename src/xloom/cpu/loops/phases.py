@@ -84,15 +84,10 @@ class Phases:
             elements.bounds = begin, end
             if open_ended:
                 pass
-            elif len(outer) == 1:
-                item = stack.enter_context(loop(b, begin, end, name=outer[0].name, hints=AS_OFTEN))
-                elements.vars[outer[0]] = item
             elif outer:
-                item = stack.enter_context(loop(b, begin, end, name="item", hints=AS_OFTEN))
-                for var in reversed(outer[1:]):
-                    elements.vars[var] = b.urem(item, I64(var.size))
-                    item = b.udiv(item, I64(var.size))
-                elements.vars[outer[0]] = item
+                name = outer[0].name if len(outer) == 1 else "item"
+                item = stack.enter_context(loop(b, begin, end, name=name, hints=AS_OFTEN))
+                elements.vars.update(counters(b, outer, item))
             yield elements
         if elements.ends_with_fence:
             b.fence("seq_cst")
@@ -141,3 +136,13 @@ class Phases:
     def inside(self, address: Affine) -> Affine:
         """The part of an address that an iteration of the outer loops sees."""
         return Affine(address.const, tuple(t for t in address.terms if t[0] not in self.nest.outer))
+
+
+def counters(b: ir.IRBuilder, loops: Sequence[Var], item: ir.Value) -> dict[Var, ir.Value]:
+    """Where each of the loops is at one of the items that they make."""
+    found: dict[Var, ir.Value] = {}
+    for var in reversed(loops[1:]):
+        found[var] = b.urem(item, I64(var.size))
+        item = b.udiv(item, I64(var.size))
+    found[loops[0]] = item
+    return found

@@ -45,26 +45,19 @@ def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, 
     `bound` are the variables of loops around it, and `run` is how many of its iterations are done at a time, if not
     all.
     """
-    nest, numbers = code.nest, code.numbers
-    around = math.prod(v.size for v in nest.outer)
-    extent = around * math.prod(v.size for v in stage.vars)
-    sizes = [extent * code.types_of(s.target).bytes for s in stage.stores]
+    sizes = _made(code, stage)
     if min(sizes) < LEAST or not _is_in_lines(code, bound, stage, inner):
         return False
     if cost_along([s.node for s in stage.stores], inner) > COMPUTED:
         return False
-    nbytes: dict[int, int] = {}
-    for other in nest.stages:
-        for node in walk([s.node for s in other.stores]):
-            if isinstance(node, Load) and node.source in numbers:
-                size = node.dtype.bytes * math.prod(v.size for v, _ in node.address.terms if v.node is None)
-                nbytes[numbers[node.source]] = max(size, nbytes.get(numbers[node.source], 0))
-    if any(s.target not in numbers or numbers[s.target] in nbytes for s in stage.stores):
+    numbers, loaded = code.numbers, _loaded(code)
+    if any(s.target not in numbers or numbers[s.target] in loaded for s in stage.stores):
         return False
+    extent = math.prod(v.size for v in (*code.nest.outer, *stage.vars))
     run = run or inner.size
     is_short = run < extent and run * min(code.types_of(s.target).bytes for s in stage.stores) < RUN
     less = is_short or all(_is_returned(s.target) for s in stage.stores)
-    return sum(nbytes.values()) + sum(sizes) >= (LESS if less else FOOTPRINT)
+    return sum(loaded.values()) + sum(sizes) >= (LESS if less else FOOTPRINT)
 
 
 def _is_returned(source: Source) -> bool:
@@ -74,6 +67,28 @@ def _is_returned(source: Source) -> bool:
     if computation is None or not computation.is_entry:
         return False
     return all(user is computation.root and user.opcode == "tuple" for user in instruction.users)
+
+
+def footprint(code: Phases, stage: Stage) -> int:
+    """Bytes of all arrays that the nest loads and the stage makes."""
+    return sum(_loaded(code).values()) + sum(_made(code, stage))
+
+
+def _made(code: Phases, stage: Stage) -> list[int]:
+    extent = math.prod(v.size for v in (*code.nest.outer, *stage.vars))
+    return [extent * code.types_of(s.target).bytes for s in stage.stores]
+
+
+def _loaded(code: Phases) -> dict[int, int]:
+    """Bytes of each array that is loaded, by its number."""
+    nbytes: dict[int, int] = {}
+    for stage in code.nest.stages:
+        for node in walk([s.node for s in stage.stores]):
+            if isinstance(node, Load) and node.source in code.numbers:
+                size = node.dtype.bytes * math.prod(v.size for v, _ in node.address.terms if v.node is None)
+                number = code.numbers[node.source]
+                nbytes[number] = max(size, nbytes.get(number, 0))
+    return nbytes
 
 
 def _is_in_lines(code: Phases, bound: Collection[Var], stage: Stage, inner: Var) -> bool:

@@ -1,33 +1,38 @@
-"""Transposes in registers: loads that run along another dimension than the stores, a square tile at a time."""
+"""Transposes in registers: loads that run along another dimension than the stores, block by block.
+
+What a block loads is transposed into local memory, and stored while the next block is loaded, a part after each of its
+tiles: so neither waits for the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
 from xloom.cpu.emit import types
-from xloom.cpu.emit.bits import bits_type, move
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.lines import LINE, fetch, write_around
-from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, loop
-from xloom.cpu.emit.squares import transposed
+from xloom.cpu.emit.loop import AS_OFTEN, PLAIN, VECTOR_ONLY, allocate, loop
 from xloom.cpu.emit.types import I8, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nest import Stage
+from xloom.cpu.loops.nest import Stage, Store
 from xloom.cpu.loops.nodes import Load, walk
-from xloom.cpu.loops.phases import Phases
-from xloom.cpu.loops.streaming import is_streamed
+from xloom.cpu.loops.phases import Phases, counters
+from xloom.cpu.loops.streaming import footprint, is_streamed
+from xloom.cpu.loops.turned import Blocks, Turned
 
 LEAST_SIDE = 16
-"""Elements along each side of a tile, of which each is a cache line: of f32, and of what has not more of them."""
-WIDE_SIDE = 32
-"""The same of 16 and 8 bits: two lines of vectors that long would take all registers."""
-PATCH = (256, 32)
-"""Elements of a patch that is done at a time, along the loads and along the stores: of few pages, some lines each."""
-SQUARE = (128, 128)
-"""The same where something is loaded that lies as the stores do, in longer runs."""
+"""Elements along each side of what is transposed, at least; and vectors of a tile, which fill half of the registers."""
+DEPTH, WIDTH = 4 * LINE, 2 * LINE
+"""Bytes of a block along the loads and along the stores: lines are fetched in pairs."""
+LONGER = 4 * LINE
+"""Bytes along the stores where something is loaded that lies as they do."""
+MEMORY = 64 << 10
+"""Bytes of all that is transposed, at most: about what the nearest cache holds."""
+FAR = 12 << 20
+"""Bytes of all arrays of which so little is in the nearer caches that lines are fetched ahead."""
 
 
 def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
@@ -47,47 +52,6 @@ def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | Non
     return var, found[var]
 
 
-class Tile:
-    """A load's elements for a tile of two loops, in a local array where the inner loop is contiguous."""
-
-    def __init__(self, elements: Elements, node: Load, across: Var, inner: Var, side: int):
-        self.node = node
-        self.side = side
-        self._elements = elements
-        self._direction = node.address.factor(across)
-        self._stride = node.address.factor(inner)
-        self.memory = allocate(elements.b, bits_type(node.dtype), side * side, "tile")
-        self.memory.align = 64
-
-    def fill(self, rows: ir.Value | None, columns: ir.Value | None) -> None:
-        """Loads the tile at the present outer and inner variables: whole, or of `rows` (outer) by `columns` (inner)."""
-        b, dtype = self._elements.b, self.node.dtype
-        source = self._elements.pointers(self.node.source)
-        base = self._elements.address_of(self.node)
-        if rows is None:
-            kind = ir.VectorType(bits_type(dtype), self.side)
-            backwards = self._direction < 0
-            lines = []
-            for k in range(self.side):
-                place = b.add(base, I64(k * self._stride - backwards * (self.side - 1)), flags=["nsw"])
-                address = b.gep(source, [place], inbounds=True, source_etype=bits_type(dtype))
-                lines.append(b.load(address, typ=kind, align=dtype.real.bytes))
-                # the next row of tiles begins where this one ends, in lines too far apart for the hardware to see
-                for at in range(0, self.side, LINE // dtype.bytes):
-                    fetch(b, b.gep(address, [I64(at + self.side * self._direction)], source_etype=bits_type(dtype)))
-            made = transposed(b, lines)
-            for k, line in enumerate(reversed(made) if backwards else made):
-                address = b.gep(self.memory, [I64(k * self.side)], inbounds=True, source_etype=bits_type(dtype))
-                b.store(line, address, align=dtype.bytes)
-            return
-        with (
-            loop(b, 0, columns, name="c", hints=PLAIN) as column,
-            loop(b, 0, rows, name="r", hints=PLAIN) as row,
-        ):
-            place = b.add(base, b.add(b.mul(column, I64(self._stride)), b.mul(row, I64(self._direction))))
-            move(b, source, place, self.memory, b.add(b.mul(row, I64(self.side)), column), dtype)
-
-
 def emit_tiled(
     phases: Phases,
     stage: Stage,
@@ -97,50 +61,51 @@ def emit_tiled(
     across: Var,
     nodes: list[Load],
 ) -> None:
-    """Square tiles of two loops: what is loaded along one of them is transposed in registers."""
+    """Blocks of two loops: what is loaded along one of them is transposed in registers."""
     inner = loops[-1]
     straight = _straight(stage, nodes, (across, inner))
-    patch = SQUARE if straight else PATCH
-    rows = Var("rows", -(-across.size // patch[0]), None, -1)
-    columns = Var("columns", -(-inner.size // patch[1]), None, -2)
-    others = [v for v in loops[:-1] if v != across]
-    with phases.phase([*others, rows, columns], cost * patch[0] * patch[1]) as elements:
+    blocks = _blocks(phases, stage, nodes, (across, inner), LONGER if straight else WIDTH)
+    rows = Var("rows", -(-across.size // blocks.depth), None, -1)
+    columns = Var("columns", -(-inner.size // blocks.width), None, -2)
+    order = [*(v for v in loops[:-1] if v != across), columns, rows]
+    with phases.phase(order, cost * blocks.size, open_ended=True) as elements:
         elements.unbind(gone)
-        b = elements.b
-        side = _side(phases, stage, nodes, (across, inner))
-        tiles = [Tile(elements, node, across, inner, side) for node in nodes]
+        b, (begin, end) = elements.b, elements.bounds
+        is_far = footprint(phases, stage) >= FAR
+        turned = [Turned(elements, node, blocks, is_far=is_far) for node in nodes]
+        around = is_streamed(phases, [*order[:-2], across], stage, inner, blocks.width)
+        results = Results(phases, elements, stage, blocks, turned, around=around)
 
-        def bounds(number: Var, extent: int, size: int) -> tuple[ir.Value, ir.Value]:
-            begin = b.mul(elements.vars[number], I64(extent), flags=["nsw"])
-            end = b.add(begin, I64(extent), flags=["nsw"])
-            return begin, end if size % extent == 0 else intrinsic(b, "smin", end, I64(size))
+        def place(item: ir.Value) -> dict[Var, ir.Value]:
+            found = counters(b, order, item)
+            starts = {across: (rows, blocks.depth), inner: (columns, blocks.width)}
+            return found | {v: b.mul(found[n], I64(size), flags=["nsw"]) for v, (n, size) in starts.items()}
 
-        first, second = bounds(rows, patch[0], across.size), bounds(columns, patch[1], inner.size)
-        elements.vars[across] = first[0]
-        streamed = is_streamed(phases, elements.vars, stage, inner, patch[1])
-        lines = Lines(phases, elements, stage, side, patch[1]) if streamed else None
-        with loop(b, *first, side, name="rows", hints=PLAIN) as row:
-            with loop(b, *second, side, name="columns", hints=PLAIN) as column, elements.scope():
-
-                def stores(r: ir.Value, c: ir.Value, column: ir.Value = column) -> None:
-                    if lines is None:
-                        phases.stores(elements, stage.stores)
-                    else:
-                        lines.put(r, b.add(b.sub(column, second[0]), c))
-
-                _fetch_ahead(elements, straight, (across, row), (inner, column), side)
-                _emit_tile(elements, tiles, (across, row), (inner, column), stores)
-            if lines is not None:
-                elements.vars[inner] = second[0]
-                left = b.sub(first[1], row)
-                height = I64(side) if across.size % side == 0 else intrinsic(b, "smin", left, I64(side))
-                lines.write((across, row, height), b.sub(second[1], second[0]))
+        with loop(b, begin, b.add(end, I64(1)), name="item", hints=AS_OFTEN) as item:
+            loaded, stored = place(item), place(b.sub(item, I64(1)))
+            half = b.mul(b.and_(item, I64(1)), I64(blocks.size))
+            with loop(b, 0, blocks.tiles, name="tile", hints=PLAIN) as tile:
+                with b.if_then(b.icmp_signed("<", item, end)), elements.scope():
+                    _fill(elements, blocks, turned, loaded, tile, half)
+                    if is_far and straight:
+                        _fetch(elements, blocks, straight, loaded, tile)
+                with b.if_then(b.icmp_signed(">", item, begin)), elements.scope():
+                    results.emit(stored, tile, b.sub(I64(blocks.size), half))
 
 
-def _side(phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> int:
-    widest = max(t.bytes for t in [*(n.dtype for n in nodes), *(phases.types_of(s.target) for s in stage.stores)])
-    side = min(LINE // widest, WIDE_SIDE)
-    return side if min(v.size for v in loops) >= side else LEAST_SIDE
+def _blocks(phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var], width: int) -> Blocks:
+    across, inner = loops
+    made = [phases.types_of(s.target).bytes for s in stage.stores]
+    widest = max(*(n.dtype.bytes for n in nodes), *made)
+    vector = LINE // widest
+    lanes = min(vector, 1 << across.size.bit_length() - 1)
+    height = min(lanes, LEAST_SIDE)
+    width = min(max(width // widest, LINE // min(made)), -(-inner.size // height) * height)
+    depth = min(DEPTH // widest, -(-across.size // lanes) * lanes)
+    while 2 * depth * width * sum(n.dtype.bytes for n in nodes) > MEMORY and depth % (2 * lanes) == 0:
+        depth //= 2
+    run = vector if inner.size % vector == 0 else min(vector, LEAST_SIDE)
+    return Blocks(across, inner, depth, width, lanes, height, run)
 
 
 def _straight(stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:
@@ -150,89 +115,128 @@ def _straight(stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> li
     return [n for n in loads if n.address.factor(inner) == 1 and n.address.factor(across)]
 
 
-def _fetch_ahead(
-    elements: Elements, nodes: Sequence[Load], across: tuple[Var, ir.Value], along: tuple[Var, ir.Value], side: int
-) -> None:
-    """Has brought what loads need a row of tiles later: as runs, these are too short for the hardware to see."""
-    b = elements.b
-    elements.vars.update((across, along))
-    for node in nodes:
-        with loop(b, 0, side, name="ahead", hints=PLAIN) as row, elements.scope():
-            elements.vars[across[0]] = b.add(across[1], b.add(row, I64(side)), flags=["nsw"])
-            place = elements.address_of(node)
-            fetch(b, b.gep(elements.pointers(node.source), [place], source_etype=bits_type(node.dtype)))
-
-
-class Lines:
-    """What a row of tiles makes, in local memory until its lines are whole."""
-
-    def __init__(self, phases: Phases, elements: Elements, stage: Stage, height: int, width: int):
-        self._phases = phases
-        self._width = width
-        self._elements = elements
-        self._stores = stage.stores
-        self._types = [phases.types_of(s.target) for s in stage.stores]
-        self._made = [allocate(elements.b, I8, height * width * t.bytes, "lines") for t in self._types]
-        for memory in self._made:
-            memory.align = LINE
-        elements.ends_with_fence = True
-
-    def put(self, row: ir.Value, column: ir.Value) -> None:
-        """Computes an element of each result, and keeps it."""
-        b, elements = self._elements.b, self._elements
-        at = b.add(b.mul(row, I64(self._width), flags=["nsw"]), column, flags=["nsw"])
-        values = [elements.value(store.node) for store in self._stores]
-        for memory, dtype, value in zip(self._made, self._types, values, strict=True):
-            types.store(b, memory, dtype, at, value, exact=True)
-
-    def write(self, across: tuple[Var, ir.Value, ir.Value], width: ir.Value) -> None:
-        """Writes `width` elements of the rows from the present inner variable on: variable, first row, how many."""
-        b, elements = self._elements.b, self._elements
-        var, first, height = across
-        with loop(b, 0, height, name="row", hints=PLAIN) as row, elements.scope():
-            elements.vars[var] = b.add(first, row, flags=["nsw"])
-            for store, memory, dtype in zip(self._stores, self._made, self._types, strict=True):
-                target = self._phases.pointers[store.target]
-                target = types.element_pointer(b, target, dtype, elements.index(store.address))
-                line = types.element_pointer(b, memory, dtype, b.mul(row, I64(self._width)))
-                write_around(b, target, line, b.mul(width, I64(dtype.bytes)))
-
-
-def _emit_tile(
+def _fill(
     elements: Elements,
-    tiles: list[Tile],
-    across: tuple[Var, ir.Value],
-    along: tuple[Var, ir.Value],
-    stores: Callable[[ir.Value, ir.Value], None],
+    blocks: Blocks,
+    turned: Sequence[Turned],
+    place: Mapping[Var, ir.Value],
+    tile: ir.Value,
+    half: ir.Value,
 ) -> None:
-    """One tile: `stores(row, column)` where each of its elements is done."""
-    b, side = elements.b, tiles[0].side
-    left = [b.sub(I64(var.size), first) for var, first in (across, along)]
+    """Loads a tile of the block at `place`."""
+    b = elements.b
+    deep = I64(blocks.depth // blocks.lanes)
+    row = b.mul(b.urem(tile, deep), I64(blocks.lanes))
+    column = b.mul(b.udiv(tile, deep), I64(blocks.height))
+    elements.vars.update(place)
+    elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
+    elements.vars[blocks.inner] = b.add(place[blocks.inner], column, flags=["nsw"])
+    at = b.add(half, b.add(b.mul(row, I64(blocks.width)), column))
+    for load in turned:
+        load.fill(at)
 
-    def emit(height: ir.Value | None, width: ir.Value | None) -> None:
-        elements.vars.update((across, along))
-        hints = VECTOR_ONLY if height is None else PLAIN
-        with elements.scope():
-            for tile in tiles:
-                tile.fill(height, width)
+
+def _fetch(
+    elements: Elements, blocks: Blocks, straight: Sequence[Load], place: Mapping[Var, ir.Value], tile: ir.Value
+) -> None:
+    """Has brought what a tile's share of the block at `place` needs of loads that run along the stores."""
+    b = elements.b
+    elements.vars.update(place)
+    with loop(b, *_share(b, blocks, place, tile), name="row", hints=PLAIN) as row, elements.scope():
+        elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
+        for node in straight:
+            line = types.element_pointer(b, elements.pointers(node.source), node.dtype, elements.address_of(node))
+            for at in range(0, blocks.width * node.dtype.bytes, LINE):
+                fetch(b, b.gep(line, [I64(at)], source_etype=I8))
+
+
+class Results:
+    """What a stage makes of blocks, a part of a block for each of its tiles."""
+
+    def __init__(
+        self,
+        phases: Phases,
+        elements: Elements,
+        stage: Stage,
+        blocks: Blocks,
+        turned: Sequence[Turned],
+        *,
+        around: bool,
+    ):
+        self._phases, self._elements, self._stores, self._blocks = phases, elements, stage.stores, blocks
+        self._turned = {id(t.node): t.memory for t in turned}
+        self._lines = [(store, *self._line_of(store)) for store in stage.stores] if around else []
+        """Of each result that goes around the caches: where a row of a block is, and whether it is as it was loaded."""
+        elements.ends_with_fence = around
+
+    def _line_of(self, store: Store) -> tuple[ir.Value, bool]:
+        dtype = self._phases.types_of(store.target)
+        if id(store.node) in self._turned and store.node.dtype == dtype:
+            return self._turned[id(store.node)], True
+        line = allocate(self._elements.b, I8, self._blocks.width * dtype.bytes, "line")
+        line.align = LINE
+        return line, False
+
+    def emit(self, place: Mapping[Var, ir.Value], tile: ir.Value, half: ir.Value) -> None:
+        """Stores a tile's share of the block at `place`, whose transposed elements are from index `half` on."""
+        b, elements, blocks = self._elements.b, self._elements, self._blocks
+        elements.vars.update(place)
+        width = _clipped(b, blocks.inner, place, blocks.width)
+        with loop(b, *_share(b, blocks, place, tile), name="row", hints=PLAIN) as row, elements.scope():
+            elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
+            line = b.add(half, b.mul(row, I64(blocks.width)), flags=["nsw"])
+            if not self._lines or not all(is_as_loaded for *_, is_as_loaded in self._lines):
+                self._compute(place[blocks.inner], line, width)
+            elements.vars[blocks.inner] = place[blocks.inner]
+            for store, memory, is_as_loaded in self._lines:
+                dtype = self._phases.types_of(store.target)
+                target = types.element_pointer(
+                    b, self._phases.pointers[store.target], dtype, elements.index(store.address)
+                )
+                source = types.element_pointer(b, memory, dtype, line if is_as_loaded else I64(0))
+                write_around(b, target, source, b.mul(width, I64(dtype.bytes)))
+
+    def _compute(self, first: ir.Value, line: ir.Value, width: ir.Value) -> None:
+        """A row of a block, `run` elements at a time."""
+        b, run = self._elements.b, self._blocks.run
+        is_whole = self._blocks.inner.size % run == 0
+        runs = width if is_whole else b.and_(width, I64(-run))
         with (
-            loop(b, 0, side if height is None else height, name="row", hints=hints) as row,
-            loop(b, 0, side if width is None else width, name="column", hints=hints) as column,
-            elements.scope(),
+            loop(b, 0, runs, run, name="run", hints=PLAIN) as start,
+            loop(b, 0, run, name="column", hints=VECTOR_ONLY) as k,
         ):
-            elements.vars[across[0]] = b.add(across[1], row, flags=["nsw"])
-            elements.vars[along[0]] = b.add(along[1], column, flags=["nsw"])
-            at = b.add(b.mul(row, I64(side), flags=["nsw"]), column, flags=["nsw"])
-            elements.staged = {id(t.node): (t.memory, at) for t in tiles}
-            stores(row, column)
-        elements.staged = {}
+            self._element(first, line, b.add(start, k, flags=["nsw"]))
+        if not is_whole:
+            with loop(b, runs, width, name="column", hints=PLAIN) as column:
+                self._element(first, line, column)
 
-    if all(var.size % side == 0 for var, _ in (across, along)):
-        emit(None, None)
-        return
-    whole = b.and_(*(b.icmp_signed(">=", n, I64(side)) for n in left))
-    with b.if_else(whole) as (then, otherwise):
-        with then:
-            emit(None, None)
-        with otherwise:
-            emit(*(intrinsic(b, "smin", n, I64(side)) for n in left))
+    def _element(self, first: ir.Value, line: ir.Value, column: ir.Value) -> None:
+        b, elements = self._elements.b, self._elements
+        with elements.scope():
+            elements.vars[self._blocks.inner] = b.add(first, column, flags=["nsw"])
+            index = b.add(line, column, flags=["nsw"])
+            elements.staged = {node: (memory, index) for node, memory in self._turned.items()}
+            if not self._lines:
+                self._phases.stores(elements, self._stores)
+            for store, memory, is_as_loaded in self._lines:
+                if not is_as_loaded:
+                    value = elements.value(store.node)
+                    types.store(b, memory, self._phases.types_of(store.target), column, value, exact=True)
+            elements.staged = {}
+
+
+def _share(b: ir.IRBuilder, blocks: Blocks, place: Mapping[Var, ir.Value], tile: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The rows of the block at `place` that are done with a tile."""
+    share = -(-blocks.depth // blocks.tiles)
+    begin = b.mul(tile, I64(share), flags=["nsw"])
+    end = b.add(begin, I64(share), flags=["nsw"])
+    if share * blocks.tiles > blocks.depth or blocks.across.size % blocks.depth:
+        end = intrinsic(b, "smin", end, _clipped(b, blocks.across, place, blocks.depth))
+    return begin, end
+
+
+def _clipped(b: ir.IRBuilder, var: Var, place: Mapping[Var, ir.Value], most: int) -> ir.Value:
+    """How many iterations are left of a loop, at most so many."""
+    if var.size % most == 0:
+        return I64(most)
+    return intrinsic(b, "smin", b.sub(I64(var.size), place[var]), I64(most))
