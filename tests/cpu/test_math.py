@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+import xloom as xl
 from tests.cpu.optimised import optimised
 from xloom.cpu import jit, math
 from xloom.cpu.emit.registers import registers
 from xloom.cpu.math import exponential
+from xloom.cpu.text import llvm_text
 
 KINDS = {np.dtype(np.float32): ("f32", ir.FloatType()), np.dtype(np.float64): ("f64", ir.DoubleType())}
 LONG = np.longdouble
@@ -239,6 +241,21 @@ def test_the_double_that_comes_closest_to_a_quarter_turn(loops):
     x = np.array([6381956970095103 * 2.0**797])
     assert loops("cosine", x)[0] == -4.68716592425462761112e-19
     assert loops("sine", x)[0] == 1.0
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_log_plus_one_of_fractions_is_the_same(loops, dtype):
+    x = arguments(dtype)
+    x = np.concatenate([x[(x >= 0) & (x <= 1)], 10 ** np.linspace(-20, 0, 100_000), [0, 1, np.nan]]).astype(dtype)
+    x = np.abs(x)  # of zeros too
+    np.testing.assert_array_equal(loops("log-plus-one-of-fraction", x), loops("log-plus-one", x))
+
+
+def test_softplus_takes_the_logarithm_of_a_fraction():
+    module = xl.parse("""HloModule m
+ENTRY e { x = f32[100] parameter(0) a = f32[100] abs(x) n = f32[100] negate(a) p = f32[100] exponential(n)
+  ROOT r = f32[100] log-plus-one(p) }""")
+    assert "log-plus-one-of-fraction" in llvm_text(module)
 
 
 @pytest.mark.parametrize("dtype", KINDS, ids=str)

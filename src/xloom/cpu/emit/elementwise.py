@@ -49,7 +49,6 @@ for _opcode in [
     "exponential",
     "exponential-minus-one",
     "log",
-    "log-plus-one",
     "logistic",
     "rsqrt",
     "sine",
@@ -59,6 +58,25 @@ for _opcode in [
     "tanh",
 ]:
     _unary(_opcode)
+
+
+@emits("log-plus-one", rounded=False)
+def log_plus_one(b: Builder, instruction: Instruction, x: Value) -> Value:
+    """log(1 + x)."""
+    if isinstance(x, Complex):
+        return complex_math.UNARY["log-plus-one"](b, x)
+    return real_function(b, "log-plus-one-of-fraction" if _is_fraction(instruction) else "log-plus-one", x)
+
+
+def _is_fraction(instruction: Instruction) -> bool:
+    """True of an operand exp(-|x|), as in sums of numbers that are kept as their logarithms, and in softplus."""
+    inner = instruction._operands[0]
+    for opcode in ("exponential", "negate", "abs"):
+        if inner.opcode != opcode:
+            return False
+        (inner,) = inner._operands
+    return True
+
 
 _ROUNDING = {
     "ceil": "ceil",

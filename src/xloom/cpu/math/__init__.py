@@ -16,7 +16,7 @@ from xloom.cpu.math.error_function import erf
 from xloom.cpu.math.exponential import exp, expm1, logistic
 from xloom.cpu.math.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from xloom.cpu.math.inverse_trigonometric import acos, asin, atan, atan2
-from xloom.cpu.math.logarithm import log, log1p
+from xloom.cpu.math.logarithm import log, log1p, log1p_of_fraction
 from xloom.cpu.math.power import cbrt, pow, rsqrt, sqrt
 from xloom.cpu.math.remainder import fmod
 from xloom.cpu.math.trigonometric import cos, sin, tan
@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "exponential-minus-one": expm1,
     "log": log,
     "log-plus-one": log1p,
+    "log-plus-one-of-fraction": log1p_of_fraction,
     "logistic": logistic,
     "power": pow,
     "remainder": fmod,
@@ -47,7 +48,7 @@ FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "tan": tan,
     "tanh": tanh,
 }
-"""`function(builder, *values)` by HLO opcode (`atan` is for others to build on)."""
+"""`function(builder, *values)` by HLO opcode (`atan` and `log-plus-one-of-fraction` are for others)."""
 NARROW = {"exponential": narrow.exp, "logistic": narrow.logistic, "tanh": narrow.tanh}
 """Those that take less for results of 16 bits and fewer."""
 

@@ -104,3 +104,14 @@ def log1p(x: Scalar) -> Scalar:
     result = log1p_from_minus_one(x, TAIL[x.format])
     result = select(x < -1.0, math.nan, result)
     return select(x.equals(-1.0), -math.inf, result).copysign(x)
+
+
+@emitter
+def log1p_of_fraction(x: Scalar) -> Scalar:
+    """log(1 + x) of a number from 0 to 1, or NaN: the same bits in fewer operations."""
+    u = x + 1.0
+    lost = x - (u - 1.0)
+    large = u >= 2.0 * math.sqrt(0.5)  # where `split` steps
+    m, correction = (select(large, part * 0.5, part) for part in (u, lost))
+    exponent = select(large, 1.0, u.constant(0.0))
+    return of_parts(exponent, (m - 1.0) + correction, TAIL[x.format])
