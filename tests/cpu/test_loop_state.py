@@ -120,3 +120,18 @@ ENTRY e {{
     compiled = xl.compile(module)
     assert compiled.memory.temporary_bytes < 4 * N
     np.testing.assert_array_equal(compiled()[1], np.zeros(N, np.float32))
+
+
+def test_state_that_nobody_reads_is_not_computed():
+    kind = "(s32[], u8[33,6], u8[33,6])"
+    module = xl.parse(
+        f"go {{ s = {kind} parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1) "
+        f"ROOT c = pred[] compare(i, one), direction=LT }}\n"
+        f"step {{ s = {kind} parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1) "
+        f"n = s32[] add(i, one) a = u8[33,6] iota(), iota_dimension=1 b = u8[33,6] get-tuple-element(s), index=1 "
+        f"ROOT t = {kind} tuple(n, a, b) }}\n"
+        f"ENTRY e {{ x = u8[33,6] parameter(0) zero = s32[] constant(0) r = u8[33,6] reverse(x), dimensions={{0,1}} "
+        f"a = u8[33,6] minimum(r, r) b = u8[33,6] not(r) t = {kind} tuple(zero, a, b) "
+        f"w = {kind} while(t), condition=go, body=step ROOT c = s32[] get-tuple-element(w), index=0 }}"
+    )
+    assert xl.compile(module)(np.zeros((33, 6), np.uint8)) == 1

@@ -224,7 +224,7 @@ class EntryBuilder:
 
         One that may wait is called later, with others that it does not depend on.
         """
-        if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
+        if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
             return StepCode("", [], nest)
         found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
         slots: dict[Slot, int] = {}
