@@ -36,12 +36,16 @@ ENTRY e {{
 }}"""
     got = np.asarray(run_kernel(text, a, b, split=split))
     want = np.asarray(xl.evaluate(xl.parse(text), a, b))
+    depth = max(1.0, np.sqrt(a.size * b.size / max(1, got.size)))
+    same(got, want, types[2], depth)
+
+
+def same(got, want, dtype, depth):
     assert got.shape == want.shape and got.dtype == want.dtype
-    kind = DTYPES[types[2]]
-    if kind.is_integer or types[2] == "pred":
+    kind = DTYPES[dtype]
+    if kind.is_integer or dtype == "pred":
         np.testing.assert_array_equal(got.astype(np.int64), want.astype(np.int64))
         return
-    depth = max(1.0, np.sqrt(a.size * b.size / max(1, got.size)))
     epsilon = float(ml_dtypes.finfo(kind.real.numpy).eps) + (1e-15 if kind.real.bits == 64 else 1e-7) * depth
     wide = np.complex128 if kind.is_complex else np.float64
     np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=epsilon, atol=epsilon * np.sqrt(depth))
@@ -247,3 +251,16 @@ def test_pairs_of_bf16(rows, depth, columns, result, left, right):
     exact = (x.T if left == 0 else x).astype(np.float64) @ (y.T if right else y).astype(np.float64)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
     np.testing.assert_allclose(got, exact, rtol=2e-5 if result == "f32" else 5e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("types", TYPES, ids="-".join)
+@pytest.mark.parametrize("lhs,summed", [((1500, 3), 1), ((3, 1500), 0), ((30, 3, 50), 1)])
+def test_few_columns(lhs, summed, types):
+    rng = np.random.default_rng(0)
+    rows = ",".join(str(n) for k, n in enumerate(lhs) if k != summed)
+    a, b, c = (f"{t}[{d}]" for t, d in zip(types, (",".join(map(str, lhs)), "4,3", f"{rows},4"), strict=True))
+    module = xl.parse(f"""HloModule m
+ENTRY e {{ x = {a} parameter(0) y = {b} parameter(1)
+  ROOT d = {c} dot(x, y), lhs_contracting_dims={{{summed}}}, rhs_contracting_dims={{1}} }}""")
+    arguments = values(rng, lhs, types[0]), values(rng, (4, 3), types[1])
+    same(np.asarray(xl.compile(module)(*arguments)), np.asarray(xl.evaluate(module, *arguments)), types[2], 3)

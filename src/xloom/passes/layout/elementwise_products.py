@@ -1,7 +1,11 @@
-"""dot whose elements are one product each, or whose sums run down columns: no matrix saves anything there."""
+"""dot whose elements are one product each, or few of few columns, or whose sums run down columns.
+
+No matrix saves anything there.
+"""
 
 from __future__ import annotations
 
+from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.dtype import DType, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
@@ -10,6 +14,11 @@ from xloom.passes.rewrite import Rewriter, RuleTable
 rule = RuleTable()
 
 _SIDES = ("lhs", "rhs")
+_FEW_TERMS, _FEW_COLUMNS = 8, 4
+_FEW_BYTES = 32
+"""Of a row."""
+_LEAST_ELEMENTS = 1 << 12
+"""Of a result that takes longer than a call."""
 
 
 # dot(x, y) over dimensions of size 1 == broadcast(x) * broadcast(y) + 0; but for the sign of what underflows to 0
@@ -56,6 +65,42 @@ def _sums_of_columns(i: Instruction, rw: Rewriter) -> Instruction | None:
     sums = array_shape(dtype, i.shape.dims)
     reduced = rw.make("reduce", sums, [products, zero], dimensions=summed, to_apply=rw.sum_of(dtype))
     return rw.converted(reduced, i.shape.dtype)
+
+
+# dot(x, y) of many rows == sum(broadcast(x[:, k]) * broadcast(y[k, :])), where x and y have few columns
+@rule("dot")
+def _few_products(i: Instruction, rw: Rewriter) -> Instruction | None:
+    x, y = i.operands
+    summed = [i[f"{side}_contracting_dims"] for side in _SIDES]
+    if i["lhs_batch_dims"] or y.shape.rank != 2 or x.shape.rank < 2 or [len(dims) for dims in summed] != [1, 1]:
+        return None
+    (left,), (right,) = summed
+    depth, columns, dtype = y.shape.dims[right], y.shape.dims[1 - right], _arithmetic_type(i)
+    if dtype is None or dtype.is_complex or i.shape.size < _LEAST_ELEMENTS or not _are_few(depth, columns, dtype):
+        return None
+    product, last = array_shape(dtype, i.shape.dims), i.shape.rank - 1
+    total = rw.splat(product, 0)
+    for k in range(depth):
+        parts = (_part(rw, x, left, k), tuple(range(last))), (_part(rw, y, right, k), (last,))
+        factors = [rw.make("broadcast", product, [rw.converted(p, dtype)], dimensions=at) for p, at in parts]
+        total = rw.make("add", product, [total, rw.make("multiply", product, factors)])
+    return rw.converted(total, i.shape.dtype)
+
+
+def _are_few(depth: int, columns: int, dtype: DType) -> bool:
+    """True where vectors of several rows take less than one of each row."""
+    few = columns <= _FEW_COLUMNS or (columns == 2 * _FEW_COLUMNS and dtype.bytes <= 2)
+    return few and depth <= _FEW_TERMS and depth * dtype.bytes <= _FEW_BYTES
+
+
+def _part(rw: Rewriter, x: Instruction, dimension: int, place: int) -> Instruction:
+    """What has one place along a dimension, without it."""
+    dims = x.shape.dims
+    cut = [SliceDimension(0, size, 1) for size in dims]
+    cut[dimension] = SliceDimension(place, place + 1, 1)
+    one = array_shape(x.shape.dtype, [1 if d == dimension else size for d, size in enumerate(dims)])
+    rest = array_shape(x.shape.dtype, [size for d, size in enumerate(dims) if d != dimension])
+    return rw.make("reshape", rest, [rw.make("slice", one, [x], slice=tuple(cut))])
 
 
 def _arithmetic_type(i: Instruction) -> DType | None:
