@@ -132,6 +132,8 @@ LARGE = [
     ("[4,5,6]", "size=4x3x6 pad=3_3x0_2x5_5"),
     ("[9,8]", "size=40x2 pad=40_40x0_0"),
     ("[2,20,9]", "size=1x40x1 stride=1x2x1 pad=0_0x60_60x0_0"),
+    ("[3,500]", "size=1x48 stride=1x16 pad=0_0x5_20"),
+    ("[40,70]", "size=3x4 stride=2x4 pad=1_0x1_3"),
 ]
 
 

@@ -1,8 +1,8 @@
 """Windows of an associative operator that overlap: what neighbours have in common is folded once.
 
 One axis after another, in few steps an element. The folds of 2, 4, 8 ... adjacent elements each take one step from the
-ones before; those that add up to the window make its fold. Axes before, if their windows are small, are folded while
-elements are read.
+ones before; those that add up to the window make its fold. Where windows lie an even number of elements apart, every
+other fold of two is enough, and so on. Axes before, if their windows are small, are folded while elements are read.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _OVERLAP = 16
 """In how many windows an element is, at the least, for any to pay."""
 _LARGE = 32
 """Operations of a window from which on folding each on its own takes longer."""
+_LINE = 64
+"""Bytes that processors load at once."""
 _STACK = 1 << 20
 """Bytes of the folds that are kept at a time, at the most."""
 _TOGETHER = 16
@@ -51,10 +53,13 @@ def is_shared(folder: Folder, axes: list[Axis]) -> bool:
     elements = math.prod(a.size for a in axes)
     if not operator or not dense or not elements:
         return False
-    if any(_Pass(operator, group).nbytes > _STACK for group in _groups(axes)):
+    passes = [_Pass(operator, group) for group in _groups(axes)]
+    if not passes or any(p.nbytes > _STACK for p in passes):
         return False
     if len(axes) > 1 and not axes[-1].is_plain and any(not a.is_plain for a in axes[:-1]):
         return True  # columns are no vectors: rows are folded as vectors first
+    if passes[-1].halvings and axes[-1].window.stride * operator.dtype.bytes >= _LINE:
+        return True  # elements at the same place of windows are no vectors
     folded = math.prod(a.window.size * a.count for a in axes)
     operations = math.prod(w.size for w in windows) * operator.cost
     return folded >= _OVERLAP * elements or operations >= _LARGE
@@ -111,6 +116,9 @@ class _Pass:
         self.outer, self.axis = axes[:number], axes[number]
         self.rows, self.columns = math.prod(a.count for a in self.outer), self.axis.stride
         w = self.axis.window
+        self.size, self.stride, self.halvings = w.size, w.stride, 0
+        while self.columns == 1 and self.size > 2 and self.size % 2 == self.stride % 2 == 0:
+            self.size, self.stride, self.halvings = self.size // 2, self.stride // 2, self.halvings + 1
         block = _BLOCK // (operator.dtype.bytes * self._levels)
         strip = _STRIP // operator.dtype.bytes if w.size <= _NARROWER else LANES
         self.width = min(self.columns, max(strip, block // (4 * w.size) // LANES * LANES))
@@ -128,7 +136,8 @@ class _Pass:
     @property
     def nbytes(self) -> int:
         """Bytes of the folds that it keeps."""
-        return self._levels * self.length * self.width * self.operator.dtype.bytes
+        kept = self._levels * (self.length >> self.halvings) + (2 * self.length if self.halvings else 0)
+        return kept * self.width * self.operator.dtype.bytes
 
     @property
     def is_in_place(self) -> bool:
@@ -139,7 +148,7 @@ class _Pass:
     @property
     def _levels(self) -> int:
         """How many kinds of folds are kept, of 1, 2, 4 ... elements."""
-        return max(1, self.axis.window.size.bit_length() - 1)
+        return max(1, self.size.bit_length() - 1)
 
     @property
     def _places(self) -> int:
@@ -154,8 +163,9 @@ class _Pass:
             b, operator = phase.b, self.operator
             arrays = source(phase), target(phase)
             initial = operator.splat(b, phase.operand(1), I64(0)) if final else None
-            folds = [allocate(b, operator.element, elements) for _ in range(self._levels)]
-            for array in folds:
+            sizes = [elements >> k for k in range(self.halvings)] + [elements >> self.halvings] * self._levels
+            kept = [allocate(b, operator.element, size) for size in sizes]
+            for array in kept:
                 array.align = 64
             outside = self._outside(b, elements)
             with loop(b, phase.begin, phase.end, name="item") as item:
@@ -163,7 +173,9 @@ class _Pass:
                 column = times(b, b.urem(piece, I64(self.pieces[0])), self.width)
                 window = times(b, b.udiv(piece, I64(self.pieces[0])), self.windows)
                 columns = least(b, b.sub(I64(self.columns), column), I64(self.width))
-                self._read(b, arrays[0], outside, row, column, window, columns, folds[0])
+                self._read(b, arrays[0], outside, row, column, window, columns, kept[0])
+                self._halve(b, kept[: self.halvings + 1])
+                folds = kept[self.halvings :]
                 self._double(b, folds)
                 place = plus(b, times(b, plus(b, times(b, row, self.axis.count), window), self.columns), column)
                 self._write(b, folds, initial, arrays[1], place, window, columns)
@@ -227,9 +239,17 @@ class _Pass:
             elements = [*pairs, *elements[2 * len(pairs) :]]
         return elements[0]
 
+    def _halve(self, b: ir.IRBuilder, folds: Sequence[ir.Value]) -> None:
+        """Pairs of elements as one, where windows begin and end with whole pairs."""
+        kind = self.operator.element
+        for level, (single, pairs) in enumerate(itertools.pairwise(folds), 1):
+            with loop(b, 0, self.length >> level, hints=VECTOR_ONLY) as i:
+                two = (read(b, single, kind, plus(b, times(b, i, 2), k)) for k in range(2))
+                write(b, pairs, i, self.operator.apply(b, *two))
+
     def _double(self, b: ir.IRBuilder, folds: Sequence[ir.Value]) -> None:
         """The folds of 2, 4, 8 ... elements, each of two before."""
-        count = self.length
+        count = self.length >> self.halvings
         for level, (shorter, longer) in enumerate(itertools.pairwise(folds)):
             ahead = 1 << level
             count -= ahead
@@ -252,7 +272,7 @@ class _Pass:
         columns: ir.Value,
     ) -> None:
         """The windows, each of the folds that add up to it."""
-        size, step = self.axis.window.size, self.axis.window.stride * self.width
+        size, step = self.size, self.stride * self.width
         count = least(b, b.sub(I64(self.axis.count), window), I64(self.windows))
         with self._each(b, count, columns, step) as (position, c):
             i, parts, done = plus(b, times(b, position, step), c), [initial] if initial else [], 0
