@@ -13,6 +13,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.emit.lines import CACHED, LINE, fetch
+from xloom.cpu.emit.loop import PLAIN, loop
 from xloom.cpu.emit.types import I8, I64
 from xloom.cpu.leaves import Source, leaf_shapes
 from xloom.cpu.loops.affine import Affine, Var
@@ -36,9 +37,9 @@ class Row(NamedTuple):
 
     def fetch(self, b: ir.IRBuilder, pointer: ir.Value, begin: ir.Value, count: int) -> None:
         """Has `count` elements brought into the caches, `begin` after the start; they may be outside of the array."""
-        first = b.mul(begin, I64(self.nbytes))
-        for line in range(0, count * self.nbytes, LINE):
-            fetch(b, b.gep(pointer, [b.add(first, I64(line))], source_etype=I8))
+        first = b.gep(pointer, [b.mul(begin, I64(self.nbytes))], source_etype=I8)
+        with loop(b, 0, count * self.nbytes, LINE, name="ahead", hints=PLAIN) as at:
+            fetch(b, b.gep(first, [at], source_etype=I8))
 
 
 def rows_ahead(nest: Nest, row: Var) -> dict[int, list[Row]]:
