@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.hlo.dtype import DTYPES
 
 UPPER = np.arange(1 << 16, dtype=np.uint32) << 16
 # values of bf16, ties, and their neighbours; NaN that says all it says in its lower half is among them
@@ -50,3 +51,39 @@ def test_every_bf16_through_operators(opcode):
     nan = np.isnan(want.astype(np.float32))
     np.testing.assert_array_equal(np.isnan(found.astype(np.float32)), nan)
     np.testing.assert_array_equal(found.view(np.uint16)[~nan], want.view(np.uint16)[~nan])
+
+
+def convert(x, source):
+    text = f"HloModule m\nENTRY e {{ x = {source}[{x.size}] parameter(0) ROOT y = bf16[{x.size}] convert(x) }}"
+    return np.asarray(xl.compile(xl.parse(text))(x))
+
+
+def test_doubles_are_rounded_once():
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = BITS.view(np.float32).astype(np.float64)
+        x = np.concatenate([x, np.nextafter(x, np.inf), np.nextafter(x, -np.inf), [5e-324, -1e300, 3.4e38]])
+        unit = np.ldexp(1.0, np.maximum(np.frexp(x)[1], -125) - 8)
+        want = np.where(np.isfinite(x), np.rint(x / unit) * unit, x).astype(ml_dtypes.bfloat16)
+        found, nan = convert(x, "f64"), np.isnan(x)
+        np.testing.assert_array_equal(found.view(np.uint16)[~nan], want.view(np.uint16)[~nan])
+        assert np.isnan(found.astype(np.float32))[nan].all()
+
+
+def rounded(n: int) -> int:
+    """To 8 bits, ties to even."""
+    shift = max(0, abs(n).bit_length() - 8)
+    whole, rest = divmod(abs(n), 1 << shift)
+    whole += 2 * rest + (whole & 1) > 1 << shift
+    return (whole << shift) * (1 if n > 0 else -1)
+
+
+@pytest.mark.parametrize("dtype", ["s32", "u32", "s64", "u64"])
+def test_integers_are_rounded_once(dtype):
+    """Ties, and what is next to them, of all sizes."""
+    kind = DTYPES[dtype].numpy
+    ties = {(top << place) >> 1 for top in (256, 257, 258, 383, 509, 511) for place in range(57)}
+    near = {sign * (tie + d) for tie in ties for d in (-1, 0, 1) for sign in (1, -1)}
+    info = np.iinfo(kind)
+    numbers = sorted(n for n in near if info.min <= n <= info.max)
+    want = np.array([float(rounded(n)) for n in numbers]).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(convert(np.array(numbers, kind), dtype), want)

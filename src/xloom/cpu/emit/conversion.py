@@ -211,8 +211,35 @@ def _float_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: DTy
     if target.name == "f64":
         return b.fpext(value, DOUBLE)
     if source.name == "f64":
-        value = b.fptrunc(value, FLOAT) if is_wide(target) else to_odd(b, value)
+        if target.name == "bf16":
+            return _double_to_bf16(b, value)
+        if target.name in _GREAT:
+            value = to_odd(b, value)
+        else:
+            number = value if is_wide(target) else b.bitcast(_sticky(b, b.bitcast(value, I64), 29), DOUBLE)
+            value = b.fptrunc(number, FLOAT)
     return rounded(b, value, target)
+
+
+def _double_to_bf16(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """A float that is a double rounded to bf16."""
+    exponent = _exponent(b, value)
+    for order, limit in (("<", 1023 - 126), (">", 1023 + 128)):  # denormals; what becomes infinite
+        bound = I64(limit << 52)
+        exponent = b.select(b.icmp_unsigned(order, exponent, bound), bound, exponent)
+    number = _to_eight_bits(b, value, exponent)
+    return b.fptrunc(intrinsic(b, "copysign", number, value), FLOAT)
+
+
+def _exponent(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    return b.and_(b.bitcast(value, I64), I64(0x7FF << 52))
+
+
+def _to_eight_bits(b: ir.IRBuilder, value: ir.Value, exponent: ir.Value) -> ir.Value:
+    """A double rounded to as many bits as bf16 has; a zero loses its sign."""
+    # adding and taking away 1.5 * 2**52 units in the last place rounds to such units
+    magic = b.bitcast(b.add(exponent, I64((45 << 52) + (1 << 51))), DOUBLE)
+    return b.fsub(b.fadd(value, magic), magic)
 
 
 def to_odd(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
@@ -232,15 +259,32 @@ def _integer_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: D
     to_float = b.sitofp if signed else b.uitofp
     if is_wide(target):
         return to_float(value, register_type(target))
-    if source.bits <= 16:  # exact in a float
+    if source.bits <= 16 or target.name not in _GREAT:  # exact in a float, or beyond the type
         return rounded(b, to_float(value, FLOAT), target)
     if source.bits <= 32:
-        return rounded(b, to_odd(b, to_float(value, DOUBLE)), target)
-    # beyond 2**53 a sticky low bit takes the place of what a double cannot hold
-    low = b.and_(value, I64(0x7FF))
-    sticky = b.or_(b.and_(value, I64(~0x7FF)), b.select(b.icmp_unsigned("==", low, I64(0)), I64(0), I64(0x400)))
-    small = b.icmp_unsigned("<", b.add(value, I64(1 << 52)) if signed else value, I64(1 << 53))
-    return rounded(b, to_odd(b, to_float(b.select(small, value, sticky), DOUBLE)), target)
+        return rounded_result(b, to_float(_with_sticky_bit(b, value, 8, signed), FLOAT), target)
+    double = to_float(_with_sticky_bit(b, value, 11, signed), DOUBLE)
+    if target.name == "bf16":
+        return b.fptrunc(_to_eight_bits(b, double, _exponent(b, double)), FLOAT)
+    return rounded(b, to_odd(b, double), target)
+
+
+_GREAT = frozenset({"bf16", "f8e8m0fnu"})
+"""Narrow floats that can be beyond 2**24."""
+
+
+def _with_sticky_bit(b: ir.IRBuilder, value: ir.Value, low: int, signed: bool) -> ir.Value:
+    """A large integer without its lowest bits, the next one set if there were any; others as they are."""
+    kind, few = value.type, low + 10  # bits of which that one is below all that matter
+    limit = kind(1 << (few + 1 if signed else few))
+    small = b.icmp_unsigned("<", b.add(value, kind(1 << few)) if signed else value, limit)
+    return b.select(small, value, _sticky(b, value, low))
+
+
+def _sticky(b: ir.IRBuilder, value: ir.Value, low: int) -> ir.Value:
+    """An integer with its lowest bits cleared, and the next one set if there were any."""
+    ones = value.type((1 << low) - 1)
+    return b.and_(b.or_(value, b.add(b.and_(value, ones), ones)), b.not_(ones))
 
 
 @emits("convert")
