@@ -99,7 +99,7 @@ def by_keys(types, directions):
     return f"less {{ {' '.join(names)} }}".replace(f" {found} = ", f" ROOT {found} = ")
 
 
-@pytest.mark.parametrize("dims", ["[10000]", "[3,9000]"])
+@pytest.mark.parametrize("dims", ["[10000]", "[3,9000]", "[30,40]"])
 @pytest.mark.parametrize(
     ("types", "directions"),
     [

@@ -26,7 +26,7 @@ _LEAST_KEY = 16
 """Bits of keys that radix sorts are as quick with."""
 _MOST_KEYS = 4
 """Of 32 bits, so many times of which a row is sorted by vectors sooner than once by all of them."""
-_LEAST_IN_PAIRS = 1 << 13
+_LEAST_IN_PAIRS = 32
 """Elements of a row that vectors sort sooner by several such keys."""
 _WIDEST = 128
 """Bits of a record."""

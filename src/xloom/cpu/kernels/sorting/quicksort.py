@@ -38,8 +38,7 @@ def sort_symbol(bits: int, apart: bool = False) -> str:
     """`i64 sort(ptr integers, i64 distance, i64 count, i1 false, i1 once)`.
 
     With halves `apart`, the low one of each integer lies `distance` bytes from its high one; else that means nothing.
-    With `once` it only brings some that are less than all others to the front, and says how many; when these are none,
-    all may be sorted.
+    With `once` it only brings some that are less than all others to the front, and says how many: none of few.
     """
     return f"xloom.sort.u{bits}{'.apart' if apart else ''}"
 
@@ -186,6 +185,8 @@ part:
   %short = icmp sle i64 %n, `LIMIT`
   br i1 %short, label %small, label %large
 small:
+  br i1 %once, label %done, label %network
+network:
   call void @few(ptr %a, i64 %distance, i64 %n)
   ret i64 0
 large:
@@ -345,7 +346,7 @@ recurse:
   %sorted = call i64 @`SORT`(ptr %shorter.a, i64 %distance, i64 %shorter.n, i1 %skewed2, i1 false)
   br label %part
 done:
-  %result = phi i64 [0, %range.done], [%lesser, %parted]
+  %result = phi i64 [0, %small], [0, %range.done], [%lesser, %parted]
   ret i64 %result
 }
 """
