@@ -103,8 +103,8 @@ class _Item:
     def __init__(self, instruction: Instruction, lines: Lines, b: ir.IRBuilder, pointers: Sequence[ir.Value]):
         self.instruction, self.dtype, self.lines, self.b = instruction, instruction.shape.dtype, lines, b
         self.operand, self.source, self.initial, self.output = pointers
-        # which of a window's elements is selected, as wide as those, so that vectors of both have as many lanes
-        self.number = I64 if self.dtype.bytes >= 8 else ir.IntType(8 * self.dtype.bytes)
+        # which of a window's elements is selected, as wide as what is compared: vectors of both have as many lanes
+        self.number = ir.IntType(min(64, max(8 * self.dtype.bytes, 32 if self.dtype.is_float else 8)))
         self.chosen = allocate(b, self.number, lines.lanes)
         self.kept = allocate(b, bits_type(self.dtype), lines.kept) if lines.is_along else None
 
@@ -193,22 +193,35 @@ class _Item:
         b, lines = self.b, self.lines
         top = lines.row.position(windows[0], I64(0), b)
         low, high = greatest(b, b.sub(begin, top), I64(0)), least(b, b.sub(end, top), I64(lines.row.window.size))
-        with loop(b, low, high, name="row") as row:
-            if lines.is_along:
+        size = lines.row.window.size
+        if lines.is_along:
+            with loop(b, low, high, name="row") as row:
                 self._scatter_windows(windows, row, begin, source, lanes)
-            else:
-                self._scatter_elements(windows, row, start, source, lanes)
+            return
+        with b.if_else(b.icmp_signed("==", b.sub(high, low), I64(size))) as (all_rows, some):
+            with all_rows:
+                self._scatter_elements(windows, I64(0), size, start, source, lanes)
+            with some, loop(b, low, high, name="row") as row:
+                self._scatter_elements(windows, row, 1, start, source, lanes)
 
     def _scatter_elements(
-        self, windows: Sequence[ir.Value], row: ir.Value, start: ir.Value, source: ir.Value, lanes: ir.Value
+        self,
+        windows: Sequence[ir.Value],
+        row: ir.Value,
+        rows: int,
+        start: ir.Value,
+        source: ir.Value,
+        lanes: ir.Value,
     ) -> None:
-        """To a row of windows that each are a line."""
+        """To rows of windows that each are a line."""
         b, lines = self.b, self.lines
-        here = plus(b, start, self._offset(windows, [a.stride for a in (lines.row, *lines.inner)]))
+        axes = (lines.row, *lines.inner)
+        here = plus(b, start, self._offset(windows, [a.stride for a in axes]))
         here = plus(b, here, times(b, row, lines.row.stride))
+        sizes = (rows, *(a.window.size for a in lines.inner))
         with loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane:
-            for k, place in enumerate(itertools.product(*(range(a.window.size) for a in lines.inner))):
-                offset = sum(p * a.stride for p, a in zip(place, lines.inner, strict=True))
+            for k, place in enumerate(itertools.product(*map(range, sizes))):
+                offset = sum(p * a.stride for p, a in zip(place, axes, strict=True))
                 target = plus(b, plus(b, here, offset), lane)
                 self._put(self.output, target, lane, plus(b, times(b, row, lines.places), k), plus(b, source, lane))
 
@@ -239,7 +252,7 @@ class _Item:
         old = load(b, array, dtype, target)
         elements = [old, load(b, self.source, dtype, source)]
         new = apply_promoted(b, self.instruction["scatter"], elements, [dtype] * 2, [dtype])[0]
-        narrowed = number if self.number is I64 else b.trunc(number, self.number)
+        narrowed = number if self.number.width == 64 else b.trunc(number, self.number)
         store(b, array, dtype, target, choose(b, b.icmp_signed("==", chosen, narrowed), new, old))
 
     def _put_in_order(self, start: ir.Value, begin: ir.Value, end: ir.Value) -> None:
