@@ -235,7 +235,7 @@ ENTRY e { x = f32[5,7] parameter(0) n = s32[5,7] parameter(1) a = f32[] paramete
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("dims", [(1 << 18,), (3, 5000, 2), (1025,)])
+@pytest.mark.parametrize("dims", [(1 << 18,), (3, 5000, 2), (3, 5000), (1025,)])
 def test_errors_of_long_cumulative_folds_do_not_add_up(dims, reverse):
     axis = 1 if len(dims) > 1 else 0
     x = RNG.normal(size=dims).astype(np.float32)

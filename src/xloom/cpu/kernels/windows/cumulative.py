@@ -1,4 +1,7 @@
-"""Cumulative folds in linear time: each window is the one before and one more element."""
+"""Cumulative folds in linear time: each window is the one before and one more element.
+
+Long folds are of runs, which are folded after one another: errors grow less, and runs of a row go side by side.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +64,8 @@ def fold_cumulatively(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
         start = times(b, b.udiv(item, I64(blocks)), axis.size * axis.stride)
         if vector:
             scan(b, vector, pointers, start, axis.size, forward=_is_forward(axis))
+        elif axis.stride == 1 and axis.size >= 2 * _RUN and folder.inputs == folder.states:
+            _runs(b, folder, pointers, axis, start)
         else:
             begin = times(b, b.urem(item, I64(blocks)), _COLUMNS)
             columns = least(b, I64(axis.stride), plus(b, begin, _COLUMNS))
@@ -114,6 +119,37 @@ def _columns(
         with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
             here, before = plus(b, row(i), column), plus(b, row(plus(b, begin, -1)), column)
             _put(b, folder, pointers, here, folder.state(b, pointers, before), folder.state(b, pointers, here), forward)
+
+
+def _runs(b: ir.IRBuilder, folder: Folder, pointers: list[ir.Value], axis: Axis, start: ir.Value) -> None:
+    """Equal runs of a row, which LLVM takes side by side; then each after the one before, and last what is left."""
+    forward, length = _is_forward(axis), min(_RUN, axis.size // LANES)
+    count = axis.size // length
+    last = plus(b, start, axis.size - 1)
+
+    def place(number: ir.Value) -> ir.Value:
+        return plus(b, start, number) if forward else b.sub(last, number)
+
+    def after(number: ir.Value, before: ir.Value) -> None:
+        here, state = place(number), folder.state(b, pointers, place(before))
+        _put(b, folder, pointers, here, state, folder.elements(b, pointers, here), forward)
+
+    first = place(I64(0))
+    _put(b, folder, pointers, first, folder.initial(b, pointers), folder.elements(b, pointers, first), forward)
+    with loop(b, 1, count, name="run") as run:
+        here = place(times(b, run, length))
+        folder.keep(b, pointers, here, folder.elements(b, pointers, here))
+    with loop(b, 1, length) as i, loop(b, 0, count, name="run") as run:
+        number = plus(b, times(b, run, length), i)
+        after(number, plus(b, number, -1))
+    with loop(b, 1, count, name="run") as run:
+        begin = times(b, run, length)
+        state = folder.state(b, pointers, place(plus(b, begin, -1)))
+        with loop(b, 0, length) as i:
+            here = place(plus(b, begin, i))
+            _put(b, folder, pointers, here, state, folder.state(b, pointers, here), forward)
+    with loop(b, count * length, axis.size) as i:
+        after(i, plus(b, i, -1))
 
 
 def _put(
