@@ -1,11 +1,14 @@
 """How much memory programs need besides their arguments and results."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import xloom as xl
 from xloom.cpu.compile import lowered
 from xloom.cpu.emit.registers import packs_lanes
+from xloom.cpu.memory import KEPT_BYTES
 from xloom.cpu.prepare import prepared
 
 RANDOM = np.random.default_rng(0)
@@ -309,3 +312,19 @@ def test_a_sort_does_not_write_what_nobody_reads(n, order):
     sort = next(s for s, _ in assignment.slots if s.opcode == "sort")
     assert assignment.of((sort, 0)).nbytes == 0
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
+
+
+def test_small_temporary_arrays_of_calls_at_once_are_not_shared():
+    module = xl.parse("""HloModule m
+    ENTRY e { x = f32[40,40] parameter(0)
+      y = f32[40,40] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT z = f32[40,40] dot(y, x), lhs_contracting_dims={0}, rhs_contracting_dims={1} }""")
+    run = xl.compile(module)
+    assert 0 < run.memory.temporary_bytes < KEPT_BYTES
+    inputs = [np.full((40, 40), k, np.float32) for k in range(1, 5)]
+
+    def wrong(x):
+        return sum(not (np.asarray(run(x)) == 1600 * x[0, 0] ** 3).all() for _ in range(300))
+
+    with ThreadPoolExecutor(len(inputs)) as pool:
+        assert not sum(pool.map(wrong, inputs))

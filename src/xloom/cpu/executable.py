@@ -15,7 +15,7 @@ from xloom.cpu.buffers import Assignment
 from xloom.cpu.custom_call import failure
 from xloom.cpu.dispatch import MISFIT, Call, address_of, dispatch, offsets_hold
 from xloom.cpu.leaves import leaf_shapes
-from xloom.cpu.memory import ALIGNMENT, Block, Pool
+from xloom.cpu.memory import ALIGNMENT, KEPT_BYTES, Block, Pool
 from xloom.cpu.program import MAIN, Program
 from xloom.cpu.python_call import Run
 from xloom.errors import EvaluationError, ShapeError, UnsupportedError
@@ -110,6 +110,9 @@ class Executable:
         self._constant_table = _table([a.ctypes.data for a in self._constants])
         self._arena_bytes = image.memory.temporary_bytes
         self._arena = self._pool.taker(self._arena_bytes)
+        self._spare = list[Block]()
+        """Small arenas of runs that are over; what a program calls may look at its own for longer."""
+        self._spares = 0 < self._arena_bytes < KEPT_BYTES and not self._calls
         self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
         self._result_table = ctypes.c_void_p * max(1, len(self._results))
         self._is_one = self._result_shape.is_array
@@ -134,9 +137,14 @@ class Executable:
         queue = deque(infeed) if self._calls else _NOTHING
         if self._dispatch is not None:
             outputs = self._outputs(self._outputs_in(arguments, donated) if donated else {})
-            arena = self._arena()
+            try:
+                arena = self._spare.pop() if self._spares else self._arena()
+            except IndexError:  # so many runs at once as never before
+                arena = self._arena()
             run = self._started(arguments, outputs, arena, queue) if self._calls else None
             number = self._dispatch(self._call.address, arguments, outputs, arena.address, run)
+            if self._spares:
+                self._spare.append(arena)
             if number == 0:
                 return outputs[0] if self._is_one else self._value(outputs)
             if number != MISFIT:
