@@ -78,7 +78,7 @@ def test_golden_programs(path):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s8", "c64", "pred"])
-@pytest.mark.parametrize("rows, columns", [(5, 7), (16, 16), (33, 47), (200, 130), (300, 17)])
+@pytest.mark.parametrize("rows, columns", [(5, 7), (16, 16), (33, 47), (200, 130), (300, 17), (10, 300)])
 def test_transposes_in_tiles(dtype, rows, columns):
     combine = "or" if dtype == "pred" else "add"
     module = xl.parse(f"""HloModule m

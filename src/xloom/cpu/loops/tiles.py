@@ -18,13 +18,15 @@ from xloom.cpu.emit.types import I8, I64
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, Store
-from xloom.cpu.loops.nodes import Load, walk
+from xloom.cpu.loops.nodes import Load, indices_of, walk
 from xloom.cpu.loops.phases import Phases, counters
 from xloom.cpu.loops.streaming import footprint, is_streamed
 from xloom.cpu.loops.turned import Blocks, Turned
 
-LEAST_SIDE = 16
-"""Elements along each side of what is transposed, at least; and vectors of a tile, which fill half of the registers."""
+LEAST_SIDE = 9
+"""Elements along each side of what is transposed, at least: rows that are fewer, LLVM interleaves as well."""
+HEIGHT = 16
+"""Vectors of a tile at most: they fill half of the registers."""
 DEPTH, WIDTH = 4 * LINE, 2 * LINE
 """Bytes of a block along the loads and along the stores: lines are fetched in pairs."""
 LONGER = 4 * LINE
@@ -44,12 +46,17 @@ def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | Non
     for node in walk([s.node for s in stage.stores], guarded=False):  # a tile is loaded whole
         if isinstance(node, Load) and abs(node.address.factor(inner)) > 1 and node.dtype.bytes <= 8:
             for var in loops[:-1]:
-                if abs(node.address.factor(var)) == 1 and var.size >= LEAST_SIDE:
+                if abs(node.address.factor(var)) == 1 and _is_vector(var, node):
                     found.setdefault(var, []).append(node)
     if not found:
         return None
     var = max(found, key=lambda v: len(found[v]))
     return var, found[var]
+
+
+def _is_vector(var: Var, node: Load) -> bool:
+    """True where a loop has enough of the elements that it loads one after another."""
+    return var.size >= LEAST_SIDE or (var.size == LEAST_SIDE - 1 and node.dtype.bytes > 1)
 
 
 def emit_tiled(
@@ -99,13 +106,17 @@ def _blocks(phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Va
     widest = max(*(n.dtype.bytes for n in nodes), *made)
     vector = LINE // widest
     lanes = min(vector, 1 << across.size.bit_length() - 1)
-    height = min(lanes, LEAST_SIDE)
-    width = min(max(width // widest, LINE // min(made)), -(-inner.size // height) * height)
-    depth = min(DEPTH // widest, -(-across.size // lanes) * lanes)
-    while 2 * depth * width * sum(n.dtype.bytes for n in nodes) > MEMORY and depth % (2 * lanes) == 0:
-        depth //= 2
-    run = vector if inner.size % vector == 0 else min(vector, LEAST_SIDE)
-    return Blocks(across, inner, depth, width, lanes, height, run)
+    height = min(lanes, HEIGHT, 1 << inner.size.bit_length() - 1)
+    depth, width = DEPTH // widest, max(width // widest, LINE // min(made))
+    # short loops are whole, and the other one is longer for that
+    if inner.size <= (2 * width if inner.size % vector else width):
+        depth, width = depth * max(1, width // inner.size), inner.size
+    if across.size <= (2 * depth if across.size % lanes else depth):
+        longer = 1 if width == inner.size else max(1, depth // across.size)
+        depth, width = across.size, width * longer
+    while 2 * depth * width * sum(n.dtype.bytes for n in nodes) > MEMORY and depth > lanes:
+        depth = -(-depth // 2 // lanes) * lanes
+    return Blocks(across, inner, depth, width, lanes, height, vector)
 
 
 def _straight(stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:
@@ -125,9 +136,12 @@ def _fill(
 ) -> None:
     """Loads a tile of the block at `place`."""
     b = elements.b
-    deep = I64(blocks.depth // blocks.lanes)
-    row = b.mul(b.urem(tile, deep), I64(blocks.lanes))
-    column = b.mul(b.udiv(tile, deep), I64(blocks.height))
+    row = b.mul(b.urem(tile, I64(blocks.deep)), I64(blocks.lanes))
+    column = b.mul(b.udiv(tile, I64(blocks.deep)), I64(blocks.height))
+    if blocks.depth % blocks.lanes:
+        row = intrinsic(b, "smin", row, I64(blocks.depth - blocks.lanes))
+    if blocks.width % blocks.height:
+        column = intrinsic(b, "smin", column, I64(blocks.width - blocks.height))
     elements.vars.update(place)
     elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
     elements.vars[blocks.inner] = b.add(place[blocks.inner], column, flags=["nsw"])
@@ -165,15 +179,33 @@ class Results:
     ):
         self._phases, self._elements, self._stores, self._blocks = phases, elements, stage.stores, blocks
         self._turned = {id(t.node): t.memory for t in turned}
-        self._lines = [(store, *self._line_of(store)) for store in stage.stores] if around else []
+        self._is_joined = self._are_rows_joined(stage)
+        """Whether rows of a block are one to all that they are computed from."""
+        size, self._vector = blocks.width, blocks.vector
+        """Elements that are computed at a time."""
+        if self._is_joined:
+            size *= blocks.share
+            self._has_rest = size % blocks.vector != 0 or blocks.is_clipped
+        else:
+            if blocks.inner.size % blocks.vector:
+                self._vector = min(blocks.vector, HEIGHT)
+            self._has_rest = blocks.inner.size % self._vector != 0
+        self._lines = [(store, *self._line_of(store, size)) for store in stage.stores] if around else []
         """Of each result that goes around the caches: where a row of a block is, and whether it is as it was loaded."""
         elements.ends_with_fence = around
 
-    def _line_of(self, store: Store) -> tuple[ir.Value, bool]:
+    def _are_rows_joined(self, stage: Stage) -> bool:
+        across, inner = self._blocks.across, self._blocks.inner
+        nodes = [n for n in walk([s.node for s in stage.stores]) if id(n) not in self._turned]
+        found = [*(s.address for s in stage.stores), *(i for n in nodes for i in indices_of(n))]
+        is_cut = self._blocks.width != inner.size or self._blocks.width % self._blocks.vector == 0
+        return not is_cut and all(i.factor(across) == i.factor(inner) * inner.size for i in found)
+
+    def _line_of(self, store: Store, size: int) -> tuple[ir.Value, bool]:
         dtype = self._phases.types_of(store.target)
         if id(store.node) in self._turned and store.node.dtype == dtype:
             return self._turned[id(store.node)], True
-        line = allocate(self._elements.b, I8, self._blocks.width * dtype.bytes, "line")
+        line = allocate(self._elements.b, I8, size * dtype.bytes, "line")
         line.align = LINE
         return line, False
 
@@ -181,33 +213,40 @@ class Results:
         """Stores a tile's share of the block at `place`, whose transposed elements are from index `half` on."""
         b, elements, blocks = self._elements.b, self._elements, self._blocks
         elements.vars.update(place)
+        begin, end = _share(b, blocks, place, tile)
+        if self._is_joined:
+            self._row(place, half, begin, b.mul(b.sub(end, begin), I64(blocks.width), flags=["nsw"]))
+            return
         width = _clipped(b, blocks.inner, place, blocks.width)
-        with loop(b, *_share(b, blocks, place, tile), name="row", hints=PLAIN) as row, elements.scope():
-            elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
-            line = b.add(half, b.mul(row, I64(blocks.width)), flags=["nsw"])
-            if not self._lines or not all(is_as_loaded for *_, is_as_loaded in self._lines):
-                self._compute(place[blocks.inner], line, width)
-            elements.vars[blocks.inner] = place[blocks.inner]
-            for store, memory, is_as_loaded in self._lines:
-                dtype = self._phases.types_of(store.target)
-                target = types.element_pointer(
-                    b, self._phases.pointers[store.target], dtype, elements.index(store.address)
-                )
-                source = types.element_pointer(b, memory, dtype, line if is_as_loaded else I64(0))
-                write_around(b, target, source, b.mul(width, I64(dtype.bytes)))
+        with loop(b, begin, end, name="row", hints=PLAIN) as row, elements.scope():
+            self._row(place, half, row, width)
+
+    def _row(self, place: Mapping[Var, ir.Value], half: ir.Value, row: ir.Value, width: ir.Value) -> None:
+        """Stores so many results from a row of a block on."""
+        b, elements, blocks = self._elements.b, self._elements, self._blocks
+        elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
+        line = b.add(half, b.mul(row, I64(blocks.width)), flags=["nsw"])
+        if not self._lines or not all(is_as_loaded for *_, is_as_loaded in self._lines):
+            self._compute(place[blocks.inner], line, width)
+        elements.vars[blocks.inner] = place[blocks.inner]
+        for store, memory, is_as_loaded in self._lines:
+            dtype = self._phases.types_of(store.target)
+            target = types.element_pointer(b, self._phases.pointers[store.target], dtype, elements.index(store.address))
+            source = types.element_pointer(b, memory, dtype, line if is_as_loaded else I64(0))
+            align = dtype.real.bytes if blocks.width * dtype.bytes % LINE else LINE
+            write_around(b, target, source, b.mul(width, I64(dtype.bytes)), align)
 
     def _compute(self, first: ir.Value, line: ir.Value, width: ir.Value) -> None:
-        """A row of a block, `run` elements at a time."""
-        b, run = self._elements.b, self._blocks.run
-        is_whole = self._blocks.inner.size % run == 0
-        runs = width if is_whole else b.and_(width, I64(-run))
+        """A row, a vector at a time."""
+        b, vector, rest = self._elements.b, self._vector, self._has_rest
+        vectors = b.and_(width, I64(-vector)) if rest else width
         with (
-            loop(b, 0, runs, run, name="run", hints=PLAIN) as start,
-            loop(b, 0, run, name="column", hints=VECTOR_ONLY) as k,
+            loop(b, 0, vectors, vector, name="vector", hints=PLAIN) as start,
+            loop(b, 0, vector, name="column", hints=VECTOR_ONLY) as k,
         ):
             self._element(first, line, b.add(start, k, flags=["nsw"]))
-        if not is_whole:
-            with loop(b, runs, width, name="column", hints=PLAIN) as column:
+        if rest:
+            with loop(b, vectors, width, name="column", hints=PLAIN) as column:
                 self._element(first, line, column)
 
     def _element(self, first: ir.Value, line: ir.Value, column: ir.Value) -> None:
@@ -227,11 +266,11 @@ class Results:
 
 def _share(b: ir.IRBuilder, blocks: Blocks, place: Mapping[Var, ir.Value], tile: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The rows of the block at `place` that are done with a tile."""
-    share = -(-blocks.depth // blocks.tiles)
-    begin = b.mul(tile, I64(share), flags=["nsw"])
-    end = b.add(begin, I64(share), flags=["nsw"])
-    if share * blocks.tiles > blocks.depth or blocks.across.size % blocks.depth:
+    begin = b.mul(tile, I64(blocks.share), flags=["nsw"])
+    end = b.add(begin, I64(blocks.share), flags=["nsw"])
+    if blocks.is_clipped:
         end = intrinsic(b, "smin", end, _clipped(b, blocks.across, place, blocks.depth))
+        end = intrinsic(b, "smax", end, begin)
     return begin, end
 
 

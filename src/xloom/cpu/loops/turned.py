@@ -31,13 +31,28 @@ class Blocks:
     """Of a tile, along the loads: those of a vector."""
     height: int
     """Of a tile, along the stores: how many vectors."""
-    run: int
-    """How many results are computed at a time."""
+    vector: int
+    """Results that are computed at a time."""
 
     @property
     def tiles(self) -> int:
-        """How many a block has."""
-        return self.depth * self.width // (self.lanes * self.height)
+        """How many a block has; where they are not whole numbers of tiles, the last ones overlap those before."""
+        return self.deep * -(-self.width // self.height)
+
+    @property
+    def deep(self) -> int:
+        """How many a block has along the loads."""
+        return -(-self.depth // self.lanes)
+
+    @property
+    def share(self) -> int:
+        """Rows of a block that are stored after each of its tiles."""
+        return -(-self.depth // self.tiles)
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether some tiles' shares have fewer rows."""
+        return self.share * self.tiles > self.depth or self.across.size % self.depth != 0
 
     @property
     def size(self) -> int:
@@ -61,11 +76,12 @@ class Turned:
         b, blocks = self._elements.b, self._blocks
         across, inner = (self._elements.vars[v] for v in (blocks.across, blocks.inner))
         depth, height = b.sub(I64(blocks.across.size), across), b.sub(I64(blocks.inner.size), inner)
-        if not blocks.across.size % blocks.depth and not blocks.inner.size % blocks.width:
+        cuts = ((blocks.across.size, blocks.depth, blocks.lanes), (blocks.inner.size, blocks.width, blocks.height))
+        if all(size % block == 0 for size, block, _ in cuts):
             self._fill(at)
             return
         whole = b.and_(b.icmp_signed(">=", depth, I64(blocks.lanes)), b.icmp_signed(">=", height, I64(blocks.height)))
-        if not blocks.across.size % blocks.lanes and not blocks.inner.size % blocks.height:
+        if all(size % block == 0 or size % tile == 0 for size, block, tile in cuts):
             with b.if_then(whole), self._elements.scope():
                 self._fill(at)
             return
@@ -98,7 +114,7 @@ class Turned:
         for k, column in enumerate(reversed(columns) if backwards else columns):
             place = b.add(at, I64(k * blocks.width), flags=["nsw"])
             address = b.gep(self.memory, [place], inbounds=True, source_etype=kind)
-            b.store(column, address, align=dtype.bytes * blocks.height)
+            b.store(column, address, align=dtype.bytes * (1 if blocks.width % blocks.height else blocks.height))
 
     def _fill_partly(self, at: ir.Value, depth: ir.Value, height: ir.Value) -> None:
         b, source = self._elements.b, self._elements.pointers(self.node.source)
