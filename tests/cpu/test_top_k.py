@@ -5,6 +5,7 @@ import xloom as xl
 from tests.cpu.kernels import run_kernel
 from tests.cpu.test_sort import TYPES, values
 from xloom.cpu.kernels.sorting import selection
+from xloom.hlo.dtype import DTYPES
 
 RNG = np.random.default_rng(0)
 
@@ -59,3 +60,10 @@ def test_one_candidate_a_row():
 def test_processors_that_pack_no_lanes(monkeypatch, dtype, k):
     monkeypatch.setattr(selection, "packs_lanes", lambda: False)
     check(dtype, (2, 3000), k, True)
+
+
+@pytest.mark.parametrize("dtype", ["s8", "s16", "bf16"])
+def test_all_of_many_narrow_ones_are_candidates(dtype):
+    """Each block has as many as vectors hold that are better than all before."""
+    x = np.repeat(np.arange(-100, 100), 64).astype(DTYPES[dtype].numpy)
+    check(dtype, x.shape, 100, True, x)

@@ -27,7 +27,9 @@ _LEAST_KEY = 16
 _MOST_KEYS = 4
 """Of 32 bits, so many times of which a row is sorted by vectors sooner than once by all of them."""
 _LEAST_IN_PAIRS = 32
-"""Elements of a row that vectors sort sooner by several such keys."""
+"""Elements of a row that vectors sort sooner by several such keys, where what that takes fits the stack."""
+_LONG_IN_PAIRS = 1 << 13
+"""The same where it does not."""
 _WIDEST = 128
 """Bits of a record."""
 _NEVER_GIVEN = frozenset({"parameter", "constant", "iota"})
@@ -152,7 +154,9 @@ def _in_pairs(rows: Rows, keys: list[Key]) -> bool:
     from xloom.cpu.kernels.sorting.vectors import is_short
 
     passes = len(groups(keys))
-    short = rows.size < _LEAST_IN_PAIRS if passes > 1 else is_short(rows, 64, in_output=True)
+    fits = 16 * rows.count * rows.size <= STACK_SCRATCH
+    least = _LEAST_IN_PAIRS if fits else _LONG_IN_PAIRS
+    short = rows.size < least if passes > 1 else is_short(rows, 64, in_output=True)
     return passes <= _MOST_KEYS and rows.size < 1 << INDEX_BITS and not short
 
 

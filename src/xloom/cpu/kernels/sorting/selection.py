@@ -22,7 +22,9 @@ from xloom.cpu.kernels.sorting.records import Indexed, Row, resized, row_of
 from xloom.cpu.kernels.sorting.vector_text import lanes
 
 _BLOCK = 32
-"""Elements that are compared at once."""
+"""Elements that a loop compares at once."""
+_MOST_AT_ONCE = 64
+"""That a loop or vectors do."""
 _FEW = 64
 """The greatest k for which records are kept in order."""
 _LANES = 8
@@ -164,7 +166,7 @@ class _Collected:
 
     def __init__(self, kernel: Kernel, b: ir.IRBuilder, kind: ir.IntType, k: int):
         self.b, self.kind, self.k = b, kind, k
-        self.capacity = 2 * k + 2 * _BLOCK
+        self.capacity = 2 * k + 2 * _MOST_AT_ONCE
         self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
         if kind.width == 64 and packs_lanes():
             kernel.need(network(64), Content.ROUTINES)
@@ -196,7 +198,7 @@ class _Collected:
     def make_room(self) -> None:
         """For one more block."""
         b = self.b
-        with b.if_then(b.icmp_signed(">", b.load(self.count, typ=I64), I64(self.capacity - _BLOCK))):
+        with b.if_then(b.icmp_signed(">", b.load(self.count, typ=I64), I64(self.capacity - _MOST_AT_ONCE))):
             self.finish()
 
     def finish(self) -> None:
