@@ -94,8 +94,8 @@ def emit_tiled(
             with loop(b, 0, blocks.tiles, name="tile", hints=PLAIN) as tile:
                 with b.if_then(b.icmp_signed("<", item, end)), elements.scope():
                     _fill(elements, blocks, turned, loaded, tile, half)
-                    if is_far and straight:
-                        _fetch(elements, blocks, straight, loaded, tile)
+                    if is_far:
+                        results.fetch(straight, loaded, tile)
                 with b.if_then(b.icmp_signed(">", item, begin)), elements.scope():
                     results.emit(stored, tile, b.sub(I64(blocks.size), half))
 
@@ -150,20 +150,6 @@ def _fill(
         load.fill(at)
 
 
-def _fetch(
-    elements: Elements, blocks: Blocks, straight: Sequence[Load], place: Mapping[Var, ir.Value], tile: ir.Value
-) -> None:
-    """Has brought what a tile's share of the block at `place` needs of loads that run along the stores."""
-    b = elements.b
-    elements.vars.update(place)
-    with loop(b, *_share(b, blocks, place, tile), name="row", hints=PLAIN) as row, elements.scope():
-        elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
-        for node in straight:
-            line = types.element_pointer(b, elements.pointers(node.source), node.dtype, elements.address_of(node))
-            for at in range(0, blocks.width * node.dtype.bytes, LINE):
-                fetch(b, b.gep(line, [I64(at)], source_etype=I8))
-
-
 class Results:
     """What a stage makes of blocks, a part of a block for each of its tiles."""
 
@@ -208,6 +194,26 @@ class Results:
         line = allocate(self._elements.b, I8, size * dtype.bytes, "line")
         line.align = LINE
         return line, False
+
+    def fetch(self, straight: Sequence[Load], place: Mapping[Var, ir.Value], tile: ir.Value) -> None:
+        """Has brought what a tile's share of the block at `place` needs besides what is transposed."""
+        b, elements, blocks = self._elements.b, self._elements, self._blocks
+        places = [
+            (elements.pointers(n.source), n.dtype, elements.address(n.source, n.address), False) for n in straight
+        ]
+        if self._is_joined and not self._lines:  # rows next to each other; of others, this takes as long as it saves
+            for store in self._stores:
+                dtype = self._phases.types_of(store.target)
+                places.append((self._phases.pointers[store.target], dtype, store.address, True))
+        if not places:
+            return
+        elements.vars.update(place)
+        with loop(b, *_share(b, blocks, place, tile), name="row", hints=PLAIN) as row, elements.scope():
+            elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
+            for pointer, dtype, address, to_write in places:
+                line = types.element_pointer(b, pointer, dtype, elements.index(address))
+                for at in range(0, blocks.width * dtype.bytes, LINE):
+                    fetch(b, b.gep(line, [I64(at)], source_etype=I8), to_write=to_write)
 
     def emit(self, place: Mapping[Var, ir.Value], tile: ir.Value, half: ir.Value) -> None:
         """Stores a tile's share of the block at `place`, whose transposed elements are from index `half` on."""
