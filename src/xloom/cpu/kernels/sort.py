@@ -27,9 +27,7 @@ _LEAST_KEY = 16
 _MOST_KEYS = 4
 """Of 32 bits, so many times of which a row is sorted by vectors sooner than once by all of them."""
 _LEAST_IN_PAIRS = 32
-"""Elements of a row that vectors sort sooner by several such keys, where what that takes fits the stack."""
-_LONG_IN_PAIRS = 1 << 13
-"""The same where it does not."""
+"""Elements of a row that vectors sort sooner by several such keys."""
 _WIDEST = 128
 """Bits of a record."""
 _NEVER_GIVEN = frozenset({"parameter", "constant", "iota"})
@@ -58,7 +56,7 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         case _Method.PAIRS:
             from xloom.cpu.kernels.sorting import pairs
 
-            pairs.sort(kernel, p.rows, p.dtypes, p.keys, p.numbers, _lent(p))
+            pairs.sort(kernel, p.rows, p.dtypes, p.keys, p.numbers, p.given, _lent(p))
         case _Method.NUMBERED:
             from xloom.cpu.kernels.sorting import numbered
 
@@ -154,9 +152,7 @@ def _in_pairs(rows: Rows, keys: list[Key]) -> bool:
     from xloom.cpu.kernels.sorting.vectors import is_short
 
     passes = len(groups(keys))
-    fits = 16 * rows.count * rows.size <= STACK_SCRATCH
-    least = _LEAST_IN_PAIRS if fits else _LONG_IN_PAIRS
-    short = rows.size < least if passes > 1 else is_short(rows, 64, in_output=True)
+    short = rows.size < _LEAST_IN_PAIRS if passes > 1 else is_short(rows, 64, in_output=True)
     return passes <= _MOST_KEYS and rows.size < 1 << INDEX_BITS and not short
 
 
@@ -180,7 +176,7 @@ def overwritten_operand(instruction: Instruction, output: int) -> int | None:
     if p.rows.size < 2 or not p.rows.count:
         return None
     method = _method(p)
-    if method is _Method.PAIRS:
+    if method is _Method.PAIRS and not _reads_first(p, method):
         lent = _lent(p)
         return lent[1] if lent and lent[0] == output else None
     may_be = method is _Method.ELEMENTS or output in p.given
@@ -202,7 +198,9 @@ def _reads_first(p: _Problem, method: _Method) -> bool:
         case _Method.NETWORK:
             return True
         case _Method.PAIRS:
-            return False
+            from xloom.cpu.kernels.sorting.pairs import is_short
+
+            return is_short(p.rows)
         case _Method.NUMBERED:
             from xloom.cpu.kernels.sorting.vectors import is_short
 
@@ -223,9 +221,9 @@ def _lent(p: _Problem) -> tuple[int, int] | None:
 
     Only where what else that takes fits the stack.
     """
-    from xloom.cpu.kernels.sorting.pairs import groups
+    from xloom.cpu.kernels.sorting.pairs import groups, is_short
 
-    if len(groups(p.keys)) == 1 or 8 * p.rows.count * p.rows.size > STACK_SCRATCH:
+    if is_short(p.rows) or len(groups(p.keys)) == 1 or 8 * p.rows.count * p.rows.size > STACK_SCRATCH:
         return None
     pairs = ((k, given) for given in sorted(p.given) for k in range(len(p.dtypes)) if k != given)
     alike = ((k, given) for k, given in pairs if p.dtypes[k].bytes == p.dtypes[given].bytes)

@@ -13,21 +13,27 @@ from llvmlite import ir
 
 from xloom.cpu.content import Content
 from xloom.cpu.emit.bits import bits_type, move
-from xloom.cpu.emit.loop import loop
+from xloom.cpu.emit.loop import allocate, loop
 from xloom.cpu.emit.nest import plus
 from xloom.cpu.emit.routine import read, write
-from xloom.cpu.emit.types import I32, I64, POINTER, VOID
+from xloom.cpu.emit.types import I1, I32, I64, POINTER, VOID
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.bitonic import network
 from xloom.cpu.kernels.sorting.element_keys import ElementKey, pair_function
 from xloom.cpu.kernels.sorting.keys import Key
 from xloom.cpu.kernels.sorting.quicksort import SORT, quicksort, sort_symbol
-from xloom.cpu.kernels.sorting.records import Indexed, Row, joined, resized
+from xloom.cpu.kernels.sorting.records import Indexed, Row, joined, resized, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.cpu.kernels.sorting.vectors import Array, Part, Parts
 from xloom.hlo.dtype import DType
 
+Memory = tuple[int | None, int] | ir.Value
+"""An output, or None for scratch, and which half of the one or which of the other; or where a row's lies."""
 _BITS = 32
+_TASK = 2_000
+"""Elements sorted in about 20 µs."""
+_SHORT = 1 << 13
+"""Elements of rows that need no parts."""
 _PAIR = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, I64, I64])
 
 
@@ -45,13 +51,20 @@ def sort(
     dtypes: Sequence[DType],
     keys: Sequence[Key],
     numbers: frozenset[int],
+    given: frozenset[int],
     lent: tuple[int, int] | None,
 ) -> None:
     """Emits the phases that sort all rows, which are contiguous. The operands `numbers` hold each element's number.
 
-    The first of `lent` is an output whose memory may have the other, an operand.
+    Outputs of short rows may lie in the place of the operands `given`. Of others, the first of `lent` is an output
+    whose memory may have the other, an operand.
     """
-    _Sort(kernel, rows, dtypes, numbers, groups(keys), None if lent is None else lent[0]).emit()
+    _Sort(kernel, rows, dtypes, numbers, given, groups(keys), None if lent is None else lent[0]).emit()
+
+
+def is_short(rows: Rows) -> bool:
+    """True for rows that are sorted on the stack."""
+    return rows.size < _SHORT
 
 
 def groups(keys: Sequence[Key]) -> list[list[KeyPart]]:
@@ -77,16 +90,19 @@ class _Sort:
         rows: Rows,
         dtypes: Sequence[DType],
         numbers: frozenset[int],
+        overwritten: frozenset[int],
         passes: Sequence[Sequence[KeyPart]],
         last: int | None,
     ):
         self.kernel, self.rows, self.dtypes, self.given, self.passes = kernel, rows, dtypes, numbers, passes
+        self.overwritten = overwritten
         self.wanted = [k for k in range(len(dtypes)) if k not in kernel.unread]
         self.last = last if last in self.wanted else None
         free = [k for k in self.wanted if k != self.last]
         # a number that is wanted is there when the rest is, and of others each is the last that needs it
         hosts = sorted((k for k in free if dtypes[k].bytes == 4), key=lambda k: (k not in self.given, -k))
-        self.host = hosts[0] if hosts and self.last is None else None
+        self.is_short = is_short(rows)
+        self.host = hosts[0] if hosts and self.last is None and not self.is_short else None
         self._outputs = [(k, 0) for k in hosts]
         if len(passes) > 1:  # none is written before the last part is sorted
             self._outputs += [(k, half) for k in free if dtypes[k].bytes == 8 for half in range(2)]
@@ -98,6 +114,30 @@ class _Sort:
         kernel.need(network(64), Content.ROUTINES)
         kernel.need(quicksort(64, apart=True), Content.ROUTINES)
         function = ir.Function(kernel.module, SORT, sort_symbol(64, apart=True))
+        if self.is_short:
+            self._short_rows(function)
+        else:
+            self._long_rows(function)
+
+    def _short_rows(self, function: ir.Function) -> None:
+        rows, kernel = self.rows, self.kernel
+        begin, end = I64(0), I64(rows.size)
+        with kernel.phase(rows.count, max(1, _TASK // (rows.size * len(self.passes)))) as phase:
+            b = phase.b
+            self.keys, self.numbers, self.order = (allocate(b, I32, rows.size) for _ in range(3))
+            with loop(b, phase.begin, phase.end, name="row") as number:
+                records = Indexed(rows, self.dtypes, given=self.overwritten)
+                row = records.kept(b, row_of(phase, rows, number))
+                part = Part(phase, number, number, row, self._pairs(phase, row, number), begin, end)
+                for k, keys in enumerate(self.passes):
+                    self._read(part, keys, None if k == 0 else self.order)
+                    b.call(function, [part.array.pointer, part.array.distance, end, I1(0), I1(0)])
+                    if k:
+                        self._follow(part)
+                self._finish(part)
+
+    def _long_rows(self, function: ir.Function) -> None:
+        kernel = self.kernel
         self.numbers = self._array(may_be_output=self.host is not None)
         self.keys = self._array()
         self.order = self._array() if len(self.passes) > 1 else None
@@ -124,7 +164,9 @@ class _Sort:
             return self._outputs.pop(0)
         return None, self.kernel.add_scratch(4 * self.rows.count * self.rows.size)
 
-    def _pointer(self, phase: PhaseBuilder, row: Row, array: tuple[int | None, int]) -> ir.Value:
+    def _pointer(self, phase: PhaseBuilder, row: Row, array: Memory) -> ir.Value:
+        if isinstance(array, ir.Value):
+            return array
         b, (output, number) = phase.b, array
         if output is None:
             return b.gep(phase.scratch(number), [row.base], inbounds=True, source_etype=I32)
@@ -136,7 +178,7 @@ class _Sort:
         keys, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
         return Array(keys, I32, b.sub(b.ptrtoint(numbers, I64), b.ptrtoint(keys, I64)))
 
-    def _read(self, part: Part, keys: Sequence[KeyPart], order: tuple[int | None, int] | None) -> None:
+    def _read(self, part: Part, keys: Sequence[KeyPart], order: Memory | None) -> None:
         """Makes keys and numbers of the elements, which are gone through in the order that there is from before."""
         phase, row, b = part.phase, part.row, part.phase.b
         found, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
