@@ -15,6 +15,8 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
+from xloom.thread_count import processor_count
+
 _TRIAD_ELEMENTS = 1 << 23  # three arrays of 32 MiB: more than a cache holds
 _TRIAD_PASSES = 4  # one after the other in each thread, as starting threads takes time too
 _MULTIPLY_ADDS = 1 << 18  # of each sum
@@ -58,8 +60,15 @@ def arithmetic() -> Yardstick:
 
 @cache
 def _pool() -> tuple[ThreadPoolExecutor, int]:
-    threads = len(os.sched_getaffinity(0))
-    return ThreadPoolExecutor(threads), threads
+    """A thread for each processor, which stays on it: woken for a millisecond, two would often share one."""
+    places = iter(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_setaffinity") else None
+
+    def settle() -> None:
+        if places is not None:
+            os.sched_setaffinity(0, {next(places)})
+
+    threads = processor_count()
+    return ThreadPoolExecutor(threads, initializer=settle), threads
 
 
 def _vectors() -> tuple[int, int]:
