@@ -99,14 +99,14 @@ def _address(name: str) -> int:
 
 def _text() -> str:
     lanes, sums = _vectors()
-    vector = f"<{lanes} x float>"
+    vector, fma = f"<{lanes} x float>", f"llvm.fma.v{lanes}f32"
 
     def splat(value: float) -> str:
         return f"<{', '.join([f'float {value}'] * lanes)}>"
 
     phis = "\n".join(f"  %s{k} = phi {vector} [zeroinitializer, %entry], [%t{k}, %loop]" for k in range(sums))
     steps = "\n".join(
-        f"  %t{k} = call {vector} @llvm.fma({vector} %s{k}, {vector} {splat(0.5)}, {vector} {splat(1.0)})"
+        f"  %t{k} = call {vector} @{fma}({vector} %s{k}, {vector} {splat(0.5)}, {vector} {splat(1.0)})"
         for k in range(sums)
     )
     total = "\n".join(f"  %u{k} = fadd {vector} {f'%u{k - 1}' if k else 'zeroinitializer'}, %t{k}" for k in range(sums))
@@ -117,13 +117,12 @@ def _text() -> str:
   %pa{k} = getelementptr float, ptr %a, i64 %i{k}
   %b{k} = load {vector}, ptr %pb{k}, align 4
   %c{k} = load {vector}, ptr %pc{k}, align 4
-  %a{k} = call {vector} @llvm.fma({vector} {splat(3.0)}, {vector} %c{k}, {vector} %b{k})
+  %a{k} = call {vector} @{fma}({vector} {splat(3.0)}, {vector} %c{k}, {vector} %b{k})
   store {vector} %a{k}, ptr %pa{k}, align 4"""
         for k in range(4)
     )
-    name = f"v{lanes}f32"
     return f"""
-declare {vector} @llvm.fma.{name}({vector}, {vector}, {vector})
+declare {vector} @{fma}({vector}, {vector}, {vector})
 
 define void @multiply_add(ptr %out, i64 %count) {{
 entry:
@@ -160,4 +159,4 @@ next:
 end:
   ret void
 }}
-""".replace("@llvm.fma(", f"@llvm.fma.{name}(")
+"""
