@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
+.PHONY: help setup judges demo test lint bench bench-libraries bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -44,7 +44,11 @@ lint: setup ## ruff and pyright
 	@$(BIN)/pyright --level error
 
 bench: setup ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
-	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks.scaling && $(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks.scaling && $(BIN)/python -m benchmarks.libraries \
+	  && $(BIN)/python -m benchmarks
+
+bench-libraries: setup ## Products, convolutions and sorts against OpenBLAS, oneDNN and NumPy, alternated: [FILTER=gemm]
+	@$(BIN)/python -m benchmarks.libraries "$(FILTER)"
 
 bench-sweep: setup ## The breadth of JAX's API against XLA:CPU, half an hour: [FILTER=reductions/] [REPEATS=3] [OUT=sweep.jsonl, to go on from]
 	@$(BIN)/python -m benchmarks.sweep --filter "$(FILTER)" --repeats $(or $(REPEATS),3) $(if $(OUT),--out "$(OUT)")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import xloom as xl
-from benchmarks import sides, timing, trial
+from benchmarks import libraries, sides, timing, trial
 from benchmarks.agreement import difference
 from benchmarks.chart import chart
 from benchmarks.child import ChildError, run_child
@@ -63,6 +63,19 @@ def test_every_family_is_there():
         *("elementwise", "reduction", "layout", "matmul", "convolution", "pooling", "scan", "sorting", "indexing"),
         *("random", "linalg", "loops", "training", "simulation", "dispatch"),
     }
+
+
+@pytest.mark.parametrize("name", ["7x7-stride-2", "transposed", "3x3-nchw", "gradient-filter", "gradient-input"])
+def test_library_convolutions_give_the_sets_results(name, monkeypatch):
+    monkeypatch.setattr(libraries, "_REPEATS", 1)
+    theirs, ours, ratio = libraries.CASES["oneDNN (PyTorch)"][name]()
+    assert min(theirs, ours, ratio) > 0
+
+
+def test_a_library_that_disagrees_is_not_timed(monkeypatch):
+    monkeypatch.setattr(np, "sort", lambda x: x)
+    with pytest.raises(ValueError, match="sorting/sort: result 0"):
+        libraries.CASES["NumPy"]["sort-f32-1024"]()
 
 
 def test_arguments_are_aligned_and_the_same_in_every_run():
