@@ -8,7 +8,7 @@ import pytest
 import xloom as xl
 from xloom.cpu.compile import lowered
 from xloom.cpu.emit.registers import packs_lanes
-from xloom.cpu.memory import KEPT_BYTES
+from xloom.cpu.memory import ALIGNMENT, HUGE_BYTES, KEPT_BYTES, Pool
 from xloom.cpu.prepare import prepared
 
 RANDOM = np.random.default_rng(0)
@@ -328,3 +328,42 @@ def test_small_temporary_arrays_of_calls_at_once_are_not_shared():
 
     with ThreadPoolExecutor(len(inputs)) as pool:
         assert not sum(pool.map(wrong, inputs))
+
+
+def test_arrays_that_are_made_together_lie_together_and_are_used_again():
+    pool, count, nbytes = Pool(), 80, 1 << 16
+    makers = [pool.maker((nbytes,), np.dtype(np.uint8), nbytes, aligned=True) for _ in range(count)]
+    assert count * nbytes >= HUGE_BYTES
+
+    def make(value):
+        arrays = [maker() for maker in makers]
+        for array in arrays:
+            array[...] = value
+        return arrays, sorted(a.ctypes.data for a in arrays)
+
+    first, places = make(1)
+    assert set(np.diff(places)) == {nbytes + ALIGNMENT}
+    second, others = make(2)
+    assert not set(places) & set(others)
+    kept = first[3][5:]
+    del first
+    third, again = make(3)
+    assert len(set(places) & set(again)) == count - 1
+    assert (kept == 1).all()
+    assert all((a == 2).all() for a in second) and all((a == 3).all() for a in third)
+
+
+def test_arrays_of_threads_at_once_are_not_shared():
+    pool = Pool()
+    make = pool.maker((KEPT_BYTES,), np.dtype(np.uint8), KEPT_BYTES, aligned=True)
+
+    def wrong(value):
+        found = 0
+        for _ in range(2000):
+            array = make()
+            array[...] = value
+            found += not (array == value).all()
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        assert not sum(threads.map(wrong, range(4)))

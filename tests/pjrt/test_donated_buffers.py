@@ -71,6 +71,23 @@ def test_what_others_look_at_is_copied(client, size):
     np.testing.assert_array_equal(seen[:8], [1, 2, 3, 0, 0, 0, 0, 0])
 
 
+def test_arrays_that_were_made_together_stay_where_they_are(client):
+    size, count = 20_000, 60
+    shape = f"f32[{size}]"
+    results = ", ".join(f"x.{k}" for k in range(count))
+    lines = "".join(
+        f"c.{k} = f32[] constant({k}) x.{k} = {shape} broadcast(c.{k}), dimensions={{}} " for k in range(count)
+    )
+    made = client.compile(parse(f"ENTRY e {{ {lines} ROOT t = ({', '.join([shape] * count)}) tuple({results}) }}"))
+    *others, x = made.execute([])
+    place, i = address(settled(x)), client.buffer_from_host(np.int32(0))
+    y, _ = client.compile(step(size)).execute([x, i])
+    assert address(settled(y)) == place
+    np.testing.assert_array_equal(np.asarray(y)[:4], [1, 2, 3, count - 1])
+    for k, other in enumerate(others):
+        assert (np.asarray(other) == k).all()
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_memory_that_is_used_outside_is_copied(client, size):
     program = client.compile(step(size))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import cache, partial
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -17,30 +17,31 @@ KEPT_BYTES = 1 << 15
 """Arrays smaller than this are NumPy's own: malloc gives such memory again at once, and with its pages."""
 _HEAP_BYTES = 1 << 24
 """How large the memory is that malloc is taught to keep."""
-LOOKS = 8
+HUGE_BYTES = 1 << 22
+"""From so many on NumPy asks for huge pages, without which a processor forgets where most of an array's pages are."""
+LOOKS = range(8)
 """How many blocks are looked at, the longest unused first, before there is a new one."""
 
 
 class Block:
     """Bytes at an aligned address."""
 
-    __slots__ = ("__weakref__", "address", "array", "raw")
+    __slots__ = ("address", "array", "raw")
 
-    def __init__(self, nbytes: int):
-        self.raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    def __init__(self, nbytes: int, raw: np.ndarray | None = None):
+        """In `raw`, which has `ALIGNMENT` bytes more."""
+        self.raw = np.empty(nbytes + ALIGNMENT, np.uint8) if raw is None else raw
         skip = -self.raw.__array_interface__["data"][0] % ALIGNMENT
         self.array = self.raw[skip : skip + nbytes]
         self.address = self.array.__array_interface__["data"][0]
-        _of_pools[id(self.raw)] = self
 
 
-_of_pools: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
+_of_pools: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
 
 
 def is_pooled(owner: np.ndarray) -> bool:
-    """True for the memory of a block that still exists."""
-    block = _of_pools.get(id(owner))
-    return block is not None and block.raw is owner
+    """True for the memory of an array that a pool keeps."""
+    return _of_pools.get(id(owner)) is owner
 
 
 def aligned(value: Any) -> np.ndarray:
@@ -67,41 +68,80 @@ def keep_heap() -> None:
 
 
 class Pool:
-    """Blocks by size. One is free when only the pool refers to it and to its memory."""
+    """Memory that is free again when nobody but the pool refers to it.
+
+    What is taken from a queue is nobody else's until it is put back, and that is when its taker refers to it.
+    """
 
     def __init__(self) -> None:
         keep_heap()
-        self._blocks: dict[int, deque[Block]] = defaultdict(deque)
+        self._arrays: dict[Any, deque[np.ndarray]] = defaultdict(deque)
+        self._together = 0
+        """Bytes of one array of each maker, without those that have huge pages of their own."""
+        self._rest = memoryview(b"")
+        """What is left of the memory for such arrays."""
         self._lock = threading.Lock()
 
-    def take(self, nbytes: int) -> Block:
-        """A block that nobody else uses as long as the caller refers to it, or to an array that is a view of it."""
-        with self._lock:
-            blocks = self._blocks[nbytes]
-            for _ in range(min(LOOKS, len(blocks))):
-                block = blocks[0]
-                blocks.rotate(-1)
-                # the queue and `block`; the block, its aligned view: and each time the question itself
-                if sys.getrefcount(block) == 3 and sys.getrefcount(block.raw) == 3:
-                    return block
+    def taker(self, nbytes: int) -> Callable[[], Block]:
+        """What takes blocks of so many bytes, each the caller's as long as something refers to it or to its array."""
+        if not nbytes:
+            return lambda: _EMPTY
+        blocks: deque[Block] = deque()
+
+        def take() -> Block:
+            try:
+                for _ in LOOKS:
+                    block = blocks.popleft()
+                    # the variable; the block, its array: and each time the question itself
+                    is_free = getrefcount(block) == 2 and getrefcount(block.raw) == 3
+                    blocks.append(block)
+                    if is_free:
+                        return block
+            except IndexError:
+                pass  # there is none, or others look at them
             block = Block(nbytes)
             blocks.append(block)
             return block
 
-    def taker(self, nbytes: int) -> Callable[[], Block]:
-        """What takes blocks of so many bytes; of none, always the same."""
-        return partial(self.take, nbytes) if nbytes else lambda: _EMPTY
+        return take
 
     def maker(self, dims: tuple[int, ...], dtype: Any, nbytes: int, *, aligned: bool) -> Callable[[], np.ndarray]:
         """What makes arrays with undefined contents, whose memory is free again when they and their views are gone."""
-        if nbytes >= KEPT_BYTES:
-            return lambda: self.take(nbytes).array.view(dtype).reshape(dims)
-        return partial(_aligned_array, dims, dtype, nbytes) if aligned else partial(np.empty, dims, dtype)
+        if nbytes < KEPT_BYTES and not aligned:
+            return partial(np.empty, dims, dtype)
+        arrays = self._arrays[dims, dtype]
+        if nbytes < HUGE_BYTES:
+            self._together += nbytes + ALIGNMENT
 
+        def make() -> np.ndarray:
+            try:
+                for _ in LOOKS:
+                    array = arrays.popleft()
+                    # views refer to the memory itself, as the array that is kept does, and the question
+                    view = array.view() if getrefcount(array.base) == 2 else None
+                    arrays.append(array)
+                    if view is not None:
+                        return view
+            except IndexError:
+                pass
+            array = self._block(nbytes).array.view(dtype).reshape(dims)
+            _of_pools[id(array.base)] = array.base
+            view = array.view()
+            arrays.append(array)
+            return view
 
-def _aligned_array(dims: tuple[int, ...], dtype: Any, nbytes: int) -> np.ndarray:
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    return np.ndarray(dims, dtype, raw, -raw.__array_interface__["data"][0] % ALIGNMENT)
+        return make
+
+    def _block(self, nbytes: int) -> Block:
+        """New memory; of arrays that are made together, on pages that are theirs together."""
+        if nbytes >= HUGE_BYTES or self._together < HUGE_BYTES:
+            return Block(nbytes)
+        size = nbytes + ALIGNMENT
+        with self._lock:
+            if len(self._rest) < size:
+                self._rest = np.empty(self._together, np.uint8).data
+            part, self._rest = self._rest[:size], self._rest[size:]
+        return Block(nbytes, np.frombuffer(part, np.uint8))
 
 
 _EMPTY = Block(0)

@@ -15,7 +15,7 @@ from xloom.pjrt.future import Future
 _FUTURE = 1 + 2  # the list of inputs
 _ARRAY = 2 + 2  # its future, and the list of values
 _OWNER = 1 + 2  # the array, as its base
-_POOL = 2  # the pool's block, twice
+_POOL = 1  # the array that the pool keeps
 
 
 def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) -> bool:
@@ -28,6 +28,8 @@ def are_exclusive(inputs: Sequence[Future], values: Sequence[Any], number: int) 
     owner = array.base
     if owner is None:
         return bool(array.flags.owndata and array.flags.writeable)
-    if type(owner) is not np.ndarray or not owner.flags.owndata or not array.flags.writeable:
+    if type(owner) is not np.ndarray or not array.flags.writeable:
         return False
-    return sys.getrefcount(owner) <= _OWNER + (_POOL if is_pooled(owner) else 0)
+    if is_pooled(owner):
+        return sys.getrefcount(owner) <= _OWNER + _POOL
+    return owner.flags.owndata and sys.getrefcount(owner) <= _OWNER
