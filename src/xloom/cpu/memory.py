@@ -124,8 +124,9 @@ class Pool:
                         return view
             except IndexError:
                 pass
-            array = self._block(nbytes).array.view(dtype).reshape(dims)
-            _of_pools[id(array.base)] = array.base
+            block = self._block(nbytes)
+            _of_pools[id(block.raw)] = block.raw
+            array = block.array.view(dtype).reshape(dims)
             view = array.view()
             arrays.append(array)
             return view
