@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from xloom.errors import ParseError, XloomError, near
-from xloom.hlo.attributes import StackFrames
+from xloom.hlo.attributes import Metadata, StackFrames
 from xloom.hlo.collector import without_collector
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -83,13 +83,14 @@ def _fail(error: Exception, path: str, name: bytes = b"") -> NoReturn:
 def _decode_module(message: Any, path: str) -> Module:
     module = Module(text(message.name))
     payloads = tuple(message.payloads)
+    metadata: dict[bytes, Metadata] = {}
     computations: dict[int, Computation] = {}
     orders: dict[int, dict[int, Instruction]] = {}
     for k, one in enumerate(message.computations):
         at = f"{path}computations[{k}]"
         if one.id in computations:
             raise ParseError(f"computation id {one.id} stands twice", where=f"{at}.id")
-        computations[one.id], orders[one.id] = _Decoder(computations, payloads, at).computation(one)
+        computations[one.id], orders[one.id] = _Decoder(computations, payloads, metadata, at).computation(one)
     entry = computations.get(message.entry_computation_id)
     if entry is None:
         raise ParseError(
@@ -212,11 +213,18 @@ def _debug_attribute(message: Any) -> str:
 
 
 class _Decoder:
-    """Decodes one computation; `computations` are those before it, which it may call."""
+    """Decodes one computation; `computations` are those before it, which it may call, and `metadata` what they had."""
 
-    def __init__(self, computations: dict[int, Computation], payloads: tuple[bytes, ...], path: str):
+    def __init__(
+        self,
+        computations: dict[int, Computation],
+        payloads: tuple[bytes, ...],
+        metadata: dict[bytes, Metadata],
+        path: str,
+    ):
         self.computations = computations
         self.payloads = payloads
+        self.metadata = metadata
         self.path = path
 
     def computation(self, message: Any) -> tuple[Computation, dict[int, Instruction]]:
@@ -303,9 +311,12 @@ class _Decoder:
 
     def annotate(self, message: Any, instruction: Instruction) -> None:
         """Metadata, sharding, and the rest of what does not change the instruction."""
-        if message.metadata:
-            metadata = messages().OpMetadata.FromString(message.metadata)
-            instruction.metadata = metadata_from_message(metadata, self.payloads)
+        if data := message.metadata:
+            metadata = self.metadata.get(data)
+            if metadata is None:
+                metadata = metadata_from_message(messages().OpMetadata.FromString(data), self.payloads)
+                self.metadata[data] = metadata
+            instruction.metadata = metadata
         if message.backend_config:
             instruction.backend_config = text(message.backend_config)
         elif message.HasField("backend_config_payload"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xloom.hlo.attributes import StackFrames
+from xloom.hlo.attributes import Metadata, StackFrames
 from xloom.hlo.module import Module
 
 
@@ -36,9 +36,15 @@ def keep_used_frames(module: Module) -> None:
         place = locations.setdefault(key, len(locations) + 1)
         return frames.setdefault((place, parent), len(frames) + 1)
 
+    renumbered: dict[int, tuple[Metadata, Metadata]] = {}
+    """What was before, which is kept for its identity, and what is now: instructions share their metadata."""
     for instruction in module.instructions:
-        wanted = instruction.metadata.stack_frame_id
+        before = instruction.metadata
+        wanted = before.stack_frame_id
         if not wanted:
+            continue
+        if id(before) in renumbered:
+            instruction.metadata = renumbered[id(before)][1]
             continue
         chain: list[int] = []
         current = wanted
@@ -52,7 +58,8 @@ def keep_used_frames(module: Module) -> None:
             found = mapping[current]
             for frame in reversed(chain):
                 found = mapping[frame] = intern(frame, found)
-        instruction.metadata = replace(instruction.metadata, stack_frame_id=found)
+        instruction.metadata = replace(before, stack_frame_id=found) if found != wanted else before
+        renumbered[id(before)] = before, instruction.metadata
     module.stack_frames = None
     if frames:
         module.stack_frames = StackFrames(tuple(files), tuple(functions), tuple(locations), tuple(frames))  # type: ignore[arg-type]
