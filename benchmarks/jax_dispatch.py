@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.programs import PROGRAMS
 from benchmarks.timing import Run, alternate, median_wall, ratios
 
 _SMALL, _LARGE = (8,), (1024, 1024)
@@ -50,6 +51,13 @@ def _compiled(device: jax.Device) -> Run:
     x = jax.device_put(jnp.ones(_SMALL), device)
     function = jax.jit(_add).lower(x).compile()
     return lambda: function(x)
+
+
+def _optimiser(device: jax.Device) -> Run:
+    """A step of a hundred tensors."""
+    program = PROGRAMS["training/adam"]
+    arguments, function = jax.device_put(program.make_arguments(), device), jax.jit(program.flat)
+    return lambda: jax.block_until_ready(function(*arguments))
 
 
 def _operator(device: jax.Device) -> Run:
@@ -97,6 +105,7 @@ CASES: dict[str, Callable[[jax.Device], Run]] = {
     "dispatch": _dispatch,
     "dispatch, 20 arguments and results": _dispatch_many,
     "dispatch, donated": _dispatch_donated,
+    "400 arguments and 300 results, 22 MB": _optimiser,
     "dispatch, compiled ahead of time": _compiled,
     "operator x * x": _operator,
     "dispatch and block": _block,

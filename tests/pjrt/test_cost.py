@@ -5,13 +5,24 @@ import pytest
 import xloom as xl
 from xloom.pjrt import Client
 
+
+def many(count, size):
+    """Sums of so many arrays with themselves."""
+    shape, numbers = f"f32[{size}]", range(count)
+    lines = [f"x.{k} = {shape} parameter({k})  y.{k} = {shape} add(x.{k}, x.{k})" for k in numbers]
+    results = ", ".join(f"y.{k}" for k in numbers)
+    return f"{' '.join(lines)}  ROOT t = ({', '.join([shape] * count)}) tuple({results})"
+
+
 CHEAP = {
     "4 MB": "x = f32[1024,1024] parameter(0)  ROOT y = f32[1024,1024] add(x, x)",
+    "20 MB in 400 arrays": many(200, 1 << 14),
     "a product": "x = f32[96,96] parameter(0)  ROOT y = f32[96,96] dot(x, x), lhs_contracting_dims={1}, "
     "rhs_contracting_dims={0}",
 }
 OTHERS = {
     "64 MB": "x = f32[4096,4096] parameter(0)  ROOT y = f32[4096,4096] add(x, x)",
+    "20 MB in 10 arrays": many(5, 1 << 19),
     "a large product": "x = f32[512,512] parameter(0)  ROOT y = f32[512,512] dot(x, x), lhs_contracting_dims={1}, "
     "rhs_contracting_dims={0}",
     "much arithmetic": "x = f32[512,1024] parameter(0)  a = f32[512,1024] tan(x)  ROOT y = f32[512,1024] tan(a)",

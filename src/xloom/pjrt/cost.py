@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xloom.cpu.executable import Memory
+from xloom.cpu.leaves import leaf_shapes
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -11,6 +12,8 @@ from xloom.hlo.module import Module
 # in which the host's cores do about this much
 CHEAP_BYTES = 1 << 23
 CHEAP_OPERATIONS = 1 << 22
+_ARRAYS = 24
+"""How many arguments and results take that time once more."""
 _SMALL_BYTES = 1 << 18
 """How large the arrays may be of operators whose time grows faster than those."""
 
@@ -34,9 +37,11 @@ def analysis(module: Module, memory: Memory) -> dict[str, float]:
 def is_cheap(module: Module, memory: Memory) -> bool:
     """True for programs that take about as long as it takes another thread to begin with them."""
     opcodes = {i.opcode for i in module.instructions}
-    if opcodes & _UNBOUNDED or memory.peak_bytes > (_SMALL_BYTES if opcodes & _STEEP else CHEAP_BYTES):
+    arrays = len(module.entry.parameters) + len(list(leaf_shapes(module.entry.root.shape)))
+    times = 1 + arrays / _ARRAYS
+    if opcodes & _UNBOUNDED or memory.peak_bytes > times * (_SMALL_BYTES if opcodes & _STEEP else CHEAP_BYTES):
         return False
-    return sum(map(_operations, module.instructions)) <= CHEAP_OPERATIONS
+    return sum(map(_operations, module.instructions)) <= times * CHEAP_OPERATIONS
 
 
 def _operations(instruction: Instruction) -> int:
