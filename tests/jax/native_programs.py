@@ -161,7 +161,7 @@ def donated_at_once():
 
 def many_results_under_way():
     """What is asked of results that a device's thread still makes, and of those that nobody wants any more."""
-    rows = [jnp.ones((300, 300)), *(jnp.full(8, float(k)) for k in range(60))]
+    rows = [jnp.ones((700, 700)), *(jnp.full(8, float(k)) for k in range(60))]
     program = jax.jit(lambda x, *rest: (x @ x @ x @ x, *(r + 1 for r in rest)))
     program(*rows)
     entered.clear()

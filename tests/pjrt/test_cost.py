@@ -5,6 +5,22 @@ import pytest
 import xloom as xl
 from xloom.pjrt import Client
 
+_LESS = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
+_STATE = "(s32[], f32[1024,1024])"
+_LOOP = f"""
+more4 {{
+  s = {_STATE} parameter(0)  i = s32[] get-tuple-element(s), index=0  k = s32[] constant(4)
+  ROOT p = pred[] compare(i, k), direction=LT
+}}
+more1000 {{
+  s = {_STATE} parameter(0)  i = s32[] get-tuple-element(s), index=0  k = s32[] constant(1000)
+  ROOT p = pred[] compare(i, k), direction=LT
+}}
+body {{
+  s = {_STATE} parameter(0)  i = s32[] get-tuple-element(s), index=0  x = f32[1024,1024] get-tuple-element(s), index=1
+  one = s32[] constant(1)  j = s32[] add(i, one)  y = f32[1024,1024] add(x, x)  ROOT t = {_STATE} tuple(j, y)
+}}"""
+
 
 def many(count, size):
     """Sums of so many arrays with themselves."""
@@ -14,24 +30,35 @@ def many(count, size):
     return f"{' '.join(lines)}  ROOT t = ({', '.join([shape] * count)}) tuple({results})"
 
 
+def _loop(count):
+    """So many sums of four megabytes."""
+    return f"""x = f32[1024,1024] parameter(0)  zero = s32[] constant(0)  t = {_STATE} tuple(zero, x)
+      w = {_STATE} while(t), condition=more{count}, body=body  ROOT y = f32[1024,1024] get-tuple-element(w), index=1"""
+
+
 CHEAP = {
+    "a sort": "x = f32[1000] parameter(0)  ROOT y = f32[1000] sort(x), dimensions={0}, to_apply=less",
+    "a loop of four": _loop(4),
+    "rows of 64 MB": "x = f32[4096,4096] parameter(0)  i = s32[100] parameter(1)  ROOT y = f32[100,4096] gather(x, i), "
+    "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,4096}",
     "4 MB": "x = f32[1024,1024] parameter(0)  ROOT y = f32[1024,1024] add(x, x)",
-    "20 MB in 400 arrays": many(200, 1 << 14),
+    "32 MB in 400 arrays": many(200, 20_000),
+    "moved to and fro": "x = f32[1024,1024] parameter(0)  ROOT y = f32[1024,1024] transpose(x), dimensions={1,0}",
     "a product": "x = f32[96,96] parameter(0)  ROOT y = f32[96,96] dot(x, x), lhs_contracting_dims={1}, "
     "rhs_contracting_dims={0}",
 }
 OTHERS = {
     "64 MB": "x = f32[4096,4096] parameter(0)  ROOT y = f32[4096,4096] add(x, x)",
-    "20 MB in 10 arrays": many(5, 1 << 19),
-    "a large product": "x = f32[512,512] parameter(0)  ROOT y = f32[512,512] dot(x, x), lhs_contracting_dims={1}, "
+    "64 MB in 10 arrays": many(5, 1 << 21),
+    "a large product": "x = f32[1024,1024] parameter(0)  ROOT y = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, "
     "rhs_contracting_dims={0}",
-    "much arithmetic": "x = f32[512,1024] parameter(0)  a = f32[512,1024] tan(x)  ROOT y = f32[512,1024] tan(a)",
-    "moved to and fro": "x = f32[1024,1024] parameter(0)  ROOT y = f32[1024,1024] transpose(x), dimensions={1,0}",
+    "much arithmetic": "x.0 = f32[1024,1024] parameter(0)"
+    + "".join(f"  x.{k} = f32[1024,1024] tan(x.{k - 1})" for k in range(1, 10)),
     "a call of unknown cost": "x = f32[512,512] parameter(0)  ROOT y = f32[512,512] custom-call(x), "
     'custom_call_target="tests.cost"',
-    "a sort": "x = f32[8] parameter(0)  ROOT y = f32[8] sort(x), dimensions={0}, to_apply=less",
+    "a long sort": "x = f32[1000000] parameter(0)  ROOT y = f32[1000000] sort(x), dimensions={0}, to_apply=less",
+    "a loop of a thousand": _loop(1000),
 }
-_LESS = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
 
 
 @xl.custom_call("tests.cost")
@@ -40,7 +67,7 @@ def _call(out, x):
 
 
 def is_cheap(body):
-    return Client.cpu().compile(xl.parse(f"HloModule m {_LESS} ENTRY e {{ {body} }}")).executable.is_cheap
+    return Client.cpu().compile(xl.parse(f"HloModule m {_LESS} {_LOOP} ENTRY e {{ {body} }}")).executable.is_cheap
 
 
 @pytest.mark.parametrize("body", CHEAP.values(), ids=CHEAP)

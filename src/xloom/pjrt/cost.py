@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import math
+
 from xloom.cpu.executable import Memory
 from xloom.cpu.leaves import leaf_shapes
+from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.passes.loops import known_trip_count
 
-# to hand a program over to another thread, and to hear of its end, takes some fifty microseconds on the host: the time
-# in which the host's cores do about this much
-CHEAP_BYTES = 1 << 23
-CHEAP_OPERATIONS = 1 << 22
-_ARRAYS = 24
+# to hand a program over to another thread, and to hear of its end, takes 50 to 300 µs on the host, the more the longer
+# its threads have slept: a good part of the time in which the host's cores do this much
+CHEAP_BYTES = 1 << 25
+CHEAP_OPERATIONS = 1 << 26
+_ARRAYS = 128
 """How many arguments and results take that time once more."""
 _SMALL_BYTES = 1 << 18
-"""How large the arrays may be of operators whose time grows faster than those."""
+"""How large the arrays may be of calls, whose time may grow faster than those."""
+_TRIPS = 32
+"""Iterations up to which those of a loop are counted."""
 
-_UNBOUNDED = frozenset({"while", "infeed", "outfeed", "send", "recv", "sort", "fft", "cholesky"})
-"""What takes longer than its operands tell, or waits for somebody."""
-_STEEP = frozenset({"custom-call", "triangular-solve", "topk"})
+_WAITS = frozenset({"infeed", "outfeed", "send", "recv"})
+"""What waits for somebody."""
 _FREE = frozenset({"parameter", "constant", "iota", "tuple", "get-tuple-element", "broadcast", "reshape", "bitcast"})
 _SLOW = frozenset({"atan2", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic"})
 _SLOW |= {"cbrt", "divide", "gather", "power", "remainder", "scatter", "sine", "tan", "tanh", "transpose"}
 _SLOWNESS = 8
+_SORT, _FFT, _TOP, _PRODUCT = 12, 2, 24, 0.25
+"""Operations an element: of sorts and Fourier transforms for each time that their length is halved; of products, how
+many one of theirs counts for."""
+_PARTS = frozenset({"gather", "dynamic-slice", "slice"})
+"""What reads only a part of its first operand."""
 
 
 def analysis(module: Module, memory: Memory) -> dict[str, float]:
@@ -36,16 +46,73 @@ def analysis(module: Module, memory: Memory) -> dict[str, float]:
 
 def is_cheap(module: Module, memory: Memory) -> bool:
     """True for programs that take about as long as it takes another thread to begin with them."""
-    opcodes = {i.opcode for i in module.instructions}
     arrays = len(module.entry.parameters) + len(list(leaf_shapes(module.entry.root.shape)))
     times = 1 + arrays / _ARRAYS
-    if opcodes & _UNBOUNDED or memory.peak_bytes > times * (_SMALL_BYTES if opcodes & _STEEP else CHEAP_BYTES):
+    calls = any(i.opcode == "custom-call" for i in module.instructions)
+    if memory.peak_bytes - _unread(module) > times * (_SMALL_BYTES if calls else CHEAP_BYTES):
         return False
-    return sum(map(_operations, module.instructions)) <= times * CHEAP_OPERATIONS
+    return _work(module.entry, {}) <= times * CHEAP_OPERATIONS
 
 
-def _operations(instruction: Instruction) -> int:
-    if instruction.opcode in _FREE or not instruction.shape.is_array:
+def _unread(module: Module) -> int:
+    """Bytes of arguments of which the program reads only parts."""
+    found = 0
+    for parameter in module.entry.parameters:
+        users = list(parameter.users)
+        if users and all(u.opcode in _PARTS and u.operands[0] is parameter for u in users):
+            found += max(0, parameter.shape.nbytes - sum(u.shape.nbytes for u in users))
+    return found
+
+
+def _work(computation: Computation, known: dict[Computation, float]) -> float:
+    """Operations of a computation; infinite where nobody knows."""
+    if computation not in known:
+        known[computation] = sum(_instruction_work(i, known) for i in computation)
+    return known[computation]
+
+
+def _instruction_work(instruction: Instruction, known: dict[Computation, float]) -> float:
+    opcode = instruction.opcode
+    if opcode in _WAITS:
+        return math.inf
+    if opcode == "while":
+        trips = known_trip_count(instruction, _TRIPS)
+        return math.inf if trips is None else trips * _work(instruction["body"], known)
+    if opcode in ("call", "fusion", "conditional", "async-start"):
+        return max((_work(c, known) for c in instruction.called_computations), default=0)
+    return _operations(instruction)
+
+
+def _operations(instruction: Instruction) -> float:
+    opcode, shape = instruction.opcode, instruction.shape
+    if opcode in _SPECIAL:
+        return _SPECIAL[opcode](instruction)
+    if opcode in _FREE or not shape.is_array:
         return flops(instruction)
-    count = max(flops(instruction), instruction.shape.size)
-    return count * _SLOWNESS if instruction.opcode in _SLOW else count
+    count = max(flops(instruction), shape.size)
+    return count * _SLOWNESS if opcode in _SLOW else count
+
+
+def _sort(instruction: Instruction) -> float:
+    operands = [o.shape for o in instruction.operands]
+    length = operands[0].dims[instruction["dimensions"][0]]
+    return _SORT * sum(shape.size for shape in operands) * length.bit_length()
+
+
+def _fourier(instruction: Instruction) -> float:
+    return _FFT * instruction.operands[0].shape.size * sum(n.bit_length() for n in instruction["fft_length"])
+
+
+def _factor(instruction: Instruction) -> float:
+    return instruction.shape.size * instruction.operands[0].shape.dims[-1]
+
+
+_SPECIAL = {
+    "sort": _sort,
+    "fft": _fourier,
+    "cholesky": _factor,
+    "triangular-solve": _factor,
+    "topk": lambda i: _TOP * i.operands[0].shape.size,
+    "dot": lambda i: _PRODUCT * flops(i),
+    "convolution": lambda i: _PRODUCT * flops(i),
+}

@@ -69,10 +69,10 @@ def _half_rounded(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 def _half_rounded_number(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """A float with its bits rounded to their upper half; no NaN whose lower half says something."""
-    up = b.add(b.bitcast(value, I32), I32(0x8000))
-    # half of a unit was between two, of which the even one is meant
-    tie = b.icmp_unsigned("==", b.and_(up, I32(0xFFFF)), I32(0))
-    return b.bitcast(b.and_(up, b.select(tie, I32(0xFFFE0000), I32(0xFFFF0000))), FLOAT)
+    bits = b.bitcast(value, I32)
+    # half of a unit is between two, of which the even one is meant
+    odd = b.and_(b.lshr(bits, I32(16)), I32(1))
+    return b.bitcast(b.and_(b.add(b.add(bits, I32(0x7FFF)), odd), I32(0xFFFF0000)), FLOAT)
 
 
 def _narrow_exponent(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:

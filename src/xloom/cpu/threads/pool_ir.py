@@ -8,6 +8,8 @@ not be created is not missed.
 
 from __future__ import annotations
 
+from xloom.cpu.threads.steer_ir import FEW
+
 # what a slot holds
 IDLE, ARMED, SLEEPING = 0, 1, 2
 
@@ -90,7 +92,7 @@ arm:
   br i1 %a.sleeping, label %rouse, label %armed
 rouse:
   %a.berth = getelementptr [{threads} x %Berth], ptr @berths, i64 0, i64 %a
-  call void @steer(ptr %a.berth)
+  call void @steer(ptr %a.berth, i1 {str(threads <= FEW).lower()})
   call void @wake(ptr %a.slot)
   br label %armed
 armed:

@@ -99,7 +99,7 @@ spread:
   br i1 %left, label %spread.next, label %run
 spread.next:
   %berth = getelementptr [{size} x %Berth], ptr @tasks.berths, i64 0, i64 %k
-  call void @steer(ptr %berth)
+  call void @steer(ptr %berth, i1 false)
   %k.next = add i64 %k, 1
   br label %spread
 run:
