@@ -56,6 +56,39 @@ def initial(loop: Instruction, index: int) -> Instruction | None:
     return state.operands[index] if state.opcode == "tuple" else None
 
 
+def counted_trips(loop: Instruction) -> int | None:
+    """How often the body of `loop` runs, if the loop counts up to a constant; nothing is evaluated."""
+    root = loop["condition"].root
+    (state,) = loop["condition"].parameters
+    if root.opcode != "compare" or root["direction"] != "LT" or not is_element(root.operands[0], state):
+        return None
+    index, (before,) = root.operands[0]["index"], loop["body"].parameters
+    after = loop["body"].root
+    if after.opcode != "tuple" or after.operands[index].opcode != "add":
+        return None
+    counter, step = after.operands[index].operands
+    if not is_element(counter, before) or counter["index"] != index:
+        return None
+    begin, end, by = initial(loop, index), _same_constant(loop, root.operands[1]), _same_constant(loop, step)
+    if begin is None or begin.opcode != "constant" or end is None or by is None:
+        return None
+    numbers = [int(x.literal.value) for x in (begin, end, by)]
+    return len(range(*numbers)) if numbers[2] > 0 else None
+
+
+def _same_constant(loop: Instruction, value: Instruction) -> Instruction | None:
+    """The constant that `value`, of the condition or the body, is in each iteration."""
+    if value.opcode == "constant":
+        return value
+    assert value.parent is not None
+    if len(value.parent.parameters) != 1 or not is_element(value, value.parent.parameters[0]):
+        return None
+    index, body = value["index"], loop["body"]
+    kept, first = body.root.operands[index], initial(loop, index)
+    is_kept = is_element(kept, body.parameters[0]) and kept["index"] == index
+    return first if is_kept and first is not None and first.opcode == "constant" else None
+
+
 def known_trip_count(loop: Instruction, limit: int) -> int | None:
     """How often the body of `loop` runs, if that follows from constants and is at most `limit`.
 

@@ -10,7 +10,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.passes.loops import known_trip_count
+from xloom.passes.loops import counted_trips
 
 # to hand a program over to another thread, and to hear of its end, takes 50 to 300 µs on the host, the more the longer
 # its threads have slept: a good part of the time in which the host's cores do this much
@@ -20,8 +20,6 @@ _ARRAYS = 128
 """How many arguments and results take that time once more."""
 _SMALL_BYTES = 1 << 18
 """How large the arrays may be of calls, whose time may grow faster than those."""
-_TRIPS = 32
-"""Iterations up to which those of a loop are counted."""
 
 _WAITS = frozenset({"infeed", "outfeed", "send", "recv"})
 """What waits for somebody."""
@@ -76,7 +74,7 @@ def _instruction_work(instruction: Instruction, known: dict[Computation, float])
     if opcode in _WAITS:
         return math.inf
     if opcode == "while":
-        trips = known_trip_count(instruction, _TRIPS)
+        trips = counted_trips(instruction)
         return math.inf if trips is None else trips * _work(instruction["body"], known)
     if opcode in ("call", "fusion", "conditional", "async-start"):
         return max((_work(c, known) for c in instruction.called_computations), default=0)
@@ -112,6 +110,7 @@ _SPECIAL = {
     "fft": _fourier,
     "cholesky": _factor,
     "triangular-solve": _factor,
+    "dynamic-update-slice": lambda i: i.operands[1].shape.size,
     "topk": lambda i: _TOP * i.operands[0].shape.size,
     "dot": lambda i: _PRODUCT * flops(i),
     "convolution": lambda i: _PRODUCT * flops(i),

@@ -6,13 +6,15 @@ each cell, each array of Python's and each run that uses it refers to it.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.emit.types import I32, I64, POINTER
+from xloom.cpu.memory import HUGE_BYTES
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
 from xloom.pjrt.capi.words import (
     CELL,
@@ -33,6 +35,9 @@ RETIRED, RUNNING = "retired", "running"
 """Words: whether Python is gone, and how many calls are in it."""
 NEW_ERROR, DROP_ERROR = "new_error_of_event", "drop_error_of_event"
 """Functions of Python's."""
+
+_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+"""Linux's advice that memory should have them."""
 
 _FORGOTTEN, _LIST = "forgotten_cells", Words("lock", "first", "count")
 _MOST_FORGOTTEN = 256
@@ -92,7 +97,12 @@ def _chain(b: Builder, words: Words, first: ir.Value) -> Iterator[ir.Value]:
 
 def _storage(native: NativeModule) -> None:
     with native.function("new_storage", "pq") as b:
-        raw = b.do_c("malloc", "pq", b.add(b.arguments[0], I64(2 * DATA_OFFSET)))
+        (nbytes,) = b.arguments
+        raw = b.do_c("malloc", "pq", b.add(nbytes, I64(2 * DATA_OFFSET)))
+        if _HUGE_PAGES is not None:
+            with b.if_then(b.icmp_unsigned(">=", nbytes, I64(HUGE_BYTES))):
+                page = b.and_(b.add(b.ptrtoint(raw, I64), I64(mmap.PAGESIZE - 1)), I64(-mmap.PAGESIZE))
+                b.do_c("madvise", "iqqi", page, b.sub(nbytes, I64(mmap.PAGESIZE)), I32(_HUGE_PAGES))
         address = b.add(b.ptrtoint(raw, I64), I64(2 * DATA_OFFSET - 1))
         data = b.inttoptr(b.and_(address, I64(-DATA_OFFSET)), POINTER)
         storage = b.place(data, -DATA_OFFSET)

@@ -1,0 +1,37 @@
+"""Loops whose trips are counted without running them."""
+
+import pytest
+
+import xloom as xl
+from xloom.passes.loops import counted_trips
+
+
+def loop(first="3", last="n", step="one", kept="n", direction="LT"):
+    module = xl.parse(f"""HloModule m
+    more {{ s = (s32[], s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+      n = s32[] get-tuple-element(s), index=1  k = s32[] constant(7)
+      ROOT p = pred[] compare(i, {last}), direction={direction} }}
+    body {{ s = (s32[], s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+      n = s32[] get-tuple-element(s), index=1  x = f32[] get-tuple-element(s), index=2
+      one = s32[] constant(1)  two = s32[] constant(2)  j = s32[] add(i, {step})  y = f32[] add(x, x)
+      ROOT t = (s32[], s32[], f32[]) tuple(j, {kept}, y) }}
+    ENTRY e {{ x = f32[] parameter(0)  a = s32[] parameter(1)  i = s32[] constant({first})  n = s32[] constant(10)
+      t = (s32[], s32[], f32[]) tuple(i, n, x)
+      ROOT w = (s32[], s32[], f32[]) while(t), condition=more, body=body }}""")
+    return module.entry.root
+
+
+@pytest.mark.parametrize(
+    "options, trips",
+    [
+        ({}, 7),
+        ({"step": "two"}, 4),
+        ({"last": "k"}, 4),
+        ({"first": "20"}, 0),
+        ({"kept": "j"}, None),
+        ({"step": "i"}, None),
+        ({"direction": "LE"}, None),
+    ],
+)
+def test_trips(options, trips):
+    assert counted_trips(loop(**options)) == trips
