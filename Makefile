@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench bench-libraries bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
+.PHONY: help setup judges demo test lint bench bench-libraries bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ bench: setup ## Times against jaxlib's, alternated: text and proto, then program
 
 bench-libraries: setup ## Products, convolutions and sorts against OpenBLAS, oneDNN and NumPy, alternated: [FILTER=gemm]
 	@$(BIN)/python -m benchmarks.libraries "$(FILTER)"
+
+bench-jax: setup ## The set through JAX, and what JAX pays for a call and a transfer: [FILTER=matmul]
+	@$(BIN)/python -m benchmarks.jax_dispatch && $(BIN)/python -m benchmarks.jax_programs "$(FILTER)"
 
 bench-sweep: setup ## The breadth of JAX's API against XLA:CPU, half an hour: [FILTER=reductions/] [REPEATS=3] [OUT=sweep.jsonl, to go on from]
 	@$(BIN)/python -m benchmarks.sweep --filter "$(FILTER)" --repeats $(or $(REPEATS),3) $(if $(OUT),--out "$(OUT)")

@@ -1,0 +1,69 @@
+"""The set as JAX's users run it: through the plugin, against jaxlib's CPU, alternated in one process a program.
+
+python -m benchmarks.jax_programs [PATTERN]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import sys
+from tempfile import TemporaryDirectory
+
+from benchmarks.child import ChildError, run_child
+from benchmarks.figures import duration, factor
+from benchmarks.programs import PROGRAMS
+from benchmarks.progress import progress_bar
+from benchmarks.result import geometric_mean
+from benchmarks.timing import Run, alternate, median_wall, ratios
+
+_REPEATS = 7
+_TIMEOUT = 300.0
+
+
+def measure(name: str) -> list[float]:
+    """Seconds of jaxlib and of xloom, and the ratio."""
+    import jax
+
+    program = PROGRAMS[name]
+    leaves = program.make_arguments()
+
+    def prepare(platform: str) -> Run:
+        arguments = jax.device_put(leaves, jax.devices(platform)[0])
+        function = jax.jit(lambda *leaves: program.flat(*leaves))
+        return lambda: jax.block_until_ready(function(*arguments))
+
+    theirs, ours = alternate(prepare("cpu"), prepare("xloom"), repeats=_REPEATS)
+    return [median_wall(theirs), median_wall(ours), statistics.median(ratios(theirs, ours))]
+
+
+def main(pattern: str) -> None:
+    """A row a program, each in a process of its own, and the geometric mean."""
+    names = [name for name in PROGRAMS if re.search(pattern, name)]
+    found: list[float] = []
+    os.environ["JAX_PLATFORMS"] = "xloom,cpu"
+    with progress_bar() as progress, TemporaryDirectory() as cache:
+        task = progress.add_task("", total=len(names))
+        for name in names:
+            progress.update(task, description=name)
+            try:
+                theirs, ours, ratio = run_child(["benchmarks.jax_programs", "--one", name], cache, _TIMEOUT)["seconds"]
+                found.append(ratio)
+                line = f"{name:32} XLA:CPU {duration(theirs):>8}, xloom {duration(ours):>8}, ratio {factor(ratio)}"
+            except ChildError as error:
+                line = f"{name}: {error}"
+            progress.console.print(line, markup=False, highlight=False)
+            progress.advance(task)
+        if found:
+            below = sum(ratio < 1 for ratio in found)
+            line = f"{factor(geometric_mean(found))} in the geometric mean; {below} of {len(found)} below 1.0"
+            progress.console.print(line, markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps({"seconds": measure(sys.argv[2])}))
+    else:
+        main(sys.argv[1] if len(sys.argv) > 1 else "")
