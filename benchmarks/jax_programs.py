@@ -10,17 +10,14 @@ import os
 import re
 import statistics
 import sys
-from tempfile import TemporaryDirectory
 
-from benchmarks.child import ChildError, run_child
 from benchmarks.figures import duration, factor
+from benchmarks.one_by_one import one_by_one
 from benchmarks.programs import PROGRAMS
-from benchmarks.progress import progress_bar
 from benchmarks.result import geometric_mean
 from benchmarks.timing import Run, alternate, median_wall, ratios
 
 _REPEATS = 7
-_TIMEOUT = 300.0
 
 
 def measure(name: str) -> list[float]:
@@ -40,26 +37,16 @@ def measure(name: str) -> list[float]:
 
 
 def main(pattern: str) -> None:
-    """A row a program, each in a process of its own, and the geometric mean."""
-    names = [name for name in PROGRAMS if re.search(pattern, name)]
-    found: list[float] = []
+    """A row a program, and the geometric mean."""
     os.environ["JAX_PLATFORMS"] = "xloom,cpu"
-    with progress_bar() as progress, TemporaryDirectory() as cache:
-        task = progress.add_task("", total=len(names))
-        for name in names:
-            progress.update(task, description=name)
-            try:
-                theirs, ours, ratio = run_child(["benchmarks.jax_programs", "--one", name], cache, _TIMEOUT)["seconds"]
-                found.append(ratio)
-                line = f"{name:32} XLA:CPU {duration(theirs):>8}, xloom {duration(ours):>8}, ratio {factor(ratio)}"
-            except ChildError as error:
-                line = f"{name}: {error}"
-            progress.console.print(line, markup=False, highlight=False)
-            progress.advance(task)
-        if found:
-            below = sum(ratio < 1 for ratio in found)
-            line = f"{factor(geometric_mean(found))} in the geometric mean; {below} of {len(found)} below 1.0"
-            progress.console.print(line, markup=False, highlight=False)
+    found: list[float] = []
+    names = [(name,) for name in PROGRAMS if re.search(pattern, name)]
+    for (name,), (theirs, ours, ratio), say in one_by_one("benchmarks.jax_programs", names):
+        say(f"{name:32} XLA:CPU {duration(theirs):>8}, xloom {duration(ours):>8}, ratio {factor(ratio)}")
+        found.append(ratio)
+    if found:
+        below = sum(ratio < 1 for ratio in found)
+        print(f"{factor(geometric_mean(found))} in the geometric mean; {below} of {len(found)} below 1.0")
 
 
 if __name__ == "__main__":

@@ -12,23 +12,20 @@ import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.agreement import difference
-from benchmarks.child import ChildError, run_child
 from benchmarks.figures import duration, factor
+from benchmarks.one_by_one import one_by_one
 from benchmarks.programs import PROGRAMS, Program
 from benchmarks.programs.arguments import Argument, integers, normal
-from benchmarks.progress import progress_bar
 from benchmarks.sides import bytecode, compile_ours
 from benchmarks.timing import Run, alternate, median_wall, ratios
 
 _FOLDER = Path(__file__).parent
 _REPEATS = 15
-_TIMEOUT = 300.0
 
 Measure = Callable[[], list[float]]  # seconds of the library and of xloom, and the ratio
 Ways = list[Callable[[], np.ndarray]]  # a library may have several
@@ -85,24 +82,14 @@ CASES: dict[str, dict[str, Measure]] = {
 
 
 def main(pattern: str) -> None:
-    """All cases, each in a process of its own."""
-    rows = [(library, name) for library, cases in CASES.items() for name in cases if re.search(pattern, name)]
-    found: dict[str, dict[str, list[float]]] = {}
+    """A row a case."""
     # as many threads as ours; those that spin would hold the processors while ours run
     os.environ |= {"OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))), "OMP_WAIT_POLICY": "passive"}
-    with progress_bar() as progress, TemporaryDirectory() as cache:
-        task = progress.add_task("", total=len(rows))
-        for library, name in rows:
-            progress.update(task, description=name)
-            try:
-                answer = run_child(["benchmarks.libraries", "--one", library, name], cache, _TIMEOUT)
-                found.setdefault(library, {})[name] = answer["seconds"]
-                theirs, ours, ratio = answer["seconds"]
-                line = f"{name}: {library} {duration(theirs)}, xloom {duration(ours)}, ratio {factor(ratio)}"
-            except ChildError as error:
-                line = f"{name}: {error}"
-            progress.console.print(line, markup=False, highlight=False)
-            progress.advance(task)
+    found: dict[str, dict[str, list[float]]] = {}
+    cases = [(library, name) for library, cases in CASES.items() for name in cases if re.search(pattern, name)]
+    for (library, name), seconds, say in one_by_one("benchmarks.libraries", cases):
+        theirs, ours, ratio = found.setdefault(library, {})[name] = seconds
+        say(f"{name}: {library} {duration(theirs)}, xloom {duration(ours)}, ratio {factor(ratio)}")
     if not pattern:
         (_FOLDER / "libraries.json").write_text(json.dumps(found, indent=1) + "\n")
 

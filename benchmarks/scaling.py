@@ -13,25 +13,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import xloom as xl
-from benchmarks.child import ChildError, run_child
 from benchmarks.curves import Curve, curves
+from benchmarks.one_by_one import one_by_one
 from benchmarks.programs.arguments import normal
 from benchmarks.programs.registry import Program
-from benchmarks.progress import progress_bar
 from benchmarks.sides import bytecode, compile_ours, compile_xla
 from benchmarks.timing import alternate, median_wall
 from xloom.stablehlo.reference import compiled_by_xla_cpu
 
 _FOLDER = Path(__file__).parent
 _REPEATS = 7
-_TIMEOUT = 300.0
 _SIDE = 8
 
 
@@ -106,19 +103,11 @@ CASES = {
 
 
 def main() -> None:
-    """All cases, each size in a process of its own."""
+    """All sizes of all cases."""
     found: dict[str, list[list[float]]] = {}
-    with progress_bar() as progress, TemporaryDirectory() as cache:
-        task = progress.add_task("", total=sum(len(case.sizes) for case in CASES.values()))
-        for name, case in CASES.items():
-            for size in case.sizes:
-                progress.update(task, description=f"{name} {size}")
-                try:
-                    answer = run_child(["benchmarks.scaling", name, str(size)], f"{cache}/{name}{size}", _TIMEOUT)
-                    found.setdefault(name, []).append([size, *answer["seconds"]])
-                except ChildError as error:
-                    progress.console.print(f"{name} {size}: {error}", markup=False)
-                progress.advance(task)
+    cases = [(name, str(size)) for name, case in CASES.items() for size in case.sizes]
+    for (name, size), seconds, _ in one_by_one("benchmarks.scaling", cases):
+        found.setdefault(name, []).append([int(size), *seconds])
     (_FOLDER / "scaling.json").write_text(json.dumps(found, indent=1) + "\n")
     write_picture(found)
 
@@ -166,7 +155,7 @@ def section(picture: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        print(json.dumps({"seconds": CASES[sys.argv[1]].measure(int(sys.argv[2]))}))
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps({"seconds": CASES[sys.argv[2]].measure(int(sys.argv[3]))}))
     else:
         main()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -26,6 +24,7 @@ from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, Unit
 from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.threads import pool
 from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
+from xloom.hlo.collector import without_collector
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.verify import verify
@@ -103,7 +102,7 @@ def _kept(key: str) -> Image | None:
 def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder) -> Image:
     """A program compiled now."""
     verify(module)  # native code of an invalid module could touch memory that is not its own
-    with _no_collection(), ObjectCodes(thread_count()) as codes:
+    with without_collector(), ObjectCodes(thread_count()) as codes:
         with trace.span("passes", "compile"):
             ready = prepared(module)
         with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
@@ -132,18 +131,6 @@ def _heard(codes: ObjectCodes, unit: Unit) -> None:
 def _keep(folder: cache.Folder, key: str, data: bytes) -> None:
     if cache.is_current():
         folder.put(key, data)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without Python's search for cycles, which would go through all that the process has and free next to nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _library(objects: Sequence[bytes], imports: dict[str, int]) -> jit.Library:

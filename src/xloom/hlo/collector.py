@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import gc
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-def without_collector(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, during which no cyclic garbage is looked for.
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """A block, or a decorated function, during which no cyclic garbage is looked for.
 
-    A module's instructions all live; looking through them again and again makes reading one slower than linear.
+    A module's instructions all live: to look through them, and all else that the process has, again and again makes
+    reading one slower than linear, and frees next to nothing.
     """
-
-    @functools.wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not gc.isenabled():
-            return function(*args, **kwargs)
-        gc.disable()
-        try:
-            return function(*args, **kwargs)
-        finally:
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
             gc.enable()
-
-    return wrapped

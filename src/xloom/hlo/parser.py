@@ -21,7 +21,7 @@ from xloom.hlo.stack_frames import keep_used_frames
 _HEAD = re.compile(r"\s*(ROOT\s+)?%?([A-Za-z_][A-Za-z0-9_.\-]*):?\s+=\s*")
 
 
-@without_collector
+@without_collector()
 def parse(text: str, file: str = "<hlo>") -> Module:
     """The module that `text` spells, with or without a `HloModule` header.
 

@@ -45,7 +45,7 @@ _UNPRINTED = (
 """Fields of a module that HLO text has no words for; they are carried along as they are."""
 
 
-@without_collector
+@without_collector()
 def decode(data: bytes) -> Module:
     """The module in a serialised HloModuleProto, or in the HloProto or HloSnapshot around one.
 
