@@ -168,6 +168,11 @@ def test_workers_and_callers_wake_up_from_sleep(any_pool: Pool):
         assert sorted(found) == expected_chunks(any_pool.size, 3 + turn % 2, 1)
 
 
+@pytest.mark.parametrize("threads, always", [(2, "true"), (4, "true"), (8, "false")])
+def test_workers_of_few_processors_are_always_steered(threads: int, always: str):
+    assert f"call void @steer(ptr %a.berth, i1 {always})" in pool_ir.pool_ir(threads, threads, SPIN_NS)
+
+
 def test_workers_compute_with_the_callers_rounding(four: Pool):
     math = ctypes.CDLL(None)
     upward = {"x86_64": 0x800, "aarch64": 0x400000}[os.uname().machine]

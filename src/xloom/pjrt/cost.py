@@ -43,7 +43,7 @@ def analysis(module: Module, memory: Memory) -> dict[str, float]:
 
 
 def is_cheap(module: Module, memory: Memory) -> bool:
-    """True for programs that take about as long as it takes another thread to begin with them."""
+    """True for programs of whose time it would take a good part to hand them to another thread."""
     arrays = len(module.entry.parameters) + len(list(leaf_shapes(module.entry.root.shape)))
     times = 1 + arrays / _ARRAYS
     calls = any(i.opcode == "custom-call" for i in module.instructions)

@@ -60,7 +60,7 @@ class Plan:
 
 
 def _direct(loaded: LoadedExecutable) -> Direct | None:
-    """What is run directly: what takes no longer than it takes another thread to begin with it."""
+    """What is run directly: what another thread would take long to begin with, next to its own time."""
     executable, program = loaded.executable, loaded.executable.program
     if is_enabled() or len(loaded.devices) != 1 or not executable.is_cheap or not isinstance(program, Native):
         return None
