@@ -35,3 +35,13 @@ def loop(first="3", last="n", step="one", kept="n", direction="LT"):
 )
 def test_trips(options, trips):
     assert counted_trips(loop(**options)) == trips
+
+
+def test_a_loop_that_counts_in_floats_is_not_counted():
+    module = xl.parse("""HloModule m
+    more { s = (f32[]) parameter(0)  i = f32[] get-tuple-element(s), index=0  k = f32[] constant(inf)
+      ROOT p = pred[] compare(i, k), direction=LT }
+    body { s = (f32[]) parameter(0)  i = f32[] get-tuple-element(s), index=0  one = f32[] constant(1)
+      j = f32[] add(i, one)  ROOT t = (f32[]) tuple(j) }
+    ENTRY e { i = f32[] constant(0)  t = (f32[]) tuple(i)  ROOT w = (f32[]) while(t), condition=more, body=body }""")
+    assert counted_trips(module.entry.root) is None

@@ -67,26 +67,25 @@ def counted_trips(loop: Instruction) -> int | None:
     if after.opcode != "tuple" or after.operands[index].opcode != "add":
         return None
     counter, step = after.operands[index].operands
-    if not is_element(counter, before) or counter["index"] != index:
+    if not is_element(counter, before) or counter["index"] != index or not counter.shape.dtype.is_integer:
         return None
-    begin, end, by = initial(loop, index), _same_constant(loop, root.operands[1]), _same_constant(loop, step)
-    if begin is None or begin.opcode != "constant" or end is None or by is None:
+    numbers = [initial(loop, index), _in_each_iteration(loop, root.operands[1]), _in_each_iteration(loop, step)]
+    literals = [x.literal for x in numbers if x is not None and x.opcode == "constant" and not x.literal.elided]
+    if len(literals) < len(numbers):
         return None
-    numbers = [int(x.literal.value) for x in (begin, end, by)]
-    return len(range(*numbers)) if numbers[2] > 0 else None
+    begin, end, by = (int(x.value) for x in literals)
+    return len(range(begin, end, by)) if by > 0 else None
 
 
-def _same_constant(loop: Instruction, value: Instruction) -> Instruction | None:
-    """The constant that `value`, of the condition or the body, is in each iteration."""
-    if value.opcode == "constant":
-        return value
+def _in_each_iteration(loop: Instruction, value: Instruction) -> Instruction | None:
+    """What `value`, of the condition or the body, is in each iteration: itself, or what the state begins and stays."""
     assert value.parent is not None
-    if len(value.parent.parameters) != 1 or not is_element(value, value.parent.parameters[0]):
-        return None
+    if not is_element(value, value.parent.parameters[0]):
+        return value
     index, body = value["index"], loop["body"]
-    kept, first = body.root.operands[index], initial(loop, index)
+    kept = body.root.operands[index]
     is_kept = is_element(kept, body.parameters[0]) and kept["index"] == index
-    return first if is_kept and first is not None and first.opcode == "constant" else None
+    return initial(loop, index) if is_kept else None
 
 
 def known_trip_count(loop: Instruction, limit: int) -> int | None:

@@ -44,7 +44,7 @@ def analysis(module: Module, memory: Memory) -> dict[str, float]:
 
 def is_cheap(module: Module, memory: Memory) -> bool:
     """True for programs of whose time it would take a good part to hand them to another thread."""
-    arrays = len(module.entry.parameters) + len(list(leaf_shapes(module.entry.root.shape)))
+    arrays = len(module.entry.parameters) + len(leaf_shapes(module.entry.root.shape))
     times = 1 + arrays / _ARRAYS
     calls = any(i.opcode == "custom-call" for i in module.instructions)
     if memory.peak_bytes - _unread(module) > times * (_SMALL_BYTES if calls else CHEAP_BYTES):
