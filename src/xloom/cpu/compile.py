@@ -9,13 +9,14 @@ import numpy as np
 
 from xloom import trace
 from xloom.calls.sanitizer import active
-from xloom.cpu import cache, jit
+from xloom.cpu import cache, jit, native_call
 from xloom.cpu.buffers import Assignment
+from xloom.cpu.custom_call import callbacks
 from xloom.cpu.dynamic import DynamicExecutable
 from xloom.cpu.entry import EntryBuilder
 from xloom.cpu.executable import Executable, Memory
 from xloom.cpu.guarded_executable import GuardedExecutable
-from xloom.cpu.image import Image, packed, unpacked
+from xloom.cpu.image import Image, Packed
 from xloom.cpu.memory import aligned
 from xloom.cpu.object_codes import ObjectCodes
 from xloom.cpu.plan import Block, block_of
@@ -25,6 +26,7 @@ from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.threads import pool
 from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
 from xloom.hlo.collector import without_collector
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.verify import verify
@@ -33,7 +35,7 @@ from xloom.passes.dynamic_padding import has_dynamic
 from xloom.thread_count import thread_count
 
 linked: cache.Recent[Image] = cache.Recent(cache.MEMORY_BYTES)
-"""Programs of this process by key."""
+"""Programs of this process by key; none with custom calls, whose handlers have a state for each program."""
 
 # a scan whose computation has arrays of dynamic size has them in a loop
 _TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
@@ -59,7 +61,7 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     key = _key(module)
     if key is None:
         return kind(module, _made(module, None))
-    return kind(module, linked.get(key) or _kept(key) or _made(module, key))
+    return kind(module, linked.get(key) or _kept(key, module) or _made(module, key))
 
 
 def lowered(
@@ -78,24 +80,29 @@ def _key(module: Module) -> str | None:
     """What stands for the module, names of its source aside; None where its code depends on more, or none is kept."""
     if not cache.cache_enabled():
         return None
-    literals: list[bytes] = []
+    contents: list[bytes] = []
     for instruction in module.instructions:
-        if instruction.opcode == "custom-call":  # means what is registered now
-            return None
+        if instruction.opcode == "custom-call":
+            meaning = native_call.meaning(instruction)
+            if meaning is None:
+                return None
+            contents.append(meaning.encode())
         if instruction.opcode == "constant":
-            literals.extend(a.tobytes() for a in _arrays(instruction.literal))
+            contents.extend(a.tobytes() for a in _arrays(instruction.literal))
     text = module.to_text(print_metadata=False)  # without large constants, whose digits would take long
-    return cache.key_of(jit.target_key().encode(), text.encode("utf-8", "surrogateescape"), *literals)
+    return cache.key_of(jit.target_key().encode(), text.encode("utf-8", "surrogateescape"), *contents)
 
 
-def _kept(key: str) -> Image | None:
+def _kept(key: str, module: Module) -> Image | None:
     """A program that another process has compiled."""
     data = cache.folder().get(key)
     if data is None:
         return None
-    objects, constants, memory = unpacked(data)
-    image = Image(_library(objects, {}), constants, memory)
-    linked.put(key, image, len(data))
+    found = Packed.from_bytes(data)
+    calls = native_call.from_bytes(found.native_calls, module) if found.native_calls else []
+    image = _image(found, calls, {}, [calls[k].instruction for k in found.failing])
+    if not calls:
+        linked.put(key, image, len(data))
     return image
 
 
@@ -111,14 +118,34 @@ def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] 
         with trace.span("machine code", "compile", modules=len(program.units) + 1):
             objects = codes.finished()
     constants = [aligned(a) for c in assignment.constants for a in _arrays(c.literal)]
-    library = _library(objects, program.imports)
-    memory = Memory.of(assignment, program)
-    image = Image(library, constants, memory, program.calls, program.kept, program.aligned_results)
-    if key is not None and not program.calls:
-        data = packed(objects, constants, memory)
+    made = Packed(objects, constants, Memory.of(assignment, program), aligned_results=sorted(program.aligned_results))
+    calls = program.native_calls
+    image = _image(made, calls, program.imports, program.calls, program.kept)
+    if key is not None and not program.imports:
+        if calls:
+            made.native_calls = native_call.to_bytes(calls)
+            numbers = {call.instruction: call.number for call in calls}
+            made.failing = [numbers[instruction] for instruction in program.calls]
+        data = made.to_bytes()
         cache.later(_keep, cache.folder(), key, data)
-        linked.put(key, image, len(data))
+        if not calls:
+            linked.put(key, image, len(data))
     return image
+
+
+def _image(
+    made: Packed,
+    calls: list[native_call.NativeCall],
+    imports: dict[str, int],
+    failing: list[Instruction],
+    kept: Sequence[object] = (),
+) -> Image:
+    """Linked with what it calls."""
+    symbols = {symbol: address for call in calls for symbol, address in call.symbols.items()}
+    if calls:
+        symbols.update(callbacks())
+    library = jit.Library(made.objects, [MAIN], {PARALLEL_FOR: pool().parallel_for_address, **imports, **symbols})
+    return Image(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
 
 
 def _heard(codes: ObjectCodes, unit: Unit) -> None:
@@ -131,10 +158,6 @@ def _heard(codes: ObjectCodes, unit: Unit) -> None:
 def _keep(folder: cache.Folder, key: str, data: bytes) -> None:
     if cache.is_current():
         folder.put(key, data)
-
-
-def _library(objects: Sequence[bytes], imports: dict[str, int]) -> jit.Library:
-    return jit.Library(objects, [MAIN], {PARALLEL_FOR: pool().parallel_for_address, **imports})
 
 
 def _arrays(literal: Literal) -> list[np.ndarray]:

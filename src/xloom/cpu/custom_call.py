@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -20,9 +20,10 @@ from xloom.cpu.call_memory import CallMemory, aligned_pointer, call_memory
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
+from xloom.cpu.native_call import NativeCall
 from xloom.cpu.plan import Block
 from xloom.cpu.python_call import Run, call_python
-from xloom.cpu.typed_call import call_typed
+from xloom.cpu.typed_call import SETTLE, call_typed, settle
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.interpreter.custom_call import SINK
@@ -47,14 +48,13 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
         call = bound(registration, instruction)
         call_python(entry, block, instruction, shapes, lambda run, out, inputs: call(out, inputs))
         return
-    version = host.checked_version(registration, instruction)
-    if version == host.TYPED:
-        call_typed(entry, block, instruction, registration)
+    call = NativeCall(instruction, len(entry.program.native_calls))
+    entry.program.native_calls.append(call)
+    if call.site is not None:
+        call_typed(entry, block, call, call.site)
         return
-    opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
-    entry.program.kept.append(registration)
     with call_memory(entry, block, instruction, shapes, for_python=False) as memory:
-        _call_native(entry, instruction, shapes, memory, (registration.address, version, opaque))
+        _call_native(entry, call, memory)
 
 
 def _call_guarded(
@@ -80,27 +80,21 @@ def failure(instruction: Instruction, run: Run) -> BaseException:
     return error or host.failure(instruction, run.message)
 
 
-def _call_native(
-    entry: EntryBuilder,
-    instruction: Instruction,
-    shapes: Sequence[Shape],
-    memory: CallMemory,
-    target: tuple[int, str, bytes],
-) -> None:
-    address, version, opaque = target
+def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> None:
     b = entry.b
-    out = _pointers(entry, instruction.shape, iter(memory.outputs))
-    operands = [_pointers(entry, s, iter(slots)) for s, slots in zip(shapes, memory.operands, strict=True)]
+    out = _pointers(entry, call.instruction.shape, iter(memory.outputs))
+    operands = [_pointers(entry, s, iter(slots)) for s, slots in zip(call.shapes, memory.operands, strict=True)]
     given = [out, entry.table(operands)]
-    if version == "API_VERSION_STATUS_RETURNING_UNIFIED":
+    if call.version == "API_VERSION_STATUS_RETURNING_UNIFIED":
+        opaque = call.instruction.backend_config.encode("utf-8", "surrogateescape")
         given += [_text(entry, opaque), I64(len(opaque))]
-    status = None if version == "API_VERSION_ORIGINAL" else _status(entry)
+    status = None if call.version == "API_VERSION_ORIGINAL" else _status(entry)
     if status is not None:
         given.append(status)
-    b.call(entry.imported(address, ir.FunctionType(VOID, [a.type for a in given]), None), given)
+    b.call(entry.declared(call.symbol("function"), ir.FunctionType(VOID, [a.type for a in given])), given)
     if status is not None:
         failed = b.load(b.gep(status, [I32(0), I32(3)], inbounds=True, source_etype=_STATUS_TYPE), typ=I32)
-        entry.stop_if(b.icmp_signed("!=", failed, I32(0)), instruction)
+        entry.stop_if(b.icmp_signed("!=", failed, I32(0)), call.instruction)
 
 
 def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[Slot]) -> ir.Value:
@@ -127,6 +121,7 @@ class _Status(ctypes.Structure):
     ]
 
 
+SET_FAILURE = "xloom_set_failure"
 _STATUS_TYPE = ir.LiteralStructType([POINTER, POINTER, POINTER, I32])
 
 
@@ -136,14 +131,19 @@ def _set_failure(status: Any, message: int | None, size: int) -> None:
     status.contents.failed = 1
 
 
+def callbacks() -> dict[str, int]:
+    """The addresses of what native calls report failures to, by symbol."""
+    found = {SET_FAILURE: _set_failure, SETTLE: settle}
+    return {symbol: ctypes.cast(function, ctypes.c_void_p).value or 0 for symbol, function in found.items()}
+
+
 def _status(entry: EntryBuilder) -> ir.Value:
     """The run's status, of which every call may make a failure, but only the one that ends the run."""
     if entry.status is None:
         b = entry.b
         entry.status = status = allocate(b, _STATUS_TYPE)
-        set_failure = ctypes.cast(_set_failure, ctypes.c_void_p).value or 0
-        kind = ir.FunctionType(VOID, [POINTER, POINTER, I64])
-        values = [_set_success(entry), entry.imported(set_failure, kind, None), entry.run, I32(0)]
+        set_failure = entry.declared(SET_FAILURE, ir.FunctionType(VOID, [POINTER, POINTER, I64]))
+        values = [_set_success(entry), set_failure, entry.run, I32(0)]
         with b.goto_block(entry.function.entry_basic_block):
             for k, value in enumerate(values):
                 b.store(value, b.gep(status, [I32(0), I32(k)], inbounds=True, source_etype=_STATUS_TYPE))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 
 import numpy as np
@@ -30,20 +29,38 @@ class Image:
     """Results that such code sees, by number."""
 
 
-def packed(objects: Sequence[bytes], constants: Sequence[np.ndarray], memory: Memory) -> bytes:
-    """What an image without calls is made of; `objects` are its object files."""
-    parts = [*objects, *(a.tobytes() for a in constants)]
-    header = json.dumps([astuple(memory), len(objects), [len(p) for p in parts]]).encode()
-    return b"".join([struct.pack("<I", len(header)), header, *parts])
+@dataclass
+class Packed:
+    """What an image is made of that no Python function is a part of."""
 
+    objects: list[bytes]
+    """Object files."""
+    constants: list[np.ndarray]
+    memory: Memory
+    native_calls: bytes = b""
+    """Custom calls, as `native_call.to_bytes` gives them; empty without any."""
+    failing: list[int] = field(default_factory=list)
+    """The numbers of those of `Image.calls`."""
+    aligned_results: list[int] = field(default_factory=list)
+    """See Image."""
 
-def unpacked(data: bytes) -> tuple[list[bytes], list[np.ndarray], Memory]:
-    """The arguments of `packed`; constants as bytes, for only native code reads them."""
-    (size,) = struct.unpack_from("<I", data)
-    at = 4 + size
-    memory, count, sizes = json.loads(data[4:at])
-    parts = []
-    for size in sizes:
-        parts.append(data[at : at + size])
-        at += size
-    return parts[:count], [aligned(np.frombuffer(p, np.uint8)) for p in parts[count:]], Memory(*memory)
+    def to_bytes(self) -> bytes:
+        """For a process to come."""
+        parts = [self.native_calls, *self.objects, *(a.tobytes() for a in self.constants)]
+        sizes = [len(p) for p in parts]
+        fields = [astuple(self.memory), self.failing, self.aligned_results, len(self.objects), sizes]
+        header = json.dumps(fields).encode()
+        return b"".join([struct.pack("<I", len(header)), header, *parts])
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Packed:
+        """The same again; constants as bytes, for only native code reads them."""
+        (size,) = struct.unpack_from("<I", data)
+        at = 4 + size
+        memory, failing, aligned_results, count, sizes = json.loads(data[4:at])
+        parts = []
+        for size in sizes:
+            parts.append(data[at : at + size])
+            at += size
+        constants = [aligned(np.frombuffer(p, np.uint8)) for p in parts[1 + count :]]
+        return Packed(parts[1 : 1 + count], constants, Memory(*memory), parts[0], failing, aligned_results)

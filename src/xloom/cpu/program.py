@@ -8,6 +8,7 @@ from xloom.cpu.content import Content
 from xloom.cpu.grouping import Step
 from xloom.cpu.kernel import Phase
 from xloom.cpu.loops.nest import Nest
+from xloom.cpu.native_call import NativeCall
 from xloom.hlo.instruction import Instruction
 
 MAIN = "xloom_main"
@@ -47,8 +48,10 @@ class Program:
     """Of loop nests and kernels."""
     calls: list[Instruction] = field(default_factory=list)
     """What calls code outside the program and may fail, in the order of their numbers."""
+    native_calls: list[NativeCall] = field(default_factory=list)
+    """Of custom calls, by number."""
     imports: dict[str, int] = field(default_factory=dict)
-    """Addresses of that code by symbol."""
+    """Addresses by symbol of what only this process has: Python functions."""
     kept: list[object] = field(default_factory=list)
     """What must live as long as the program may run."""
     aligned_results: set[int] = field(default_factory=set)

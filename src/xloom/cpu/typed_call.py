@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from xloom.calls.buffers import operand_shapes
 from xloom.calls.jaxlib_handlers import is_lapack
-from xloom.calls.registry import Registration
 from xloom.calls.typed_ffi import CallSite, arrays_and_tokens, outcome
 from xloom.calls.typed_ffi.c_api import Stage
+from xloom.calls.typed_ffi.frame import FrameTemplate
 from xloom.cpu.call_memory import aligned_pointer, call_memory
 from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.cpu.native_call import NativeCall
 from xloom.cpu.plan import Block
 from xloom.cpu.python_call import Run
-from xloom.cpu.typed_api import use_native_functions
-from xloom.hlo.instruction import Instruction
 
 if TYPE_CHECKING:
     from xloom.cpu.entry import EntryBuilder
 
+SETTLE = "xloom_settle"
 _HANDLER = ir.FunctionType(POINTER, [POINTER])
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
-def _settle(run: Run, frame: int, error: int | None) -> int:
+def settle(run: Run, frame: int, error: int | None) -> int:
     """What becomes of a call that returned an error, or a future: 1 when it failed."""
     try:
         message = outcome(frame, error)
@@ -38,29 +37,26 @@ def _settle(run: Run, frame: int, error: int | None) -> int:
     return int(message is not None)
 
 
-def call_typed(entry: EntryBuilder, block: Block, instruction: Instruction, registration: Registration) -> None:
-    """Emits a call of a typed handler, which is instantiated now."""
-    use_native_functions()
-    shapes = operand_shapes(instruction)
-    site = CallSite(registration, instruction, shapes)
-    template = site.template
-    aligned = not is_lapack(registration)
+def call_typed(entry: EntryBuilder, block: Block, call: NativeCall, site: CallSite) -> None:
+    """Emits a call of a typed handler."""
+    instruction, shapes, template = call.instruction, call.shapes, site.template
+    aligned = not is_lapack(call.registration)
     with call_memory(entry, block, instruction, shapes, for_python=False, aligned=aligned) as memory:
-        frame = _frame(entry, site)
+        frame = _frame(entry, call, template)
         slots = iter([*(slot for slots in memory.operands for slot in slots), *memory.outputs])
         seen = [leaf for shape in (*shapes, instruction.shape) for leaf in arrays_and_tokens(shape)]
         for leaf, place in zip(seen, template.data, strict=True):
             if leaf.is_array:
                 slot = next(slots)
                 _store(entry, aligned_pointer(entry, slot) if aligned else entry.pointer(slot), frame, place)
-        _prepare(entry, instruction, site, frame)
-        _call(entry, instruction, site, frame, Stage.EXECUTE)
+        _prepare(entry, call, site, frame)
+        _call(entry, call, template, frame, Stage.EXECUTE)
 
 
-def _frame(entry: EntryBuilder, site: CallSite) -> ir.Value:
+def _frame(entry: EntryBuilder, call: NativeCall, template: FrameTemplate) -> ir.Value:
     """The run's frame of a call, on the stack."""
-    b, template = entry.b, site.template
-    origin = entry.imported(template.address, _HANDLER, site)
+    b = entry.b
+    origin = entry.declared(call.symbol("frame"), _HANDLER)
     memcpy = entry.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
     with b.goto_block(entry.function.entry_basic_block):
         frame = allocate(b, I8, template.nbytes)
@@ -72,7 +68,7 @@ def _frame(entry: EntryBuilder, site: CallSite) -> ir.Value:
     return frame
 
 
-def _prepare(entry: EntryBuilder, instruction: Instruction, site: CallSite, frame: ir.Value) -> None:
+def _prepare(entry: EntryBuilder, call: NativeCall, site: CallSite, frame: ir.Value) -> None:
     """Runs the stages before the execution, the first time in a run."""
     stages = [s for s in (Stage.PREPARE, Stage.INITIALIZE) if site.handlers[s]]
     if not stages:
@@ -82,21 +78,19 @@ def _prepare(entry: EntryBuilder, instruction: Instruction, site: CallSite, fram
     with b.if_then(b.icmp_signed("==", prepared, I64(0))):
         for stage in stages:
             _store(entry, I32(stage), frame, template.stage)
-            _call(entry, instruction, site, frame, stage)
+            _call(entry, call, template, frame, stage)
         _store(entry, I32(Stage.EXECUTE), frame, template.stage)
         _store(entry, I64(1), frame, template.prepared)
 
 
-def _call(entry: EntryBuilder, instruction: Instruction, site: CallSite, frame: ir.Value, stage: Stage) -> None:
+def _call(entry: EntryBuilder, call: NativeCall, template: FrameTemplate, frame: ir.Value, stage: Stage) -> None:
     b, nothing = entry.b, ir.Constant(POINTER, None)
-    error = b.call(entry.imported(site.handlers[stage], _HANDLER, site), [frame])
-    future = b.load(_at(entry, frame, site.template.future), typ=POINTER)
+    error = b.call(entry.declared(call.symbol(stage.name), _HANDLER), [frame])
+    future = b.load(_at(entry, frame, template.future), typ=POINTER)
     unsettled = b.or_(b.icmp_unsigned("!=", error, nothing), b.icmp_unsigned("!=", future, nothing))
     with b.if_then(unsettled, likely=False):
-        kind = ir.FunctionType(I32, [POINTER] * 3)
-        settle = entry.imported(ctypes.cast(_settle, ctypes.c_void_p).value or 0, kind, None)
-        failed = b.call(settle, [entry.run, frame, error])
-        entry.stop_if(b.icmp_signed("!=", failed, I32(0)), instruction)
+        failed = b.call(entry.declared(SETTLE, ir.FunctionType(I32, [POINTER] * 3)), [entry.run, frame, error])
+        entry.stop_if(b.icmp_signed("!=", failed, I32(0)), call.instruction)
 
 
 def _at(entry: EntryBuilder, frame: ir.Value, place: int) -> Any:
