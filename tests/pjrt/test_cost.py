@@ -4,6 +4,7 @@ import pytest
 
 import xloom as xl
 from xloom.pjrt import Client
+from xloom.pjrt.compiler import InterpreterCompiler
 
 _LESS = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
 _STATE = "(s32[], f32[1024,1024])"
@@ -66,8 +67,9 @@ def _call(out, x):
     out[...] = x
 
 
-def is_cheap(body):
-    return Client.cpu().compile(xl.parse(f"HloModule m {_LESS} {_LOOP} ENTRY e {{ {body} }}")).executable.is_cheap
+def is_cheap(body, client=None):
+    module = xl.parse(f"HloModule m {_LESS} {_LOOP} ENTRY e {{ {body} }}")
+    return (client or Client.cpu()).compile(module).executable.is_cheap
 
 
 @pytest.mark.parametrize("body", CHEAP.values(), ids=CHEAP)
@@ -78,3 +80,7 @@ def test_cheap(body):
 @pytest.mark.parametrize("body", OTHERS.values(), ids=OTHERS)
 def test_not_cheap(body):
     assert not is_cheap(body)
+
+
+def test_only_native_code_is():
+    assert not is_cheap(next(iter(CHEAP.values())), Client(InterpreterCompiler()))

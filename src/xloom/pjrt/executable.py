@@ -15,7 +15,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.hlo.shape import Shape
 from xloom.pjrt.buffer import Buffer
-from xloom.pjrt.compiler import Launch, Program
+from xloom.pjrt.compiler import Launch, Native, Program
 from xloom.pjrt.cost import is_cheap
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
@@ -48,7 +48,8 @@ class Executable:
         self.outputs = list(root.elements) if root.is_tuple else [root]
         self.output_kinds = result_kinds(module)
         """The kinds of memory that the results are in."""
-        self.is_cheap = is_cheap(module, program.memory)
+        self.is_cheap = isinstance(program, Native) and is_cheap(module, program.memory)
+        """Whether another thread would take long to begin with it, next to its own time: judged by native code's."""
         self._kept = [keep(module) for keep in keepers]
 
     @property

@@ -60,7 +60,7 @@ class Plan:
 
 
 def _direct(loaded: LoadedExecutable) -> Direct | None:
-    """What is run directly: what another thread would take long to begin with, next to its own time."""
+    """How to run directly what is cheap."""
     executable, program = loaded.executable, loaded.executable.program
     if is_enabled() or len(loaded.devices) != 1 or not executable.is_cheap or not isinstance(program, Native):
         return None
