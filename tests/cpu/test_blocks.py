@@ -36,3 +36,15 @@ def test_only_whole_blocks_have_code(size, blocks):
     (unit,) = program.units.values()
     assert (unit.phases[0].count < size) == blocks
     assert (" fneg float " not in str(optimised(unit.text))) == blocks
+
+
+@pytest.mark.parametrize(("arrays", "fetches"), [(4, False), (5, True)])
+def test_many_arrays_are_fetched_ahead(arrays, fetches):
+    size = 1 << 16
+    parameters = "".join(f"p{k} = f32[{size}] parameter({k}) " for k in range(arrays))
+    sums = "".join(f"a{k} = f32[{size}] add({f'a{k - 1}' if k > 1 else 'p0'}, p{k}) " for k in range(1, arrays))
+    module = xl.parse(f"HloModule m\nENTRY e {{ {parameters} {sums} ROOT r = f32[{size}] negate(a{arrays - 1}) }}")
+    (unit,) = lowered(prepared(module))[-1].units.values()
+    assert ("llvm.prefetch" in unit.text) == fetches
+    values = np.random.default_rng(0).standard_normal((arrays, size)).astype(np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(*values), -np.add.accumulate(values)[-1])

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from xloom.cpu.emit import types
+from xloom.cpu.emit.lines import LINE, fetch
 from xloom.cpu.emit.loop import VECTOR_ONLY, Hint, interleaving, loop
 from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I32, I64
+from xloom.cpu.emit.types import I8, I32, I64
 from xloom.cpu.loops.affine import Var
+from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, breakpoints, cost_along, cost_of
 from xloom.cpu.loops.nodes import Apply, Constant, Index, Load, walk
 from xloom.cpu.loops.phases import Phases
@@ -20,6 +23,10 @@ from xloom.cpu.loops.streaming import Streams, is_streamed
 _CHEAP = 2
 """Vectors side by side of elements that cost next to nothing: more would load from too many places at once."""
 
+_MANY = 6
+"""Arrays, results among them, of which lines are fetched ahead."""
+_AHEAD = 1024
+"""How many bytes."""
 _MOSTLY = 1.25
 """How much of what an element costs may be the same for all, as a ratio of all of it to the rest."""
 
@@ -45,10 +52,26 @@ def emit_in_blocks(code: Phases, stage: Stage, inner: Var, gone: Mapping[Var, No
         if streamed:
             Streams(code, elements, stage, inner).piece(first, I64(size), hints)
             return True
+        elements.vars[inner] = first
+        _fetch_ahead(elements, stage, inner, size)
         with loop(b, 0, size, name=inner.name, hints=hints) as i, elements.scope():
             elements.vars[inner] = b.add(first, i, flags=["nsw"])
             code.stores(elements, stage.stores)
     return True
+
+
+def _fetch_ahead(elements: Elements, stage: Stage, inner: Var, size: int) -> None:
+    """Fetches what a later block loads, where a processor would have to follow many arrays, and again in each page."""
+    b = elements.b
+    loads = {n.source: n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)}
+    if len(loads) + len(stage.stores) < _MANY:
+        return
+    with elements.scope():
+        for source, load in loads.items():
+            if load.address.factor(inner) == 1:
+                first = types.element_pointer(b, elements.pointers(source), load.dtype, elements.address_of(load))
+                for at in range(_AHEAD, _AHEAD + size * load.dtype.bytes, LINE):
+                    fetch(b, b.gep(first, [I64(at)], source_etype=I8))
 
 
 def _lanes(code: Phases, stage: Stage, inner: Var) -> int:
@@ -59,5 +82,5 @@ def _lanes(code: Phases, stage: Stage, inner: Var) -> int:
     addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]
     if any(a.factor(inner) not in (0, 1) or any(v.node for v, _ in a.terms) for a in addresses):
         return 0
-    types = [*(code.types_of(s.target) for s in stage.stores), *(n.dtype for n in found if isinstance(n, Load))]
-    return 0 if any(t.is_complex for t in types) else registers().nbytes // max(t.bytes for t in types)
+    dtypes = [*(code.types_of(s.target) for s in stage.stores), *(n.dtype for n in found if isinstance(n, Load))]
+    return 0 if any(t.is_complex for t in dtypes) else registers().nbytes // max(t.bytes for t in dtypes)
