@@ -95,6 +95,29 @@ def transformer_decode(x, qkv, out, keys, values):
     return x + y.reshape(512) @ out, keys, values
 
 
+# --- a language model
+
+_MODEL = {"layers": [_BLOCK] * 12, "embedding": normal(4096, _WIDTH, scale=0.05), "norm": normal(_WIDTH)}
+_MODEL_FLOPS = 12 * _BLOCK_FLOPS + 2 * _BATCH * _LENGTH * _WIDTH * 4096
+
+
+def _next_token_loss(p, tokens):
+    x = p["embedding"][tokens]
+    for layer in p["layers"]:
+        x = _transformer_block(layer, x)
+    logits = _rms_norm(x, p["norm"]) @ p["embedding"].T
+    likely = jax.nn.log_softmax(logits[:, :-1])
+    return -jnp.mean(jnp.take_along_axis(likely, tokens[:, 1:, None], axis=-1))
+
+
+@program("language-model", _MODEL, _MODEL, _MODEL, integers(_BATCH, _LENGTH, high=4096), flops=3 * _MODEL_FLOPS)
+def language_model(p, means, variances, tokens):
+    """A training step of twelve transformer blocks by Adam, in thousands of instructions."""
+    loss, gradients = jax.value_and_grad(_next_token_loss)(p, tokens)
+    updated = jax.tree.map(_adam, p, gradients, means, variances)
+    return loss, updated
+
+
 # --- a residual block
 
 _FILTERS = {
@@ -145,10 +168,10 @@ _TENSORS = [normal(128, 128) if k % 2 else normal(128) for k in range(100)]
 @program("adam", _TENSORS, _TENSORS, _TENSORS, _TENSORS, streams=True)
 def adam(parameters, gradients, means, variances):
     """An update of a hundred tensors."""
+    return [_adam(*four) for four in zip(parameters, gradients, means, variances, strict=True)]
 
-    def update(p, g, m, v):
-        m = 0.9 * m + 0.1 * g
-        v = 0.999 * jnp.abs(v) + 0.001 * g * g
-        return p - 1e-3 * m / (jnp.sqrt(v) + 1e-8), m, v
 
-    return [update(*four) for four in zip(parameters, gradients, means, variances, strict=True)]
+def _adam(p, g, m, v):
+    m = 0.9 * m + 0.1 * g
+    v = 0.999 * jnp.abs(v) + 0.001 * g * g  # what is given need be no variance
+    return p - 1e-3 * m / (jnp.sqrt(v) + 1e-8), m, v

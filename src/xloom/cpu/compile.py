@@ -61,7 +61,7 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     key = _key(module)
     if key is None:
         return kind(module, _made(module, None))
-    return kind(module, linked.get(key) or _kept(key, module) or _made(module, key))
+    return kind(module, linked.get(key) or _kept(key, module) or _made(module, key), key)
 
 
 def lowered(

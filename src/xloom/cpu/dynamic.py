@@ -18,6 +18,9 @@ from xloom.passes.dynamic.values import dynamic_leaves, leaves
 class DynamicExecutable:
     """Runs the static form of `module` that the pass `dynamic-padding` has made."""
 
+    key = None
+    """No machine code is kept under the module that it comes from."""
+
     def __init__(self, module: Module, padded: Any):
         self.module = module
         self.memory = padded.memory

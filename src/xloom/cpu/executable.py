@@ -85,8 +85,10 @@ class Executable:
     hidden: Sequence[tuple[str, Shape]] = ()
     """Arguments after those that the module has parameters for."""
 
-    def __init__(self, module: Module, image: Image):
+    def __init__(self, module: Module, image: Image, key: str | None = None):
         self.module = module
+        self.key = key
+        """What its machine code is kept under, if it is."""
         self.memory = image.memory
         self._pool = Pool()
         self._image = image

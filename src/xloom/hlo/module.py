@@ -71,14 +71,13 @@ class Module:
     def add(self, computation: Computation, *, entry: bool = False, unique: bool = True) -> Computation:
         """Adds a computation; its name and its instructions' are made unique, unless `unique` says they are."""
         computation.module = self
-        name = self.computation_names.unique(computation.name)
         if unique:
-            computation.name = name
-        new_name = self.instruction_names.unique
-        for instruction in computation._instructions:
-            name = new_name(instruction.name)
-            if unique:
-                instruction.name = name
+            computation.name = self.computation_names.unique(computation.name)
+            for instruction in computation._instructions:
+                instruction.name = self.instruction_names.unique(instruction.name)
+        else:
+            self.computation_names.reserve([computation.name])
+            self.instruction_names.reserve([instruction.name for instruction in computation._instructions])
         self._computations[computation] = None
         if entry:
             self.entry = computation

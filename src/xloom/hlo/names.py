@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from xloom.hlo.dtype import DTYPES
 
@@ -31,9 +32,18 @@ class NameUniquer:
     def __init__(self) -> None:
         self._used: dict[str, set[int]] = {}
         self._next: dict[str, int] = {}
+        self._waiting: list[str] = []
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Takes names that are unique as they are; what that means for others is found out when one is asked for."""
+        self._waiting.extend(names)
 
     def unique(self, wish: str) -> str:
         """`wish`, or its root with the lowest free number, as XLA's NameUniquer would choose."""
+        if self._waiting:
+            names, self._waiting = self._waiting, []
+            for name in names:
+                self.unique(name)
         root = sanitize(wish or "name")
         number = 0
         numbered = False

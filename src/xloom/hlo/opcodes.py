@@ -59,6 +59,8 @@ class Op:
     flags: Flags
     doc: str
     attributes: dict[str, Use]
+    computations: tuple[str, ...] = ()
+    """Names of the attributes that hold called computations, in the order in which XLA visits them."""
 
     @property
     def elementwise(self) -> bool:
@@ -74,13 +76,6 @@ class Op:
     def has_effect(self) -> bool:
         """True when the instruction may not be removed, duplicated or reordered with others of its kind."""
         return Flags.EFFECT in self.flags
-
-    @property
-    def computations(self) -> tuple[str, ...]:
-        """Names of the attributes that hold called computations, in the order in which XLA visits them."""
-        if self.name == "while":
-            return ("body", "condition")
-        return tuple(n for n, u in self.attributes.items() if u.info.kind in ("computation", "computations"))
 
 
 ENUMS: dict[str, dict[str, int]] = {
@@ -240,7 +235,9 @@ def _use(spec: str) -> tuple[str, Use]:
 
 def op(name: str, arity: int, flags: Flags, doc: str, attrs: str = "") -> None:
     """Adds a row to the table."""
-    OPCODES[name] = Op(name, arity, flags, doc, dict(_use(a) for a in attrs.split()))
+    uses = dict(_use(a) for a in attrs.split())
+    called = tuple(n for n, u in uses.items() if u.info.kind in ("computation", "computations"))
+    OPCODES[name] = Op(name, arity, flags, doc, uses, ("body", "condition") if name == "while" else called)
 
 
 _0, _C, _R, _X = Flags.NONE, Flags.COMMUTES, Flags.REGION, Flags.EFFECT

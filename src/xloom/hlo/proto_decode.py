@@ -327,10 +327,11 @@ class _Decoder:
             except (XloomError, messages().DecodeError) as error:
                 _fail(error, "sharding")
         # XLA writes these two for every instruction, mostly empty
-        if message.frontend_attributes.map:
-            instruction.frontend_attributes = frontend_attributes_from_message(message.frontend_attributes)
-        if message.statistics_viz.statistics:
-            instruction.attrs["statistics"] = statistics_from_message(message.statistics_viz)
+        if data := message.frontend_attributes:
+            attributes = messages().FrontendAttributes.FromString(data)
+            instruction.frontend_attributes = frontend_attributes_from_message(attributes)
+        if (data := message.statistics_viz) and (shown := messages().StatisticsViz.FromString(data)).statistics:
+            instruction.attrs["statistics"] = statistics_from_message(shown)
         if message.HasField("original_value"):
             instruction.attrs["origin"] = original_value_from_message(message.original_value)
 

@@ -144,10 +144,14 @@ def _encode_instruction(
     if instruction.sharding is not None:
         message.sharding = sharding_to_bytes(instruction.sharding)
     if instruction.frontend_attributes:
-        write_frontend_attributes(instruction.frontend_attributes, message.frontend_attributes)
+        attributes = messages().FrontendAttributes()
+        write_frontend_attributes(instruction.frontend_attributes, attributes)
+        message.frontend_attributes = attributes.SerializeToString()
     attrs = instruction.attrs
     if "statistics" in attrs:
-        write_statistics(attrs["statistics"], message.statistics_viz)
+        statistics = messages().StatisticsViz()
+        write_statistics(attrs["statistics"], statistics)
+        message.statistics_viz = statistics.SerializeToString()
     if "origin" in attrs:
         message.original_value.SetInParent()
         write_original_value(attrs["origin"], message.original_value)

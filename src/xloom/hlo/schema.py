@@ -62,11 +62,11 @@ _TABLE = {
         59 triangular_solve_options TriangularSolveOptions; 60 is_stable bool;
         61 parameter_replication ParameterReplication; 62 cholesky_options CholeskyOptions;
         63 comparison_direction text; 65 custom_call_has_side_effect bool; 66 delta int64; 67 indices_are_sorted bool;
-        68 frontend_attributes FrontendAttributes; 69 unique_indices bool; 70 rng_algorithm enum;
+        68 frontend_attributes part; 69 unique_indices bool; 70 rng_algorithm enum;
         71 use_global_device_ids bool; 72 comparison_type text; 73 is_cross_program_prefetch bool;
         74 output_operand_aliasing OutputOperandAliasing*; 75 padding_type enum; 76 custom_call_schedule enum;
         77 custom_call_api_version enum; 79 async_execution_thread text; 80 cross_program_prefetch_index int32;
-        81 k int64; 82 statistics_viz StatisticsViz; 85 largest bool; 87 collective_device_list CollectiveDeviceList;
+        81 k int64; 82 statistics_viz part; 85 largest bool; 87 collective_device_list CollectiveDeviceList;
         88 original_value OriginalValue; 89 is_composite bool; 90 ragged_dot_dimension_numbers RaggedDotDimensions;
         91 result_accuracy ResultAccuracy; 92 iota_collective_device_list IotaReplicaGroupList;
         93 mesh_axes_replica_group_list MeshAxesReplicaGroupList; 94 is_reverse bool; 95 num_carries int64;

@@ -163,6 +163,11 @@ class Native:
         return self._executable(*arguments)
 
     @property
+    def key(self) -> str | None:
+        """What the machine code is kept under, if it is: the same for the same program on the same machine."""
+        return self._executable.key
+
+    @property
     def direct(self) -> Direct | None:
         """What runs it without Python, if anything does."""
         return self._executable.direct if type(self._executable) is Executable else None

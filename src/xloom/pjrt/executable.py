@@ -7,6 +7,7 @@ import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -57,10 +58,11 @@ class Executable:
         """The module's name."""
         return self.module.name
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The same for programs that do the same."""
-        text = self.module.to_text(print_metadata=False) + repr(self.options.devices())
+        key = self.program.key if isinstance(self.program, Native) else None
+        text = (key or self.module.to_text(print_metadata=False)) + repr(self.options.devices())
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
     @property

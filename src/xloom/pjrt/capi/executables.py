@@ -121,7 +121,6 @@ class LoadedView:
     def __init__(self, loaded: LoadedExecutable):
         self.loaded = loaded
         self.plan = Plan(loaded)
-        self.fingerprint = Text(loaded.executable.fingerprint)
         self.devices = Row.pointers(lasting(device) for device in loaded.devices)
         ids = [
             number
@@ -130,6 +129,11 @@ class LoadedView:
             for number in (replica, partition)
         ]
         self.logical_ids = Row(ctypes.c_int, ids)
+
+    @cached_property
+    def fingerprint(self) -> Text:
+        """The same for programs that do the same."""
+        return Text(self.loaded.executable.fingerprint)
 
     @cached_property
     def records(self) -> list[Row]:
