@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable
 from typing import Self
@@ -9,6 +10,35 @@ from typing import Self
 from xloom.cpu.content import Content
 from xloom.cpu.jit import object_code
 from xloom.cpu.module_parts import parts_of
+
+_SWITCH_SECONDS = 5e-4
+"""After so long a thread lets others run Python. By Python's own 5 ms, each of a module's few calls of LLVM would end
+with such a wait for the thread that writes the next ones."""
+
+
+class _BriskSwitching:
+    """While any program's modules are made, threads take turns more often."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._before, _SWITCH_SECONDS))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                sys.setswitchinterval(self._before)
+
+
+_brisk_switching = _BriskSwitching()
 
 
 class ObjectCodes:
@@ -29,9 +59,11 @@ class ObjectCodes:
         self._open = True
 
     def __enter__(self) -> Self:
+        _brisk_switching.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        _brisk_switching.__exit__()
         with self._change:
             self._waiting.clear()
         self._join()

@@ -106,22 +106,24 @@ class Computation:
         state: dict[Instruction, int] = {}
         order: list[Instruction] = []
         mine = self._instructions
+        known = state.get
         for start in mine:
-            users = start._users
-            if users and any(u.parent is not None for u in users):
+            if start in state or any(user.parent is not None for user in start._users):
                 continue
-            stack = [start] if start not in state else []
+            stack = [start]
             while stack:
                 current = stack[-1]
-                seen = state.get(current)
+                seen = known(current)
                 if seen is None:
-                    state[current] = 1
-                    stack.extend([o for o in reversed(current._operands) if state.get(o) != 2])
+                    first = [o for o in reversed(current._operands) if known(o) != 2]
                     if current._predecessors:
-                        stack.extend([p for p in current._predecessors if state.get(p) != 2])
-                    continue
+                        first += [p for p in current._predecessors if known(p) != 2]
+                    if first:
+                        state[current] = 1
+                        stack += first
+                        continue
                 stack.pop()
-                if seen == 1:
+                if seen != 2:
                     state[current] = 2
                     order.append(current)
         return order
