@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench bench-libraries bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
+.PHONY: help setup judges demo test lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -45,10 +45,14 @@ lint: setup ## ruff and pyright
 
 bench: setup ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks.scaling && $(BIN)/python -m benchmarks.libraries \
+	  && $(BIN)/python -m benchmarks.bandwidth \
 	  && $(BIN)/python -m benchmarks
 
 bench-libraries: setup ## Products, convolutions and sorts against OpenBLAS, oneDNN and NumPy, alternated: [FILTER=gemm]
 	@$(BIN)/python -m benchmarks.libraries "$(FILTER)"
+
+bench-bandwidth: setup ## What programs that memory bounds reach of the bandwidth, and whether arithmetic is why: [FILTER=bf16]
+	@$(BIN)/python -m benchmarks.bandwidth "$(FILTER)"
 
 bench-jax: setup ## The set through JAX, and what JAX pays for a call and a transfer: [FILTER=matmul]
 	@$(BIN)/python -m benchmarks.jax_dispatch && $(BIN)/python -m benchmarks.jax_programs "$(FILTER)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks import libraries, scaling
+from benchmarks import bandwidth, libraries, scaling
 from benchmarks.figures import (
     compile_factor,
     duration,
@@ -115,4 +115,4 @@ def markdown(results: list[Result], machine: Machine, chart: str) -> str:
     others = [line for r in results if not r.xla for line in failures([r])]
     if others:
         lines += ["", "Not measured:", "", *(f"- {line}" for line in others)]
-    return "\n".join([*lines, *libraries.section(), *scaling.section("scaling.svg")]) + "\n"
+    return "\n".join([*lines, *libraries.section(), *bandwidth.section(), *scaling.section("scaling.svg")]) + "\n"
