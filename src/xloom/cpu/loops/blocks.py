@@ -17,6 +17,7 @@ from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, breakpoints, cost_along, cost_of
 from xloom.cpu.loops.nodes import Apply, Constant, Index, Load, walk
+from xloom.cpu.loops.pairs import goes_in_pairs, store_pair
 from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.streaming import Streams, is_streamed
 
@@ -54,9 +55,13 @@ def emit_in_blocks(code: Phases, stage: Stage, inner: Var, gone: Mapping[Var, No
             return True
         elements.vars[inner] = first
         _fetch_ahead(elements, stage, inner, size)
-        with loop(b, 0, size, name=inner.name, hints=hints) as i, elements.scope():
+        paired = goes_in_pairs(code, stage, inner)
+        with loop(b, 0, size, 2 if paired else 1, name=inner.name, hints=hints) as i, elements.scope():
             elements.vars[inner] = b.add(first, i, flags=["nsw"])
-            code.stores(elements, stage.stores)
+            if paired:
+                store_pair(code, elements, stage, inner)
+            else:
+                code.stores(elements, stage.stores)
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 from typing import Any
@@ -78,6 +78,13 @@ class Elements:
             yield
         finally:
             self._scopes.pop()
+
+    @contextmanager
+    def known(self, values: Mapping[int, Value]) -> Iterator[None]:
+        """A scope in which nodes have values already, by their identities."""
+        with self.scope():
+            self._scopes[-1].update(values)
+            yield
 
     def unbind(self, variables: Iterable[Var]) -> None:
         """Makes variables 0: those of loops that are joined with another, which counts for both."""
@@ -273,7 +280,9 @@ class Elements:
             yield
 
     @contextmanager
-    def innermost_loop(self, var: Var, begin: ir.Value, end: ir.Value, hints: Sequence[Hint]) -> Iterator[None]:
+    def innermost_loop(
+        self, var: Var, begin: ir.Value, end: ir.Value, hints: Sequence[Hint], step: int = 1
+    ) -> Iterator[None]:
         """A loop over `var`, in pieces where there are rows to fetch meanwhile."""
         b, rows = self.b, [r for r in self.ahead if r.length == var.size]
         with ExitStack() as stack:
@@ -284,7 +293,7 @@ class Elements:
                     row.fetch(b, self.pointers(row.source), b.add(self.index(row.start), begin), count)
                 last = b.add(begin, I64(count), flags=["nsw", "nuw"])
                 end = last if var.size % count == 0 else intrinsic(b, "smin", last, end)
-            self.vars[var] = stack.enter_context(loop(b, begin, end, name=var.name, hints=hints))
+            self.vars[var] = stack.enter_context(loop(b, begin, end, step, name=var.name, hints=hints))
             yield
 
     def step(self, fold: Fold, state: Sequence[State]) -> None:

@@ -33,6 +33,7 @@ from xloom.cpu.loops.nest import (
     stage_cost,
 )
 from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
+from xloom.cpu.loops.pairs import goes_in_pairs, store_pair
 from xloom.cpu.loops.phases import Phases
 from xloom.cpu.loops.short_rows import emit_short_rows, rows_of
 from xloom.cpu.loops.streaming import Streams, is_streamed
@@ -41,6 +42,8 @@ from xloom.hlo.dtype import DType
 
 DENSE = 6
 """What an element costs at least whose last vector is worth a mask, if it has others."""
+PAIRED = 256
+"""Elements of a row that is worth going two at a time: what is left after whole vectors goes one by one."""
 VECTOR = 16
 """Elements of a row that is shorter than any vector."""
 
@@ -135,12 +138,18 @@ class Lowering:
         cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
         streamed = not group and is_streamed(self._code, elements.vars, stage, inner)
         streams = Streams(self._code, elements, stage, inner) if streamed else None
+        whole = isinstance(end, ir.Constant) and not cuts and not group  # begins and ends with a word
+        paired = whole and inner.size >= PAIRED and goes_in_pairs(self._code, stage, inner)
         for low, high in pairwise([0, *cuts, inner.size]):
             first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))
             last = end if not cuts else intrinsic(b, "smin", end, I64(high))
             elements.ranges[inner] = (low, high - 1)
             if streams is not None:
                 streams.emit(first, last, hints(high - low, cost))
+                continue
+            if paired:
+                with elements.innermost_loop(inner, first, last, hints(high // 2, cost), step=2), elements.scope():
+                    store_pair(self._code, elements, stage, inner)
                 continue
             with elements.innermost_loop(inner, first, last, hints(high - low, cost)), elements.scope():
                 for k in range(group.size if group else 1):

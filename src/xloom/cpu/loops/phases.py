@@ -78,7 +78,7 @@ class Phases:
         b.position_at_end(start)
         self.pointers = {source: body.args[n] for source, n in self.numbers.items()}
         self._arguments = body.args
-        elements = Elements(b, lambda source: self.pointers[source], self._address, self.is_wider, self._stored)
+        elements = Elements(b, lambda source: self.pointers[source], self.address, self.is_wider, self._stored)
         begin, end = body.args[total], body.args[total + 1]
         with ExitStack() as stack:
             elements.bounds = begin, end
@@ -127,10 +127,11 @@ class Phases:
     def store(self, elements: Elements, store: Store, value: types.Value) -> None:
         """Stores an element."""
         pointer, dtype = self.pointers[store.target], self.kept_type(store.target)
-        index = elements.index(self._address(store.target, store.address))
+        index = elements.index(self.address(store.target, store.address))
         types.store(elements.b, pointer, dtype, index, value, exact=True)
 
-    def _address(self, source: Source, address: Affine) -> Affine:
+    def address(self, source: Source, address: Affine) -> Affine:
+        """The address that an iteration of the outer loops has an element of an array at."""
         return self.inside(address) if source in self.nest.private else address
 
     def inside(self, address: Affine) -> Affine:

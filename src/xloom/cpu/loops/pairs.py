@@ -1,0 +1,61 @@
+"""Elements of bf16 two at a time: the words of 32 bits that they are in memory, of which each half is a float."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.emit import types
+from xloom.cpu.emit.types import FLOAT, I32, I64
+from xloom.cpu.loops.affine import Affine, Var
+from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.nest import Stage
+from xloom.cpu.loops.nodes import Apply, Constant, Index, Load, walk
+from xloom.cpu.loops.phases import Phases
+from xloom.hlo.dtype import bf16
+
+_UPPER = 0xFFFF0000
+
+
+def goes_in_pairs(code: Phases, stage: Stage, inner: Var) -> bool:
+    """True when all arrays that the innermost loop goes along are bf16, and begin with a whole word of it.
+
+    A vector of halves then is a shift or a mask of one of words: nothing is widened, narrowed or shuffled.
+    """
+    found = walk([s.node for s in stage.stores])
+    along = [n for n in found if isinstance(n, Load) and n.address.factor(inner)]
+    if inner.size % 2 or not along or not all(isinstance(n, (Apply, Constant, Index, Load)) for n in found):
+        return False
+    arrays = [(s.target, s.address) for s in stage.stores] + [(n.source, n.address) for n in along]
+    return all(code.kept_type(source) is bf16 and _is_in_words(address, inner) for source, address in arrays)
+
+
+def _is_in_words(address: Affine, inner: Var) -> bool:
+    others = [factor for var, factor in address.terms if var != inner]
+    return address.factor(inner) == 1 and not any(n % 2 for n in (address.const, *others))
+
+
+def store_pair(code: Phases, elements: Elements, stage: Stage, inner: Var) -> None:
+    """Computes and stores the element at the place of the innermost loop, and the next one."""
+    b, at = elements.b, elements.vars[inner]
+    found = walk([s.node for s in stage.stores])
+    words = {
+        id(n): b.load(_place(elements, elements.pointers(n.source), n), typ=I32, align=2)
+        for n in found
+        if isinstance(n, Load) and n.address.factor(inner)
+    }
+    halves: list[list[ir.Value]] = []
+    for half in range(2):
+        elements.vars[inner] = b.add(at, I64(half), flags=["nsw", "nuw"])
+        upper = {k: b.and_(w, I32(_UPPER)) if half else b.shl(w, I32(16)) for k, w in words.items()}
+        with elements.known({k: b.bitcast(bits, FLOAT) for k, bits in upper.items()}):
+            halves.append([b.bitcast(elements.value(s.node), I32) for s in stage.stores])
+    elements.vars[inner] = at
+    for store, low, high in zip(stage.stores, *halves, strict=True):
+        word = b.or_(b.lshr(low, I32(16)), b.and_(high, I32(_UPPER)))
+        address = code.address(store.target, store.address)
+        pointer = types.element_pointer(b, code.pointers[store.target], bf16, elements.index(address))
+        b.store(word, pointer, align=2)
+
+
+def _place(elements: Elements, pointer: ir.Value, load: Load) -> ir.Value:
+    return types.element_pointer(elements.b, pointer, bf16, elements.address_of(load))
