@@ -38,15 +38,15 @@ def measure(name: str) -> list[float]:
     runs = [compile_ours(bytecode(p), p.make_arguments()).run for p in (program, *filter(None, parts))]
     best, whole, *small = alternate(triad.run, *runs, repeats=_REPEATS)
     reached = statistics.median(ratios(best, whole)) * program.bytes_moved / triad.amount
-    if len(small) < 2:
+    more, less = (part.bytes_moved if part else 0 for part in parts)
+    if more <= less:
         return [reached, float("nan")]
-    more, less = (part.bytes_moved for part in parts if part)
     seconds = [(a.wall - b.wall) / (more - less) * program.bytes_moved for a, b in zip(*small, strict=True)]
     return [reached, statistics.median(seconds) / median_wall(whole)]
 
 
 def _part(program: Program, divisor: float) -> Program | None:
-    """A program on the first rows of its arguments; None where those are no arguments of it."""
+    """A program on the first rows of its arguments; None where those are no arguments of it, or nearly all."""
     if divisor < 2:
         return None
 
