@@ -47,6 +47,24 @@ ENTRY e {{ x = {operand} parameter(0) indices = {indices} parameter(1) u = {upda
 
 
 FORMS = {
+    "rows of many places": (
+        "[20,64]",
+        "s32[40,1]",
+        "[40,64]",
+        "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1",
+    ),
+    "rows by two numbers": (
+        "[17,8,70]",
+        "s64[40,2]",
+        "[40,70]",
+        "update_window_dims={1}, inserted_window_dims={0,1}, scatter_dims_to_operand_dims={1,0}, index_vector_dim=1",
+    ),
+    "columns of many places": (
+        "[64,18]",
+        "s32[40,1]",
+        "[64,40]",
+        "update_window_dims={0}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, index_vector_dim=1",
+    ),
     "scalars": (
         "[8]",
         "s32[40,1]",

@@ -1,9 +1,12 @@
 """JAX programs whose dispatches are native code's alone, run in a process of their own: `native_programs.py NAME`."""
 
 import gc
+import mmap
 import sys
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -253,6 +256,48 @@ def retires_meanwhile():
         api._retire()
     finally:
         is_over.set()
+
+
+def memory_is_used_again():
+    x = jnp.zeros(1 << 16)
+    places = set()
+    for _ in range(10):
+        y = add(x)
+        places.add(y.block_until_ready().unsafe_buffer_pointer())
+        del y
+    assert len(places) == 1, places
+    # arrays that live have memory of their own, of whatever size
+    sizes = [1 << k for k in range(12, 21)] * 2
+    alive = [add(jnp.full(n, k)) for k, n in enumerate(sizes)]
+    for k, y in enumerate(alive):
+        same(y, np.full(sizes[k], k + 1))
+
+
+def memory_in_threads():
+    def work(seed):
+        random = np.random.default_rng(seed)
+        held = {}
+        for k in range(300):
+            n = int(random.choice([1 << 14, 1 << 15, 40_000, 1 << 18]))
+            held[k % 5] = seed * 1000 + k, add(jnp.full(n, seed * 1000 + k, jnp.int32))
+            number, y = held[int(random.choice(list(held)))]
+            assert (np.asarray(y) == number + 1).all()
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+
+
+def memory_goes_back():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    x = jnp.zeros(2 << 20)
+    before = resident()
+    arrays = [add(x).block_until_ready() for _ in range(70)]
+    assert resident() > before + (69 * 8 << 20)
+    del arrays
+    assert resident() < before + (270 << 20)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from xloom.hlo.instruction import Instruction
 
 _SPLIT = 64
 """Elements of a dense piece of a window from which on threads share the piece."""
+_PLACES = 16
+"""Places of updates from which on each thread has some of its own."""
 _TASK = 80_000
 """Elements combined in about 20 µs."""
 _LOSES = {"maximum": "<", "minimum": ">"}
@@ -66,28 +68,38 @@ class _Plan:
             walk[k] = walk[k]._replace(strides=(*walk[k].strides[:2], self.strides[d]))
         self.batches = merged([d for d in walk.values() if d.strides[2]])
         self.updates = merged([d for d in walk.values() if not d.strides[2]])
+        places_of_one = [(self.strides[d], d, limit + 1) for d, _, limit in self.starts if extent[d] == 1]
+        self.owned = max(places_of_one, default=None)
+        """The stride, number and size of the slowest dimension in which an update has a single place, if any."""
         self.is_empty = any(0 in s.dims for s in (target, updates))
 
 
 @kernel("scatter")
 def scatter(kernel: Kernel, instruction: Instruction) -> None:
-    """One phase; threads share the batches, or else the dense pieces of the windows: each goes over all the updates."""
+    """One phase; threads share the batches, or else each goes over all the updates and does those of its own places.
+
+    Where there are few places, threads share dense pieces of the windows: two processors then write lines that are
+    next to each other, and fetch them from one another's caches.
+    """
     plan = _Plan(instruction)
     count = plan.count
     kernel.in_place, kernel.must_alias = {k: k for k in range(count)}, True
     if plan.is_empty:
         return
     steps = math.prod(d.size for d in (*plan.batches, *plan.updates, *plan.window))
-    in_pieces = not plan.batches and bool(plan.window) and plan.window[-1].size >= _SPLIT
-    shared = plan.window[-1] if in_pieces else plan.batches[0] if plan.batches else None
-    items = shared.size if shared else 1
+    dense = not plan.batches and bool(plan.window) and plan.window[-1].size >= _SPLIT
+    owned = plan.owned if dense and plan.owned and plan.owned[2] >= _PLACES else None
+    in_pieces = dense and not owned
+    items = owned[2] if owned else plan.window[-1].size if dense else plan.batches[0].size if plan.batches else 1
     grain = max(_TASK * items // steps, 16 if in_pieces else 1)
     with kernel.phase(items, min(grain, items)) as phase:
         pointers = [*(phase.output(k) for k in range(count)), *(phase.operand(count + k) for k in range(count + 1))]
         with distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds):
-            update = _Update(kernel, instruction, plan, b, pointers, bounds if in_pieces else None)
+            update = _Update(kernel, instruction, plan, b, pointers)
+            update.piece = bounds if in_pieces else None
+            update.places = bounds if owned else None
             zeros = [I64(0)] * 3
-            if in_pieces:
+            if dense:
                 with nest(b, plan.updates, zeros) as offsets:
                     update(*offsets)
                 return
@@ -109,9 +121,12 @@ class _Update:
         plan: _Plan,
         b: ir.IRBuilder,
         pointers: list[ir.Value],
-        piece: list[ir.Value] | None,
     ):
-        self.plan, self.b, self.piece = plan, b, piece
+        self.plan, self.b = plan, b
+        self.piece: list[ir.Value] | None = None
+        """Where the part of a window begins and ends that is done, if not all of it."""
+        self.places: list[ir.Value] | None = None
+        """The same of the places in `plan.owned`."""
         self.targets, self.indices, self.updates = (
             pointers[: plan.count],
             pointers[plan.count],
@@ -134,7 +149,11 @@ class _Update:
             start: Value = load(b, self.indices, self.index_dtype, plus(b, index, place))
             if start.type.width < 64:
                 start = b.sext(start, I64) if self.index_dtype.kind is Kind.SIGNED else b.zext(start, I64)
-            inside = b.icmp_unsigned("<=", start, I64(limit))  # below 0 is a great number
+            if self.places and self.plan.owned and d == self.plan.owned[1]:
+                begin, end = self.places
+                inside = b.icmp_unsigned("<", b.sub(start, begin), b.sub(end, begin))
+            else:
+                inside = b.icmp_unsigned("<=", start, I64(limit))  # below 0 is a great number
             fits = inside if fits is None else b.and_(fits, inside)
             base = plus(b, base, times(b, start, self.plan.strides[d]))
         if fits is None:

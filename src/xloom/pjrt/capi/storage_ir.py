@@ -98,6 +98,8 @@ def _chain(b: Builder, words: Words, first: ir.Value) -> Iterator[ir.Value]:
 def _storage(native: NativeModule) -> None:
     with native.function("new_storage", "pq") as b:
         (nbytes,) = b.arguments
+        kept = b.do("take_kept", "pq", nbytes)
+        b.return_if(b.not_(b.is_zero(kept)), kept)
         raw = b.do_c("malloc", "pq", b.add(nbytes, I64(2 * DATA_OFFSET)))
         if _HUGE_PAGES is not None:
             with b.if_then(b.icmp_unsigned(">=", nbytes, I64(HUGE_BYTES))):
@@ -106,12 +108,12 @@ def _storage(native: NativeModule) -> None:
         address = b.add(b.ptrtoint(raw, I64), I64(2 * DATA_OFFSET - 1))
         data = b.inttoptr(b.and_(address, I64(-DATA_OFFSET)), POINTER)
         storage = b.place(data, -DATA_OFFSET)
-        b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=raw)
+        b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=raw, nbytes=nbytes, next=0)
         b.ret(storage)
     with native.function("foreign_storage", "pqp") as b:
         kind, owner = b.arguments
         storage = b.do_c("malloc", "pq", I64(STORAGE.size))
-        b.set(STORAGE, storage, references=1, kind=kind, owner=owner, raw=storage)
+        b.set(STORAGE, storage, references=1, kind=kind, owner=owner, raw=storage, nbytes=0, next=0)
         b.ret(storage)
     with native.function("release_storage", "vp") as b:
         (storage,) = b.arguments
@@ -123,6 +125,7 @@ def _storage(native: NativeModule) -> None:
             b.do("fire_event", "vp", owner)
         with b.if_then(b.icmp_unsigned("==", kind, I64(OF_PYTHON))):
             b.do("drop_object", "vp", owner)
+        b.return_if(b.has(b.do("keep_storage", "qp", storage), -1))
         b.do_c("free", "vp", b.get(STORAGE, storage, "raw", POINTER))
         b.ret_void()
 

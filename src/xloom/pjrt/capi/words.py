@@ -43,8 +43,11 @@ CELL = Words("record", "lock", "state", "storage", "data", "external", "event", 
 HAS_DATA, DELETED, IN_PYTHON = 1, 2, 4
 """The flags of a cell's state: its array is there, it was deleted, and there is a `Buffer` of Python's for it."""
 
-STORAGE = Words("references", "kind", "owner", "raw")
-"""The memory of an array, which several cells and Python's arrays may refer to; `raw` is what `free` is given."""
+STORAGE = Words("references", "kind", "owner", "raw", "nbytes", "next")
+"""The memory of an array, which several cells and Python's arrays may refer to; `raw` is what `free` is given.
+
+`nbytes` are those of an array that follows; `next` chains memory that is kept for later arrays.
+"""
 OWN, LENT, OF_PYTHON = 0, 1, 2
 """Kinds of storage: the array follows; it is the host's, and `owner` the event for its end; `owner` is an object."""
 DATA_OFFSET = 64
