@@ -1,25 +1,31 @@
 """Memory of arrays that nobody refers to any more, for the next ones of the same size.
 
 What goes back to the system comes again as pages that are not there yet, and to have one made takes longer than to fill
-it: a program that only makes arrays would take twice as long.
+it: a program that only makes arrays would take twice as long. They are mapped each by itself, so that what is not kept
+does go back, whatever lies around it.
 """
 
 from __future__ import annotations
 
+import mmap
+
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.cpu.emit.types import I32, I64, POINTER
+from xloom.cpu.memory import HUGE_BYTES
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
-from xloom.pjrt.capi.words import OWN, STORAGE, Words
+from xloom.pjrt.capi.words import DATA_OFFSET, OWN, STORAGE, Words
 
 LEAST = 1 << 16
-"""Bytes of an array that is kept: malloc gives smaller ones again with their pages."""
+"""Bytes of an array that is mapped and kept: malloc gives smaller ones again with their pages."""
 MOST = 1 << 28
 """Bytes that are kept. Where there would be more, all go, as nobody may ask for those sizes again."""
 _CHAINS = 256
 _GOLDEN = 0x9E3779B97F4A7C15
 """By which a size is multiplied, whose upper bits then are a chain's number."""
+_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+"""Linux's advice that memory should have them."""
 _STATE, _FIRST, _WORDS = "kept_memory", "kept_chains", Words("lock", "bytes")
 
 
@@ -27,21 +33,16 @@ def define(native: NativeModule) -> None:
     """The functions of this file."""
     native.word(_STATE, _WORDS.size // 8, is_own=True)
     native.word(_FIRST, _CHAINS, is_own=True)
-    # a storage for so many bytes, or NULL
-    with native.function("take_kept", "pq") as b:
+    with native.function("take_storage", "pq") as b:
         (nbytes,) = b.arguments
-        b.return_if(b.icmp_unsigned("<", nbytes, I64(LEAST)), NULL)
         state = _locked(b)
         link = b.variable(POINTER)  # where the address of the storage at hand is
         b.store(_chain(b, nbytes), link)
-        look, body = (b.append_basic_block(name) for name in ("look", "body"))
+        look, body, missing = (b.append_basic_block(name) for name in ("look", "body", "missing"))
         b.branch(look)
         b.position_at_end(look)
         storage = b.load(b.load(link, typ=POINTER), typ=POINTER)
-        with b.if_then(b.is_zero(storage)):
-            _unlock(b, state)
-            b.ret(NULL)
-        b.branch(body)
+        b.cbranch(b.is_zero(storage), missing, body)
         b.position_at_end(body)
         with b.if_then(b.icmp_unsigned("==", b.get(STORAGE, storage, "nbytes"), nbytes)):
             b.store(b.get(STORAGE, storage, "next", POINTER), b.load(link, typ=POINTER))
@@ -51,12 +52,15 @@ def define(native: NativeModule) -> None:
             b.ret(storage)
         b.store(b.place(storage, STORAGE.offset("next")), link)
         b.branch(look)
-    # 0 where it is the caller's to free
-    with native.function("keep_storage", "qp") as b:
+        b.position_at_end(missing)
+        _unlock(b, state)
+        b.ret(_mapped(b, nbytes))
+    with native.function("keep_storage", "vp") as b:
         (storage,) = b.arguments
         nbytes = b.get(STORAGE, storage, "nbytes")
-        outside = b.icmp_unsigned(">", b.sub(nbytes, I64(LEAST)), I64(MOST - LEAST))
-        b.return_if(outside, I64(0))
+        with b.if_then(b.icmp_unsigned(">", nbytes, I64(MOST))):
+            _unmap(b, storage)
+            b.ret_void()
         state = _locked(b)
         with b.if_then(b.icmp_unsigned(">", b.add(b.get(_WORDS, state, "bytes"), nbytes), I64(MOST)), likely=False):
             b.do("forget_kept", "v")
@@ -65,7 +69,7 @@ def define(native: NativeModule) -> None:
         b.store(storage, chain)
         b.set(_WORDS, state, bytes=b.add(b.get(_WORDS, state, "bytes"), nbytes))
         _unlock(b, state)
-        b.ret(I64(1))
+        b.ret_void()
     with native.function("forget_kept", "v") as b:  # under the lock
         with loop(b, 0, _CHAINS) as k:
             first = b.item(native.word(_FIRST), k)
@@ -76,11 +80,27 @@ def define(native: NativeModule) -> None:
             b.cbranch(b.is_zero(storage), done, body)
             b.position_at_end(body)
             b.store(b.get(STORAGE, storage, "next", POINTER), first)
-            b.do_c("free", "vp", b.get(STORAGE, storage, "raw", POINTER))
+            _unmap(b, storage)
             b.branch(look)
             b.position_at_end(done)
         b.set(_WORDS, native.word(_STATE), bytes=0)
         b.ret_void()
+
+
+def _mapped(b: Builder, nbytes: ir.Value) -> ir.Value:
+    """A new storage."""
+    access, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    size = b.add(nbytes, I64(DATA_OFFSET))
+    storage = b.do_c("mmap", "ppqiiiq", NULL, size, I32(access), I32(kind), I32(-1), I64(0))
+    if _HUGE_PAGES is not None:
+        with b.if_then(b.icmp_unsigned(">=", nbytes, I64(HUGE_BYTES))):
+            b.do_c("madvise", "ipqi", storage, size, I32(_HUGE_PAGES))
+    b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=storage, nbytes=nbytes, next=0)
+    return storage
+
+
+def _unmap(b: Builder, storage: ir.Value) -> None:
+    b.do_c("munmap", "ipq", storage, b.add(b.get(STORAGE, storage, "nbytes"), I64(DATA_OFFSET)))
 
 
 def _chain(b: Builder, nbytes: ir.Value) -> ir.Value:

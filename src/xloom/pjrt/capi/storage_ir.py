@@ -6,15 +6,14 @@ each cell, each array of Python's and each run that uses it refers to it.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I32, I64, POINTER
-from xloom.cpu.memory import HUGE_BYTES
+from xloom.cpu.emit.types import I64, POINTER
+from xloom.pjrt.capi.kept_memory_ir import LEAST
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
 from xloom.pjrt.capi.words import (
     CELL,
@@ -35,9 +34,6 @@ RETIRED, RUNNING = "retired", "running"
 """Words: whether Python is gone, and how many calls are in it."""
 NEW_ERROR, DROP_ERROR = "new_error_of_event", "drop_error_of_event"
 """Functions of Python's."""
-
-_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
-"""Linux's advice that memory should have them."""
 
 _FORGOTTEN, _LIST = "forgotten_cells", Words("lock", "first", "count")
 _MOST_FORGOTTEN = 256
@@ -98,13 +94,9 @@ def _chain(b: Builder, words: Words, first: ir.Value) -> Iterator[ir.Value]:
 def _storage(native: NativeModule) -> None:
     with native.function("new_storage", "pq") as b:
         (nbytes,) = b.arguments
-        kept = b.do("take_kept", "pq", nbytes)
-        b.return_if(b.not_(b.is_zero(kept)), kept)
+        with b.if_then(b.icmp_unsigned(">=", nbytes, I64(LEAST))):
+            b.ret(b.do("take_storage", "pq", nbytes))
         raw = b.do_c("malloc", "pq", b.add(nbytes, I64(2 * DATA_OFFSET)))
-        if _HUGE_PAGES is not None:
-            with b.if_then(b.icmp_unsigned(">=", nbytes, I64(HUGE_BYTES))):
-                page = b.and_(b.add(b.ptrtoint(raw, I64), I64(mmap.PAGESIZE - 1)), I64(-mmap.PAGESIZE))
-                b.do_c("madvise", "iqqi", page, b.sub(nbytes, I64(mmap.PAGESIZE)), I32(_HUGE_PAGES))
         address = b.add(b.ptrtoint(raw, I64), I64(2 * DATA_OFFSET - 1))
         data = b.inttoptr(b.and_(address, I64(-DATA_OFFSET)), POINTER)
         storage = b.place(data, -DATA_OFFSET)
@@ -125,7 +117,9 @@ def _storage(native: NativeModule) -> None:
             b.do("fire_event", "vp", owner)
         with b.if_then(b.icmp_unsigned("==", kind, I64(OF_PYTHON))):
             b.do("drop_object", "vp", owner)
-        b.return_if(b.has(b.do("keep_storage", "qp", storage), -1))
+        with b.if_then(b.icmp_unsigned(">=", b.get(STORAGE, storage, "nbytes"), I64(LEAST))):
+            b.do("keep_storage", "vp", storage)
+            b.ret_void()
         b.do_c("free", "vp", b.get(STORAGE, storage, "raw", POINTER))
         b.ret_void()
 

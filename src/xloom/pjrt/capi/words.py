@@ -46,7 +46,7 @@ HAS_DATA, DELETED, IN_PYTHON = 1, 2, 4
 STORAGE = Words("references", "kind", "owner", "raw", "nbytes", "next")
 """The memory of an array, which several cells and Python's arrays may refer to; `raw` is what `free` is given.
 
-`nbytes` are those of an array that follows; `next` chains memory that is kept for later arrays.
+`nbytes` are those of an array that follows; `next` chains storages that are kept for later arrays.
 """
 OWN, LENT, OF_PYTHON = 0, 1, 2
 """Kinds of storage: the array follows; it is the host's, and `owner` the event for its end; `owner` is an object."""
