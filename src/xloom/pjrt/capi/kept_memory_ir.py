@@ -73,16 +73,9 @@ def define(native: NativeModule) -> None:
     with native.function("forget_kept", "v") as b:  # under the lock
         with loop(b, 0, _CHAINS) as k:
             first = b.item(native.word(_FIRST), k)
-            look, body, done = (b.append_basic_block(name) for name in ("look", "body", "done"))
-            b.branch(look)
-            b.position_at_end(look)
-            storage = b.load(first, typ=POINTER)
-            b.cbranch(b.is_zero(storage), done, body)
-            b.position_at_end(body)
-            b.store(b.get(STORAGE, storage, "next", POINTER), first)
-            _unmap(b, storage)
-            b.branch(look)
-            b.position_at_end(done)
+            with b.chain(STORAGE, b.load(first, typ=POINTER)) as storage:
+                _unmap(b, storage)
+            b.store(NULL, first)
         b.set(_WORDS, native.word(_STATE), bytes=0)
         b.ret_void()
 

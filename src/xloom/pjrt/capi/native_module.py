@@ -123,6 +123,22 @@ class Builder(ir.IRBuilder):
         function.type = ir.FunctionType(result, kinds_).as_pointer()  # llvmlite must know what it calls
         return self.call(function, arguments)
 
+    @contextmanager
+    def chain(self, words: Words, first: ir.Value) -> Iterator[ir.Value]:
+        """A loop over the structures of a chain, each of which may be freed in it."""
+        left = self.variable(POINTER)
+        self.store(first, left)
+        look, body, done = (self.append_basic_block(name) for name in ("look", "body", "done"))
+        self.branch(look)
+        self.position_at_end(look)
+        each = self.load(left, typ=POINTER)
+        self.cbranch(self.is_zero(each), done, body)
+        self.position_at_end(body)
+        self.store(self.get(words, each, "next", POINTER), left)
+        yield each
+        self.branch(look)
+        self.position_at_end(done)
+
     def return_if(self, condition: ir.Value, value: ir.Value | None = None) -> None:
         """Ends the function early."""
         with self.if_then(condition):

@@ -6,9 +6,6 @@ each cell, each array of Python's and each run that uses it refers to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
@@ -72,23 +69,6 @@ def lock(b: Builder, words: Words, base: ir.Value) -> ir.Value:
 def unlock(b: Builder, place: ir.Value) -> None:
     """Gives the lock back."""
     b.do("unlock", "vp", place)
-
-
-@contextmanager
-def _chain(b: Builder, words: Words, first: ir.Value) -> Iterator[ir.Value]:
-    """A loop over the structures of a chain, each of which may be freed in it."""
-    left = b.variable(POINTER)
-    b.store(first, left)
-    look, body, done = (b.append_basic_block(name) for name in ("look", "body", "done"))
-    b.branch(look)
-    b.position_at_end(look)
-    each = b.load(left, typ=POINTER)
-    b.cbranch(b.is_zero(each), done, body)
-    b.position_at_end(body)
-    b.store(b.get(words, each, "next", POINTER), left)
-    yield each
-    b.branch(look)
-    b.position_at_end(done)
 
 
 def _storage(native: NativeModule) -> None:
@@ -217,7 +197,7 @@ def _forgotten(native: NativeModule) -> None:
         unlock(b, held)
         b.ret(first)
     with native.function("free_cells", "vp") as b:
-        with _chain(b, CELL, b.arguments[0]) as cell:
+        with b.chain(CELL, b.arguments[0]) as cell:
             b.do("free_cell", "vp", cell)
         b.ret_void()
 
@@ -266,7 +246,7 @@ def _events(native: NativeModule) -> None:
         first = b.get(EVENT, event, "waiting", POINTER)
         b.set(EVENT, event, is_done=1, waiting=0)
         unlock(b, held)
-        with _chain(b, WAITING, first) as each:
+        with b.chain(WAITING, first) as each:
             error, user = b.do("error_of", "pp", event), b.get(WAITING, each, "user", POINTER)
             b.do_at(b.get(WAITING, each, "function", POINTER), "vpp", error, user)
             b.do_c("free", "vp", each)
