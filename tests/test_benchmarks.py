@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import xloom as xl
-from benchmarks import libraries, sides, timing, trial
+from benchmarks import bandwidth, libraries, sides, timing, trial
 from benchmarks.agreement import difference
 from benchmarks.chart import chart
 from benchmarks.child import ChildError, run_child
@@ -401,3 +401,12 @@ def test_sweep_reports_what_is_not_as_it_should_be():
         "More memory than XLA's: 1",
         "Not measured: 2",
     ]
+
+
+@pytest.mark.parametrize("name", ["elementwise/gelu", "matmul/gemv-bf16", "reduction/cross-entropy", "training/adam"])
+def test_parts_for_the_bandwidth_have_fewer_rows(name):
+    whole = PROGRAMS[name]
+    part = bandwidth._part(whole, 16)
+    assert part is not None
+    assert whole.bytes_moved / 20 < part.bytes_moved < whole.bytes_moved / 8
+    assert len(part.leaves) == len(whole.leaves)
