@@ -108,6 +108,6 @@ def section() -> list[str]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        print(json.dumps({"seconds": measure(sys.argv[2])}))
+        print(json.dumps({"figures": measure(sys.argv[2])}))
     else:
         main(sys.argv[1] if len(sys.argv) > 1 else "")

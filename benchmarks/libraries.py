@@ -120,6 +120,6 @@ def section() -> list[str]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        print(json.dumps({"seconds": CASES[sys.argv[2]][sys.argv[3]]()}))
+        print(json.dumps({"figures": CASES[sys.argv[2]][sys.argv[3]]()}))
     else:
         main(sys.argv[1] if len(sys.argv) > 1 else "")

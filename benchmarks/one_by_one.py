@@ -14,7 +14,7 @@ Say = Callable[[str], None]
 
 
 def one_by_one(module: str, cases: Sequence[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], list[float], Say]]:
-    """Of each case the `seconds` that `python -m MODULE --one CASE...` prints, and what prints a line beside the bar.
+    """Of each case the `figures` that `python -m MODULE --one CASE...` prints, and what prints a line beside the bar.
 
     Each begins with nothing cached. Of a case that fails, the bar says why.
     """
@@ -28,9 +28,9 @@ def one_by_one(module: str, cases: Sequence[tuple[str, ...]]) -> Iterator[tuple[
             name = " ".join(case)
             progress.update(task, description=name)
             try:
-                seconds = run_child([module, "--one", *case], f"{cache}/{number}", _TIMEOUT)["seconds"]
+                figures = run_child([module, "--one", *case], f"{cache}/{number}", _TIMEOUT)["figures"]
             except ChildError as error:
                 say(f"{name}: {error}")
             else:
-                yield case, seconds, say
+                yield case, figures, say
             progress.advance(task)

@@ -156,6 +156,6 @@ def section(picture: str) -> list[str]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        print(json.dumps({"seconds": CASES[sys.argv[2]].measure(int(sys.argv[3]))}))
+        print(json.dumps({"figures": CASES[sys.argv[2]].measure(int(sys.argv[3]))}))
     else:
         main()

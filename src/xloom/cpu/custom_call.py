@@ -48,7 +48,7 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
         call = bound(registration, instruction)
         call_python(entry, block, instruction, shapes, lambda run, out, inputs: call(out, inputs))
         return
-    call = NativeCall(instruction, len(entry.program.native_calls))
+    call = NativeCall(instruction, registration, len(entry.program.native_calls))
     entry.program.native_calls.append(call)
     if call.site is not None:
         call_typed(entry, block, call, call.site)

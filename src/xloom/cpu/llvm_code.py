@@ -7,15 +7,16 @@ again. Here only the slow ones do. Threads must share neither contexts nor targe
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_void_p
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import llvmlite.binding as llvm
+
+from xloom.cpu.while_used import WhileUsed
 
 _SLOW = {
     "LLVMPY_ParseAssembly": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p)]),
@@ -82,31 +83,18 @@ faster when they are unrolled to twice as much.
 """
 
 
-class _Options:
-    """While one of our modules is compiled, LLVM's options are ours: they are the process's, so only for as long."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._set(0)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._set(1)
-
-    def _set(self, number: int) -> None:
-        for name, values in _OPTIONS.items():
-            llvm.set_option("xloom", f"-{name}={values[number]}")
+def _use_our_options() -> Callable[[], None]:
+    _set_options(0)
+    return partial(_set_options, 1)
 
 
-_our_options = _Options()
+def _set_options(number: int) -> None:
+    for name, values in _OPTIONS.items():
+        llvm.set_option("xloom", f"-{name}={values[number]}")
+
+
+_our_options = WhileUsed(_use_our_options)
+"""While one of our modules is compiled, LLVM's options are ours: they are the process's, so only for as long."""
 
 
 @lru_cache(maxsize=1)

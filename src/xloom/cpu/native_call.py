@@ -21,20 +21,20 @@ from xloom.interpreter.custom_call import BUILT_IN
 class NativeCall:
     """A call of native code, which is instantiated now if it is typed; `number` counts a program's.
 
-    Raises CustomCallError when nothing that fits is registered, or a handler refuses.
+    Raises CustomCallError when the call says another ABI than the `registration`, or a handler refuses.
     """
 
-    def __init__(self, instruction: Instruction, number: int):
+    def __init__(self, instruction: Instruction, registration: registry.Registration, number: int):
         self.instruction = instruction
+        self.registration = registration
         self.number = number
-        self.registration = registry.target_of(instruction)
-        self.version = host.checked_version(self.registration, instruction)
+        self.version = host.checked_version(registration, instruction)
         self.shapes = operand_shapes(instruction)
         self.site = None
-        addresses = {"function": self.registration.address}
+        addresses = {"function": registration.address}
         if self.version == host.TYPED:
             use_native_functions()
-            self.site = CallSite(self.registration, instruction, self.shapes)
+            self.site = CallSite(registration, instruction, self.shapes)
             addresses = {"frame": self.site.template.address}
             addresses.update((stage.name, self.site.handlers[stage]) for stage in Stage if self.site.handlers[stage])
         self.symbols = {self.symbol(part): address for part, address in addresses.items()}
@@ -83,10 +83,12 @@ def to_bytes(calls: Sequence[NativeCall]) -> bytes:
 def from_bytes(data: bytes, module: Module) -> list[NativeCall]:
     """The calls of a kept program: `module` is the one that was to be compiled, which has their places in the source.
 
-    Raises as NativeCall does.
+    Raises as NativeCall does, and CustomCallError when nothing is registered.
     """
     metadata = {i.name: i.metadata for i in module.instructions if i.opcode == "custom-call"}
     found = [i for i in decode(data).instructions if i.opcode == "custom-call"]
     for instruction in found:
         instruction.metadata = metadata[registry.program_name(instruction)]
-    return [NativeCall(instruction, number) for number, instruction in enumerate(found)]
+    return [
+        NativeCall(instruction, registry.target_of(instruction), number) for number, instruction in enumerate(found)
+    ]

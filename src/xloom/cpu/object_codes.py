@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Self
 
 from xloom.cpu.content import Content
 from xloom.cpu.jit import object_code
 from xloom.cpu.module_parts import parts_of
+from xloom.cpu.while_used import WhileUsed
 
 _SWITCH_SECONDS = 5e-4
 """After so long a thread lets others run Python. By Python's own 5 ms, each of a module's few calls of LLVM would end
 with such a wait for the thread that writes the next ones."""
 
 
-class _BriskSwitching:
-    """While any program's modules are made, threads take turns more often."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._before = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._before, _SWITCH_SECONDS))
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                sys.setswitchinterval(self._before)
+def _switch_briskly() -> Callable[[], None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SWITCH_SECONDS))
+    return partial(sys.setswitchinterval, before)
 
 
-_brisk_switching = _BriskSwitching()
+_brisk_switching = WhileUsed(_switch_briskly)
 
 
 class ObjectCodes:

@@ -59,7 +59,7 @@ class Op:
     flags: Flags
     doc: str
     attributes: dict[str, Use]
-    computations: tuple[str, ...] = ()
+    computations: tuple[str, ...]
     """Names of the attributes that hold called computations, in the order in which XLA visits them."""
 
     @property

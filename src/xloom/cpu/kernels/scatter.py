@@ -68,9 +68,9 @@ class _Plan:
             walk[k] = walk[k]._replace(strides=(*walk[k].strides[:2], self.strides[d]))
         self.batches = merged([d for d in walk.values() if d.strides[2]])
         self.updates = merged([d for d in walk.values() if not d.strides[2]])
-        places_of_one = [(self.strides[d], d, limit + 1) for d, _, limit in self.starts if extent[d] == 1]
-        self.owned = max(places_of_one, default=None)
-        """The stride, number and size of the slowest dimension in which an update has a single place, if any."""
+        alone = [(self.strides[d], d, limit + 1) for d, _, limit in self.starts if extent[d] == 1]
+        _, self.owned, self.places = max(alone, default=(0, -1, 0))
+        """The slowest dimension in which an update has a single place, and how many there are."""
         self.is_empty = any(0 in s.dims for s in (target, updates))
 
 
@@ -88,16 +88,18 @@ def scatter(kernel: Kernel, instruction: Instruction) -> None:
         return
     steps = math.prod(d.size for d in (*plan.batches, *plan.updates, *plan.window))
     dense = not plan.batches and bool(plan.window) and plan.window[-1].size >= _SPLIT
-    owned = plan.owned if dense and plan.owned and plan.owned[2] >= _PLACES else None
+    owned = dense and plan.places >= _PLACES
     in_pieces = dense and not owned
-    items = owned[2] if owned else plan.window[-1].size if dense else plan.batches[0].size if plan.batches else 1
+    if dense:
+        items = plan.places if owned else plan.window[-1].size
+    else:
+        items = plan.batches[0].size if plan.batches else 1
     grain = max(_TASK * items // steps, 16 if in_pieces else 1)
     with kernel.phase(items, min(grain, items)) as phase:
         pointers = [*(phase.output(k) for k in range(count)), *(phase.operand(count + k) for k in range(count + 1))]
         with distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds):
-            update = _Update(kernel, instruction, plan, b, pointers)
-            update.piece = bounds if in_pieces else None
-            update.places = bounds if owned else None
+            piece, places = bounds if in_pieces else None, bounds if owned else None
+            update = _Update(kernel, instruction, plan, b, pointers, piece, places)
             zeros = [I64(0)] * 3
             if dense:
                 with nest(b, plan.updates, zeros) as offsets:
@@ -121,12 +123,11 @@ class _Update:
         plan: _Plan,
         b: ir.IRBuilder,
         pointers: list[ir.Value],
+        piece: list[ir.Value] | None,
+        places: list[ir.Value] | None,
     ):
-        self.plan, self.b = plan, b
-        self.piece: list[ir.Value] | None = None
-        """Where the part of a window begins and ends that is done, if not all of it."""
-        self.places: list[ir.Value] | None = None
-        """The same of the places in `plan.owned`."""
+        """`piece` is where the part of a window that is done begins and ends, if not all; `places`, of `plan.owned`."""
+        self.plan, self.b, self.piece, self.places = plan, b, piece, places
         self.targets, self.indices, self.updates = (
             pointers[: plan.count],
             pointers[plan.count],
@@ -149,7 +150,7 @@ class _Update:
             start: Value = load(b, self.indices, self.index_dtype, plus(b, index, place))
             if start.type.width < 64:
                 start = b.sext(start, I64) if self.index_dtype.kind is Kind.SIGNED else b.zext(start, I64)
-            if self.places and self.plan.owned and d == self.plan.owned[1]:
+            if self.places and d == self.plan.owned:
                 begin, end = self.places
                 inside = b.icmp_unsigned("<", b.sub(start, begin), b.sub(end, begin))
             else:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from xloom.cpu.emit import types
 from xloom.cpu.emit.types import FLOAT, I32, I64
+from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage
-from xloom.cpu.loops.nodes import Apply, Constant, Index, Load, walk
+from xloom.cpu.loops.nodes import Apply, Constant, Index, Load, Node, walk
 from xloom.cpu.loops.phases import Phases
 from xloom.hlo.dtype import bf16
 
@@ -21,28 +24,31 @@ def goes_in_pairs(code: Phases, stage: Stage, inner: Var) -> bool:
 
     A vector of halves then is a shift or a mask of one of words: nothing is widened, narrowed or shuffled.
     """
-    found = walk([s.node for s in stage.stores])
-    along = [n for n in found if isinstance(n, Load) and n.address.factor(inner)]
-    if inner.size % 2 or not along or not all(isinstance(n, (Apply, Constant, Index, Load)) for n in found):
+
+    def is_in_words(source: Source, address: Affine) -> bool:
+        others = [factor for var, factor in address.terms if var != inner]
+        begins = address.factor(inner) == 1 and not any(n % 2 for n in (address.const, *others))
+        return begins and code.kept_type(source) is bf16
+
+    if inner.size % 2 or not all(is_in_words(s.target, s.address) for s in stage.stores):
         return False
-    arrays = [(s.target, s.address) for s in stage.stores] + [(n.source, n.address) for n in along]
-    return all(code.kept_type(source) is bf16 and _is_in_words(address, inner) for source, address in arrays)
+    found = walk([s.node for s in stage.stores])
+    along = _loads_along(found, inner)
+    plain = all(isinstance(n, (Apply, Constant, Index, Load)) for n in found)
+    return plain and bool(along) and all(is_in_words(n.source, n.address) for n in along)
 
 
-def _is_in_words(address: Affine, inner: Var) -> bool:
-    others = [factor for var, factor in address.terms if var != inner]
-    return address.factor(inner) == 1 and not any(n % 2 for n in (address.const, *others))
+def _loads_along(nodes: Sequence[Node], inner: Var) -> list[Load]:
+    return [n for n in nodes if isinstance(n, Load) and n.address.factor(inner)]
 
 
 def store_pair(code: Phases, elements: Elements, stage: Stage, inner: Var) -> None:
     """Computes and stores the element at the place of the innermost loop, and the next one."""
     b, at = elements.b, elements.vars[inner]
-    found = walk([s.node for s in stage.stores])
-    words = {
-        id(n): b.load(_place(elements, elements.pointers(n.source), n), typ=I32, align=2)
-        for n in found
-        if isinstance(n, Load) and n.address.factor(inner)
-    }
+    words: dict[int, ir.Value] = {}
+    for load in _loads_along(walk([s.node for s in stage.stores]), inner):
+        place = types.element_pointer(b, elements.pointers(load.source), bf16, elements.address_of(load))
+        words[id(load)] = b.load(place, typ=I32, align=2)
     halves: list[list[ir.Value]] = []
     for half in range(2):
         elements.vars[inner] = b.add(at, I64(half), flags=["nsw", "nuw"])
@@ -55,7 +61,3 @@ def store_pair(code: Phases, elements: Elements, stage: Stage, inner: Var) -> No
         address = code.address(store.target, store.address)
         pointer = types.element_pointer(b, code.pointers[store.target], bf16, elements.index(address))
         b.store(word, pointer, align=2)
-
-
-def _place(elements: Elements, pointer: ir.Value, load: Load) -> ir.Value:
-    return types.element_pointer(elements.b, pointer, bf16, elements.address_of(load))

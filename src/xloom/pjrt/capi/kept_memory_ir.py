@@ -15,10 +15,9 @@ from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.types import I32, I64, POINTER
 from xloom.cpu.memory import HUGE_BYTES
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
+from xloom.pjrt.capi.storage_ir import lock, unlock
 from xloom.pjrt.capi.words import DATA_OFFSET, OWN, STORAGE, Words
 
-LEAST = 1 << 16
-"""Bytes of an array that is mapped and kept: malloc gives smaller ones again with their pages."""
 MOST = 1 << 28
 """Bytes that are kept. Where there would be more, all go, as nobody may ask for those sizes again."""
 _CHAINS = 256
@@ -35,7 +34,8 @@ def define(native: NativeModule) -> None:
     native.word(_FIRST, _CHAINS, is_own=True)
     with native.function("take_storage", "pq") as b:
         (nbytes,) = b.arguments
-        state = _locked(b)
+        state = native.word(_STATE)
+        held = lock(b, _WORDS, state)
         link = b.variable(POINTER)  # where the address of the storage at hand is
         b.store(_chain(b, nbytes), link)
         look, body, missing = (b.append_basic_block(name) for name in ("look", "body", "missing"))
@@ -47,13 +47,13 @@ def define(native: NativeModule) -> None:
         with b.if_then(b.icmp_unsigned("==", b.get(STORAGE, storage, "nbytes"), nbytes)):
             b.store(b.get(STORAGE, storage, "next", POINTER), b.load(link, typ=POINTER))
             b.set(_WORDS, state, bytes=b.sub(b.get(_WORDS, state, "bytes"), nbytes))
-            _unlock(b, state)
+            unlock(b, held)
             b.set(STORAGE, storage, references=1, kind=OWN, owner=0)
             b.ret(storage)
         b.store(b.place(storage, STORAGE.offset("next")), link)
         b.branch(look)
         b.position_at_end(missing)
-        _unlock(b, state)
+        unlock(b, held)
         b.ret(_mapped(b, nbytes))
     with native.function("keep_storage", "vp") as b:
         (storage,) = b.arguments
@@ -61,14 +61,15 @@ def define(native: NativeModule) -> None:
         with b.if_then(b.icmp_unsigned(">", nbytes, I64(MOST))):
             _unmap(b, storage)
             b.ret_void()
-        state = _locked(b)
+        state = native.word(_STATE)
+        held = lock(b, _WORDS, state)
         with b.if_then(b.icmp_unsigned(">", b.add(b.get(_WORDS, state, "bytes"), nbytes), I64(MOST)), likely=False):
             b.do("forget_kept", "v")
         chain = _chain(b, nbytes)
         b.set(STORAGE, storage, next=b.load(chain, typ=POINTER))
         b.store(storage, chain)
         b.set(_WORDS, state, bytes=b.add(b.get(_WORDS, state, "bytes"), nbytes))
-        _unlock(b, state)
+        unlock(b, held)
         b.ret_void()
     with native.function("forget_kept", "v") as b:  # under the lock
         with loop(b, 0, _CHAINS) as k:
@@ -88,7 +89,7 @@ def _mapped(b: Builder, nbytes: ir.Value) -> ir.Value:
     if _HUGE_PAGES is not None:
         with b.if_then(b.icmp_unsigned(">=", nbytes, I64(HUGE_BYTES))):
             b.do_c("madvise", "ipqi", storage, size, I32(_HUGE_PAGES))
-    b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=storage, nbytes=nbytes, next=0)
+    b.set(STORAGE, storage, references=1, kind=OWN, owner=0, nbytes=nbytes)
     return storage
 
 
@@ -100,13 +101,3 @@ def _chain(b: Builder, nbytes: ir.Value) -> ir.Value:
     """Where the chain for storages of that size begins."""
     number = b.lshr(b.mul(nbytes, I64(_GOLDEN)), I64(64 - _CHAINS.bit_length() + 1))
     return b.item(b.native.word(_FIRST), number)
-
-
-def _locked(b: Builder) -> ir.Value:
-    state = b.native.word(_STATE)
-    b.do("lock", "vp", b.place(state, _WORDS.offset("lock")))
-    return state
-
-
-def _unlock(b: Builder, state: ir.Value) -> None:
-    b.do("unlock", "vp", b.place(state, _WORDS.offset("lock")))

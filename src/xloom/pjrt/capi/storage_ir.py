@@ -10,7 +10,6 @@ from llvmlite import ir
 
 from xloom.cpu.emit.loop import loop
 from xloom.cpu.emit.types import I64, POINTER
-from xloom.pjrt.capi.kept_memory_ir import LEAST
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
 from xloom.pjrt.capi.words import (
     CELL,
@@ -20,6 +19,7 @@ from xloom.pjrt.capi.words import (
     HAS_DATA,
     IN_PYTHON,
     LENT,
+    MAPPED_BYTES,
     OF_PYTHON,
     OWN,
     STORAGE,
@@ -60,7 +60,7 @@ def _lock(native: NativeModule) -> None:
 
 
 def lock(b: Builder, words: Words, base: ir.Value) -> ir.Value:
-    """Takes the lock of a cell or an event, and returns what `unlock` wants."""
+    """Takes the lock among `words`, and returns what `unlock` wants."""
     place = b.place(base, words.offset("lock"))
     b.do("lock", "vp", place)
     return place
@@ -74,18 +74,18 @@ def unlock(b: Builder, place: ir.Value) -> None:
 def _storage(native: NativeModule) -> None:
     with native.function("new_storage", "pq") as b:
         (nbytes,) = b.arguments
-        with b.if_then(b.icmp_unsigned(">=", nbytes, I64(LEAST))):
+        with b.if_then(b.icmp_unsigned(">=", nbytes, I64(MAPPED_BYTES))):
             b.ret(b.do("take_storage", "pq", nbytes))
         raw = b.do_c("malloc", "pq", b.add(nbytes, I64(2 * DATA_OFFSET)))
         address = b.add(b.ptrtoint(raw, I64), I64(2 * DATA_OFFSET - 1))
         data = b.inttoptr(b.and_(address, I64(-DATA_OFFSET)), POINTER)
         storage = b.place(data, -DATA_OFFSET)
-        b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=raw, nbytes=nbytes, next=0)
+        b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=raw, nbytes=nbytes)
         b.ret(storage)
     with native.function("foreign_storage", "pqp") as b:
         kind, owner = b.arguments
         storage = b.do_c("malloc", "pq", I64(STORAGE.size))
-        b.set(STORAGE, storage, references=1, kind=kind, owner=owner, raw=storage, nbytes=0, next=0)
+        b.set(STORAGE, storage, references=1, kind=kind, owner=owner, raw=storage, nbytes=0)
         b.ret(storage)
     with native.function("release_storage", "vp") as b:
         (storage,) = b.arguments
@@ -97,7 +97,7 @@ def _storage(native: NativeModule) -> None:
             b.do("fire_event", "vp", owner)
         with b.if_then(b.icmp_unsigned("==", kind, I64(OF_PYTHON))):
             b.do("drop_object", "vp", owner)
-        with b.if_then(b.icmp_unsigned(">=", b.get(STORAGE, storage, "nbytes"), I64(LEAST))):
+        with b.if_then(b.icmp_unsigned(">=", b.get(STORAGE, storage, "nbytes"), I64(MAPPED_BYTES))):
             b.do("keep_storage", "vp", storage)
             b.ret_void()
         b.do_c("free", "vp", b.get(STORAGE, storage, "raw", POINTER))

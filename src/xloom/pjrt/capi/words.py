@@ -44,10 +44,13 @@ HAS_DATA, DELETED, IN_PYTHON = 1, 2, 4
 """The flags of a cell's state: its array is there, it was deleted, and there is a `Buffer` of Python's for it."""
 
 STORAGE = Words("references", "kind", "owner", "raw", "nbytes", "next")
-"""The memory of an array, which several cells and Python's arrays may refer to; `raw` is what `free` is given.
+"""The memory of an array, which several cells and Python's arrays may refer to.
 
-`nbytes` are those of an array that follows; `next` chains storages that are kept for later arrays.
+`nbytes` are those of an array that follows, else 0. `raw` is what `free` is given of a smaller one than MAPPED_BYTES;
+`next` chains larger ones that are kept for later arrays.
 """
+MAPPED_BYTES = 1 << 16
+"""Bytes of an array that is mapped by itself and kept: malloc gives smaller ones again with their pages."""
 OWN, LENT, OF_PYTHON = 0, 1, 2
 """Kinds of storage: the array follows; it is the host's, and `owner` the event for its end; `owner` is an object."""
 DATA_OFFSET = 64
