@@ -29,6 +29,7 @@ from xloom.hlo.collector import without_collector
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
+from xloom.hlo.unread import identity_of
 from xloom.hlo.verify import verify
 from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
@@ -36,6 +37,8 @@ from xloom.thread_count import thread_count
 
 linked: cache.Recent[Image] = cache.Recent(cache.MEMORY_BYTES)
 """Programs of this process by key; none with custom calls, whose handlers have a state for each program."""
+keys = cache.Cache(1 << 20)
+"""The keys of programs by what stands for their modules while those are unread."""
 
 # a scan whose computation has arrays of dynamic size has them in a loop
 _TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
@@ -46,9 +49,16 @@ def compile(module: Module) -> Executable | DynamicExecutable:
 
     Raises VerifyError for an invalid module, LoweringError for what has no native code.
     """
+    identity = identity_of(module)
+    if identity is not None and active() is None and trace.active() is None:
+        key = (keys.get(_identity_key(identity)) or b"").decode()
+        image = linked.get(key) or _kept(key, module) if key else None
+        if image is not None:
+            return Executable(module, image, key)
     if has_dynamic(module):
         padded = module.clone()
         padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
+        padded.config.parameter_layouts = padded.config.result_layout = None
         *_, padding = run_passes(padded, _TO_STATIC, verify=False)
         compiled = compile(padded)
         return DynamicExecutable(module, compiled) if padding.changed else compiled
@@ -61,7 +71,22 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     key = _key(module)
     if key is None:
         return kind(module, _made(module, None))
-    return kind(module, linked.get(key) or _kept(key, module) or _made(module, key), key)
+    image = linked.get(key) or _kept(key, module) or _made(module, key)
+    if identity is not None:
+        note_key(identity, module, key)
+    return kind(module, image, key)
+
+
+def note_key(identity: str, module: Module, key: str) -> bool:
+    """Keeps the key of a program by what stands for its module; False where the program depends on more than that."""
+    if is_spmd(module) or has_dynamic(module) or any(i.opcode == "custom-call" for i in module.instructions):
+        return False
+    keys.put(_identity_key(identity), key.encode())
+    return True
+
+
+def _identity_key(identity: str) -> str:
+    return cache.key_of(b"unread", jit.target_key().encode(), identity.encode())
 
 
 def lowered(

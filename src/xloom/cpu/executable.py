@@ -21,6 +21,7 @@ from xloom.cpu.python_call import Run
 from xloom.errors import EvaluationError, ShapeError, UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
+from xloom.hlo.unread import declaration_of
 from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument
 
@@ -93,18 +94,19 @@ class Executable:
         self._pool = Pool()
         self._image = image
         self._main = image.library.function(MAIN, _MAIN)
-        self._parameters = [*((p.name, p.shape) for p in module.entry.parameters), *self.hidden]
+        declaration = declaration_of(module)
+        self._parameters = [*((p.name, p.shape) for p in declaration.entry.parameters), *self.hidden]
         self._leaves = [leaf for _, shape in self._parameters for leaf in leaf_shapes(shape)]
         self._plain = all(shape.is_array for _, shape in self._parameters)
         self._dtypes = [s.dtype.numpy for s in self._leaves]
-        self._result_shape = module.entry.root.shape
+        self._result_shape = declaration.entry.root.shape
         self._results = [(s.dims, s.dtype.numpy, s.nbytes) for s in leaf_shapes(self._result_shape)]
         self._calls = image.calls
         self._makers = [
             self._pool.maker(*result, aligned=k in image.aligned_results) for k, result in enumerate(self._results)
         ]
         self._aligned_results = image.aligned_results
-        self._aliases = aliases(module)
+        self._aliases = aliases(declaration)
         self._must_give = {a.parameter for a in self._aliases if a.must}
         self.outfeed: list[Any] = []
         """What runs have fed out, in order."""

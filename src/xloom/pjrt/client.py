@@ -12,6 +12,7 @@ from xloom.cpu.memory import KEPT_BYTES, aligned_copy
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
+from xloom.hlo.unread import declaration_of
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
@@ -21,6 +22,7 @@ from xloom.pjrt.device import Device, DeviceDescription
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
+from xloom.pjrt.known_programs import Request
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
@@ -111,12 +113,16 @@ class Client:
 
     def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:
         """The module on the devices that `options` name; by default as many as the module is for."""
+        config = declaration_of(module).config
         if options is None:
-            options = CompileOptions(module.config.replica_count, module.config.num_partitions)
+            options = CompileOptions(config.replica_count, config.num_partitions)
         count = options.num_replicas * options.num_partitions
         if count > len(self.devices):
             raise invalid(f"the program is for {count} devices, and there are {len(self.devices)}")
-        config = module.config
+        request = Request.of(module, options)
+        if request is not None and (is_cheap := request.is_cheap) is not None:
+            return self._compiled(module, options, is_cheap)
+        given = module
         if (config.replica_count, config.num_partitions) != (options.num_replicas, options.num_partitions):
             module = module.clone("")
             module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
@@ -126,17 +132,20 @@ class Client:
         if not options.allow_excess_precision:
             module = module.clone("")
             ResultRounding().run(module)
-        return self._compiled(module, options)
+        loaded = self._compiled(module, options)
+        if request is not None and module is given:
+            request.note(loaded.executable)
+        return loaded
 
-    def _compiled(self, module: Module, options: CompileOptions) -> LoadedExecutable:
+    def _compiled(self, module: Module, options: CompileOptions, is_cheap: bool | None = None) -> LoadedExecutable:
         """The program of one of the devices on all of them."""
         if options.dump is not None:
             options.dump.write(module, self.compiler.optimized(module))
         row_major = module
-        if has_permuted_entry(module):
+        if has_permuted_entry(declaration_of(module)):
             row_major = module.clone("")
             RowMajorEntry().run(row_major)
-        return self.load(Executable(module, options, self.compiler.compile(row_major)))
+        return self.load(Executable(module, options, self.compiler.compile(row_major), is_cheap))
 
     def load(self, executable: Executable) -> LoadedExecutable:
         """The executable on this client's devices."""

@@ -18,6 +18,7 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.module import Module
+from xloom.hlo.unread import declaration_of
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
 from xloom.passes.dynamic_padding import has_dynamic
@@ -134,7 +135,7 @@ class CpuCompiler(Compiler):
     def compile(self, module: Module) -> Program:
         """Native code. Raises LoweringError for what has none."""
         executable = compile_for_cpu(module)
-        if not is_spmd(module):
+        if not is_spmd(declaration_of(module)):
             return Native(executable)
         if isinstance(executable, SpmdExecutable):
             return SpmdNative(executable)

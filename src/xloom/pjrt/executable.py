@@ -15,9 +15,10 @@ import numpy as np
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.hlo.shape import Shape
+from xloom.hlo.unread import declaration_of
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.compiler import Launch, Native, Program
-from xloom.pjrt.cost import is_cheap
+from xloom.pjrt.cost import is_cheap as judged_cheap
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
 from xloom.pjrt.error import PjrtError, invalid
@@ -40,23 +41,28 @@ keepers: list[Callable[[Module], Any]] = []
 class Executable:
     """A compiled module, which need not be on a device."""
 
-    def __init__(self, module: Module, options: CompileOptions, program: Program):
+    def __init__(self, module: Module, options: CompileOptions, program: Program, is_cheap: bool | None = None):
+        """`is_cheap` is given of a program that was compiled before, has no custom calls and need not be read."""
         self.module = module
         self.options = options
         self.program = program
-        self.parameters = module.parameter_shapes
-        root = module.result_shape
-        self.outputs = list(root.elements) if root.is_tuple else [root]
-        self.output_kinds = result_kinds(module)
-        """The kinds of memory that the results are in."""
-        self.is_cheap = isinstance(program, Native) and is_cheap(module, program.memory)
+        self.declaration = module if is_cheap is None else declaration_of(module)
+        """What callers see of the module."""
+        if is_cheap is None:
+            is_cheap = isinstance(program, Native) and judged_cheap(module, program.memory)
+        self.is_cheap = is_cheap
         """Whether another thread would take long to begin with it, next to its own time: judged by native code's."""
-        self._kept = [keep(module) for keep in keepers]
+        self.parameters = self.declaration.parameter_shapes
+        root = self.declaration.result_shape
+        self.outputs = list(root.elements) if root.is_tuple else [root]
+        self.output_kinds = result_kinds(self.declaration)
+        """The kinds of memory that the results are in."""
+        self._kept = [keep(self.declaration) for keep in keepers]
 
     @property
     def name(self) -> str:
         """The module's name."""
-        return self.module.name
+        return self.declaration.name
 
     @cached_property
     def fingerprint(self) -> str:
@@ -68,7 +74,7 @@ class Executable:
     @property
     def donated(self) -> list[int]:
         """The parameters whose memory the results may take."""
-        config = self.module.config
+        config = self.declaration.config
         return sorted({a.parameter for a in config.input_output_alias} | {p for p, _ in config.buffer_donors})
 
     def serialize(self) -> bytes:
@@ -247,7 +253,7 @@ class LoadedExecutable:
         return [device.memory_space(kind) for kind in self.executable.output_kinds]
 
     def _check_must_alias(self, donated: Sequence[int]) -> None:
-        for alias in self.executable.module.config.input_output_alias:
+        for alias in self.executable.declaration.config.input_output_alias:
             if alias.must and alias.parameter not in donated:
                 raise invalid(
                     "An input was configured to be must-alias at compile time but not donated at runtime: parameter "

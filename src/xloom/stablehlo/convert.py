@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from xloom.cpu.cache import Cache, key_of
 from xloom.errors import ParseError, XloomError
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
+from xloom.hlo.unread import UnreadModule, declared
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
 from xloom.stablehlo.diagnostics import parse_error
 from xloom.stablehlo.layouts import keep_layouts, restore_layouts
@@ -19,7 +21,10 @@ from xloom.stablehlo.memory_kinds import place_results
 from xloom.stablehlo.shardings import has_shardings, propagate, restore_shardings
 
 protos = Cache()
-"""HloModuleProtos by program."""
+"""HloModuleProtos by program: to convert one takes several milliseconds even if it is small.
+
+Before each is that of its declaration, and how many bytes that has."""
+_SIZE = struct.Struct("<I")
 
 _BYTECODE = b"ML\xefR"
 _ARTIFACT = b"StableHLO_v"  # the producer, which follows the bytecode's first numbers
@@ -38,7 +43,23 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
             program = program.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ParseError("neither MLIR text nor MLIR bytecode", where=file) from error
-    module = decode(_kept_proto(bindings, program, file))
+    data = program.encode("utf-8", "surrogateescape") if isinstance(program, str) else program
+    key = key_of(b"stablehlo", bindings.version.encode(), data)
+    kept = protos.get(key)
+    if kept is not None:
+        (size,) = _SIZE.unpack_from(kept)
+        at = _SIZE.size + size
+        return UnreadModule(key, decode(kept[_SIZE.size : at]), lambda: _module(kept[at:], file))
+    proto = on_deep_stack(lambda: _to_proto(bindings, program, file))
+    module = _module(proto, file)
+    declaration = declared(module)
+    head = declaration.to_proto()
+    protos.put(key, _SIZE.pack(len(head)) + head + proto)
+    return UnreadModule(key, declaration, lambda: module)
+
+
+def _module(proto: bytes, file: str) -> Module:
+    module = decode(proto)
     restore_constants(module)
     restore_shardings(module)
     restore_layouts(module)
@@ -46,17 +67,6 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
         if instruction.metadata.source_file == _UNNAMED:
             instruction.metadata = replace(instruction.metadata, source_file=file)
     return module
-
-
-def _kept_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
-    """The converter's result, which takes several milliseconds even for small programs, and is kept."""
-    data = program.encode("utf-8", "surrogateescape") if isinstance(program, str) else program
-    key = key_of(b"stablehlo", bindings.version.encode(), data)
-    proto = protos.get(key)
-    if proto is None:
-        proto = on_deep_stack(lambda: _to_proto(bindings, program, file))
-        protos.put(key, proto)
-    return proto
 
 
 _CONTEXT_BYTES = 1 << 20

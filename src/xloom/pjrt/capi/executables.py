@@ -92,12 +92,12 @@ class ExecutableView:
     @cached_property
     def parameter_shardings(self) -> Shardings:
         """How the parameters are cut over the partitions."""
-        return Shardings([s for p in self.executable.module.entry.parameters for s in of_leaves(p)])
+        return Shardings([s for p in self.executable.declaration.entry.parameters for s in of_leaves(p)])
 
     @cached_property
     def output_shardings(self) -> Shardings:
         """The same of the results."""
-        return Shardings(of_leaves(self.executable.module.entry.root))
+        return Shardings(of_leaves(self.executable.declaration.entry.root))
 
     @cached_property
     def output_kinds(self) -> tuple[Row, Row]:

@@ -1,0 +1,45 @@
+"""What is known of programs that were compiled before as they stood: nobody need look into their modules again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xloom.cpu.cache import Cache, key_of
+from xloom.cpu.compile import note_key
+from xloom.hlo.module import Module
+from xloom.hlo.unread import identity_of
+from xloom.pjrt.compiler import Native
+from xloom.pjrt.executable import Executable
+from xloom.pjrt.options import CompileOptions
+
+_are_cheap = Cache(1 << 20)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A module that nobody has looked into or wants to, to be compiled in one way."""
+
+    identity: str
+    key: str
+
+    @staticmethod
+    def of(module: Module, options: CompileOptions) -> Request | None:
+        """None of a module that is read anyway."""
+        identity = identity_of(module)
+        if identity is None or options.dump is not None:
+            return None
+        counts = options.num_replicas, options.num_partitions
+        changes = options.use_spmd_partitioning, options.allow_excess_precision
+        return Request(identity, key_of(b"pjrt", identity.encode(), repr((counts, changes)).encode()))
+
+    @property
+    def is_cheap(self) -> bool | None:
+        """Of the program if it was compiled before; None for others."""
+        data = _are_cheap.get(self.key)
+        return None if data is None else data == b"1"
+
+    def note(self, executable: Executable) -> None:
+        """Keeps what is known of the module that was compiled as it stood, if that is all it depends on."""
+        program, module = executable.program, executable.module
+        if isinstance(program, Native) and program.key and note_key(self.identity, module, program.key):
+            _are_cheap.put(self.key, b"1" if executable.is_cheap else b"0")

@@ -1,0 +1,184 @@
+"""Modules that nobody looks into: what was compiled before runs without their being read."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from xloom.calls import registry
+from xloom.cpu import cache
+from xloom.cpu import compile as cpu
+from xloom.hlo import unread
+from xloom.hlo.module import Module
+from xloom.pjrt import Client
+from xloom.pjrt.options import CompileOptions
+from xloom.stablehlo import convert, from_stablehlo
+
+pytest.importorskip("jaxlib")
+
+TEXT = """module @program {
+  func.func @main(%a: tensor<3xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<3xf32>)
+      -> (tensor<3xf32>, tensor<3xf32>) {
+    %0 = stablehlo.add %a, %b : tensor<3xf32>
+    %1 = stablehlo.multiply %a, %b : tensor<3xf32>
+    return %0, %1 : tensor<3xf32>, tensor<3xf32>
+  }
+}
+"""
+CALL = """module @caller {
+  func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.custom_call @"unread?"(%a) {api_version = 1 : i32} : (tensor<3xf32>) -> tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+}
+"""
+DYNAMIC = """module @dynamic {
+  func.func @main(%a: tensor<4xf32>, %n: tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<4>> {
+    %0 = stablehlo.set_dimension_size %a, %n, dim = 0
+      : (tensor<4xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<4>>
+    return %0 : tensor<?xf32, #stablehlo.bounds<4>>
+  }
+}
+"""
+A, B = np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("XLOOM_CACHE", raising=False)
+    monkeypatch.setattr(cache, "is_current", lambda: True)
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    """As in a new process."""
+    cache.flush()
+    cpu.linked.clear()
+    cpu.keys.clear()
+    convert.protos.clear()
+
+
+@pytest.fixture
+def nobody_reads(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def start() -> None:
+        def refuse(module: Module) -> None:
+            raise AssertionError(f"{vars(module)['declaration'].name} was read")
+
+        monkeypatch.setattr(unread, "_become_read", refuse)
+
+    return start
+
+
+def test_becomes_an_ordinary_module():
+    first, second = from_stablehlo(TEXT), from_stablehlo(TEXT)
+    assert unread.identity_of(first) == unread.identity_of(second) is not None
+    assert first.to_text() == second.to_text()
+    for module in (first, second):
+        assert type(module) is Module and unread.identity_of(module) is None
+        assert all(c.module is module for c in module.computations)
+        xl.verify(module)
+
+
+def test_the_declaration_has_what_callers_see():
+    module = from_stablehlo(TEXT)
+    declaration = unread.declaration_of(module)
+    xl.verify(declaration)
+    assert declaration.name == module.name
+    assert declaration.config == module.config
+    assert declaration.parameter_shapes == module.parameter_shapes and declaration.result_shape == module.result_shape
+    assert [p.name for p in declaration.entry.parameters] == [p.name for p in module.entry.parameters]
+
+
+def test_setting_an_attribute_reads_first():
+    module = from_stablehlo(TEXT)
+    module.name = "other"
+    assert unread.identity_of(module) is None and module.to_text().startswith("HloModule other")
+
+
+def test_threads_read_it_once():
+    for _ in range(20):
+        from_stablehlo(TEXT).to_text()
+        module, entries = from_stablehlo(TEXT), list[Any]()
+
+        def look(module: Module = module, entries: list[Any] = entries) -> None:
+            entries.append(module.entry)
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(entries) == 4 and len(set(entries)) == 1
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_compiled_before(is_new: bool, nobody_reads: Any):
+    xl.compile(from_stablehlo(TEXT))
+    if is_new:
+        forget()
+    nobody_reads()
+    run = xl.compile(from_stablehlo(TEXT))
+    given = A.copy()
+    total, product = run(given, B, donated=[0])
+    np.testing.assert_array_equal(total, A + B)
+    np.testing.assert_array_equal(product, A * B)
+    assert total is given
+
+
+def test_an_edited_module_is_another_program():
+    xl.compile(from_stablehlo(TEXT))
+    module = from_stablehlo(TEXT)
+    (add,) = [i for i in module.instructions if i.opcode == "add"]
+    add.opcode = "subtract"
+    np.testing.assert_array_equal(xl.compile(module)(A, B)[0], A - B)
+    np.testing.assert_array_equal(xl.compile(from_stablehlo(TEXT))(A, B)[0], A + B)
+
+
+def test_calls_are_what_is_registered_now():
+    for factor in (2, 3):
+
+        @xl.custom_call("unread?")
+        def call(out: np.ndarray, a: np.ndarray, factor: int = factor) -> None:
+            out[...] = factor * a
+
+        try:
+            np.testing.assert_array_equal(xl.compile(from_stablehlo(CALL))(A), factor * A)
+        finally:
+            registry.remove("unread?")
+
+
+def test_dynamic_sizes_stay_dynamic():
+    for _ in range(3):
+        for compile_one in (xl.compile, Client.cpu().compile):
+            compile_one(from_stablehlo(DYNAMIC))
+        result = xl.compile(from_stablehlo(DYNAMIC))(np.arange(4, dtype=np.float32), np.int32(2))
+        np.testing.assert_array_equal(result, [0, 1])
+        forget()
+
+
+def test_pjrt_does_not_read_what_it_knows(nobody_reads: Any):
+    options = CompileOptions(use_spmd_partitioning=True)
+    first = Client.cpu().compile(from_stablehlo(TEXT), options)
+    forget()
+    nobody_reads()
+    client = Client.cpu()
+    again = client.compile(from_stablehlo(TEXT), options)
+    for name in ("name", "is_cheap", "parameters", "outputs", "output_kinds", "donated", "fingerprint"):
+        assert getattr(again.executable, name) == getattr(first.executable, name)
+    results = again.execute([client.buffer_from_host(A), client.buffer_from_host(B)])
+    np.testing.assert_array_equal(results[0].to_host(), A + B)
+
+
+def test_pjrt_looks_again_where_the_options_differ():
+    client = Client.cpu(2)
+    client.compile(from_stablehlo(TEXT))
+    assert (
+        client.compile(from_stablehlo(TEXT), CompileOptions(num_replicas=2)).executable.module.config.replica_count == 2
+    )
