@@ -6,6 +6,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.compile import lowered
+from xloom.cpu.loops import tiles
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Stage, Store
 from xloom.cpu.loops.nodes import Constant, Guard, Load, Node
@@ -53,6 +54,22 @@ ENTRY e {{
     turned, total = xl.compile(module)(x, y)
     np.testing.assert_array_equal(turned, x.T)
     np.testing.assert_array_equal(total, x.T + y)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(256, 512), (265, 501)])
+def test_transposes_that_stay_in_a_far_cache(monkeypatch, rows, columns):
+    """In blocks of their own, as arrays of several megabytes are; as they are and with arithmetic."""
+    monkeypatch.setattr(tiles, "FAR", 0)
+    x = np.random.default_rng(0).integers(-99, 99, (rows, columns)).astype(ml_dtypes.bfloat16)
+    for operation, expected in (("copy(t)", x.T), ("negate(t)", np.negative(x.T))):
+        module = xl.parse(f"""
+HloModule m
+ENTRY e {{
+  x = bf16[{rows},{columns}] parameter(0)
+  t = bf16[{columns},{rows}] transpose(x), dimensions={{1,0}}
+  ROOT r = bf16[{columns},{rows}] {operation}
+}}""")
+        np.testing.assert_array_equal(xl.compile(module)(x), expected)
 
 
 def test_what_may_lie_outside_of_an_array_is_not_loaded_in_tiles():

@@ -27,10 +27,11 @@ LEAST_SIDE = 9
 """Elements along each side of what is transposed, at least: rows that are fewer, LLVM interleaves as well."""
 HEIGHT = 16
 """Vectors of a tile at most: they fill half of the registers."""
-DEPTH, WIDTH = 4 * LINE, 2 * LINE
-"""Bytes of a block along the loads and along the stores: lines are fetched in pairs."""
-LONGER = 4 * LINE
-"""Bytes along the stores where something is loaded that lies as they do."""
+NEAR, CACHED, STRAIGHT = (4 * LINE, 2 * LINE), (2 * LINE, 4 * LINE), (4 * LINE, 4 * LINE)
+"""Bytes of a block along the loads and along the stores: lines are fetched in pairs.
+
+The second is of results that stay in a far cache, whose lines are loaded before they are changed; the third of those
+beside which something is loaded that lies as they do."""
 MEMORY = 64 << 10
 """Bytes of all that is transposed, at most: about what the nearest cache holds."""
 FAR = 12 << 20
@@ -71,16 +72,19 @@ def emit_tiled(
     """Blocks of two loops: what is loaded along one of them is transposed in registers."""
     inner = loops[-1]
     straight = _straight(stage, nodes, (across, inner))
-    blocks = _blocks(phases, stage, nodes, (across, inner), LONGER if straight else WIDTH)
+    is_far = footprint(phases, stage) >= FAR
+    blocks = _blocks(phases, stage, nodes, (across, inner), STRAIGHT if straight else NEAR)
+    outer = [v for v in loops[:-1] if v != across]
+    around = is_streamed(phases, [*outer, across], stage, inner, blocks.width)
+    if is_far and not around and not straight:
+        blocks = _blocks(phases, stage, nodes, (across, inner), CACHED)
     rows = Var("rows", -(-across.size // blocks.depth), None, -1)
     columns = Var("columns", -(-inner.size // blocks.width), None, -2)
-    order = [*(v for v in loops[:-1] if v != across), columns, rows]
+    order = [*outer, columns, rows]
     with phases.phase(order, cost * blocks.size, open_ended=True) as elements:
         elements.unbind(gone)
         b, (begin, end) = elements.b, elements.bounds
-        is_far = footprint(phases, stage) >= FAR
         turned = [Turned(elements, node, blocks, is_far=is_far) for node in nodes]
-        around = is_streamed(phases, [*order[:-2], across], stage, inner, blocks.width)
         results = Results(phases, elements, stage, blocks, turned, around=around)
 
         def place(item: ir.Value) -> dict[Var, ir.Value]:
@@ -100,14 +104,16 @@ def emit_tiled(
                     results.emit(stored, tile, b.sub(I64(blocks.size), half))
 
 
-def _blocks(phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var], width: int) -> Blocks:
+def _blocks(
+    phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var], sides: tuple[int, int]
+) -> Blocks:
     across, inner = loops
     made = [phases.types_of(s.target).bytes for s in stage.stores]
     widest = max(*(n.dtype.bytes for n in nodes), *made)
     vector = LINE // widest
     lanes = min(vector, 1 << across.size.bit_length() - 1)
     height = min(lanes, HEIGHT, 1 << inner.size.bit_length() - 1)
-    depth, width = DEPTH // widest, max(width // widest, LINE // min(made))
+    depth, width = sides[0] // widest, max(sides[1] // widest, LINE // min(made))
     # short loops are whole, and the other one is longer for that
     if inner.size <= (2 * width if inner.size % vector else width):
         depth, width = depth * max(1, width // inner.size), inner.size
