@@ -7,7 +7,7 @@ from xloom.cpu.loops.affine import Affine, constant, linear
 from xloom.cpu.loops.nodes import Apply, Guard, Index, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of
 from xloom.errors import LoweringError
-from xloom.hlo.dtype import s64
+from xloom.hlo.dtype import s32, s64
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -81,8 +81,10 @@ def reverse(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
 def iota(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
     """The index along one dimension."""
     dtype = instruction.shape.dtype
-    value = Index(s64, index[instruction["iota_dimension"]])
-    return Apply(dtype, "iota", lambda b, x: conversion.converted(b, x, s64, dtype), (value,), 0)
+    size = instruction.shape.dims[instruction["iota_dimension"]]
+    kind = s32 if size <= 1 << 31 else s64
+    value = Index(kind, index[instruction["iota_dimension"]])
+    return Apply(dtype, "iota", lambda b, x: conversion.converted(b, x, kind, dtype), (value,), 0)
 
 
 @element_of("concatenate")

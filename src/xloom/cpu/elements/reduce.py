@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xloom.cpu.elements.first_extreme import first_extreme
 from xloom.cpu.loops.affine import Affine
 from xloom.cpu.loops.nodes import Apply, Argument, Fold, Folded, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of, joined
@@ -35,7 +36,14 @@ def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = N
     bodies = t.region(body, [*arguments, *elements])
     plain = plain_operator(body) if count == 1 else ""
     variables = tuple(v for d in sorted(reduced) for v in loops[d] if v.size != 1)
-    return Fold(variables, inits, arguments, bodies, elements, plain)
+    fold = Fold(variables, inits, arguments, bodies, elements, plain)
+    return fold if count != 2 else first_extreme(fold, is_used=[_is_used(instruction, k) for k in range(count)])
+
+
+def _is_used(instruction: Instruction, number: int) -> bool:
+    users = instruction.users
+    is_root = instruction.parent is not None and instruction.parent.root is instruction
+    return is_root or any(u.opcode != "get-tuple-element" or u["index"] == number for u in users)
 
 
 def _alias(node: Node) -> Node:

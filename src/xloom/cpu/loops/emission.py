@@ -14,7 +14,7 @@ from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.loop import AS_OFTEN, Hint, hints_for, loop
 from xloom.cpu.emit.neutral import neutral
-from xloom.cpu.emit.types import I64, Complex, Value
+from xloom.cpu.emit.types import I32, I64, Complex, Value
 from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.ahead import CHUNK, Row
@@ -158,7 +158,8 @@ class Elements:
         if isinstance(node, Constant):
             return types.constant(node.value, node.dtype)
         if isinstance(node, Index):
-            return self.index(node.value)
+            value = self.index(node.value)
+            return value if node.dtype is s64 else narrowed(b, value)
         if isinstance(node, Quotient):
             value = self.index(node.value)
             return b.urem(value, I64(node.by)) if node.remainder else b.udiv(value, I64(node.by))
@@ -297,7 +298,7 @@ class Elements:
             yield
 
     def step(self, fold: Fold, state: Sequence[State]) -> None:
-        """One more element into a fold's accumulators."""
+        """The next element into a fold's accumulators."""
         representation = state[0].representation
         if isinstance(representation, Merging):
             (accumulator,), (element,) = state, fold.elements
@@ -305,10 +306,13 @@ class Elements:
             value = representation.encoded(self.b, read(element))
             accumulator.set(representation.merged(self.b, accumulator.get(), value))
             return
+        self._accumulate(fold, state, fold.in_order or fold.bodies)
+
+    def _accumulate(self, fold: Fold, state: Sequence[State], bodies: Sequence[Node]) -> None:
         with self.scope():
             for argument, accumulator in zip(fold.arguments, state, strict=True):
                 self.arguments[id(argument)] = accumulator.get()
-            results = [self.value(body) for body in fold.bodies]
+            results = [self.value(body) for body in bodies]
         for accumulator, result in zip(state, results, strict=True):
             accumulator.set(result)
 
@@ -321,7 +325,14 @@ class Elements:
             return
         with self.scope():
             self._scopes[-1].update({id(e): v for e, v in zip(fold.elements, values, strict=True)})
-            self.step(fold, state)
+            self._accumulate(fold, state, fold.bodies)
+
+
+def narrowed(b: ir.IRBuilder, index: ir.Value) -> ir.Value:
+    """The low half of an index: of a sum, the sum of halves, so that vectors of them are not made of wider ones."""
+    if isinstance(index, ir.Instruction) and index.opname == "add":
+        return b.add(*[narrowed(b, operand) for operand in index.operands])
+    return b.trunc(index, I32)
 
 
 def joined_values(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_block: ir.Block) -> Value:

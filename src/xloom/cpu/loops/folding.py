@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.cpu.emit import types
 from xloom.cpu.emit.loop import VECTOR_ONLY, loop
 from xloom.cpu.emit.types import I64
-from xloom.cpu.loops.accumulators import Accumulator, Merging, accumulators, representation_of
+from xloom.cpu.loops.accumulators import Accumulator, Merging, State, accumulators, representation_of
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, arranged, ordered, stride_score
@@ -21,7 +21,7 @@ from xloom.cpu.loops.short_rows import may_be_set_apart
 from xloom.hlo.dtype import Kind
 
 LANES = (16, 64)
-"""Accumulators, at least and at most, of a fold along a row that LLVM does not vectorise by itself."""
+"""Accumulators, at least and at most, of all values of a fold along a row that LLVM does not vectorise by itself."""
 PARTS = 64
 """Pieces of a fold to a single value; a constant, so that results do not depend on the number of threads."""
 MANY = 4096
@@ -146,7 +146,8 @@ class _Lanes:
 
     def __init__(self, elements: Elements, folds: Sequence[Fold], inner: Var):
         self._elements, self._folds, self._inner = elements, folds, inner
-        self._count = min(LANES[1], 1 << (inner.size.bit_length() - 2))  # half of the row at most
+        most = LANES[1] // max(len(fold.inits) for fold in folds)
+        self._count = min(most, 1 << (inner.size.bit_length() - 2))  # half of the row at most
         self._kept = _states(elements, folds, self._count)
         with loop(elements.b, 0, self._count, name="lane") as lane, elements.scope():
             for fold in folds:
@@ -169,18 +170,33 @@ class _Lanes:
             for fold in self._folds:
                 elements.step(fold, [a.lane(lane) for a in self._kept[id(fold)]])
 
-    def join(self, state: States) -> None:
-        """Folds all lanes into `state`."""
+    def join(self, state_of: States) -> None:
+        """Folds all lanes into `state_of` each fold."""
         elements, count = self._elements, self._count
+        kept, spare = self._kept, _states(elements, self._folds, max(1, count // 2))
         while count > 1:  # halves of the lanes, so that these are vectors too
             count //= 2
             with loop(elements.b, 0, count, name="lane", hints=VECTOR_ONLY) as lane:
                 other = elements.b.add(lane, I64(count))
                 for fold in self._folds:
-                    kept = self._kept[id(fold)]
-                    elements.combine(fold, [a.lane(lane) for a in kept], [a.get(other) for a in kept])
+                    pairs = zip(kept[id(fold)], spare[id(fold)], strict=True)
+                    state = [_Moving(k.lane(lane), s.lane(lane)) for k, s in pairs]
+                    elements.combine(fold, state, [a.get(other) for a in kept[id(fold)]])
+            kept, spare = spare, kept
         for fold in self._folds:
-            elements.combine(fold, state[id(fold)], [a.get(I64(0)) for a in self._kept[id(fold)]])
+            elements.combine(fold, state_of[id(fold)], [a.get(I64(0)) for a in kept[id(fold)]])
+
+
+class _Moving:
+    """An accumulator that is read at one place and written at another.
+
+    Where one is written that was read, LLVM stores only what has changed, and processors wait for such stores before
+    they load from there.
+    """
+
+    def __init__(self, source: State, target: State):
+        self.representation = source.representation
+        self.get, self.set = source.get, target.set
 
 
 def _states(elements: Elements, folds: Sequence[Fold], lanes: int | None = None) -> States:

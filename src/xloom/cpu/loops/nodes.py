@@ -98,6 +98,8 @@ class Fold:
     elements: tuple[Node, ...]
     plain: str = ""
     """The opcode, when the body is one operator of one accumulator and one element."""
+    in_order: tuple[Node, ...] = ()
+    """What is as good as `bodies` for elements that come one after another, where that is less."""
 
 
 @dataclass(eq=False)

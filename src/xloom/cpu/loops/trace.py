@@ -183,7 +183,10 @@ def apply(instruction: Instruction, operands: Sequence[Node]) -> Node:
     def emit(b: object, *values: object) -> object:
         return rule(b, instruction, *values)
 
-    label = f"{opcode} {instruction['direction']}" if opcode == "compare" else opcode
+    label = opcode
+    if opcode == "compare":
+        label = f"compare {instruction['direction']}"
+        label += " TOTALORDER" if instruction.attrs.get("type") == "TOTALORDER" else ""
     dtype = instruction.shape.dtype
     takes_wider = opcode in _SMOOTH or (opcode == "convert" and dtype in (f32, f64))
     is_wider = dtype in (bf16, f16) and (opcode in ROUNDED or (opcode in _PASSING and any(map(_is_wider, operands))))

@@ -114,8 +114,7 @@ def hash_tensor(g: Graph, x, dim, keepdim: bool, mode: int):
 
 def extreme_with_index(g: Graph, x: Instruction, dim: int, largest: bool) -> tuple[Instruction, Instruction]:
     """The greatest (or least) along a dimension and where it first is; NaN is beyond both."""
-    dtype, size = x.shape.dtype, x.shape.dims[dim]
-    del size
+    dtype = x.shape.dtype
     places = g.iota_along(x.shape.dims, dim)
     key = ("with_index", largest, dtype)
     if key not in g._regions:
@@ -134,8 +133,7 @@ def extreme_with_index(g: Graph, x: Instruction, dim: int, largest: bool) -> tup
         root = r.tuple(r.select(better, a, b), r.select(better, i, j))
         g._regions[key] = r.builder.finish(root)
     initial = g.scalar(neutral("amax" if largest else "amin", dtype), dtype)
-    last = g.scalar(2**62, dt.s64)
-    both = g.reduce(x, places, initial, last, dimensions=(dim,), to_apply=g._regions[key])
+    both = g.reduce(x, places, initial, g.scalar(0, dt.s64), dimensions=(dim,), to_apply=g._regions[key])
     return g.get_tuple_element(both, index=0), g.get_tuple_element(both, index=1)
 
 

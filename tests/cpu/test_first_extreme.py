@@ -1,0 +1,131 @@
+"""Where the greatest or least element is, first: also of several NaN, and in rows whose parts are joined."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xloom as xl
+from xloom.cpu.compile import lowered
+from xloom.cpu.prepare import prepared
+from xloom.hlo.dtype import from_numpy
+
+# what JAX's arg-max keeps, and PyTorch's
+JAX = """wins = pred[] compare(a, b), direction=DIRECTION
+  nan = pred[] compare(a, a), direction=NE
+  keep = pred[] or(wins, nan)
+  v = T[] select(keep, a, b)
+  same = pred[] compare(a, b), direction=EQ
+  first = pred[] compare(i, j), direction=LT
+  both = pred[] and(same, first)
+  place = pred[] or(keep, both)
+  w = s32[] select(place, i, j)"""
+TORCH = """wins = pred[] compare(a, b), direction=DIRECTION
+  nan = pred[] compare(a, a), direction=NE
+  other = pred[] compare(b, b), direction=NE
+  number = pred[] not(other)
+  alone = pred[] and(nan, number)
+  equal = pred[] compare(a, b), direction=EQ
+  nans = pred[] and(nan, other)
+  same = pred[] or(equal, nans)
+  first = pred[] compare(j, i), direction=GT
+  both = pred[] and(first, same)
+  some = pred[] or(wins, alone)
+  keep = pred[] or(both, some)
+  v = T[] select(keep, a, b)
+  w = s32[] select(keep, i, j)"""
+
+
+def program(
+    dtype: np.dtype, dims: tuple[int, int], dimension: int, body: str, *, least: bool = False, both: bool = False
+) -> xl.Module:
+    name = from_numpy(dtype).name
+    size = dims[1 - dimension]
+    init = {"f": "-inf", "V": "-inf", "b": "false"}.get(dtype.kind, "-100")
+    init = init.replace("-", "") if least else init
+    body = body.replace("DIRECTION", "LT" if least else "GT").replace("T[]", f"{name}[]")
+    root = f"ROOT r = ({name}[{size}], s32[{size}]) tuple(x0, x1)" if both else f"ROOT r = s32[{size}] copy(x1)"
+    return xl.parse(f"""
+HloModule m
+better {{
+  a = {name}[] parameter(0)
+  i = s32[] parameter(1)
+  b = {name}[] parameter(2)
+  j = s32[] parameter(3)
+  {body}
+  ROOT t = ({name}[], s32[]) tuple(v, w)
+}}
+ENTRY e {{
+  x = {name}[{dims[0]},{dims[1]}] parameter(0)
+  places = s32[{dims[0]},{dims[1]}] iota(), iota_dimension={dimension}
+  init = {name}[] constant({init})
+  zero = s32[] constant(0)
+  found = ({name}[{size}], s32[{size}]) reduce(x, places, init, zero), dimensions={{{dimension}}}, to_apply=better
+  x0 = {name}[{size}] get-tuple-element(found), index=0
+  x1 = s32[{size}] get-tuple-element(found), index=1
+  {root}
+}}""")
+
+
+def numbers(dtype: np.dtype, dims: tuple[int, int], dimension: int) -> np.ndarray:
+    """Many equal ones, rows of nothing but infinity, and several NaN."""
+    random = np.random.default_rng(0)
+    x = random.integers(-3, 3, dims).astype(np.float64)
+    if dtype.kind not in "fV":
+        return x.astype(dtype)
+    x[random.random(dims) < 3 / dims[dimension]] = np.nan
+    whole = x if dimension == 1 else x.T
+    whole[0], whole[1] = -np.inf, np.inf
+    return x.astype(dtype)
+
+
+def is_in_order(module: xl.Module) -> bool:
+    """Whether a comparison serves both for greater and for equal."""
+    *_, compiled = lowered(prepared(module))
+    texts = [compiled.main, *(unit.text for unit in compiled.units.values())]
+    return any(f"fcmp {symbol}" in text for text in texts for symbol in ("oge", "ole"))
+
+
+@pytest.mark.parametrize("body", [JAX, TORCH], ids=["jax", "torch"])
+@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize(
+    ("dims", "dimension"), [((9, 7), 1), ((5, 100), 1), ((3, 5000), 1), ((300, 40), 0), ((2, 1 << 17), 1)]
+)
+def test_the_first_of_equal_ones(body: str, least: bool, dims: tuple[int, int], dimension: int):
+    x = numbers(np.dtype(np.float32), dims, dimension)
+    module = program(x.dtype, dims, dimension, body, least=least)
+    assert is_in_order(module)
+    found = (np.argmin if least else np.argmax)(x, dimension)
+    np.testing.assert_array_equal(xl.compile(module)(x), found)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.int32, np.bool_])
+@pytest.mark.parametrize("body", [JAX, TORCH], ids=["jax", "torch"])
+def test_types(dtype: type, body: str):
+    x = numbers(np.dtype(dtype), (4, 300), 1)
+    values, places = xl.compile(program(x.dtype, x.shape, 1, body, both=True))(x)
+    wide = x if x.dtype.kind != "V" else x.astype(np.float32)
+    np.testing.assert_array_equal(places, np.argmax(wide, 1))
+    np.testing.assert_array_equal(values.astype(wide.dtype), np.max(wide, 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("compare(i, j), direction=LT", "compare(i, j), direction=GT"),  # the last of equal ones
+        ("compare(a, a), direction=NE", "compare(b, b), direction=NE"),  # another way with NaN
+        ("compare(a, b), direction=EQ", "compare(a, b), direction=EQ, type=TOTALORDER"),
+    ],
+)
+def test_others_stay_as_they_are(before: str, after: str):
+    assert before in JAX
+    module = program(np.dtype(np.float32), (4, 100), 1, JAX.replace(before, after))
+    assert not is_in_order(module)
+    x = np.random.default_rng(0).integers(-3, 3, (4, 100)).astype(np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
+
+
+def test_places_that_begin_before_what_there_is_count():
+    text = str(program(np.dtype(np.float32), (4, 100), 1, JAX)).replace("constant(0)", "constant(7)")
+    module = xl.parse(text)
+    x = np.full((4, 100), -np.inf, np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
