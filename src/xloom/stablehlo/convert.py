@@ -96,13 +96,15 @@ def _to_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
             module = _load(bindings, context, program)
             place_results(bindings, module)
             keep_layouts(bindings, module)
-            if has_shardings(module.operation.get_asm(large_elements_limit=16)):
+            text = _text(module)
+            if has_shardings(text):
                 propagate(bindings, module)
-            legalize(bindings, module)
+                text = _text(module)
+            legalize(bindings, module, text)
             try:
                 computation = bindings.to_computation(bindings.to_bytecode(module))
             except Exception:
-                if "dynamic" not in module.operation.get_asm(large_elements_limit=16):
+                if "dynamic" not in _text(module):
                     raise
                 make_static(bindings, module)
                 computation = bindings.to_computation(bindings.to_bytecode(module))
@@ -111,6 +113,10 @@ def _to_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
             raise
         except Exception as error:  # MLIRError and XlaRuntimeError have no common base that is public
             raise parse_error(error, program, file) from None
+
+
+def _text(module: Any) -> str:
+    return module.operation.get_asm(large_elements_limit=16, assume_verified=True)
 
 
 def _load(bindings: Bindings, context: Any, program: str | bytes) -> Any:

@@ -27,9 +27,11 @@ _CARRIER = "xloom.six_bit_constant"
 _GUARD = "xloom.constant"
 
 
-def legalize(bindings: Bindings, module: Any) -> None:
-    """Rewrites `module` in place. Raises ParseError and UnsupportedError for programs that cannot become HLO."""
-    text = module.operation.get_asm(large_elements_limit=16)
+def legalize(bindings: Bindings, module: Any, text: str) -> None:
+    """Rewrites `module` in place, whose text tells what to look for.
+
+    Raises ParseError and UnsupportedError for programs that cannot become HLO.
+    """
     if "!quant" in text:
         bindings.run_passes(module, _QUANTIZED)
     if "call @" in text:
