@@ -68,15 +68,18 @@ def _sort(argument: Argument) -> Measure:
     return lambda: _compare(program, lambda arguments: [lambda: np.sort(arguments[0])])
 
 
+_KEYS = {
+    "f32": normal,
+    "s32": lambda n: integers(n, low=-(1 << 31), high=1 << 31),
+    "s16": lambda n: integers(n, low=-(1 << 15), high=1 << 15, dtype=np.int16),
+}
 _CONVOLUTIONS = [p.name.split("/")[1] for p in PROGRAMS.values() if p.family == "convolution"]
 
 CASES: dict[str, dict[str, Measure]] = {
     "OpenBLAS (NumPy)": {f"gemm-{n}": _product(n) for n in (64, 128, 256, 512, 1024, 2048)},
     "oneDNN (PyTorch)": {n: _convolution(n) for n in _CONVOLUTIONS},
     "NumPy": {
-        f"sort-{kind}-{1 << k}": _sort(make(1 << k))
-        for k in (10, 12, 14, 17, 20)
-        for kind, make in {"f32": normal, "s32": lambda n: integers(n, low=-(1 << 31), high=1 << 31)}.items()
+        f"sort-{kind}-{1 << k}": _sort(make(1 << k)) for k in (10, 12, 14, 17, 20) for kind, make in _KEYS.items()
     },
 }
 

@@ -29,17 +29,17 @@ def test_about_the_size_of_vectors(dtype, size):
 
 
 @pytest.mark.parametrize("data", SHAPES_OF_DATA.values(), ids=SHAPES_OF_DATA)
-@pytest.mark.parametrize("dtype", ["s32", "s64"])
+@pytest.mark.parametrize("dtype", ["s16", "s32", "s64"])
 @pytest.mark.parametrize("size", [3000, LONG, 150_000])
 def test_any_distribution(data, dtype, size):
-    values = data(size).astype({"s32": np.int32, "s64": np.int64}[dtype])
+    values = data(size).astype(DTYPES[dtype].numpy)
     check(program(f"[{size}]", [dtype], 0, LESS), data=[values])
     check(program(f"[{size}]", [dtype, "s32"], 0, LESS, "GT"), data=[values, np.arange(size, dtype=np.int32)])
 
 
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
-@pytest.mark.parametrize("size", [100, LONG])
+@pytest.mark.parametrize("size", [100, LONG, 2 * LONG])
 def test_equal_floats_stay_in_order(dtype, size, direction):
     """Zeros of both signs and NaNs of any bits, which the comparator holds to be equal, keep their bits and order."""
     kind = DTYPES[dtype].numpy

@@ -32,9 +32,9 @@ def registers() -> Registers:
     return Registers(16, 16 if "x86" in llvm.get_default_triple() else 32, False)
 
 
-def packs_lanes() -> bool:
+def packs_lanes(bits: int = 32) -> bool:
     """True when one instruction moves the lanes of a mask to the front: that of AVX-512, in vectors of 64 bytes."""
-    return registers().nbytes == 64
+    return registers().nbytes == 64 and (bits >= 32 or bool(llvm.get_host_cpu_features().get("avx512vbmi2")))
 
 
 def moves_lanes(bits: int) -> bool:

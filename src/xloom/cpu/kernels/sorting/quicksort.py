@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from llvmlite import ir
 
+from xloom.cpu.emit.registers import packs_lanes
 from xloom.cpu.emit.types import I1, I64, POINTER
 from xloom.cpu.kernels.sorting.bitonic import MOST, network_symbol
 from xloom.cpu.kernels.sorting.vector_text import (
@@ -25,13 +26,16 @@ from xloom.cpu.kernels.sorting.vector_text import (
     vector_names,
 )
 
-WIDTHS = frozenset({32, 64})
-"""Bits of integers."""
 SORT = ir.FunctionType(I64, [POINTER, I64, I64, I1, I1])
 _SAMPLE = 4
 """Vectors of which the median is taken, at most."""
 _UNROLLED = 4
 """Vectors that are read at once; so many of both ends are kept apart, and so many at most are left in the middle."""
+
+
+def partitions(bits: int) -> bool:
+    """True for integers of so many bits that vectors of the host part sooner than others: those of a byte are few."""
+    return bits > 8 and packs_lanes(bits)
 
 
 def sort_symbol(bits: int, apart: bool = False) -> str:
@@ -43,7 +47,7 @@ def sort_symbol(bits: int, apart: bool = False) -> str:
     return f"xloom.sort.u{bits}{'.apart' if apart else ''}"
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=4)
 def quicksort(bits: int, apart: bool = False) -> str:
     """A module that has the function."""
     w, step = lanes(bits), lanes(bits // 2 if apart else bits)

@@ -18,7 +18,7 @@ from xloom.cpu.emit.routine import read, write
 from xloom.cpu.emit.types import I1, I8, I64
 from xloom.cpu.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sorting.bitonic import MOST, NETWORK, network, network_symbol, room
-from xloom.cpu.kernels.sorting.quicksort import SORT, WIDTHS, quicksort, sort_symbol
+from xloom.cpu.kernels.sorting.quicksort import SORT, partitions, quicksort, sort_symbol
 from xloom.cpu.kernels.sorting.records import Row, row_of
 from xloom.cpu.kernels.sorting.rows import Rows
 from xloom.cpu.kernels.sorting.vector_text import BYTES, lanes
@@ -77,7 +77,7 @@ def sorts(rows: Rows, bits: int) -> bool:
     """True for rows of elements that vectors of the host sort sooner than others do: narrow ones on the stack."""
     if rows.size < max(_LEAST_ELEMENTS, lanes(bits)):
         return False
-    return bits in WIDTHS or (moves_lanes(bits) and is_short(rows, bits, in_output=True))
+    return partitions(bits) or (moves_lanes(bits) and is_short(rows, bits, in_output=True))
 
 
 def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
@@ -88,7 +88,7 @@ def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
 
 def _short_rows(kernel: Kernel, source: Integers) -> None:
     rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
-    whole = bits not in WIDTHS or rows.size <= MOST * lanes(bits)
+    whole = not partitions(bits) or rows.size <= MOST * lanes(bits)
     function = ir.Function(kernel.module, NETWORK, network_symbol(bits)) if whole else _quicksort(kernel, bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
