@@ -1,5 +1,7 @@
 """Modules that nobody looks into: what was compiled before runs without their being read."""
 
+import copy
+import pickle
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +102,14 @@ def test_setting_an_attribute_reads_first():
     module = from_stablehlo(TEXT)
     module.name = "other"
     assert unread.identity_of(module) is None and module.to_text().startswith("HloModule other")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_copies(copied: Any):
+    module = from_stablehlo(TEXT)
+    other = copied(module)
+    assert type(module) is type(other) is Module and str(other) == str(module)
+    assert other.config is not module.config or copied is copy.copy
 
 
 def test_threads_read_it_once():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -26,7 +26,7 @@ class UnreadModule(Module):
         vars(self).update(identity=identity, declaration=declaration, _read=read)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what copies objects and the like asks for
+        if name.startswith("__"):  # what Python looks for in any object
             raise AttributeError(name)
         _become_read(self)
         return getattr(self, name)
@@ -34,6 +34,11 @@ class UnreadModule(Module):
     def __setattr__(self, name: str, value: Any) -> None:
         _become_read(self)
         setattr(self, name, value)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Reads it for `copy` and `pickle`, which would share or lose what reads it."""
+        _become_read(self)
+        return object.__reduce_ex__(self, protocol)
 
 
 def _become_read(module: UnreadModule) -> None:
