@@ -38,6 +38,14 @@ CALL = """module @caller {
   }
 }
 """
+COLUMNS = """module @columns {
+  func.func @main(%a: tensor<2x3xf32> {mhlo.layout_mode = "{0,1}"}) -> (tensor<2x3xf32> {mhlo.layout_mode = "{0,1}"}) {
+    %0 = stablehlo.iota dim = 1 : tensor<2x3xf32>
+    %1 = stablehlo.add %a, %0 : tensor<2x3xf32>
+    return %1 : tensor<2x3xf32>
+  }
+}
+"""
 DYNAMIC = """module @dynamic {
   func.func @main(%a: tensor<4xf32>, %n: tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<4>> {
     %0 = stablehlo.set_dimension_size %a, %n, dim = 0
@@ -184,6 +192,20 @@ def test_pjrt_does_not_read_what_it_knows(nobody_reads: Any):
         assert getattr(again.executable, name) == getattr(first.executable, name)
     results = again.execute([client.buffer_from_host(A), client.buffer_from_host(B)])
     np.testing.assert_array_equal(results[0].to_host(), A + B)
+
+
+def test_what_native_code_is_cheap_for_is_not_for_others():
+    assert Client.cpu().compile(from_stablehlo(TEXT)).executable.is_cheap
+    for _ in range(2):
+        assert not Client.interpreter().compile(from_stablehlo(TEXT)).executable.is_cheap
+
+
+def test_a_program_on_columns_is_not_the_one_on_rows_that_serves_it():
+    client, x = Client.cpu(), np.zeros((2, 3), np.float32)
+    for _ in range(2):
+        (result,) = client.compile(from_stablehlo(COLUMNS)).execute([client.buffer_from_host(x)])
+        np.testing.assert_array_equal(result.to_host(), [[0, 1, 2]] * 2)
+        np.testing.assert_array_equal(xl.compile(from_stablehlo(COLUMNS))(x), [[0, 1, 2]] * 2)
 
 
 def test_pjrt_looks_again_where_the_options_differ():

@@ -142,7 +142,7 @@ class Client:
         if options.dump is not None:
             options.dump.write(module, self.compiler.optimized(module))
         row_major = module
-        if has_permuted_entry(declaration_of(module)):
+        if is_cheap is None and has_permuted_entry(module):
             row_major = module.clone("")
             RowMajorEntry().run(row_major)
         return self.load(Executable(module, options, self.compiler.compile(row_major), is_cheap))

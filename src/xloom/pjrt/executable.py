@@ -48,9 +48,8 @@ class Executable:
         self.program = program
         self.declaration = module if is_cheap is None else declaration_of(module)
         """What callers see of the module."""
-        if is_cheap is None:
-            is_cheap = isinstance(program, Native) and judged_cheap(module, program.memory)
-        self.is_cheap = is_cheap
+        is_native = isinstance(program, Native)
+        self.is_cheap = is_native and (judged_cheap(module, program.memory) if is_cheap is None else is_cheap)
         """Whether another thread would take long to begin with it, next to its own time: judged by native code's."""
         self.parameters = self.declaration.parameter_shapes
         root = self.declaration.result_shape

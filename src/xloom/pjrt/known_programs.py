@@ -8,6 +8,7 @@ from xloom.cpu.cache import Cache, key_of
 from xloom.cpu.compile import note_key
 from xloom.hlo.module import Module
 from xloom.hlo.unread import identity_of
+from xloom.passes.row_major_entry import has_permuted_entry
 from xloom.pjrt.compiler import Native
 from xloom.pjrt.executable import Executable
 from xloom.pjrt.options import CompileOptions
@@ -41,5 +42,7 @@ class Request:
     def note(self, executable: Executable) -> None:
         """Keeps what is known of the module that was compiled as it stood, if that is all it depends on."""
         program, module = executable.program, executable.module
-        if isinstance(program, Native) and program.key and note_key(self.identity, module, program.key):
+        if not isinstance(program, Native) or not program.key or has_permuted_entry(module):
+            return  # the last is served by a program on rows
+        if note_key(self.identity, module, program.key):
             _are_cheap.put(self.key, b"1" if executable.is_cheap else b"0")

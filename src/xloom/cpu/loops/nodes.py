@@ -35,7 +35,7 @@ class Load(Node):
 
 @dataclass(eq=False)
 class Index(Node):
-    """An index expression as an s64."""
+    """An index expression as an s64, or its low half as an s32."""
 
     value: Affine
 
