@@ -12,6 +12,7 @@ from functools import partial
 
 from llvmlite import ir
 
+from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.loops.nodes import Apply, Argument, Constant, Fold, Index, Node
 from xloom.hlo.dtype import Kind, pred
 
@@ -194,8 +195,4 @@ def _emit_or(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _select(condition: Node, x: Node, y: Node) -> Node:
-    return Apply(x.dtype, "select", _emit_select, (condition, x, y))
-
-
-def _emit_select(b: ir.IRBuilder, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
-    return b.select(condition, x, y)
+    return Apply(x.dtype, "select", choose, (condition, x, y))
