@@ -26,6 +26,12 @@ void c_alignment(void* out, const void** in) {
 }
 void c_increment(void* out, const void** in) { *(float*)out += out == in[0] ? 1 : 100; }
 void c_nothing(void* out, const void** in) {}
+void c_as_it_lies(void* out, const void** in) {
+  const float* x = in[0];
+  float *scratch = ((float**)out)[0], *seen = ((float**)out)[1];
+  for (int i = 0; i < 12; ++i) seen[i] = x[i];
+  if (scratch != x) seen[0] = -1;
+}
 void c_nested(void* out, const void** in) {
   void** outs = (void**)out;
   const void** tuple = (const void**)in[0];

@@ -182,3 +182,22 @@ def test_views_that_are_kept_keep_their_memory():
     for k in range(3):
         executable(np.full(100000, k, np.float32))
     assert [v[5] for v in kept] == [0, -1, -2]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 6, 12])
+@pytest.mark.parametrize("readers", [0, 1, 2])
+@pytest.mark.parametrize("many", [1, 10])
+def test_an_aliased_output_that_nobody_reads_lies_in_columns(c, rows, readers, many):
+    """A dying operand is laid out anew for its call: not where it is read from."""
+    c("c_as_it_lies")
+    dims = f"{many},{rows},{12 // rows}"
+    also = ", ".join(["abs(n)", "a"][:readers])
+    text = f"""ENTRY e {{ p = f32[{dims}] parameter(0) n = f32[{dims}] multiply(p, p)
+      k = (f32[{dims}]{{0,1,2}}, f32[12]) custom-call(n), custom_call_target="c_as_it_lies",
+        operand_layout_constraints={{f32[{dims}]{{0,1,2}}}}, output_to_operand_aliasing={{{{0}}: (0, {{}})}}
+      a = f32[{dims}] get-tuple-element(k), index=0 s = f32[12] get-tuple-element(k), index=1
+      ROOT t = ({", ".join(["f32[12]", *[f"f32[{dims}]"] * readers])}) tuple(s{", " * bool(readers)}{also}) }}"""
+    x = np.arange(many * 12, dtype=np.float32).reshape(many, rows, 12 // rows)
+    seen, *others = xl.compile(xl.parse(text))(x)
+    assert np.array_equal(seen, (x * x).ravel(order="F")[:12])
+    assert all(np.array_equal(other, x * x) for other in others)

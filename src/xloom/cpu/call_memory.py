@@ -15,6 +15,7 @@ from xloom.cpu.emit.types import I64
 from xloom.cpu.leaves import aliased_leaves, leaf_shapes
 from xloom.cpu.plan import Block
 from xloom.cpu.roots import nest_for
+from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -58,17 +59,24 @@ def call_memory(
             entry.program.aligned_results.add(home.number)
         return home if direct else entry.scratch(shape.nbytes)
 
-    def is_turned(leaf: int) -> bool:
-        """True for an output that may lie in its own memory in any layout: turned there afterwards, or never read."""
-        unread = (instruction, leaf) not in block.last
-        turns = _has_transposed_squares(results[leaf]) and results[leaf].nbytes > SMALL
-        return not for_python and (unread or turns)
+    aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
+
+    def lies_at_home(leaf: int) -> bool:
+        """True for an output that may have any layout in its own memory: transposed there afterwards, or never read.
+
+        One that starts as an operand in the same memory must be transposed there before the call, too.
+        """
+        squares, unread = _has_transposed_squares(results[leaf]), (instruction, leaf) not in block.last
+        number, part = aliases.get(leaf, (None, 0))
+        if number is not None and homes[number][part] is targets[leaf]:
+            unread &= squares
+        return not for_python and (unread or (squares and results[leaf].nbytes > SMALL))
 
     shared: dict[tuple[int, int], Slot] = {}
     outputs = [
-        seen(home, shape, as_it_lies=is_turned(k)) for k, (home, shape) in enumerate(zip(targets, results, strict=True))
+        seen(home, shape, as_it_lies=lies_at_home(k))
+        for k, (home, shape) in enumerate(zip(targets, results, strict=True))
     ]
-    aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
     for k, (slot, shape) in enumerate(zip(outputs, results, strict=True)):
         if k in aliases:
             operand, leaf = aliases[k]
@@ -119,7 +127,7 @@ def _lay_out(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> N
     if _is_row_major(shape):
         entry.copy(target, source)
     elif target is source:
-        entry.transpose_in_place(target, shape)
+        _transpose_in_place(entry, target, shape)
     else:
         _transpose(entry, target, source, shape, shape.major_to_minor)
 
@@ -129,14 +137,24 @@ def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) ->
     if _is_row_major(shape):
         entry.copy(target, source)
     elif target is source:
-        entry.transpose_in_place(target, shape)
+        _transpose_in_place(entry, target, shape)
     else:
         order = shape.major_to_minor
         lying = Shape(shape.dtype, tuple(shape.dims[d] for d in order))
         _transpose(entry, target, source, lying, [order.index(d) for d in range(shape.rank)])
 
 
+def _transpose_in_place(entry: EntryBuilder, slot: Slot, shape: Shape) -> None:
+    """Changes the layout of squares where they lie, from rows to columns or back: elements change places in pairs."""
+    if not _has_transposed_squares(shape):
+        raise LoweringError(f"{shape} cannot change its layout in its own memory: give it memory of its own")
+    entry.transpose_in_place(slot, shape)
+
+
 def _transpose(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape, order: Sequence[int]) -> None:
+    """Copies an array with its dimensions in another order, to other memory than its own."""
+    if target is source:
+        raise LoweringError(f"a transpose of {shape} to the memory that it reads: give it memory of its own")
     given = Instruction("given", "parameter", Shape(shape.dtype, shape.dims))
     dims = tuple(shape.dims[d] for d in order)
     moved = Instruction("moved", "transpose", Shape(shape.dtype, dims), [given], {"dimensions": tuple(order)})
