@@ -45,3 +45,13 @@ def test_a_loop_that_counts_in_floats_is_not_counted():
       j = f32[] add(i, one)  ROOT t = (f32[]) tuple(j) }
     ENTRY e { i = f32[] constant(0)  t = (f32[]) tuple(i)  ROOT w = (f32[]) while(t), condition=more, body=body }""")
     assert counted_trips(module.entry.root) is None
+
+
+def test_a_counter_that_wraps_around_is_not_counted():
+    module = xl.parse("""HloModule m
+    more { s = (s8[]) parameter(0)  i = s8[] get-tuple-element(s), index=0  k = s8[] constant(100)
+      ROOT p = pred[] compare(i, k), direction=LT }
+    body { s = (s8[]) parameter(0)  i = s8[] get-tuple-element(s), index=0  by = s8[] constant(70)
+      j = s8[] add(i, by)  ROOT t = (s8[]) tuple(j) }
+    ENTRY e { i = s8[] constant(0)  t = (s8[]) tuple(i)  ROOT w = (s8[]) while(t), condition=more, body=body }""")
+    assert counted_trips(module.entry.root) is None

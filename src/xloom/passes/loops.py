@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xloom.errors import XloomError
 from xloom.hlo.computation import Computation
+from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import Value
@@ -74,7 +75,12 @@ def counted_trips(loop: Instruction) -> int | None:
     if len(literals) < len(numbers):
         return None
     begin, end, by = (int(x.value) for x in literals)
-    return len(range(begin, end, by)) if by > 0 else None
+    if by <= 0:
+        return None
+    # s(n) == begin + n * by, while that does not wrap around: s(count) is the first that is not less than `end`
+    count = len(range(begin, end, by))
+    limit = 1 << (counter.shape.dtype.bits - (counter.shape.dtype.kind is Kind.SIGNED))
+    return count if begin + count * by < limit else None
 
 
 def _in_each_iteration(loop: Instruction, value: Instruction) -> Instruction | None:

@@ -56,13 +56,13 @@ class _Loops:
             return False
         if not self.effects.of_computation(loop["condition"]):
             count = known_trip_count(loop, 1)
-            # while(c, f, x) == x; when c(x) is false
+            # while(c, f, x) == x; when c(x) is false: no iteration
             if count == 0 and loop.operands[0].shape == loop.shape and _same_sharding(loop, loop.operands[0]):
                 loop.replace_all_uses_with(loop.operands[0])
                 self._release(loop)
                 remove_keeping_order(loop)
                 return True
-            # while(c, f, x) == f(x); when c(x) is true and c(f(x)) is false
+            # while(c, f, x) == f(x); when c(x) is true and c(f(x)) is false: one iteration
             if count == 1:
                 body, condition = loop["body"], loop["condition"]
                 self._count(inline(loop, body).copies)
@@ -71,6 +71,8 @@ class _Loops:
                 return True
         if loop.operands[0].shape != loop.shape or loop["body"].root.opcode != "tuple":
             return False
+        # Below, s(n) is the state before iteration n: s(0) == x, s(n + 1) == f(s(n)), and the loop is s(N) for the
+        # first N with c(s(N)) false. What holds of s(0), and of f(s) where it holds of s, holds in and after the loop.
         changed = self._forward_invariants(loop)
         changed |= remove_dead(loop["condition"], self.effects) | remove_dead(loop["body"], self.effects)
         changed |= self._drop_dead_elements(loop)
@@ -109,6 +111,7 @@ class _Loops:
     # -- invariants
 
     def _forward_invariants(self, loop: Instruction) -> bool:
+        # f(s)[k] is s[k] itself, whatever else f hands s[k] on as: s(n)[k] == x[k] for all n, by induction
         (state,) = loop["body"].parameters
         invariant = [k for k, x in enumerate(loop["body"].root.operands) if is_element(x, state) and x["index"] == k]
         changed = False
@@ -116,7 +119,7 @@ class _Loops:
             first = initial(loop, k)
             if first is None:
                 continue
-            # after the loop: while(c, f, x)[k] == x[k]
+            # after the loop: while(c, f, x)[k] == s(N)[k] == x[k]
             for user in loop.users:
                 if is_element(user, loop) and user["index"] == k and user.shape == first.shape:
                     if user.is_root or not _same_sharding(user, first):
@@ -124,7 +127,7 @@ class _Loops:
                     user.replace_all_uses_with(first)
                     remove_keeping_order(user)
                     changed = True
-            # in the loop: state[k] == x[k]
+            # in the loop: s(n)[k] == x[k]; also where f(s) hands it on as another element
             if first.opcode == "constant" and first.shape.is_array and first.shape.size <= _SINK_ELEMENTS:
                 for attribute in ("condition", "body"):
                     if _reads(loop[attribute], k):
@@ -134,6 +137,8 @@ class _Loops:
 
     def _narrow(self, loop: Instruction) -> bool:
         """Makes the number itself state, of state that is one number in all places and never changes."""
+        # x[k] == broadcast(p), and f(s)[k] is s[k]: with t[k] == p for s[k], s(n)[k] == broadcast(t(n)[k]) for all n.
+        # Every use of s[k] but f(s)[k] gets that broadcast, so all other elements are what they were.
         numbers = self._numbers(loop)
         if not numbers:
             return False
@@ -157,7 +162,10 @@ class _Loops:
         return True
 
     def _numbers(self, loop: Instruction) -> list[int]:
-        """The state elements that only elementwise operators read, and that `_narrow` can make numbers."""
+        """The state elements that only elementwise operators read, and that `_narrow` can make numbers.
+
+        Not those that the body hands on as another element, for that stays an array.
+        """
         condition, body, root = loop["condition"], loop["body"], loop["body"].root
         wholes = (loop, *condition.parameters, *body.parameters)
         if loop.is_root or root.users or any(w.sharding is not None for w in (*wholes, root)):
@@ -185,6 +193,8 @@ class _Loops:
         width = len(loop.shape.elements)
         if living is None or len(living) == width or not living:
             return bool(unread)
+        # For a k in `living`, f(s)[k] depends on s[j] for j in `living` only; so do c(s) and the effects of both.
+        # By induction s(n)[k] is what it was without the others, and so are N, the effects, and all that is read.
         condition, body = self._own(loop, "condition"), self._own(loop, "body")
         kept = sorted(living)
         first, root = loop.operands[0], body.root
@@ -249,7 +259,10 @@ def _same_sharding(old: Instruction, new: Instruction) -> bool:
 
 
 def _reads(computation: Computation, index: int) -> list[tuple[Instruction, int]]:
-    """Where a condition or body reads state element `index`: users and operand numbers; passing it on is no reading."""
+    """Where a condition or body reads state element `index`: users and operand numbers.
+
+    Passing it on as itself is no reading, but passing it on as another element is.
+    """
     (state,) = computation.parameters
     result = computation.root if computation.root.opcode == "tuple" else None
     return [
@@ -257,9 +270,8 @@ def _reads(computation: Computation, index: int) -> list[tuple[Instruction, int]
         for element in state.users
         if is_element(element, state) and element["index"] == index
         for user in element.users
-        if user is not result
         for k, operand in enumerate(user.operands)
-        if operand is element
+        if operand is element and not (user is result and k == index)
     ]
 
 
