@@ -168,4 +168,13 @@ def nest_of(group: Group, kept: set[Source]) -> Nest:
         private.update(s.target for s in stores if s.target not in kept)
         if stores:
             stages.append(Stage(stage.vars, stores))
-    return Nest(group.nest.outer, stages, private)
+    returned = {s.target for stage in stages for s in stage.stores if _is_returned(s.target)}
+    return Nest(group.nest.outer, stages, private, returned)
+
+
+def _is_returned(source: Source) -> bool:
+    instruction, _ = source
+    computation = instruction.parent
+    if computation is None or not computation.is_entry:
+        return False
+    return all(user is computation.root and user.opcode == "tuple" for user in instruction.users)

@@ -104,7 +104,7 @@ class KernelUnits:
         """
         operands = [_dense(s) for s in operands or (o.shape for o in instruction._operands)]
         outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
-        key = (instruction.opcode, *operands, made, *outputs, repr(instruction.attrs))
+        key = (instruction.opcode, *operands, made, *outputs, unread, repr(instruction.attrs))
         known = self._shaped.get(key)
         if known is not None:
             return known
@@ -150,7 +150,7 @@ class KernelUnits:
         self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
     ) -> KernelCode:
         """A kernel, which becomes a unit of its own unless there is an equal one."""
-        name = f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+        name = f"k{hashlib.sha256(f'{content.value} {text}'.encode()).hexdigest()[:24]}"
         phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
         if name not in self._program.units:
             self._add(Unit(name, text.replace(PLACEHOLDER, name), phases, content))

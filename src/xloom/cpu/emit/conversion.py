@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.operator import Operator
 from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import (
     DOUBLE,
@@ -25,9 +26,7 @@ from xloom.cpu.emit.types import (
     memory_type,
     register_type,
 )
-from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind, f32
-from xloom.hlo.instruction import Instruction
 
 
 def widen(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
@@ -288,9 +287,9 @@ def _sticky(b: ir.IRBuilder, value: ir.Value, low: int) -> ir.Value:
 
 
 @emits("convert")
-def convert(b: ir.IRBuilder, instruction: Instruction, x: Value) -> Value:
+def convert(b: ir.IRBuilder, operator: Operator, x: Value) -> Value:
     """See `converted`."""
-    return converted(b, x, instruction._operands[0].shape.dtype, instruction.shape.dtype)
+    return converted(b, x, operator.operand_types[0], operator.dtype)
 
 
 def to_bits(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
@@ -317,17 +316,15 @@ def from_bits(b: ir.IRBuilder, bits: ir.Value, dtype: DType) -> ir.Value:
 
 
 @emits("reduce-precision")
-def reduce_precision(b: ir.IRBuilder, instruction: Instruction, x: Value) -> Value:
+def reduce_precision(b: ir.IRBuilder, operator: Operator, x: Value) -> Value:
     """Rounds the mantissa to even, flushes small exponents to 0 and large ones to infinity; NaN stays NaN."""
-    dtype = instruction.shape.dtype
-    if dtype.is_complex:
-        raise LoweringError("reduce-precision of complex numbers", where=instruction.name)
+    dtype = operator.dtype
     mantissa = (dtype if dtype.bits >= 16 else f32).mantissa_bits
     bits = to_bits(b, x, dtype) if dtype.name in ("f64", "f16", "bf16") else b.bitcast(x, I32)
     kind = bits.type
     width = kind.width
     exponent_width = width - 1 - mantissa
-    keep_mantissa, keep_exponent = instruction["mantissa_bits"], instruction["exponent_bits"]
+    keep_mantissa, keep_exponent = operator["mantissa_bits"], operator["exponent_bits"]
     if keep_mantissa >= mantissa and keep_exponent >= exponent_width:
         return x
     sign, out = b.and_(bits, kind(1 << (width - 1))), b.and_(bits, kind((1 << (width - 1)) - 1))
@@ -353,9 +350,9 @@ def reduce_precision(b: ir.IRBuilder, instruction: Instruction, x: Value) -> Val
 
 
 @emits("stochastic-convert")
-def stochastic_convert(b: ir.IRBuilder, instruction: Instruction, x: Value, random: Value) -> Value:
+def stochastic_convert(b: ir.IRBuilder, operator: Operator, x: Value, random: Value) -> Value:
     """To an integer: |x| is rounded up when the random bits are below its fraction (as a share of 2**bits)."""
-    source, bits = instruction._operands[0].shape.dtype, instruction._operands[1].shape.dtype
+    source, bits = operator.operand_types[0], operator.operand_types[1]
     wide = x if x.type == DOUBLE else b.fpext(x, DOUBLE)
     size = intrinsic(b, "fabs", wide)
     whole = intrinsic(b, "floor", size)
@@ -365,4 +362,4 @@ def stochastic_convert(b: ir.IRBuilder, instruction: Instruction, x: Value, rand
     from xloom.hlo.dtype import f64
 
     assert source.is_float
-    return converted(b, result, f64, instruction.shape.dtype)
+    return converted(b, result, f64, operator.dtype)

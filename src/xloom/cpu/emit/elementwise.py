@@ -10,18 +10,18 @@ from xloom.cpu.emit import complex_math, integer_division
 from xloom.cpu.emit.conversion import rounded, wrapped
 from xloom.cpu.emit.extremum_keys import ordered_bits
 from xloom.cpu.emit.intrinsics import intrinsic
+from xloom.cpu.emit.operator import LOG_OF_FRACTION, Operator
 from xloom.cpu.emit.registry import emits
 from xloom.cpu.emit.types import I1, I8, Complex, Value, constant
 from xloom.cpu.math import call as real_function
 from xloom.hlo.dtype import DType, Kind
-from xloom.hlo.instruction import Instruction
 
 Builder = ir.IRBuilder
 
 
-def operand_type(instruction: Instruction) -> DType:
+def operand_type(operator: Operator) -> DType:
     """The element type of the first operand."""
-    return instruction._operands[0].shape.dtype
+    return operator.operand_types[0]
 
 
 # -- one operand ---------------------------------------------------------------------------------------------------
@@ -29,8 +29,8 @@ def operand_type(instruction: Instruction) -> DType:
 
 def _unary(opcode: str) -> None:
     @emits(opcode, rounded=False)
-    def rule(b: Builder, instruction: Instruction, x: Value) -> Value:
-        dtype = operand_type(instruction)
+    def rule(b: Builder, operator: Operator, x: Value) -> Value:
+        dtype = operand_type(operator)
         if dtype.is_complex:
             return complex_math.UNARY[opcode](b, x)
         return real_function(b, opcode, x, is_narrow=dtype.bits <= 16)
@@ -60,22 +60,12 @@ for _opcode in [
     _unary(_opcode)
 
 
-@emits("log-plus-one", rounded=False)
-def log_plus_one(b: Builder, instruction: Instruction, x: Value) -> Value:
+@emits("log-plus-one", LOG_OF_FRACTION, rounded=False)
+def log_plus_one(b: Builder, operator: Operator, x: Value) -> Value:
     """log(1 + x)."""
     if isinstance(x, Complex):
         return complex_math.UNARY["log-plus-one"](b, x)
-    return real_function(b, "log-plus-one-of-fraction" if _is_fraction(instruction) else "log-plus-one", x)
-
-
-def _is_fraction(instruction: Instruction) -> bool:
-    """True of an operand exp(-|x|), as in sums of numbers that are kept as their logarithms, and in softplus."""
-    inner = instruction._operands[0]
-    for opcode in ("exponential", "negate", "abs"):
-        if inner.opcode != opcode:
-            return False
-        (inner,) = inner._operands
-    return True
+    return real_function(b, operator.name, x)
 
 
 _ROUNDING = {
@@ -87,15 +77,15 @@ _ROUNDING = {
 
 
 @emits(*_ROUNDING, rounded=False)
-def rounding(b: Builder, instruction: Instruction, x: Value) -> Value:
+def rounding(b: Builder, operator: Operator, x: Value) -> Value:
     """To an integral value of the same type."""
-    return intrinsic(b, _ROUNDING[instruction.opcode], x)
+    return intrinsic(b, _ROUNDING[operator.opcode], x)
 
 
 @emits("abs")
-def absolute(b: Builder, instruction: Instruction, x: Value) -> Value:
+def absolute(b: Builder, operator: Operator, x: Value) -> Value:
     """|x|; of a complex number its modulus."""
-    dtype = operand_type(instruction)
+    dtype = operand_type(operator)
     if dtype.is_complex:
         return complex_math.modulus(b, x)
     if dtype.is_float:
@@ -106,9 +96,9 @@ def absolute(b: Builder, instruction: Instruction, x: Value) -> Value:
 
 
 @emits("negate")
-def negate(b: Builder, instruction: Instruction, x: Value) -> Value:
+def negate(b: Builder, operator: Operator, x: Value) -> Value:
     """-x; integers wrap."""
-    dtype = operand_type(instruction)
+    dtype = operand_type(operator)
     if dtype.is_complex:
         return Complex(b.fneg(x.real), b.fneg(x.imag))
     if dtype.name == "f8e8m0fnu" or dtype.name.endswith("fnuz"):
@@ -117,9 +107,9 @@ def negate(b: Builder, instruction: Instruction, x: Value) -> Value:
 
 
 @emits("sign")
-def sign(b: Builder, instruction: Instruction, x: Value) -> Value:
+def sign(b: Builder, operator: Operator, x: Value) -> Value:
     """-1, 0, 1, keeping -0 and NaN; x / |x| of a complex number."""
-    dtype = operand_type(instruction)
+    dtype = operand_type(operator)
     if dtype.is_complex:
         return complex_math.sign(b, x)
     zero = constant(0, dtype)
@@ -133,9 +123,9 @@ def sign(b: Builder, instruction: Instruction, x: Value) -> Value:
 
 
 @emits("is-finite")
-def is_finite(b: Builder, instruction: Instruction, x: Value) -> Value:
+def is_finite(b: Builder, operator: Operator, x: Value) -> Value:
     """Neither infinite nor NaN."""
-    dtype = operand_type(instruction)
+    dtype = operand_type(operator)
     if dtype.is_complex:
         return b.and_(_finite(b, x.real), _finite(b, x.imag))
     return _finite(b, x) if dtype.is_float else I1(1)
@@ -146,27 +136,27 @@ def _finite(b: Builder, x: ir.Value) -> ir.Value:
 
 
 @emits("real", "imag")
-def parts(b: Builder, instruction: Instruction, x: Value) -> Value:
+def parts(b: Builder, operator: Operator, x: Value) -> Value:
     """The part; of a real number itself, or 0."""
     if isinstance(x, Complex):
-        return x.real if instruction.opcode == "real" else x.imag
-    return x if instruction.opcode == "real" else constant(0, operand_type(instruction))
+        return x.real if operator.opcode == "real" else x.imag
+    return x if operator.opcode == "real" else constant(0, operand_type(operator))
 
 
 @emits("not")
-def not_(b: Builder, instruction: Instruction, x: Value) -> Value:
+def not_(b: Builder, operator: Operator, x: Value) -> Value:
     """Bitwise complement; logical on pred."""
-    return wrapped(b, b.not_(x), operand_type(instruction))
+    return wrapped(b, b.not_(x), operand_type(operator))
 
 
 @emits("popcnt", "count-leading-zeros")
-def count_bits(b: Builder, instruction: Instruction, x: Value) -> Value:
+def count_bits(b: Builder, operator: Operator, x: Value) -> Value:
     """How many one bits, or zero bits above the highest one."""
-    dtype = operand_type(instruction)
+    dtype = operand_type(operator)
     width = 1 if dtype.kind is Kind.PRED else dtype.bits
     if width < 8:
         x = b.zext(x, I8) if x.type.width < 8 else b.and_(x, I8((1 << width) - 1))
-    if instruction.opcode == "popcnt":
+    if operator.opcode == "popcnt":
         count = intrinsic(b, "ctpop", x)
     else:
         count = b.sub(intrinsic(b, "ctlz", x, I1(0)), x.type(x.type.width - width))
@@ -174,7 +164,7 @@ def count_bits(b: Builder, instruction: Instruction, x: Value) -> Value:
 
 
 @emits("copy")
-def copy(b: Builder, instruction: Instruction, x: Value) -> Value:
+def copy(b: Builder, operator: Operator, x: Value) -> Value:
     """The value."""
     return x
 
@@ -182,12 +172,12 @@ def copy(b: Builder, instruction: Instruction, x: Value) -> Value:
 # -- two operands --------------------------------------------------------------------------------------------------
 
 Function = Callable[[Builder, DType, ir.Value, ir.Value], ir.Value]
-ElementRule = Callable[[Builder, Instruction, Value, Value], Value]
+ElementRule = Callable[[Builder, Operator, Value, Value], Value]
 
 
 def _binary(opcode: str, function: Function) -> ElementRule:
-    def rule(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
-        dtype = operand_type(instruction)
+    def rule(b: Builder, operator: Operator, x: Value, y: Value) -> Value:
+        dtype = operand_type(operator)
         if dtype.is_complex:
             return complex_math.BINARY[opcode](b, x, y)
         out = function(b, dtype, x, y)
@@ -199,11 +189,11 @@ def _binary(opcode: str, function: Function) -> ElementRule:
 def _division(opcode: str, function: Function, of_integers: integer_division.Rule) -> ElementRule:
     others = _binary(opcode, function)
 
-    def rule(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
-        dtype = operand_type(instruction)
+    def rule(b: Builder, operator: Operator, x: Value, y: Value) -> Value:
+        dtype = operand_type(operator)
         if not dtype.is_integer:
-            return others(b, instruction, x, y)
-        return wrapped(b, of_integers(b, dtype, x, y, not instruction.shape.is_scalar), dtype)
+            return others(b, operator, x, y)
+        return wrapped(b, of_integers(b, dtype, x, y, not operator.is_scalar), dtype)
 
     return rule
 
@@ -312,9 +302,9 @@ emits("remainder", rounded=False)(_division("remainder", _remainder, integer_div
 
 
 @emits("mulhi")
-def mulhi(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+def mulhi(b: Builder, operator: Operator, x: Value, y: Value) -> Value:
     """The high half of the double-width product."""
-    dtype = operand_type(instruction)
+    dtype = operand_type(operator)
     wide = ir.IntType(2 * max(dtype.bits, 8))
     extend = b.sext if dtype.kind is Kind.SIGNED else b.zext
     product = b.mul(extend(x, wide), extend(y, wide))
@@ -322,20 +312,20 @@ def mulhi(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
 
 
 @emits("shift-left", "shift-right-logical", "shift-right-arithmetic")
-def shift(b: Builder, instruction: Instruction, x: Value, count: Value) -> Value:
+def shift(b: Builder, operator: Operator, x: Value, count: Value) -> Value:
     """Zeros (or copies of the sign) come in; counts of the bit width and more, or below 0, shift everything out."""
-    dtype = operand_type(instruction)
+    dtype = operand_type(operator)
     if dtype.kind is Kind.PRED:
         out = {"shift-left": b.and_(x, b.not_(count)), "shift-right-logical": b.and_(x, b.not_(count))}
-        return out.get(instruction.opcode, x)
+        return out.get(operator.opcode, x)
     width = dtype.bits
     outside = b.icmp_unsigned(">=", count, count.type(width))
     zero = x.type(0)
     safe = b.select(outside, zero, count)
-    if instruction.opcode == "shift-left":
+    if operator.opcode == "shift-left":
         return b.select(outside, zero, wrapped(b, b.shl(x, safe), dtype))
     raw = b.and_(x, x.type((1 << width) - 1)) if width < 8 else x
-    if instruction.opcode == "shift-right-logical":
+    if operator.opcode == "shift-right-logical":
         return b.select(outside, zero, wrapped(b, b.lshr(raw, safe), dtype))
     missing = x.type(x.type.width - width)
     signed = b.ashr(b.shl(x, missing), missing) if width < 8 else x
@@ -343,7 +333,7 @@ def shift(b: Builder, instruction: Instruction, x: Value, count: Value) -> Value
 
 
 @emits("complex")
-def complex_(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+def complex_(b: Builder, operator: Operator, x: Value, y: Value) -> Value:
     """lhs + i rhs."""
     return Complex(x, y)
 
@@ -352,13 +342,13 @@ _SYMBOLS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="
 
 
 @emits("compare")
-def compare(b: Builder, instruction: Instruction, x: Value, y: Value) -> Value:
+def compare(b: Builder, operator: Operator, x: Value, y: Value) -> Value:
     """By value, or by total order: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
-    dtype, direction = operand_type(instruction), instruction["direction"]
+    dtype, direction = operand_type(operator), operator["direction"]
     symbol = _SYMBOLS[direction]
     if dtype.is_complex:
         return complex_math.compare(b, direction, x, y)
-    if dtype.is_float and instruction.attrs.get("type") == "TOTALORDER":
+    if dtype.is_float and operator.attrs.get("type") == "TOTALORDER":
         return b.icmp_signed(symbol, total_order_key(b, x), total_order_key(b, y))
     if dtype.is_float:
         return b.fcmp_unordered(symbol, x, y) if direction == "NE" else b.fcmp_ordered(symbol, x, y)
@@ -382,13 +372,13 @@ def choose(b: Builder, condition: ir.Value, on_true: Value, on_false: Value) -> 
 
 
 @emits("select")
-def select(b: Builder, instruction: Instruction, condition: Value, on_true: Value, on_false: Value) -> Value:
+def select(b: Builder, operator: Operator, condition: Value, on_true: Value, on_false: Value) -> Value:
     """on_true where the predicate holds, else on_false."""
     return choose(b, condition, on_true, on_false)
 
 
 @emits("clamp")
-def clamp(b: Builder, instruction: Instruction, low: Value, x: Value, high: Value) -> Value:
+def clamp(b: Builder, operator: Operator, low: Value, x: Value, high: Value) -> Value:
     """min(max(x, lo), hi), with NaN where any is."""
-    dtype = instruction.shape.dtype
+    dtype = operator.dtype
     return _extremum("minimum")(b, dtype, _extremum("maximum")(b, dtype, x, low), high)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.emit.conversion import rounded_result
+from xloom.cpu.emit.operator import operator_of
 from xloom.cpu.emit.registry import ROUNDED, RULES
 from xloom.cpu.emit.types import Value, constant
 from xloom.errors import LoweringError
@@ -24,8 +25,9 @@ def apply(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Value])
 
 def evaluated(b: ir.IRBuilder, instruction: Instruction, *operands: Value) -> Value:
     """The result of a scalar operator, in its type."""
-    value, dtype = RULES[instruction.opcode](b, instruction, *operands), instruction.shape.dtype
-    return rounded_result(b, value, dtype) if dtype.is_float and instruction.opcode in ROUNDED else value
+    operator = operator_of(instruction)
+    value, dtype = RULES[operator.name](b, operator, *operands), operator.dtype
+    return rounded_result(b, value, dtype) if dtype.is_float and operator.name in ROUNDED else value
 
 
 def is_scalar_region(computation: Computation) -> bool:

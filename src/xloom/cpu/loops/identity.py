@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from xloom.cpu.emit.operator import Operator
 from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.nest import Nest
@@ -28,8 +29,8 @@ def nest_key(nest: Nest, numbers: Mapping[Source, int], types_of: Callable[[Sour
         for stage in nest.stages:
             keys.add(stage.vars)
             for store in stage.stores:
-                keys.add((store.target, store.address, store.node))
-        keys.add(len(nest.private))
+                keys.add((store.target, store.target in nest.private, store.target in nest.returned))
+                keys.add((store.address, store.node))
     except _IncomparableError:
         return None
     ranks = {number: rank for rank, number in enumerate(sorted(keys.variables))}
@@ -123,12 +124,9 @@ class _Keys:
             for name in _field_names(type(value)):
                 self.add(getattr(value, name))
 
-    def _operator(self, instruction: Instruction) -> None:
-        """An elementwise instruction, whose rule knows types and attributes, but not where operands come from."""
-        if instruction.called_computations:
-            raise _IncomparableError
-        types = [i.shape.dtype.name for i in (instruction, *instruction._operands)]
-        self.tokens.extend((instruction.opcode, *types, repr(instruction.attrs)))
+    def _operator(self, operator: Operator) -> None:
+        types = [t.name for t in (operator.dtype, *operator.operand_types)]
+        self.tokens.extend((operator.name, *types, operator.is_scalar, repr(operator.attrs)))
 
     def _function(self, value: Any) -> None:
         """Functions do the same when their code is the same, and all that it refers to outside the module."""
@@ -157,7 +155,7 @@ def _writer(kind: type) -> Callable[[_Keys, Any], None]:
         ((tuple, list), _Keys._sequence),
         ((np.ndarray, np.generic), _Keys._array),
         ((FunctionType, MethodType, partial), _Keys._function),
-        (Instruction, _Keys._operator),
+        (Operator, _Keys._operator),
         ((DType, ir.Type), _Keys._named),
     ):
         if issubclass(kind, kinds):

@@ -171,7 +171,8 @@ class Lowering:
         outer, gone = merged(nest.stages, list(nest.outer))
         with code.phase(outer, cost) as elements:
             elements.unbind(gone)
-            for source in sorted(nest.private, key=lambda s: (s[0].name, s[1])):
+            private = dict.fromkeys(s.target for g in nest.stages for s in g.stores if s.target in nest.private)
+            for source in private:
                 dtype = code.kept_type(source)
                 count = self._private_size(source) * (2 if dtype.is_complex else 1)
                 slot = allocate(elements.b, types.memory_type(dtype), count)

@@ -35,6 +35,8 @@ class Nest:
     stages: list[Stage]
     private: set[Source] = field(default_factory=set)
     """Arrays that live within one iteration of the outer loops."""
+    returned: set[Source] = field(default_factory=set)
+    """Arrays that are results of the program, of which nothing else in it reads."""
 
 
 def sources(nest: Nest) -> list[Source]:

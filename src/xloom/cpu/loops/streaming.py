@@ -17,7 +17,6 @@ from xloom.cpu.emit.intrinsics import intrinsic
 from xloom.cpu.emit.lines import LINE, write_around
 from xloom.cpu.emit.loop import Hint, allocate, loop
 from xloom.cpu.emit.types import I8, I64
-from xloom.cpu.leaves import Source
 from xloom.cpu.loops.affine import Var
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nest import Stage, cost_along
@@ -56,17 +55,8 @@ def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, 
     extent = math.prod(v.size for v in (*code.nest.outer, *stage.vars))
     run = run or inner.size
     is_short = run < extent and run * min(code.types_of(s.target).bytes for s in stage.stores) < RUN
-    less = is_short or all(_is_returned(s.target) for s in stage.stores)
+    less = is_short or all(s.target in code.nest.returned for s in stage.stores)
     return sum(loaded.values()) + sum(sizes) >= (LESS if less else FOOTPRINT)
-
-
-def _is_returned(source: Source) -> bool:
-    """True of an array that is a result of the program, and of which no other instruction reads."""
-    instruction, _ = source
-    computation = instruction.parent
-    if computation is None or not computation.is_entry:
-        return False
-    return all(user is computation.root and user.opcode == "tuple" for user in instruction.users)
 
 
 def footprint(code: Phases, stage: Stage) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from xloom.cpu.emit.operator import operator_of
 from xloom.cpu.emit.registry import ROUNDED, RULES
 from xloom.cpu.leaves import owner
 from xloom.cpu.loops.affine import Affine, Var, constant, linear, variable
@@ -178,10 +179,11 @@ def _is_number(instruction: Instruction) -> bool:
 
 def apply(instruction: Instruction, operands: Sequence[Node]) -> Node:
     """An elementwise instruction of operand elements."""
-    rule, opcode = RULES[instruction.opcode], instruction.opcode
+    operator, opcode = operator_of(instruction), instruction.opcode
+    rule = RULES[operator.name]
 
     def emit(b: object, *values: object) -> object:
-        return rule(b, instruction, *values)
+        return rule(b, operator, *values)
 
     label = opcode
     if opcode == "compare":

@@ -1,0 +1,40 @@
+"""Kernels of which one serves several parts of a program: they see nothing that these differ in."""
+
+import numpy as np
+
+import xloom as xl
+from xloom.cpu.compile import lowered
+from xloom.cpu.prepare import prepared
+
+SORTED = """sort({}), dimensions={{0}}, to_apply=less"""
+LESS = "less { a = f64[] parameter(0) b = f64[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }"
+
+
+def program(body: str, **sizes: int) -> xl.Module:
+    return xl.parse(f"HloModule m\n{LESS}\nENTRY e {{ {body} }}".replace("[n]", f"[{sizes.get('n', 4096)}]"))
+
+
+def units(module: xl.Module) -> int:
+    *_, made = lowered(prepared(module))
+    return len(made.units)
+
+
+def test_what_the_operand_of_a_logarithm_is_does_not_hold_for_another_array():
+    """log(1 + x) of exp(-|y|), which is in memory, has cheaper code than of numbers that may be large."""
+    module = program(f"""x = f64[n] parameter(0) y = f64[n] parameter(1)
+        a = f64[n] abs(x) m = f64[n] negate(a) e = f64[n] exponential(m)
+        s = f64[n] {SORTED.format("e")} l = f64[n] log-plus-one(e) ra = f64[n] add(l, s)
+        t = f64[n] {SORTED.format("y")} k = f64[n] log-plus-one(y) rb = f64[n] add(k, t)
+        ROOT r = (f64[n], f64[n]) tuple(ra, rb)""")
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=4096), rng.uniform(0, 1000, 4096)
+    for mine, other in zip(xl.compile(module)(x, y), xl.evaluate(module, x, y), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-14)
+
+
+def test_the_same_operators_of_other_arrays_share_a_kernel():
+    twice = """x = f64[n] parameter(0) y = f64[n] parameter(1) s = f64[n] {} t = f64[n] {}
+        p = f64[n] log-plus-one(s) q = f64[n] log-plus-one(t) ROOT r = (f64[n], f64[n]) tuple(p, q)"""
+    module = program(twice.format(SORTED.format("x"), SORTED.format("y")))
+    other = program(twice.format(SORTED.format("x"), SORTED.format("y")).replace("log-plus-one(t)", "log(t)"))
+    assert units(other) == units(module) + 1
