@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_written(place: Path, monkeypatch: pytest.Monkey
         place.mkdir()
         place.chmod(0o555)
         if os.getuid() == 0:  # who may write everywhere
-            monkeypatch.setattr(os, "makedirs", refuse)
+            monkeypatch.setattr(os, "mkdir", refuse)
     check(program())
     forget()
     check(program())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shlex
@@ -10,8 +11,10 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from xloom import trusted_folder
 from xloom.cache_folder import cache_dir
 from xloom.errors import CustomCallError, MissingCompilerError
 
@@ -73,20 +76,37 @@ def compile_source(source: str | Path, *, language: str = "c", include_dirs: Seq
 
     Raises CustomCallError with the compiler's message when it does not compile.
     """
-    folder = _made(cache_dir() / "custom_calls")
+    folder = _folder()
     path = source if isinstance(source, Path) else _saved(source, folder, _LANGUAGES[language].suffixes[0])
     folders = [option for folder in (*include_dirs, include_dir()) for option in ("-I", str(folder))]
     command = [*compiler(language), "-O2", *_LANGUAGES[language].options, *folders, str(path)]
     # the key is of what the preprocessor makes of the source: the headers are in it, so that it changes with them
     expanded = _run([*command, "-E"], path)
     key = hashlib.sha256("\0".join(command).encode() + expanded).hexdigest()[:32]
-    target = folder / f"{key}.so"
-    if not target.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            made = Path(temporary) / "made.so"
-            _run([*command, "-shared", "-o", str(made), "-lm"], path)
-            made.replace(target)  # atomic: others see all of it or nothing
-    return target
+    known = _known(folder, key)
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        made = Path(temporary) / "made.so"
+        _run([*command, "-shared", "-o", str(made), "-lm"], path)
+        data = made.read_bytes()
+    name = _digest(data)
+    trusted_folder.write(folder, f"{name}.so", data)
+    trusted_folder.write(folder, key, name.encode())
+    return Path(folder) / f"{name}.so"
+
+
+def _known(folder: str, key: str) -> Path | None:
+    """The library that was made before, if it is still what it was: one cut off would end the process."""
+    try:
+        name = trusted_folder.read(folder, key).decode("ascii", "replace")
+        whole = _digest(trusted_folder.read(folder, f"{name}.so")) == name
+    except trusted_folder.UntrustedError as error:
+        trusted_folder.warn_once(folder, error)
+        return None
+    except (OSError, ValueError):
+        return None
+    return Path(folder) / f"{name}.so" if whole else None
 
 
 def link(source: str, output: Path, libraries: Sequence[Path]) -> None:
@@ -100,26 +120,47 @@ def link(source: str, output: Path, libraries: Sequence[Path]) -> None:
     _run([*compiler("c"), *options, *needed, *places, "-o", str(output)], path)
 
 
-def _made(folder: Path) -> Path:
+def _folder() -> str:
+    """Where compiled code is kept, or one for this process alone where others could write."""
+    path = cache_dir() / "custom_calls"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return trusted_folder.real_folder(path, create=True)
+    except trusted_folder.UntrustedError as error:
+        trusted_folder.warn_once(path, error)
+        return _own_folder(os.getpid())
     except OSError as error:
         raise CustomCallError(
             f"cannot make the folder for compiled code: {error}", hint="set XLOOM_CACHE_DIR to one that can be written"
         ) from None
-    return folder
 
 
-def _saved(text: str, folder: Path, suffix: str) -> Path:
+@cache
+def _own_folder(process: int) -> str:
+    path = tempfile.mkdtemp(prefix="xloom-")
+    atexit.register(_remove, path, process)
+    return trusted_folder.real_folder(path)
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # a forked child ends too
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _saved(text: str, folder: str, suffix: str) -> Path:
     # a file, for the compiler quotes the lines of files only
     data = text.encode()
-    path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{suffix}"
-    if not path.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            made = Path(temporary) / "source"
-            made.write_bytes(data)
-            made.replace(path)
-    return path
+    name = f"{_digest(data)[:32]}{suffix}"
+    try:
+        is_there = trusted_folder.read(folder, name) == data
+    except OSError:
+        is_there = False
+    if not is_there:
+        trusted_folder.write(folder, name, data)
+    return Path(folder) / name
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _run(command: list[str], source: Path) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import xloom
+from xloom import trusted_folder
 from xloom.cache_folder import cache_dir, cache_enabled
 
 T = TypeVar("T")
@@ -67,7 +68,8 @@ class Folder:
     """Entries on disk by key, shared by all processes.
 
     Entries appear whole or not at all, have a checksum, and are replaced when it does not fit. A folder that cannot be
-    written has no entries, which is no error. Of more than `most` bytes the oldest go.
+    written has no entries, which is no error, nor has one that other users can write, of which there is a warning. Of
+    more than `most` bytes the oldest go.
     """
 
     def __init__(self, path: Path, most: int = DISK_BYTES):
@@ -77,8 +79,10 @@ class Folder:
     def get(self, key: str) -> bytes | None:
         """The data, unless there is none or it is damaged."""
         try:
-            with open(self._place(key), "rb") as file:
-                data = file.read()
+            data = trusted_folder.read(os.path.join(trusted_folder.real_folder(self.path), _drawer(key)), key)
+        except trusted_folder.UntrustedError as error:
+            trusted_folder.warn_once(self.path, error)
+            return None
         except OSError:
             return None
         payload = data[_HEADER_BYTES:]
@@ -86,22 +90,13 @@ class Folder:
 
     def put(self, key: str, payload: bytes) -> None:
         """Writes an entry."""
-        place = self._place(key)
-        temporary = f"{place}.{os.getpid()}.{_chance.getrandbits(64):x}"
         try:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(temporary, "xb") as file:
-                file.write(_header(key, payload) + payload)
-            os.replace(temporary, place)
+            drawer = trusted_folder.real_folder(os.path.join(self.path, _drawer(key)), create=True)
+            trusted_folder.write(drawer, key, _header(key, payload) + payload)
         except OSError:  # it may be full, or read-only: then the next process compiles again
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
             return
         if _chance.random() < 1 / 8:  # looking costs more than writing
-            _shrink(os.path.dirname(place), self.most // DRAWERS)
-
-    def _place(self, key: str) -> str:
-        return os.path.join(self.path, f"{int(key[:4], 16) % DRAWERS:02d}", key)
+            _shrink(drawer, self.most // DRAWERS)
 
 
 class Cache:
@@ -228,6 +223,10 @@ VERSION = version()
 def is_current() -> bool:
     """False once the package's files have changed: what the process loads from then on is not of `VERSION`."""
     return version() == VERSION
+
+
+def _drawer(key: str) -> str:
+    return f"{int(key[:4], 16) % DRAWERS:02d}"
 
 
 def _header(key: str, payload: bytes) -> bytes:
