@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType
 
 import numpy as np
 import pytest
@@ -67,9 +66,9 @@ def test_what_is_computed_is_written_down():
     assert (pieces * 1 + 0) is pieces and a * 0 == 0
     assert greatest(3, 4) == 4
     sizes.slot(least(pieces, b))
-    function = FunctionType(sizes.code([a % b, 5], a - 1), {"min": min})
-    assert function(100, 7) == ((7,), (2, 5), 99)
-    assert function(33, 70) == ((3,), (33, 5), 32)
+    formula = sizes.formula([a % b, 5], [a - 1])
+    assert formula.of((100, 7)) == [[7], [2, 5], [99]]
+    assert formula.of((33, 70)) == [[3], [33, 5], [32]]
 
 
 def test_what_is_decided_is_a_condition():
@@ -77,10 +76,10 @@ def test_what_is_decided_is_a_condition():
     a, b = sizes.symbols
     assert a > 50 and b != 8 and a == a and not divides(10, a)
     assert list(range(b)) == list(range(7))
-    function = FunctionType(sizes.code(), {})
-    assert function(51, 7) == ((),)
-    assert function(50, 7) is None
-    assert function(51, 6) is None
+    formula = sizes.formula()
+    assert formula.of((51, 7)) == [[]]
+    assert formula.of((50, 7)) is None
+    assert formula.of((51, 6)) is None
 
 
 def test_a_product_of_another_shape_is_not_written_again(emitted):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import marshal
-import sys
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
+from dataclasses import astuple, dataclass
+from functools import lru_cache
 
 from xloom.cpu import jit
 from xloom.cpu.cache import Cache, key_of
 from xloom.cpu.content import Content
+from xloom.cpu.emit.size_formula import SizeFormula
 from xloom.cpu.emit.sizes import number
 from xloom.cpu.form import Form
 from xloom.cpu.kernel import Kernel, Phase
@@ -19,14 +18,13 @@ from xloom.cpu.module_parts import parts_of
 
 _MOST = 64
 """Kernels of one form that are remembered."""
-_SPACE = {"__builtins__": {"min": min, "max": max}}
 
 kept = Cache()
-"""By form: the kernels that there are, with the conditions for each."""
+"""By form: the kernels that there are, each a line of JSON with its formula."""
 
 
 def _key(form: Form) -> str:
-    return key_of(jit.target_key().encode(), sys.version.encode(), form.text.encode())
+    return key_of(jit.target_key().encode(), form.text.encode())
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,9 @@ class Sized:
 def find(form: Form) -> Sized | None:
     """The kernel that was made for another shape and serves this one too."""
     data = kept.get(_key(form))
-    for code, name, symbols, keys, content in marshal.loads(data) if data else ():
-        served = FunctionType(code, _SPACE)(*form.values)
+    for line in data.splitlines() if data else ():
+        name, symbols, keys, content, formula = _read(line)
+        served = formula.of(form.values)
         if served is None:
             continue
         found = [jit.object_cache.get(key) for key in keys]
@@ -55,20 +54,25 @@ def find(form: Form) -> Sized | None:
             return None
         table, counts, grains, scratch = served
         phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
-        return Sized(name, objects, table, phases, scratch, Content(content))
+        return Sized(name, objects, tuple(table), phases, tuple(scratch), Content(content))
     return None
+
+
+@lru_cache(maxsize=1024)
+def _read(line: bytes) -> tuple[str, list[str], list[str], str, SizeFormula]:
+    name, symbols, keys, content, *formula = json.loads(line)
+    return name, symbols, keys, content, SizeFormula(*formula)
 
 
 def remember(form: Form, kernel: Kernel, name: str, text: str, symbols: Sequence[str]) -> None:
     """Keeps a kernel, whose machine code is being made of `text`, for other shapes."""
     assert kernel.sizes is not None
     phases = kernel.phases
-    code = kernel.sizes.code([p.count for p in phases], [p.grain for p in phases], kernel.scratch)
+    formula = kernel.sizes.formula([p.count for p in phases], [p.grain for p in phases], kernel.scratch)
     keys = [jit.object_key(part, kernel.content) for part in parts_of(text)]
+    line = json.dumps([name, list(symbols), keys, kernel.content.value, *astuple(formula)]).encode()
     data = kept.get(_key(form))
-    rows: list[Any] = list(marshal.loads(data)) if data else []
-    rows.insert(0, (code, name, list(symbols), keys, kernel.content.value))
-    kept.put(_key(form), marshal.dumps(rows[:_MOST]))
+    kept.put(_key(form), b"\n".join([line, *(data.splitlines() if data else ())][:_MOST]))
 
 
 def for_shape(kernel: Kernel) -> tuple[list[Phase], list[int]]:

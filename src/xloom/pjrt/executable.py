@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +30,8 @@ from xloom.status_code import Code
 if TYPE_CHECKING:
     from xloom.pjrt.client import Client
 
-_MAGIC = b"xloom-pjrt-1\n"
+_MAGIC = b"xloom-pjrt-2\n"
+_SIZES = struct.Struct("<QQ")
 
 
 keepers: list[Callable[[Module], Any]] = []
@@ -80,20 +80,24 @@ class Executable:
         """Bytes from which `Client.deserialize` makes it again, with its options."""
         if any(self._kept):
             raise PjrtError(Code.UNIMPLEMENTED, f"{self.name} calls Python functions, which no other process has")
-        parts = [self.module.to_proto(), self.options.to_proto()]
-        header = json.dumps([len(p) for p in parts]).encode()
-        return b"".join([_MAGIC, struct.pack("<I", len(header)), header, *parts])
+        module, options = self.module.to_proto(), self.options.to_proto()
+        content = b"".join([_SIZES.pack(len(module), len(options)), module, options])
+        return b"".join([_MAGIC, hashlib.sha256(content).digest(), content])
 
     @staticmethod
     def parts(data: bytes) -> tuple[Module, bytes]:
-        """The module and the options that `serialize` has packed."""
+        """The module and the options that `serialize` has packed: no machine code, which is made or found again."""
         if not data.startswith(_MAGIC):
             raise invalid("not an executable that this version of xloom has serialised")
-        at = len(_MAGIC) + 4
-        (size,) = struct.unpack_from("<I", data, len(_MAGIC))
-        first, second = json.loads(data[at : at + size])
-        at += size
-        return decode(data[at : at + first]), data[at + first : at + first + second]
+        at = len(_MAGIC) + hashlib.sha256().digest_size
+        content = data[at:]
+        if len(content) < _SIZES.size or hashlib.sha256(content).digest() != data[len(_MAGIC) : at]:
+            raise invalid("a serialised executable that is damaged: serialise it again")
+        sizes = _SIZES.unpack_from(content)
+        if _SIZES.size + sum(sizes) != len(content):
+            raise invalid(f"a serialised executable says that it has {sizes} bytes, and has {len(content)} in all")
+        middle = _SIZES.size + sizes[0]
+        return decode(content[_SIZES.size : middle]), content[middle:]
 
 
 _DONE = Future.ready()

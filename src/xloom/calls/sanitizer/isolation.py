@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import json
 import os
-import pickle
 import select
 import signal
 import sys
@@ -52,7 +52,7 @@ def run_in_child(work: Callable[[], None], seconds: float, what: str, where: str
     if not data:
         code = os.waitstatus_to_exitcode(status)
         raise CustomCallError(f"{what} ended its process with exit status {code}", where=where)
-    report = pickle.loads(data)
+    report = json.loads(data)
     if report is not None:
         raise _noted(CustomCallError(report["message"], where=report["where"], hint=report["hint"]), report["stack"])
 
@@ -81,7 +81,7 @@ def _live(work: Callable[[], None], seconds: float, writer: int, log: IO[str]) -
     faulthandler.cancel_dump_traceback_later()
     _flush()
     with open(writer, "wb") as pipe:
-        pickle.dump(report, pipe)
+        pipe.write(json.dumps(report).encode())
     os._exit(0)
 
 

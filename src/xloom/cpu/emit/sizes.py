@@ -1,37 +1,19 @@
 """Integers that a kernel reads when it runs, so that the same machine code does for other shapes.
 
-A rule that is given a `Size` in place of an `int` computes with it as before. What it computes is written down as
-Python; what it decides (a comparison, a size used as a number) is written down as a condition. The code that comes out
-serves all shapes that meet the conditions: it loads what it needs of the computed numbers from a table.
+A rule that is given a `Size` in place of an `int` computes with it as before. What it computes is written down; what it
+decides (a comparison, a size used as a number) is written down as a condition. The code that comes out serves all
+shapes that meet the conditions: it loads what it needs of the computed numbers from a table.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from types import CodeType
 from typing import Any
 
 from llvmlite import ir
 
-_COMPUTE: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "min": min,
-    "max": max,
-}
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
-"""By the signs that llvmlite has for them too."""
+from xloom.cpu.emit.size_formula import COMPARISONS, COMPUTE, FormulaWriter, SizeFormula
+
 _SAME_RIGHT, _SAME_LEFT = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}, {("+", 0), ("*", 1)}
 """What changes nothing."""
 
@@ -40,16 +22,15 @@ class Sizes:
     """The sizes of one kernel: what was computed of them, decided by them, and is loaded of them."""
 
     def __init__(self, values: Sequence[int]):
-        self._names = [f"s{k}" for k in range(len(values))]
-        self._lines: list[str] = []
-        self._computed: dict[tuple[str, str, str], Size] = {}
-        self._decided: set[str] = set()
-        self._slots: dict[str, int] = {}
+        self._writer = FormulaWriter(len(values))
+        self._computed: dict[tuple[str, int, int], Size] = {}
+        self._decided: set[tuple[str, int, int]] = set()
+        self._slots: dict[int, int] = {}
         self.loaded: list[int] = []
         """The table of this shape."""
         self.load: Callable[[int], ir.Value] = _outside
         """Gives the table's number at an index, in the function that is being emitted."""
-        self.symbols: list[Any] = [Size(self, name, value) for name, value in zip(self._names, values, strict=True)]
+        self.symbols: list[Any] = [Size(self, k, value) for k, value in enumerate(values)]
 
     def compute(self, operation: str, x: int | Size, y: int | Size) -> int | Size:
         """A number made of two, at least one of which is a `Size`."""
@@ -59,57 +40,54 @@ class Sizes:
             return y
         if operation == "*" and any(isinstance(n, int) and n == 0 for n in (x, y)):
             return 0
-        key = operation, str(_name(x)), str(_name(y))
+        key = operation, self._place(x), self._place(y)
         found = self._computed.get(key)
         if found is None:
-            found = Size(self, f"t{len(self._computed)}", _COMPUTE[operation](_value(x), _value(y)))
-            a, b = key[1:]
-            text = f"{operation}({a},{b})" if operation in ("min", "max") else f"{a}{operation}{b}"
-            self._lines.append(f"{found.name}={text}")
+            found = Size(self, self._writer.compute(*key), COMPUTE[operation](_value(x), _value(y)))
             self._computed[key] = found
         return found
 
     def decide(self, comparison: str, x: Size, y: int | Size) -> bool:
         """What a comparison says, which becomes a condition."""
         result = COMPARISONS[comparison](x.value, _value(y))
-        if _name(x) != _name(y):
-            self._require(f"({x.name}{comparison}{_name(y)}) is {result}")
+        place = self._place(y)
+        if x.place != place:
+            self._require(comparison, x.place, place, result)
         return result
 
     def known(self, size: Size) -> int:
         """The number itself, which becomes a condition."""
-        self._require(f"{size.name}=={size.value}")
+        self._require("==", size.place, self._place(size.value), True)
         return size.value
 
     def slot(self, size: Size) -> int:
         """Where a number is in the table."""
-        if size.name not in self._slots:
-            self._slots[size.name] = len(self._slots)
+        if size.place not in self._slots:
+            self._slots[size.place] = len(self._slots)
             self.loaded.append(size.value)
-        return self._slots[size.name]
+        return self._slots[size.place]
 
-    def code(self, *results: Any) -> CodeType:
-        """A function's code: of the values to the table and `results`, or to None where it does not serve them."""
-        parts = [f"({''.join(f'{name},' for name in self._slots)})", *map(_text, results)]
-        lines = [f"def sizes({','.join(self._names)}):", *self._lines, f"return {','.join(parts)},"]
-        space: dict[str, Any] = {}
-        exec("\n ".join(lines), space)
-        return space["sizes"].__code__
+    def formula(self, *results: Sequence[int | Size]) -> SizeFormula:
+        """What gives the table and `results` for other sizes, where it serves them."""
+        return self._writer.formula([list(self._slots), *([self._place(x) for x in group] for group in results)])
 
-    def _require(self, condition: str) -> None:
-        if condition not in self._decided:
-            self._decided.add(condition)
-            self._lines.append(f"if not({condition}):return")
+    def _place(self, x: int | Size) -> int:
+        return x.place if isinstance(x, Size) else self._writer.constant(x)
+
+    def _require(self, comparison: str, x: int, y: int, result: bool) -> None:
+        if (comparison, x, y) not in self._decided:
+            self._decided.add((comparison, x, y))
+            self._writer.require(comparison, x, y, result)
 
 
 class Size:
-    """An integer with a name; as a number itself only by a condition."""
+    """An integer that has a place in a formula; as a number itself only by a condition."""
 
-    __slots__ = ("_sizes", "name", "value")
+    __slots__ = ("_sizes", "place", "value")
 
-    def __init__(self, sizes: Sizes, name: str, value: int):
+    def __init__(self, sizes: Sizes, place: int, value: int):
         self._sizes = sizes
-        self.name = name
+        self.place = place
         self.value = value
 
     def loaded(self) -> ir.Value:
@@ -206,24 +184,11 @@ def _of_two(operation: str, x: Any, y: Any) -> Any:
     for size in (x, y):
         if isinstance(size, Size):
             return size._sizes.compute(operation, x, y)
-    return _COMPUTE[operation](x, y)
-
-
-def _name(x: int | Size) -> str | int:
-    return x.name if isinstance(x, Size) else x
+    return COMPUTE[operation](x, y)
 
 
 def _value(x: int | Size) -> int:
     return x.value if isinstance(x, Size) else x
-
-
-def _text(result: Any) -> str:
-    """Python for a number, or for nested sequences of them and of strings."""
-    if isinstance(result, Size):
-        return result.name
-    if isinstance(result, int | str):
-        return repr(result)
-    return f"({''.join(f'{_text(x)},' for x in result)})"
 
 
 def _outside(slot: int) -> ir.Value:
