@@ -8,7 +8,10 @@ SOURCE = Path(__file__).parent.parent / "src"
 # lowest first; a module belongs to the first row that holds it or a package above it
 LAYERS = [
     ["xloom.errors"],
-    [f"xloom.{name}" for name in ("cache_folder", "reentry", "status_code", "thread_count", "trace", "trusted_folder")],
+    [
+        f"xloom.{name}"
+        for name in ("cache_folder", "checks", "reentry", "status_code", "thread_count", "trace", "trusted_folder")
+    ],
     [
         f"xloom.hlo.{name}"
         for name in ("dtype", "shape", "literal", "attributes", "opcodes", "names", "lexer", "metadata_text")
