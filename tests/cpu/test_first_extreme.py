@@ -129,3 +129,16 @@ def test_places_that_begin_before_what_there_is_count():
     module = xl.parse(text)
     x = np.full((4, 100), -np.inf, np.float32)
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
+
+
+def test_of_no_rows():
+    module = xl.parse("""HloModule m
+    least { a = f64[] parameter(0)  i = s32[] parameter(1)  b = f64[] parameter(2)  j = s32[] parameter(3)
+      wins = pred[] compare(a, b), direction=LT  v = f64[] select(wins, a, b)  w = s32[] select(wins, i, j)
+      ROOT r = (f64[], s32[]) tuple(v, w) }
+    ENTRY e { x = f64[0,8,2] parameter(0)  n = s32[0,8,2] iota(), iota_dimension=0  inf = f64[] constant(inf)
+      z = s32[] constant(7)
+      ROOT r = (f64[8,2], s32[8,2]) reduce(x, n, inf, z), dimensions={0}, to_apply=least }""")
+    x = np.zeros((0, 8, 2))
+    for found, expected in zip(xl.compile(module)(x), xl.evaluate(module, x), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -6,6 +6,7 @@ import pytest
 import xloom as xl
 from tests.cpu.test_sort import ANY, CANONICAL, LESS, RNG, values
 from xloom.cpu.emit.registers import packs_lanes
+from xloom.cpu.prepare import prepared
 
 TWO_KEYS = """p = {t}[] parameter(0) q = {t}[] parameter(1) u = {t}[] parameter(2) v = {t}[] parameter(3)
   first = pred[] compare(p, q), direction={d}  same = pred[] compare(p, q), direction=EQ
@@ -140,4 +141,37 @@ def test_columns_that_are_computed(dims, dtypes):
 ENTRY e {{ {parameters}
   ROOT s = {shape} sort({operands}), dimensions={{0}}, is_stable=true, to_apply=less }}""",
         temporary=0 if dims[0] <= 512 and dtypes[0] != "f64" else 4 * computed,
+    )
+
+
+PART = """HloModule m
+less { p = f32[] parameter(0) q = f32[] parameter(1) ROOT c = pred[] compare(p, q), direction=LT, type=TOTALORDER }
+more { s = (s32[], f32[300], f32[300]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(TRIPS)
+  ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[300], f32[300]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  a = f32[300] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+  q = f32[300] sort(a), dimensions={0}, to_apply=less
+  b = f32[300] reverse(a), dimensions={0} ROOT t = (s32[], f32[300], f32[300]) tuple(j, q, b) }
+ENTRY e { x = f32[300] parameter(0) z = s32[] constant(0)
+  q = f32[300] sort(x), dimensions={0}, to_apply=less
+  t = (s32[], f32[300], f32[300]) tuple(z, q, x)
+  w = (s32[], f32[300], f32[300]) while(t), condition=more, body=body
+  y = f32[300] get-tuple-element(w), index=2 ROOT r = f32[300] negate(y) }"""
+
+
+@pytest.mark.parametrize(("trips", "sorts"), [(0, 0), (1, 1)])
+def test_the_first_state_of_a_loop_that_is_none_any_more_is_not_sorted(trips, sorts):
+    text = PART.replace("TRIPS", str(trips))
+    check(text, temporary=4096)
+    assert sum(i.opcode == "sort" for i in prepared(xl.parse(text)).instructions) == sorts
+
+
+def test_a_part_of_a_tuple_that_nobody_reads_is_not_sorted():
+    check(
+        """HloModule m
+    less { p = f32[] parameter(0) q = f32[] parameter(1) ROOT c = pred[] compare(p, q), direction=LT }
+    ENTRY e { x = f32[300] parameter(0) y = f32[300] sine(x)
+      q = f32[300] sort(x), dimensions={0}, to_apply=less  t = (f32[300], f32[300]) tuple(q, x)
+      g = f32[300] get-tuple-element(t), index=1, control-predecessors={y}
+      ROOT r = f32[300] add(g, g) }"""
     )

@@ -258,6 +258,8 @@ class EntryBuilder:
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
         targets = [self.assignment.of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]
         unread = frozenset(k for k, slot in enumerate(targets) if slot.kind == "nowhere")
+        if targets and len(unread) == len(targets):
+            return  # a part of a tuple of which others are read
         kernel, code = self.units.of_rule(instruction, rule, unread)
         if kernel.must_alias:
             for output, operand in kernel.in_place.items():

@@ -58,16 +58,21 @@ class _Loops:
             count = known_trip_count(loop, 1)
             # while(c, f, x) == x; when c(x) is false: no iteration
             if count == 0 and loop.operands[0].shape == loop.shape and _same_sharding(loop, loop.operands[0]):
-                loop.replace_all_uses_with(loop.operands[0])
+                first = loop.operands[0]
+                loop.replace_all_uses_with(first)
                 self._release(loop)
                 remove_keeping_order(loop)
+                _take_apart(first)
                 return True
             # while(c, f, x) == f(x); when c(x) is true and c(f(x)) is false: one iteration
             if count == 1:
                 body, condition = loop["body"], loop["condition"]
-                self._count(inline(loop, body).copies)
+                first, inlined = loop.operands[0], inline(loop, body)
+                self._count(inlined.copies)
                 self._release_computation(condition)
                 self._release_computation(body)
+                _take_apart(inlined.value)
+                _take_apart(first)
                 return True
         if loop.operands[0].shape != loop.shape or loop["body"].root.opcode != "tuple":
             return False
@@ -252,6 +257,24 @@ def _begin_with(loop: Instruction, parts: Sequence[Instruction]) -> None:
     for state in (loop, body.root, *condition.parameters, *body.parameters):
         state.shape = shape
         state.attrs.pop("origin", None)  # it is a tree of the old shape
+
+
+def _take_apart(whole: Instruction) -> None:
+    """Reads the parts of a tuple themselves, so that nothing keeps those that nobody reads."""
+    stack = [whole]
+    while stack:
+        whole = stack.pop()
+        if whole.opcode != "tuple" or whole.control_predecessors or whole.control_successors:
+            continue
+        # get-tuple-element(tuple(x0, x1, ...), k) == xk
+        for user in whole.users:
+            part = whole.operands[user["index"]] if is_element(user, whole) else None
+            if part is not None and user.shape == part.shape and _same_sharding(user, part):
+                user.replace_all_uses_with(part)
+                remove_keeping_order(user)
+                stack.append(part)
+        if whole.is_dead:
+            remove_keeping_order(whole)
 
 
 def _same_sharding(old: Instruction, new: Instruction) -> bool:

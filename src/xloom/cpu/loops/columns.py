@@ -214,7 +214,7 @@ class Columns:
         """How many rows are taken in one step."""
         nodes = len(walk([n for f in self.folds for n in (*f.elements, *f.bodies)]))
         most = max(1, STEP_NODES * len(self.folds) // nodes)
-        size = self.rows[-1].size
+        size = max(1, self.rows[-1].size)
         return next(k for k in (size if size <= LONGEST else ROWS, ROWS, 4, 2, 1) if k <= most and size % k == 0)
 
     def _take(self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value) -> None:
