@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # lowest first; a module belongs to the first row that holds it or a package above it
 LAYERS = [
-    ["xloom.errors"],
+    ["xloom.errors", "xloom.trampoline"],
     [
         f"xloom.{name}"
         for name in ("cache_folder", "checks", "reentry", "status_code", "thread_count", "trace", "trusted_folder")

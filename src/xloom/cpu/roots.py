@@ -10,8 +10,8 @@ from xloom.cpu.loops.affine import Affine, Var, linear
 from xloom.cpu.loops.nest import Nest, Stage, Store
 from xloom.cpu.loops.nodes import Folded
 from xloom.cpu.loops.trace import Factors, Split, Tracer, joined
-from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
+from xloom.trampoline import run
 
 
 def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instruction], rank: int = 0) -> Nest:
@@ -29,9 +29,6 @@ def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instru
             return Nest(_longer(outer), made)
         except Split:
             continue
-        except RecursionError:
-            where = stages[0][0].name
-            raise LoweringError("a chain of operators too long for one kernel", where=where) from None
 
 
 def _stage(tracer: Tracer, roots: Sequence[Instruction], lead: list[Affine], number: int) -> Stage:
@@ -51,7 +48,7 @@ def _stores(tracer: Tracer, root: Instruction, index: tuple[Affine, ...], number
     address = linear(index, loop_dims(root))
     if root.opcode != "reduce":
         return [Store((root, 0), address, tracer.root_element(root, index))]
-    fold = fold_of(tracer, root, index, ("reduced", number))
+    fold = run(fold_of(tracer, root, index, ("reduced", number)))
     parts = root.shape.elements if root.shape.is_tuple else (root.shape,)
     return [Store((root, k), address, Folded(part.dtype, fold, k)) for k, part in enumerate(parts)]
 
@@ -67,6 +64,6 @@ def _update(tracer: Tracer, root: Instruction, index: tuple[Affine, ...]) -> Sto
     dims = root.shape.dims
     update = root._operands[1]
     limits = [d - n for d, n in zip(dims, update.shape.dims, strict=True)]
-    starts = starts_of(tracer, list(root._operands[2:]), limits)
+    starts = run(starts_of(tracer, list(root._operands[2:]), limits))
     place = tuple(s + i for s, i in zip(starts, index, strict=True))
-    return Store((root, 0), linear(place, dims), tracer.element(update, index))
+    return Store((root, 0), linear(place, dims), run(tracer.element(update, index)))

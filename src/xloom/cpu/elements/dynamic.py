@@ -6,28 +6,30 @@ from xloom.cpu.loops.affine import Affine, constant
 from xloom.cpu.loops.nodes import Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of
 from xloom.hlo.instruction import Instruction
+from xloom.trampoline import Nested, each
 
 
-def starts_of(t: Tracer, indices: list[Instruction], limits: list[int]) -> list[Affine]:
+def starts_of(t: Tracer, indices: list[Instruction], limits: list[int]) -> Nested[list[Affine]]:
     """Run-time starts, clamped to [0, limit]; the older form is one vector."""
     if len(indices) == 1 and indices[0].shape.rank == 1:
-        nodes = [t.element(indices[0], (constant(k),)) for k in range(len(limits))]
+        places = [(indices[0], (constant(k),)) for k in range(len(limits))]
     else:
-        nodes = [t.element(i, ()) for i in indices]
+        places = [(i, ()) for i in indices]
+    nodes = yield each(t.element(*place) for place in places)
     return [t.bounded(node, high) for node, high in zip(nodes, limits, strict=True)]
 
 
 @element_of("dynamic-slice")
-def dynamic_slice(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def dynamic_slice(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """Starts are clamped so that the slice fits."""
     operand, *indices = instruction._operands
     limits = [d - n for d, n in zip(operand.shape.dims, instruction["dynamic_slice_sizes"], strict=True)]
-    starts = starts_of(t, indices, limits)
-    return t.element(operand, tuple(s + i for s, i in zip(starts, index, strict=True)))
+    starts = yield starts_of(t, indices, limits)
+    return (yield t.element(operand, tuple(s + i for s, i in zip(starts, index, strict=True))))
 
 
 @element_of("gather")
-def gather(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def gather(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """One slice an index vector, clamped so that it fits."""
     operand, indices = instruction._operands
     at, sizes, offset = instruction["index_vector_dim"], instruction["slice_sizes"], instruction["offset_dims"]
@@ -43,6 +45,6 @@ def gather(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
         vector = list(batch)
         if at < indices.shape.rank:
             vector.insert(at, constant(k))
-        start = t.bounded(t.element(indices, tuple(vector)), operand.shape.dims[d] - sizes[d])
+        start = t.bounded((yield t.element(indices, tuple(vector))), operand.shape.dims[d] - sizes[d])
         place[d] = place[d] + start
-    return t.element(operand, tuple(place))
+    return (yield t.element(operand, tuple(place)))

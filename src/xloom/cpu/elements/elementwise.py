@@ -7,29 +7,34 @@ from llvmlite import ir
 from xloom.cpu.emit import conversion, elementwise  # noqa: F401 - registers the scalar rules
 from xloom.cpu.emit.registry import RULES
 from xloom.cpu.emit.types import Value
-from xloom.cpu.loops.nodes import Apply, Node
+from xloom.cpu.loops.affine import constant
+from xloom.cpu.loops.nodes import Apply, Index, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, apply, element_of
-from xloom.hlo.dtype import DType, Kind
+from xloom.errors import LoweringError
+from xloom.hlo.dtype import DType, Kind, s64
 from xloom.hlo.instruction import Instruction
+from xloom.trampoline import Nested, each
 
 
 @element_of(*RULES)
-def scalar_rule(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def scalar_rule(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The operator of the operands' elements; scalar operands of select and clamp repeat."""
-    operands = [t.element(o, index if o.shape.rank == len(index) else ()) for o in instruction._operands]
+    rank = len(index)
+    operands = yield each(t.element(o, index if o.shape.rank == rank else ()) for o in instruction._operands)
     return apply(instruction, operands)
 
 
 @element_of("opt-barrier", "domain", "add-dependency")
-def identity(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def identity(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The first operand."""
-    return t.element(instruction._operands[0], index)
+    return (yield t.element(instruction._operands[0], index))
 
 
 @element_of("map")
-def map_(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def map_(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The scalar computation of the operands' elements."""
-    return t.region(instruction["to_apply"], [t.element(o, index) for o in instruction._operands])[0]
+    arguments = yield each(t.element(o, index) for o in instruction._operands)
+    return t.region(instruction["to_apply"], arguments)[0]
 
 
 def _width(dtype: DType) -> int:
@@ -37,21 +42,20 @@ def _width(dtype: DType) -> int:
 
 
 @element_of("bitcast-convert")
-def bitcast_convert(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def bitcast_convert(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The same bits; a narrower type has a minor dimension of the parts, a wider one takes it away."""
     operand, target = instruction._operands[0], instruction.shape.dtype
     source = operand.shape.dtype
     if source is target:
-        return t.element(operand, index)
+        return (yield t.element(operand, index))
     if source.is_complex or target.is_complex:
-        return _complex_bitcast(t, operand, index, target)
+        raise LoweringError("bitcast-convert of complex numbers to another type", where=operand.name)
     ratio = _width(source) / _width(target)
     if ratio == 1:
-        return Apply(target, "bitcast-convert", _recast(source, target), (t.element(operand, index),))
+        element = yield t.element(operand, index)
+        return Apply(target, "bitcast-convert", _recast(source, target), (element,))
     if ratio > 1:
         *outer, part = index
-        from xloom.cpu.loops.nodes import Index
-        from xloom.hlo.dtype import s64
 
         def pick(b: ir.IRBuilder, value: Value, number: ir.Value) -> Value:
             bits = conversion.to_bits(b, value, source)
@@ -61,11 +65,10 @@ def bitcast_convert(t: Tracer, instruction: Instruction, index: IndexTuple) -> N
             low = b.lshr(bits, amount)
             return conversion.from_bits(b, b.trunc(low, kind) if kind.width < bits.type.width else low, target)
 
-        return Apply(target, "bitcast-convert", pick, (t.element(operand, tuple(outer)), Index(s64, part)))
+        element = yield t.element(operand, tuple(outer))
+        return Apply(target, "bitcast-convert", pick, (element, Index(s64, part)))
     count = round(1 / ratio)
-    from xloom.cpu.loops.affine import constant
-
-    parts = [t.element(operand, (*index, constant(k))) for k in range(count)]
+    parts = yield each(t.element(operand, (*index, constant(k))) for k in range(count))
 
     def join(b: ir.IRBuilder, *values: Value) -> Value:
         kind = ir.IntType(max(8, _width(target)))
@@ -82,9 +85,3 @@ def bitcast_convert(t: Tracer, instruction: Instruction, index: IndexTuple) -> N
 
 def _recast(source: DType, target: DType):
     return lambda b, value: conversion.from_bits(b, conversion.to_bits(b, value, source), target)
-
-
-def _complex_bitcast(t: Tracer, operand: Instruction, index: IndexTuple, target: DType) -> Node:
-    from xloom.errors import LoweringError
-
-    raise LoweringError("bitcast-convert of complex numbers to another type", where=operand.name)

@@ -10,21 +10,22 @@ from xloom.errors import LoweringError
 from xloom.hlo.dtype import s32, s64
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.trampoline import Nested
 
 
 @element_of("broadcast")
-def broadcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def broadcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The operand's dimension i is the result's `dimensions[i]`."""
-    return t.element(instruction._operands[0], tuple(index[d] for d in instruction["dimensions"]))
+    return (yield t.element(instruction._operands[0], tuple(index[d] for d in instruction["dimensions"])))
 
 
 @element_of("reshape", "dynamic-reshape")
-def reshape(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def reshape(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The same position in row-major order."""
     operand, dims = instruction._operands[0], instruction.shape.dims
     if t.is_loaded(operand):  # whose index would only be joined again
         return t.loaded(operand, linear(index, dims))
-    return t.element(operand, reshaped(t, index, dims, operand.shape.dims))
+    return (yield t.element(operand, reshaped(t, index, dims, operand.shape.dims)))
 
 
 def reshaped(t: Tracer, index: IndexTuple, dims: tuple[int, ...], to: tuple[int, ...]) -> IndexTuple:
@@ -51,44 +52,42 @@ def reshaped(t: Tracer, index: IndexTuple, dims: tuple[int, ...], to: tuple[int,
 
 
 @element_of("transpose")
-def transpose(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def transpose(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """Result dimension i is operand dimension `dimensions[i]`."""
     source = dict(zip(instruction["dimensions"], index, strict=True))
-    return t.element(instruction._operands[0], tuple(source[d] for d in range(len(index))))
+    return (yield t.element(instruction._operands[0], tuple(source[d] for d in range(len(index)))))
 
 
 @element_of("slice")
-def slice_(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def slice_(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """start + stride * i."""
     ranges = instruction["slice"]
-    return t.element(
-        instruction._operands[0], tuple(i * step + start for i, (start, _, step) in zip(index, ranges, strict=True))
-    )
+    place = tuple(i * step + start for i, (start, _, step) in zip(index, ranges, strict=True))
+    return (yield t.element(instruction._operands[0], place))
 
 
 @element_of("reverse")
-def reverse(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def reverse(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """size - 1 - i along `dimensions`."""
     dims = instruction.shape.dims
     flipped = instruction["dimensions"]
-    return t.element(
-        instruction._operands[0],
-        tuple(constant(dims[d] - 1) - i if d in flipped else i for d, i in enumerate(index)),
-    )
+    place = tuple(constant(dims[d] - 1) - i if d in flipped else i for d, i in enumerate(index))
+    return (yield t.element(instruction._operands[0], place))
 
 
 @element_of("iota")
-def iota(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def iota(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The index along one dimension."""
     dtype = instruction.shape.dtype
     size = instruction.shape.dims[instruction["iota_dimension"]]
     kind = s32 if size <= 1 << 31 else s64
     value = Index(kind, index[instruction["iota_dimension"]])
     return Apply(dtype, "iota", lambda b, x: conversion.converted(b, x, kind, dtype), (value,), 0)
+    yield  # a generator, as every rule
 
 
 @element_of("concatenate")
-def concatenate(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def concatenate(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The operand in whose range the index is."""
     (dim,) = instruction["dimensions"]
     at, begin = index[dim], 0
@@ -102,19 +101,19 @@ def concatenate(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
     if not choices:  # of no elements
         raise LoweringError("a concatenation without elements", where=instruction.name)
 
-    def among(first: int, last: int) -> Node:  # by halves: there may be many, and none is to be far away
+    def among(first: int, last: int) -> Nested[Node]:  # by halves: there may be many, and none is to be far away
         if last - first == 1:
             begin, _, operand = choices[first]
-            return t.element(operand, (*index[:dim], at - begin, *index[dim + 1 :]))
+            return (yield t.element(operand, (*index[:dim], at - begin, *index[dim + 1 :])))
         middle = (first + last) // 2
-        lower, upper = among(first, middle), among(middle, last)
+        lower, upper = (yield among(first, middle)), (yield among(middle, last))
         return Guard(upper.dtype, ((at, -(2**62), choices[middle][0]),), lower, upper)
 
-    return among(0, len(choices))
+    return (yield among(0, len(choices)))
 
 
 @element_of("pad")
-def pad(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def pad(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The operand where the index is in its range and on its grid, else the padding value."""
     operand, value = instruction._operands
     inner: list[Affine] = []
@@ -128,10 +127,10 @@ def pad(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
         if place.low < 0 or place.high >= size:
             conditions.append((place, 0, size))
         inner.append(place)
-    padding = t.element(value, ())
+    padding = yield t.element(value, ())
     if not operand.shape.size:
         return padding
-    element = t.element(operand, tuple(inner))
+    element = yield t.element(operand, tuple(inner))
     return Guard(element.dtype, tuple(conditions), element, padding) if conditions else element
 
 
@@ -142,7 +141,7 @@ def memory_index(shape: Shape, index: IndexTuple) -> tuple[IndexTuple, tuple[int
 
 
 @element_of("bitcast")
-def bitcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def bitcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The element at the same place in memory, by the layouts."""
     operand = instruction._operands[0]
     if operand.shape.dtype is not instruction.shape.dtype:
@@ -152,4 +151,4 @@ def bitcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
     order = source.major_to_minor
     found = reshaped(t, placed, dims, tuple(source.dims[d] for d in order))
     back = dict(zip(order, found, strict=True))
-    return t.element(operand, tuple(back[d] for d in range(source.rank)))
+    return (yield t.element(operand, tuple(back[d] for d in range(source.rank))))

@@ -10,6 +10,7 @@ from xloom.cpu.loops.nodes import Apply, Argument, Fold, Folded, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of, joined
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.trampoline import Nested, each
 
 
 def plain_operator(computation: Computation) -> str:
@@ -20,7 +21,7 @@ def plain_operator(computation: Computation) -> str:
     return ""
 
 
-def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = None) -> Fold:
+def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = None) -> Nested[Fold]:
     """The fold that a reduce is at `index` of its result; folds of one `key` run over the same loops."""
     operands = instruction._operands
     count = len(operands) // 2
@@ -28,9 +29,9 @@ def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = N
     kept = iter(index)
     loops = {d: t.loops((key or instruction, d), dims[d], "k") for d in sorted(reduced)}
     place: list[Affine] = [joined(loops[d]) if d in loops else next(kept) for d in range(len(dims))]
-    inits = tuple(t.element(o, ()) for o in operands[count:])
+    inits = tuple((yield each(t.element(o, ()) for o in operands[count:])))
     # each a node of its own, even where two operands are the same
-    elements = tuple(_alias(t.element(o, tuple(place))) for o in operands[:count])
+    elements = tuple(map(_alias, (yield each(t.element(o, tuple(place)) for o in operands[:count]))))
     body = instruction["to_apply"]
     arguments = tuple(Argument(i.dtype, k) for k, i in enumerate(inits))
     bodies = t.region(body, [*arguments, *elements])
@@ -51,7 +52,7 @@ def _alias(node: Node) -> Node:
 
 
 @element_of("reduce")
-def reduce(t: Tracer, instruction: Instruction, index: IndexTuple) -> Node:
+def reduce(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The value of the fold."""
-    fold = fold_of(t, instruction, index)
+    fold = yield fold_of(t, instruction, index)
     return Folded(fold.inits[0].dtype, fold, 0)

@@ -33,6 +33,7 @@ from xloom.cpu.loops.nodes import (
     Source,
 )
 from xloom.hlo.dtype import Kind, f32, s64
+from xloom.trampoline import Nested, each, run
 
 Pointers = Callable[[Source], ir.Value]
 
@@ -91,23 +92,38 @@ class Elements:
         for var in variables:
             self.vars.pop(var, None)
 
+    # -- values: what is deep in the program is so on a trampoline
     def value(self, node: Node) -> Value:
         """The node's value in registers."""
-        for scope in reversed(self._scopes):
-            if id(node) in scope:
-                return scope[id(node)]
-        value = self._emit(node)
-        self._scopes[-1][id(node)] = value
-        return value
+        return run(self._value(node))
 
     def wider(self, node: Node) -> Value:
         """The value with all digits that it is computed with, for arithmetic in f32."""
+        return run(self._wider(node))
+
+    def index(self, expression: Affine) -> ir.Value:
+        """An index expression as an i64."""
+        return run(self._index(expression))
+
+    def address_of(self, node: Load) -> ir.Value:
+        """The index of the element that a load is of, in its array."""
+        return run(self._address_of(node))
+
+    def _value(self, node: Node) -> Nested[Value]:
+        for scope in reversed(self._scopes):
+            if id(node) in scope:
+                return scope[id(node)]
+        value = yield self._emit(node)
+        self._scopes[-1][id(node)] = value
+        return value
+
+    def _wider(self, node: Node) -> Nested[Value]:
         if not self._has_more_digits(node):
-            return self.value(node)
+            return (yield self._value(node))
         for scope in reversed(self._scopes):
             if (id(node), "wider") in scope:
                 return scope[id(node), "wider"]
-        value = self._scopes[-1][id(node), "wider"] = self._emit_wider(node)
+        value = self._scopes[-1][id(node), "wider"] = yield self._emit_wider(node)
         return value
 
     def _has_more_digits(self, node: Node) -> bool:
@@ -115,22 +131,23 @@ class Elements:
             return self.is_wider(node.source)
         return isinstance(node, Apply) and node.is_wider and id(node) not in self.stored
 
-    def _emit_wider(self, node: Node) -> Value:
+    def _emit_wider(self, node: Node) -> Nested[Value]:
         if isinstance(node, Apply):
-            return self._applied(node)
+            return (yield self._applied(node))
         assert isinstance(node, Load)
-        return types.load(self.b, self.pointers(node.source), f32, self.address_of(node))
+        pointer = self.pointers(node.source)
+        return types.load(self.b, pointer, f32, (yield self._address_of(node)))
 
-    def _applied(self, node: Apply) -> Value:
-        return node.emit(self.b, *[self.wider(o) if node.takes_wider else self.value(o) for o in node.operands])
+    def _applied(self, node: Apply) -> Nested[Value]:
+        values = yield each(map(self._wider if node.takes_wider else self._value, node.operands))
+        return node.emit(self.b, *values)
 
-    def index(self, expression: Affine) -> ir.Value:
-        """An index expression as an i64."""
+    def _index(self, expression: Affine) -> Nested[ir.Value]:
         # dynamic parts and outer loops first: what does not change in an inner loop is then computed outside it
         terms = sorted(expression.terms, key=lambda t: (t[0].node is None, t[0].number))
         out: ir.Value | None = None
         for var, factor in terms:
-            value = self._var(var)
+            value = self.vars.get(var) if var.node is None else (yield self._value(var.node))
             if value is None:
                 continue
             term = value if factor == 1 else self.b.mul(value, I64(factor), flags=["nsw"])
@@ -139,47 +156,43 @@ class Elements:
             return I64(expression.const)
         return self.b.add(out, I64(expression.const), flags=["nsw"]) if expression.const else out
 
-    def _var(self, var: Var) -> ir.Value | None:
-        if var.node is not None:
-            return self.value(var.node)
-        return self.vars.get(var)
-
-    def _emit(self, node: Node) -> Value:
+    def _emit(self, node: Node) -> Nested[Value]:
         b = self.b
         if self._has_more_digits(node):
-            return conversion.rounded_result(b, self.wider(node), node.dtype)
+            return conversion.rounded_result(b, (yield self._wider(node)), node.dtype)
         if isinstance(node, Apply):
-            value = self._applied(node)
+            value = yield self._applied(node)
             return conversion.rounded_result(b, value, node.dtype) if node.is_wider else value
         if id(node) in self.staged:
             return types.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):
-            return types.load(b, self.pointers(node.source), node.dtype, self.address_of(node))
+            pointer = self.pointers(node.source)
+            return types.load(b, pointer, node.dtype, (yield self._address_of(node)))
         if isinstance(node, Constant):
             return types.constant(node.value, node.dtype)
         if isinstance(node, Index):
-            value = self.index(node.value)
+            value = yield self._index(node.value)
             return value if node.dtype is s64 else narrowed(b, value)
         if isinstance(node, Quotient):
-            value = self.index(node.value)
+            value = yield self._index(node.value)
             return b.urem(value, I64(node.by)) if node.remainder else b.udiv(value, I64(node.by))
         if isinstance(node, Bounded):
-            return self._bounded(node)
+            return (yield self._bounded(node))
         if isinstance(node, Argument):
             return self.arguments[id(node)]
         if isinstance(node, Guard):
-            return self._guard(node)
+            return (yield self._guard(node))
         assert isinstance(node, Folded)
-        return self._fold(node.fold)[node.number]
+        return (yield self._fold(node.fold))[node.number]
 
-    def address_of(self, node: Load) -> ir.Value:
-        """The index of the element that a load is of, in its array."""
-        return self.index(self.address(node.source, node.address))
+    def _address_of(self, node: Load) -> Nested[ir.Value]:
+        return self._index(self.address(node.source, node.address))
 
-    def _bounded(self, node: Bounded) -> ir.Value:
+    def _bounded(self, node: Bounded) -> Nested[Value]:
         b, dtype = self.b, node.operand.dtype
-        wide = conversion.converted(b, self.value(node.operand), dtype, s64) if dtype.bits < 64 else None
-        value = self.value(node.operand) if wide is None else wide
+        value = yield self._value(node.operand)
+        if dtype.bits < 64:
+            value = conversion.converted(b, value, dtype, s64)
         high = I64(node.high)
         if dtype.kind is Kind.UNSIGNED:
             return intrinsic(b, "umin", value, high)
@@ -193,7 +206,7 @@ class Elements:
             low, high = low + min(ends), high + max(ends)
         return low, high
 
-    def _condition(self, node: Guard) -> ir.Value | bool:
+    def _condition(self, node: Guard) -> Nested[ir.Value | bool]:
         """Whether a guard's conditions hold: True or False where that is known."""
         b = self.b
         tests: list[ir.Value] = []
@@ -202,66 +215,67 @@ class Elements:
             if greatest < low or least >= high:
                 return False
             if least < low:
-                tests.append(b.icmp_signed(">=", self.index(expression), I64(low)))
+                tests.append(b.icmp_signed(">=", (yield self._index(expression)), I64(low)))
             if greatest >= high:
-                tests.append(b.icmp_signed("<", self.index(expression), I64(high)))
+                tests.append(b.icmp_signed("<", (yield self._index(expression)), I64(high)))
         return reduce(b.and_, tests) if tests else True
 
-    def _guard(self, node: Guard) -> Value:
+    def _guard(self, node: Guard) -> Nested[Value]:
         b = self.b
-        condition = self._condition(node)
+        condition = yield self._condition(node)
         if isinstance(condition, bool):
-            return self.value(node.then if condition else node.otherwise)
-        chosen = self._choice(node)
+            return (yield self._value(node.then if condition else node.otherwise))
+        chosen = yield self._choice(node)
         if chosen is not None:
             return types.load(b, self.pointers(chosen[0]), node.dtype, chosen[1])
         if isinstance(node.then, Constant) and isinstance(node.otherwise, Constant):
-            return choose(b, condition, self.value(node.then), self.value(node.otherwise))
+            first, second = (yield self._value(node.then)), (yield self._value(node.otherwise))
+            return choose(b, condition, first, second)
         with b.if_else(condition) as (then, otherwise):
             with then, self.scope():
-                first = self.value(node.then)
+                first = yield self._value(node.then)
                 first_block = b.block
             with otherwise, self.scope():
-                second = self.value(node.otherwise)
+                second = yield self._value(node.otherwise)
                 second_block = b.block
         return joined_values(b, first, first_block, second, second_block)
 
-    def _choice(self, node: Node) -> tuple[Source, ir.Value] | None:
+    def _choice(self, node: Node) -> Nested[tuple[Source, ir.Value] | None]:
         """Where a load is from, or a guard between loads of one array: its index is chosen rather than its value.
 
         Not along the innermost loop, where neighbours would no longer be loaded side by side.
         """
         if isinstance(node, Load) and id(node) not in self.staged:
-            return node.source, self.address_of(node)
+            return node.source, (yield self._address_of(node))
         if not isinstance(node, Guard) or any(c[0].factor(self.innermost) for c in node.conditions if self.innermost):
             return None
-        condition = self._condition(node)
+        condition = yield self._condition(node)
         if isinstance(condition, bool):
-            return self._choice(node.then if condition else node.otherwise)
-        first, second = self._choice(node.then), self._choice(node.otherwise)
+            return (yield self._choice(node.then if condition else node.otherwise))
+        first, second = (yield self._choice(node.then)), (yield self._choice(node.otherwise))
         if first is None or second is None or first[0] != second[0]:
             return None
         return first[0], self.b.select(condition, first[1], second[1])
 
     # -- folds in the middle of an expression
-    def _fold(self, fold: Fold) -> list[Value]:
+    def _fold(self, fold: Fold) -> Nested[list[Value]]:
         key = id(fold)
         for scope in reversed(self._scopes):
             if key in scope:
                 return scope[key]
         with self.scope():
             state = accumulators(self.b, fold)
-            for accumulator, value in zip(state, self.initial_values(fold), strict=True):
+            for accumulator, value in zip(state, (yield each(map(self._value, fold.inits))), strict=True):
                 accumulator.start(value)
             with self.loops(fold.vars):
-                self.step(fold, state)
+                yield self._step(fold, state)
         results = [a.result() for a in state]
         self._scopes[-1][key] = results
         return results
 
     def initial_values(self, fold: Fold) -> list[Value]:
         """What a fold starts from."""
-        return [self.value(i) for i in fold.inits]
+        return run(each(map(self._value, fold.inits)))
 
     def neutral_values(self, fold: Fold) -> list[Value]:
         """What a piece of a fold starts from: initial values only where nothing is known that changes no result."""
@@ -299,20 +313,23 @@ class Elements:
 
     def step(self, fold: Fold, state: Sequence[State]) -> None:
         """The next element into a fold's accumulators."""
+        run(self._step(fold, state))
+
+    def _step(self, fold: Fold, state: Sequence[State]) -> Nested[None]:
         representation = state[0].representation
         if isinstance(representation, Merging):
             (accumulator,), (element,) = state, fold.elements
-            read = self.wider if isinstance(representation, Sum) else self.value
-            value = representation.encoded(self.b, read(element))
+            read = self._wider if isinstance(representation, Sum) else self._value
+            value = representation.encoded(self.b, (yield read(element)))
             accumulator.set(representation.merged(self.b, accumulator.get(), value))
             return
-        self._accumulate(fold, state, fold.in_order or fold.bodies)
+        yield self._accumulate(fold, state, fold.in_order or fold.bodies)
 
-    def _accumulate(self, fold: Fold, state: Sequence[State], bodies: Sequence[Node]) -> None:
+    def _accumulate(self, fold: Fold, state: Sequence[State], bodies: Sequence[Node]) -> Nested[None]:
         with self.scope():
             for argument, accumulator in zip(fold.arguments, state, strict=True):
                 self.arguments[id(argument)] = accumulator.get()
-            results = [self.value(body) for body in bodies]
+            results = yield each(map(self._value, bodies))
         for accumulator, result in zip(state, results, strict=True):
             accumulator.set(result)
 
@@ -325,7 +342,7 @@ class Elements:
             return
         with self.scope():
             self._scopes[-1].update({id(e): v for e, v in zip(fold.elements, values, strict=True)})
-            self._accumulate(fold, state, fold.bodies)
+            run(self._accumulate(fold, state, fold.bodies))
 
 
 def narrowed(b: ir.IRBuilder, index: ir.Value) -> ir.Value:

@@ -65,17 +65,26 @@ class _Keys:
         self._numbers = numbers
         self._types_of = types_of
         self._places: dict[Hashable, int] = {}
+        self._rest: list[Any] = []
+        """What is yet to be written down, the next last."""
 
     def add(self, value: Any) -> None:
         """Writes down a value and what it consists of."""
-        kind = type(value)
-        if kind in _PLAIN:
-            self.tokens.append((kind, value))
-            return
-        writer = _writers.get(kind)
-        if writer is None:
-            writer = _writers[kind] = _writer(kind)
-        writer(self, value)
+        self._rest.append(value)
+        while self._rest:
+            value = self._rest.pop()
+            kind = type(value)
+            if kind in _PLAIN:
+                self.tokens.append((kind, value))
+                continue
+            writer = _writers.get(kind)
+            if writer is None:
+                writer = _writers[kind] = _writer(kind)
+            writer(self, value)
+
+    def _then(self, values: Sequence[Any]) -> None:
+        """Has values written down next, in their order."""
+        self._rest.extend(reversed(values))
 
     def _plain(self, value: Hashable) -> None:
         self.tokens.append((type(value), value))
@@ -88,8 +97,7 @@ class _Keys:
             self._source((value[0], value[1]))
             return
         self.tokens.append(len(value))
-        for element in value:
-            self.add(element)
+        self._then(value)
 
     def _array(self, value: Any) -> None:
         array = np.asarray(value)
@@ -111,18 +119,17 @@ class _Keys:
         self.tokens.append(_Variable(var.number))
         if self._is_new(("variable", var.number)):
             self.tokens.append(var.size)
-            self.add(var.node)
+            self._then([var.node])
 
     def _source(self, source: Source) -> None:
         self.tokens.append(self._numbers.get(source, -1))
         if self._is_new(("source", source)):
-            self.add(self._types_of(source))
+            self._then([self._types_of(source)])
 
     def _record(self, value: Any) -> None:
         if not isinstance(value, (Node, Fold)) or self._is_new(id(value)):
             self.tokens.append(type(value))
-            for name in _field_names(type(value)):
-                self.add(getattr(value, name))
+            self._then([getattr(value, name) for name in _field_names(type(value))])
 
     def _operator(self, operator: Operator) -> None:
         types = [t.name for t in (operator.dtype, *operator.operand_types)]
@@ -131,13 +138,13 @@ class _Keys:
     def _function(self, value: Any) -> None:
         """Functions do the same when their code is the same, and all that it refers to outside the module."""
         if isinstance(value, partial):
-            self.add((value.func, value.args, tuple(sorted(value.keywords.items()))))
+            self._then([(value.func, value.args, tuple(sorted(value.keywords.items())))])
         elif isinstance(value, MethodType):
-            self.add((value.__func__, value.__self__))
+            self._then([(value.__func__, value.__self__)])
         else:
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
             self.tokens.append(value.__module__)
-            self.add((value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items()), cells))
+            self._then([(value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items()), cells)])
 
 
 _PLAIN = frozenset({type(None), int, bool, str, bytes, CodeType, BuiltinFunctionType})

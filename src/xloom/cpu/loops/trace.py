@@ -1,4 +1,4 @@
-"""From instructions to nodes: what an element of a fused instruction is, by rules registered a opcode."""
+"""From instructions to nodes: what an element of a fused instruction is, by rules registered per opcode."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import bf16, f16, f32, f64, s64
 from xloom.hlo.instruction import Instruction
+from xloom.trampoline import Nested, run
 
 IndexTuple = tuple[Affine, ...]
-ElementRule = Callable[["Tracer", Instruction, IndexTuple], Node]
+ElementRule = Callable[["Tracer", Instruction, IndexTuple], Nested[Node]]
+"""Yields the elements of operands that it needs."""
 ELEMENTS: dict[str, ElementRule] = {}
 
 # what an operator costs, next to an addition
@@ -32,7 +34,7 @@ COSTS = {
 
 
 def element_of(*opcodes: str) -> Callable[[ElementRule], ElementRule]:
-    """Registers `rule(tracer, instruction, index) -> node`."""
+    """Registers `rule(tracer, instruction, index) -> node`, a generator that yields `tracer.element(...)`."""
 
     def register(rule: ElementRule) -> ElementRule:
         for opcode in opcodes:
@@ -74,12 +76,19 @@ class Tracer:
             self._places.update({var: (key, k) for k, var in enumerate(made)})
         return self._loops[key]
 
-    def element(self, instruction: Instruction, index: IndexTuple) -> Node:
+    def element(self, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
         """The element of an instruction's array at `index`."""
         key = (instruction, index)
         node = self._memo.get(key)
         if node is None:
-            node = self._memo[key] = self._element(instruction, index)
+            shape = instruction.shape
+            if _is_number(instruction):
+                node = Constant(shape.dtype, instruction.literal.value.reshape(-1)[0])
+            elif instruction not in self.inlined:
+                node = self.loaded(instruction, linear(index, shape.dims))
+            else:
+                node = yield ELEMENTS[instruction.opcode](self, instruction, index)
+            self._memo[key] = node
         return node
 
     def root_element(self, instruction: Instruction, index: IndexTuple) -> Node:
@@ -87,16 +96,8 @@ class Tracer:
         key = (instruction, index)
         node = self._memo.get(key)
         if node is None or isinstance(node, Load):
-            node = self._memo[key] = ELEMENTS[instruction.opcode](self, instruction, index)
+            node = self._memo[key] = run(ELEMENTS[instruction.opcode](self, instruction, index))
         return node
-
-    def _element(self, instruction: Instruction, index: IndexTuple) -> Node:
-        shape = instruction.shape
-        if _is_number(instruction):
-            return Constant(shape.dtype, instruction.literal.value.reshape(-1)[0])
-        if instruction not in self.inlined:
-            return self.loaded(instruction, linear(index, shape.dims))
-        return ELEMENTS[instruction.opcode](self, instruction, index)
 
     def is_loaded(self, instruction: Instruction) -> bool:
         """True when its elements lie in memory."""
