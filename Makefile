@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls clean
+.PHONY: help setup judges demo test lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -25,6 +25,15 @@ judges: $(JUDGES) ## What the outside judges need beside: absl-py, expecttest, f
 $(JUDGES): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax,torch,judges]'
 	@touch $(JUDGES)
+
+LIBRARIES := .venv-libraries
+
+libraries: $(LIBRARIES)/.installed ## A .venv-libraries with the libraries whose suites judge-libraries runs, at the versions of their tags
+
+$(LIBRARIES)/.installed: pyproject.toml
+	@test -x $(LIBRARIES)/bin/python || $(PYTHON) -m venv $(LIBRARIES)
+	@$(LIBRARIES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[jax,torch,libraries]'
+	@touch $@
 
 demo: setup ## Custom calls in C and Python; a call that carries its HLO, expanded; a call that fails
 	@echo "== a custom call, in C and in Python"
@@ -89,5 +98,9 @@ judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites a
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)
 
+judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax]
+	@$(LIBRARIES)/bin/python -m tests.judges.libraries --from "$(FROM)" --sample $(or $(SAMPLE),300) --seed $(or $(SEED),0) \
+	  --libraries "$(ONLY)" --out build/libraries
+
 clean: ## Remove what make made
-	rm -rf $(VENV) .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LIBRARIES) .pytest_cache .ruff_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -33,8 +34,10 @@ class Runner:
         self.out = out.resolve()
         self.timeout = timeout
 
-    def sample(self, file: str, count: int, side: str) -> list[str]:
-        """Evenly spaced tests of a file, or all of them with 0; none of a file that does not load."""
+    def sample(self, file: str, count: int, side: str, seed: int = 0) -> list[str]:
+        """Evenly spaced tests of a file, or all of them with 0; none of a file that does not load.
+
+        Another seed takes others, as far from each other."""
         listing = self._kept(file, "list")
         if not listing.exists():
             self._start(file, None, listing, side).wait()
@@ -43,7 +46,8 @@ class Runner:
         ids = list(dict.fromkeys(row["id"] for row in _rows(listing)))
         if not count or count >= len(ids):
             return ids
-        return [ids[int(k * len(ids) / count)] for k in range(count)]
+        offset = random.Random(seed).random() if seed else 0
+        return [ids[int((k + offset) * len(ids) / count)] for k in range(count)]
 
     def verdicts(self, file: str, side: str, ids: list[str]) -> Verdicts:
         """Runs those tests of a file that have no verdict yet."""

@@ -1,0 +1,64 @@
+"""The judge of libraries' own suites, on a small suite of the kind."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+
+from tests.judges.libraries import judge
+from tests.judges.library_suites import LIBRARIES, Library
+
+CONFTEST = """
+    import jax
+    jax.config.update("jax_platform_name", "cpu")  # as some suites do: ours must be asked all the same
+"""
+SUITE = """
+    import os
+    import jax
+    import jax.numpy as jnp
+
+    OURS = jax.default_backend() == "xloom"
+
+    def test_sum():
+        assert jnp.ones(3).sum() == 3
+
+    def test_host():
+        pass
+
+    def test_cpu_alone():
+        assert not OURS
+
+    def test_nowhere():
+        assert False
+
+    def test_end():
+        if OURS:
+            os._exit(3)
+"""
+
+
+def test_a_suite_is_judged(tmp_path: Path):
+    folder = tmp_path / "jax" / "tests"
+    folder.mkdir(parents=True)
+    (folder / "conftest.py").write_text(textwrap.dedent(CONFTEST))
+    (folder / "test_small.py").write_text(textwrap.dedent(SUITE))
+    library = Library("jax", "of no tag", "jax", "tests/**/test_*.py")
+    counts = judge(library, tmp_path, tmp_path / "out", sample=0, seed=0, timeout=60)
+    assert {name: counts[name] for name in ("reference", "pass", "fail", "crash", "unused")} == {
+        "reference": 4,
+        "pass": 2,
+        "fail": 1,
+        "crash": 1,
+        "unused": 1,
+    }
+
+
+def test_patterns_name_folders(tmp_path: Path):
+    flax = next(library for library in LIBRARIES if library.name == "flax")
+    for folder in ("nnx", "linen", "core"):
+        path = tmp_path / "flax/tests" / folder / "a_test.py"
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert flax.files(tmp_path) == ["tests/linen/a_test.py", "tests/nnx/a_test.py"]
