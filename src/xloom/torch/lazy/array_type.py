@@ -9,7 +9,7 @@ import torch
 
 from xloom.hlo.shape import Shape, array_shape
 from xloom.torch.dtypes import hlo_dtype, torch_dtype
-from xloom.torch.strides import contiguous_strides, dense_order
+from xloom.torch.strides import contiguous_strides, dense_order, overlap
 
 
 class ArrayType:
@@ -19,7 +19,7 @@ class ArrayType:
     to torch and to views of that memory.
     """
 
-    __slots__ = ("_others", "dims", "dtype", "order", "row_major", "shape", "size", "strides")
+    __slots__ = ("_others", "dims", "dtype", "order", "overlaps", "row_major", "shape", "size", "strides")
 
     def __init__(self, shape: Shape, strides: tuple[int, ...], row_major: ArrayType | None = None):
         self.shape = shape
@@ -30,6 +30,8 @@ class ArrayType:
         self.row_major = self if row_major is None else row_major
         self.order = dense_order(shape.dims, strides)
         """The dimensions, slowest first, if elements fill memory one by one; else None."""
+        self.overlaps = self.order is None and overlap(shape.dims, strides)
+        """Whether several elements lie at one place."""
         self._others: dict[tuple[int, ...], ArrayType] = {}
 
     def with_strides(self, strides: Sequence[int]) -> ArrayType:

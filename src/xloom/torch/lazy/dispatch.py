@@ -21,6 +21,7 @@ from xloom.torch.lazy import (
     host_arguments,
     host_values,
     mutation,
+    overlap,
     transfer,
     views,
 )
@@ -55,10 +56,17 @@ def handler_of(op: Any) -> Handler:
 def find(op: Any) -> Handler:
     """The first way there is, in the order of the module's title."""
     by_hand = NAMED.get(str(op))
-    if by_hand is not None:
-        return by_hand
     if not isinstance(op, torch._ops.OpOverload):
-        return higher_order(op)
+        return higher_order(op) if by_hand is None else by_hand
+    handler = _found(op) if by_hand is None else by_hand
+    return overlap.guarded(op, handler) if op._schema.is_mutable and not _is_of_views(op) else handler
+
+
+def _is_of_views(op: Any) -> bool:
+    return torch.Tag.inplace_view in op.tags or op._schema.name in ("aten::set_", "aten::resize_", "aten::resize_as_")
+
+
+def _found(op: Any) -> Handler:
     by_table = (host_values.handler, views.handler, mutation.handler, lowered, foreach.handler)
     for way in (*by_table, composite, decomposed, kernel):
         handler = way(op)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 from xloom.torch.lazy.array_type import ArrayType
 from xloom.torch.lazy.trace import Value
@@ -22,6 +23,8 @@ class Storage:
     __slots__ = ("_address", "_value", "make", "type", "version")
 
     moves_only = True
+    overlaps = False
+    through: frozenset[Any] = frozenset()
 
     def __init__(self, type: ArrayType, value: Value | None = None, make: Callable[[], Value] | None = None):
         self.type = type
@@ -65,10 +68,14 @@ class Storage:
 class View:
     """A part of `base`, or all of it in another order or shape: `forward` takes it out, `inverse` puts it back.
 
-    Of what repeats elements `to_storage` puts it back, into the storage's value: the base has each of them many times.
+    What is made of elements that overlap goes back by `memory`, a view of the storage itself: the base has each of them
+    many times, and would put back all of those.
     """
 
-    __slots__ = ("_value", "_version", "base", "forward", "inverse", "moves_only", "storage", "to_storage", "type")
+    __slots__ = (
+        *("_value", "_version", "base", "forward", "inverse", "memory", "moves_only"),
+        *("overlaps", "storage", "through", "type"),
+    )
 
     def __init__(
         self,
@@ -77,15 +84,19 @@ class View:
         forward: Callable[[Value], Value],
         inverse: Callable[[Value, Value], Value],
         moves_only: bool = True,
-        to_storage: Callable[[Value, Value], Value] | None = None,
+        changes: Any = None,
     ):
-        """`moves_only`: its elements are elements of the base, unchanged."""
+        """`moves_only`: its elements are elements of the base, unchanged; `changes` is what is its own inverse."""
         self.base = base
         self.storage: Storage = base.storage
         self.type = type
         self.forward = forward
         self.inverse = inverse
-        self.to_storage = to_storage
+        self.memory: Callable[[], View] | None = None
+        self.overlaps = base.overlaps or type.overlaps
+        """Whether it, or what it is made of, has several elements at one place."""
+        self.through: frozenset[Any] = base.through if changes is None else base.through ^ {changes}
+        """What is between the elements of memory and its own: conjugation and negation."""
         self.moves_only = moves_only and base.moves_only
         self._value: Value | None = None
         self._version = -1
@@ -99,12 +110,13 @@ class View:
 
     def write(self, value: Value) -> None:
         """Replaces this part of the base."""
-        if self.to_storage is None:
+        if self.memory is None:
             self.base.write(self.inverse(self.base.read(), value))
         else:
-            self.storage.write(self.to_storage(self.storage.read(), value))
-        self._value = value
-        self._version = self.storage.version
+            self.memory().write(value)
+        if not self.type.overlaps:
+            self._value = value
+            self._version = self.storage.version
 
 
 Alias = Storage | View

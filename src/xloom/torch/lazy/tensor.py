@@ -86,7 +86,7 @@ class XlaTensor(torch.Tensor):
         return "\n".join(["tensor" + first.removeprefix(prefix), *[line[indent:] for line in rest]])
 
     def __copy__(self) -> torch.Tensor:
-        copy = tensor_on(self._alias)
+        copy = tensor_on(self._alias, int(self.storage_offset()))
         _take_attributes(copy, self)
         return copy
 

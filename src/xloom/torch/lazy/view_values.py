@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from xloom.torch.lazy.signature import Number
 from xloom.torch.lazy.storage import Storage, View
 from xloom.torch.lazy.trace import Value
 from xloom.torch.lowering import Graph, Scalar, lower
-from xloom.torch.strides import inverse
+from xloom.torch.strides import elements, inverse
 
 
 class Way(NamedTuple):
@@ -29,6 +29,8 @@ class Way(NamedTuple):
     inverse: Callable[[Value, Value], Value]
     moves_only: bool = True
     """Elements go where they are, unchanged."""
+    changes: Any = None
+    """The operator that changes each of them, its own inverse."""
 
 
 _RESHAPES = {"view", "_reshape_alias", "squeeze", "unsqueeze", "_unsafe_view"}
@@ -52,41 +54,69 @@ def ways(
     if own.dtype is not results[0].type.dtype and name == "view":
         return [_bits(own.dtype, results[0].type.dtype)]
     if name in _OTHER_WAY:
-        other = _OTHER_WAY[name]
-        return [Way(lambda base: apply(_lowered, base, op), lambda _, new: apply(_lowered, new, other), False)]
+        return [_changed(op, _OTHER_WAY[name])]
     if name in _RESHAPES:
         return [_reshaped(dims, results[0].type.dims)]
     if name in _PERMUTES:
         return [_permuted(_order(op, len(dims), rest))]
     if name == "expand":
-        shape = results[0].type.dims
-        return [Way(lambda base: apply(_expand, base, shape), _refused)]
+        type = results[0].type
+        if type.size == own.size:
+            return [_reshaped(dims, type.dims)]
+        return [Way(lambda base: apply(_expand, base, type.dims), _refused if type.size else lambda base, _: base)]
     starts = _starts(op, dims, rest, kwargs, results)
     if starts is not None:
         return [_box(dims, result.type.dims, *start) for result, start in zip(results, starts, strict=True)]
     return [_elements(source, result) for result in results]
 
 
-def of_memory(storage: Storage, result: Geometry) -> View:
-    """A view of a whole storage by strides."""
-    own, type = storage.type, result.type
-    if not type.size or own.order is None or type.order is None:
-        return View(storage, type, *_elements(Geometry(own, 0), result))
-    if not result.offset and own.row_major is own and type.row_major is type and own.size == type.size:
-        return View(storage, type, *_reshaped(own.dims, type.dims))
+def of_memory(storage: Storage, result: Geometry, through: Iterable[Any] = ()) -> View:
+    """A view of a storage by strides, as elements of the result's dtype, and through what changes each of them."""
+    base = storage if storage.type.dtype is result.type.dtype else _memory_as(storage, result.type.dtype)
+    own, type = base.type, result.type
     where = (own.order, result.offset, type.dims, type.order)
-    return View(
-        storage,
-        type,
-        lambda base: apply(_stretch, base, *where),
-        lambda base, new: apply(_put_stretch, base, new, *where),
-    )
+    if not type.size or own.order is None or type.order is None:
+        view = View(base, type, *_elements(Geometry(own, 0), result))
+    elif not result.offset and own.row_major is own and type.row_major is type and own.size == type.size:
+        view = View(base, type, *_reshaped(own.dims, type.dims))
+    else:
+        view = View(
+            base,
+            type,
+            lambda base: apply(_stretch, base, *where),
+            lambda base, new: apply(_put_stretch, base, new, *where),
+        )
+    for op in through:
+        view = View(view, type, *_changed(op, op))
+    return view
 
 
-def to_storage(storage: Storage, result: Geometry) -> Callable[[Value, Value], Value]:
-    """How what is written to a tensor that was made of repeated elements goes into memory."""
-    repeats = any(size > 1 and not stride for size, stride in zip(result.type.dims, result.type.strides, strict=True))
-    return _refused if repeats else lambda base, new: of_memory(storage, result).inverse(base, new)
+def changes(through: frozenset[Any], result: Geometry) -> frozenset[Any] | None:
+    """What of that changes each element of a result; None if some more than others.
+
+    Of conjugates the real parts, which are even, are as they were, and the imaginary ones are negated.
+    """
+    conjugates = torch.ops.aten._conj.default
+    if conjugates not in through or result.type.dtype.is_complex:
+        return through
+    if any(stride % 2 for size, stride in zip(result.type.dims, result.type.strides, strict=True) if size > 1):
+        return None
+    through -= {conjugates}
+    return through ^ {torch.ops.aten._neg_view.default} if result.offset % 2 else through
+
+
+def _memory_as(storage: Storage, dtype: torch.dtype) -> View:
+    """All elements in the order of memory, their bits as those of another dtype."""
+    own = storage.type
+    flat = of_memory(storage, Geometry(array_type(own.dtype, (own.size,)), 0))
+    size = own.size * own.dtype.itemsize // dtype.itemsize
+    return View(flat, array_type(dtype, (size,)), *_bits(own.dtype, dtype))
+
+
+def _changed(op: Any, back: Any) -> Way:
+    """Elements changed by an operator that another one takes back."""
+    changes = op if op is back else None
+    return Way(lambda base: apply(_lowered, base, op), lambda _, new: apply(_lowered, new, back), False, changes)
 
 
 def _bits(own: torch.dtype, other: torch.dtype) -> Way:
@@ -148,18 +178,19 @@ def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step:
 
 def _elements(source: Geometry, result: Geometry) -> Way:
     """Any view at all, by the places of its elements."""
-    return Way(
-        lambda base: apply(_gathered, base, source, result),
-        lambda base, new: apply(_scattered, base, new, source, result),
-    )
+    steps = zip(result.type.dims, result.type.strides, strict=True)
+    repeats = result.type.size and any(size > 1 and not stride for size, stride in steps)
+    put = _refused if repeats else lambda base, new: apply(_scattered, base, new, source, result)
+    return Way(lambda base: apply(_gathered, base, source, result), put)
 
 
 def resized(storage: Storage, wanted: Geometry) -> View:
     """A view of the memory, or, where that is too small, of more memory with the same elements and zeros."""
-    need, have = extent(wanted), storage.type.size
+    dtype, own = wanted.type.dtype, storage.type
+    need, have = extent(wanted), own.size * own.dtype.itemsize // dtype.itemsize
     if need > have:
-        flat = of_memory(storage, Geometry(array_type(storage.type.dtype, (have,)), 0))
-        storage = Storage(array_type(storage.type.dtype, (need,)), apply(_lengthened, flat.read(), need))
+        flat = of_memory(storage, Geometry(array_type(dtype, (have,)), 0))
+        storage = Storage(array_type(dtype, (need,)), apply(_lengthened, flat.read(), need))
     return of_memory(storage, wanted)
 
 
@@ -224,16 +255,10 @@ def _put(g: Graph, base: Instruction, new: Instruction, dim: int, start: Any, si
 
 def _places(source: Geometry, result: Geometry) -> np.ndarray:
     """Which of the source's elements, in row-major order, each element of the result is."""
-    at = [torch.tensor(0)]
-    for each in (source, result):
-        where = torch.tensor(each.offset)
-        for size, stride in zip(each.type.dims, each.type.strides, strict=True):
-            where = where.unsqueeze(-1) + torch.arange(size) * stride
-        at.append(where.reshape(-1))
-    mine, wanted = at[1], at[2]
-    number = torch.zeros(int(torch.cat([mine, wanted]).max()) + 1 if len(wanted) else 0, dtype=torch.int64)
-    number[mine] = torch.arange(len(mine))
-    return number[wanted].numpy().astype(np.int32)[:, None]
+    mine, wanted = (elements(each.type.dims, each.type.strides, each.offset) for each in (source, result))
+    number = np.zeros(max(mine.max(initial=0), wanted.max(initial=0)) + 1, np.int32)
+    number[mine] = np.arange(len(mine))
+    return number[wanted][:, None]
 
 
 def _gathered(g: Graph, base: Instruction, source: Geometry, result: Geometry) -> Instruction:
@@ -257,6 +282,19 @@ def _gathered(g: Graph, base: Instruction, source: Geometry, result: Geometry) -
 def _scattered(g: Graph, base: Instruction, new: Instruction, source: Geometry, result: Geometry) -> Instruction:
     if not new.shape.size:
         return base
+    flat, places = g.reshape_to(new, (new.shape.size,)), _places(source, result)
+    if result.type.overlaps:  # what is written last stays
+        places, last = np.unique(places[::-1], return_index=True)
+        places = places[:, None]
+        flat = g.gather(
+            flat,
+            g.literal((new.shape.size - 1 - last).astype(np.int32)[:, None]),
+            offset_dims=(),
+            collapsed_slice_dims=(0,),
+            start_index_map=(0,),
+            index_vector_dim=1,
+            slice_sizes=(1,),
+        )
     dtype = base.shape.dtype
     take = g.subcomputation("replace")
     scalar = array_shape(dtype, ())
@@ -264,8 +302,8 @@ def _scattered(g: Graph, base: Instruction, new: Instruction, source: Geometry, 
     replace = take.finish(take.parameter(scalar))
     done = g.scatter(
         g.reshape_to(base, (base.shape.size,)),
-        g.literal(_places(source, result)),
-        g.reshape_to(new, (new.shape.size,)),
+        g.literal(places),
+        flat,
         update_window_dims=(),
         inserted_window_dims=(0,),
         scatter_dims_to_operand_dims=(0,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,16 +68,17 @@ class _Made:
         self.several = isinstance(results, list)
         self.results: list[Geometry] = results if self.several else [results]
         self.from_storage = str(op).startswith(_OF_STORAGE)
-        self.repeats = op is aten.expand.default
+        self.overlaps = any(each.type.overlaps for each in self.results)
         self.ways = [] if self.from_storage else view_values.ways(op, source, rest, kwargs, self.results)
 
     def of(self, alias: Alias) -> Any:
         """The views of `alias`."""
         if self.from_storage:
             (result,) = self.results
-            return tensor_on(view_values.of_memory(alias.storage, result), result.offset)
-        if self.repeats or (isinstance(alias, View) and alias.to_storage is not None):
-            found = [_of_repeated(alias, *each) for each in zip(self.results, self.ways, strict=True)]
+            through = view_values.changes(alias.through, result) or ()
+            return tensor_on(view_values.of_memory(alias.storage, result, through), result.offset)
+        if self.overlaps or alias.overlaps:
+            found = [_of_overlapping(alias, *each) for each in zip(self.results, self.ways, strict=True)]
             return found if self.several else found[0]
         if not self.several:
             result = self.results[0]
@@ -87,10 +89,12 @@ class _Made:
         ]
 
 
-def _of_repeated(alias: Alias, result: Geometry, way: view_values.Way) -> XlaTensor:
-    moves_only = alias.moves_only and way.moves_only
-    put = view_values.to_storage(alias.storage, result) if moves_only else None
-    return tensor_on(View(alias, result.type, *way, to_storage=put), result.offset)
+def _of_overlapping(alias: Alias, result: Geometry, way: view_values.Way) -> XlaTensor:
+    view = View(alias, result.type, *way)
+    through = view_values.changes(view.through, result)
+    if through is not None:
+        view.memory = partial(view_values.of_memory, alias.storage, result, through)
+    return tensor_on(view, result.offset)
 
 
 def _in_place(op: Any) -> Handler | None:

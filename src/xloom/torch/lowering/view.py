@@ -9,9 +9,11 @@ import numpy as np
 
 from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph, Number, normalized
 from xloom.torch.lowering.promotion import result_type
 from xloom.torch.lowering.registry import lowers
+from xloom.torch.strides import elements, overlap
 
 
 def resolved(sizes: Sequence[int], count: int) -> list[int]:
@@ -307,12 +309,7 @@ def diag_embed(g: Graph, x, offset: int, dim1: int, dim2: int):
 
 def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
     """Where the elements of a strided view lie in its base's row of elements."""
-    places = np.full((1,) * len(size), offset, np.int64)
-    for k, (count, step) in enumerate(zip(size, stride, strict=True)):
-        along = [1] * len(size)
-        along[k] = count
-        places = places + (np.arange(count) * step).reshape(along)
-    return places
+    return elements(size, stride, offset).reshape(tuple(size))
 
 
 @lowers("aten.as_strided.default")
@@ -331,8 +328,24 @@ def as_strided_scatter(g: Graph, x, src, size, stride, storage_offset: int | Non
     """x with src in a strided view."""
     from xloom.torch.lowering.scatter import put_flat
 
-    places = strided_places(size, stride, storage_offset or 0)
-    return put_flat(g, x, g.literal(places), g.expand(g.cast(src, x.shape.dtype), size))
+    places = g.literal(strided_places(size, stride, storage_offset or 0))
+    src = g.expand(g.cast(src, x.shape.dtype), size)
+    if overlap(size, stride):
+        # of the elements for one place some may be what was there before a write to a part of the view: they go nowhere
+        before = as_strided(g, x, size, stride, storage_offset)
+        places = g.select(_differ(g, src, before), places, g.full_like(places, x.shape.size))
+    return put_flat(g, x, places, src)
+
+
+def _differ(g: Graph, a: Instruction, b: Instruction) -> Instruction:
+    """Where the bits of two arrays are not the same."""
+    dtype = a.shape.dtype
+    if dtype.is_complex:
+        return g.or_(_differ(g, g.real(a), g.real(b)), _differ(g, g.imag(a), g.imag(b)))
+    if dtype.is_float:
+        bits = array_shape(dt.dtype(f"u{dtype.bits}"), a.shape.dims)
+        a, b = g.bitcast_convert(a, shape=bits), g.bitcast_convert(b, shape=bits)
+    return g.compare(a, b, direction="NE")
 
 
 def _dense(size: Sequence[int]) -> list[int]:
