@@ -85,6 +85,10 @@ class LoweringError(UnsupportedError):
     """Valid HLO that the native compiler does not translate. Act: run it on the interpreter, or rewrite the program."""
 
 
+class SharedCodeError(XloomError):
+    """Code that was made for one use does not fit another that was given it. Act: report it; XLOOM_CACHE=0 helps."""
+
+
 class CustomCallError(XloomError):
     """A custom call is not registered, does not fit its call site, or reported a failure."""
 

@@ -22,6 +22,7 @@ from xloom.cpu.object_codes import ObjectCodes
 from xloom.cpu.plan import Block, block_of
 from xloom.cpu.prepare import prepared
 from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, Unit
+from xloom.cpu.shared_code import compare, is_checked
 from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.threads import pool
 from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
@@ -52,7 +53,9 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     identity = identity_of(module)
     if identity is not None and active() is None and trace.active() is None:
         key = (keys.get(_identity_key(identity)) or b"").decode()
-        image = linked.get(key) or _kept(key, module) if key else None
+        if key and is_checked():
+            compare("key of a program", module.name, key, _key(module) or "")
+        image = _found(key, module) if key else None
         if image is not None:
             return Executable(module, image, key)
     if has_dynamic(module):
@@ -71,7 +74,7 @@ def compile(module: Module) -> Executable | DynamicExecutable:
     key = _key(module)
     if key is None:
         return kind(module, _made(module, None))
-    image = linked.get(key) or _kept(key, module) or _made(module, key)
+    image = _found(key, module) or _made(module, key)
     if identity is not None:
         note_key(identity, module, key)
     return kind(module, image, key)
@@ -118,6 +121,17 @@ def _key(module: Module) -> str | None:
     return cache.key_of(jit.target_key().encode(), text.encode("utf-8", "surrogateescape"), *contents)
 
 
+def _found(key: str, module: Module) -> Image | None:
+    """A program that was compiled before."""
+    image = linked.get(key) or _kept(key, module)
+    if image is not None and is_checked():
+        cache.flush()
+        data = cache.folder().get(key)
+        if data is not None:
+            compare("program", module.name, Packed.from_bytes(data).outline(), _packed(module)[0].outline())
+    return image
+
+
 def _kept(key: str, module: Module) -> Image | None:
     """A program that another process has compiled."""
     data = cache.folder().get(key)
@@ -131,8 +145,8 @@ def _kept(key: str, module: Module) -> Image | None:
     return image
 
 
-def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder) -> Image:
-    """A program compiled now."""
+def _packed(module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder) -> tuple[Packed, Program]:
+    """A program compiled now, but for what is only in this process."""
     verify(module)  # native code of an invalid module could touch memory that is not its own
     with without_collector(), ObjectCodes(thread_count()) as codes:
         with trace.span("passes", "compile"):
@@ -145,12 +159,19 @@ def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] 
     constants = [aligned(a) for c in assignment.constants for a in _arrays(c.literal)]
     made = Packed(objects, constants, Memory.of(assignment, program), aligned_results=sorted(program.aligned_results))
     calls = program.native_calls
+    if calls and not program.imports:
+        made.native_calls = native_call.to_bytes(calls)
+        numbers = {call.instruction: call.number for call in calls}
+        made.failing = [numbers[instruction] for instruction in program.calls]
+    return made, program
+
+
+def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder) -> Image:
+    """A program compiled now, and kept."""
+    made, program = _packed(module, builder)
+    calls = program.native_calls
     image = _image(made, calls, program.imports, program.calls, program.kept)
     if key is not None and not program.imports:
-        if calls:
-            made.native_calls = native_call.to_bytes(calls)
-            numbers = {call.instruction: call.number for call in calls}
-            made.failing = [numbers[instruction] for instruction in program.calls]
         data = made.to_bytes()
         cache.later(_keep, cache.folder(), key, data)
         if not calls:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from xloom.cpu.fusion import Fusion, Group, inlined_by, is_fusible
-from xloom.cpu.leaves import Source, owners
+from xloom.cpu.leaves import Source, leaf_shapes, owners
+from xloom.cpu.loops import streaming
 from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
 from xloom.cpu.loops.nodes import Load, walk
@@ -173,8 +174,8 @@ def nest_of(group: Group, kept: set[Source]) -> Nest:
 
 
 def _is_returned(source: Source) -> bool:
-    instruction, _ = source
+    instruction, leaf = source
     computation = instruction.parent
-    if computation is None or not computation.is_entry:
+    if computation is None or not computation.is_entry or leaf_shapes(instruction.shape)[leaf].nbytes < streaming.LEAST:
         return False
     return all(user is computation.root and user.opcode == "tuple" for user in instruction.users)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from dataclasses import astuple, dataclass, field
@@ -51,6 +52,16 @@ class Packed:
         fields = [astuple(self.memory), self.failing, self.aligned_results, len(self.objects), sizes]
         header = json.dumps(fields).encode()
         return b"".join([struct.pack("<I", len(header)), header, *parts])
+
+    def outline(self) -> str:
+        """Lines that only equal ones have."""
+        contents = {
+            "object file": self.objects,
+            "constant": [a.tobytes() for a in self.constants],
+            "custom calls": [self.native_calls],
+        }
+        lines = [f"{kind} {hashlib.sha256(data).hexdigest()}" for kind, parts in contents.items() for data in parts]
+        return "\n".join([f"{astuple(self.memory)} {self.failing} {self.aligned_results}", *lines])
 
     @staticmethod
     def from_bytes(data: bytes) -> Packed:

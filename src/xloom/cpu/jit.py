@@ -7,7 +7,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from xloom.cpu.cache import Cache, key_of
 from xloom.cpu.content import Content
 from xloom.cpu.llvm_code import Passes, emitted
+from xloom.cpu.shared_code import compare_object, is_checked
 from xloom.cpu.support import SYMBOLS, support_ir
 
 object_cache = Cache()
@@ -110,13 +111,20 @@ def object_key(text: str, content: Content) -> str:
 def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
     if content is Content.CALLS:  # quick, and no two programs have the same
-        return _emitted(text, content, as_object=True)
+        return made_anew(text, content)
     key = object_key(text, content)
     data = object_cache.get(key)
     if data is None:
-        data = _emitted(text, content, as_object=True)
+        data = made_anew(text, content)
         object_cache.put(key, data)
+    elif is_checked():
+        compare_object(key, data, partial(made_anew, text, content))
     return data
+
+
+def made_anew(text: str, content: Content) -> bytes:
+    """The object file of LLVM IR `text`, whether there is one or not."""
+    return _emitted(text, content, as_object=True)
 
 
 def assembly(text: str, content: Content = Content.LOOPS) -> str:

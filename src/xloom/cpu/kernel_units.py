@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llvmlite import ir
 
@@ -16,6 +15,8 @@ from xloom.cpu.emit.module_text import module_text
 from xloom.cpu.emit.sizes import Sizes
 from xloom.cpu.form import FORMS, Form, form
 from xloom.cpu.kernel import Kernel, Phase, Rule
+from xloom.cpu.kernel_checks import KernelChecks
+from xloom.cpu.kernel_code import PLACEHOLDER, KernelCode, code_of, sized_code_of
 from xloom.cpu.kernels.linear.transposition import transpose_in_place
 from xloom.cpu.leaves import Source, dtype_of, leaf_shapes
 from xloom.cpu.loops.identity import nest_key
@@ -23,27 +24,14 @@ from xloom.cpu.loops.lines import emit_lines
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest
 from xloom.cpu.program import Program, Unit
-from xloom.cpu.sized_kernels import find, for_shape, remember
+from xloom.cpu.shared_code import is_checked
+from xloom.cpu.sized_kernels import find, remember
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 SHAPED = frozenset({"dot", "convolution", "fft", "cholesky", "triangular-solve"})
 """Opcodes whose kernels depend on nothing but shapes and attributes."""
-PLACEHOLDER = "xloom.kernel"
-"""What functions are called until their unit has a name."""
-
-
-@dataclass(frozen=True)
-class KernelCode:
-    """A kernel that can be called on any arrays of its shapes: phase by phase, or all of it by `symbol`."""
-
-    unit: str
-    phases: list[Phase]
-    scratch: tuple[int, ...]
-    symbol: str = ""
-    sizes: tuple[int, ...] = ()
-    """The table of a kernel that serves many shapes."""
 
 
 class KernelUnits:
@@ -57,6 +45,7 @@ class KernelUnits:
         self._heard = heard
         self._batches = Batches()
         self._nests: dict[Hashable, KernelCode] = {}
+        self._checks = KernelChecks() if is_checked() else None
         self._shaped: dict[Hashable, tuple[Kernel, KernelCode]] = {}
 
     def of_copy(self, nbytes: int) -> tuple[KernelCode, int]:
@@ -68,20 +57,24 @@ class KernelUnits:
         """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
         key = nest_key(nest, numbers, dtype_of)
         code = self._nests.get(key)
+        if code is not None and self._checks is None:
+            return code
+        module = ir.Module()
+        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
+        lowering.run()
+        if key is not None and self._checks is not None:
+            self._checks.nest(key, module, lowering)
         if code is None:
-            code = self._nest_code(nest, numbers, pointers, small)
+            code = self._nest_code(module, lowering, pointers, small)
             if key is not None:
                 self._nests[key] = code
         return code
 
-    def _nest_code(self, nest: Nest, numbers: dict[Source, int], pointers: int, small: bool) -> KernelCode:
-        module = ir.Module()
-        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
-        lowering.run()
+    def _nest_code(self, module: ir.Module, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
         if small:
             symbol, unit = self._batches.add(module, lowering.phases, pointers)
             return KernelCode(unit, lowering.phases, (), symbol)
-        content = Content.ROWS if nest.outer else Content.LOOPS
+        content = Content.ROWS if lowering.nest.outer else Content.LOOPS
         return self._unit(module_text(module), lowering.phases, lowering.scratch, content)
 
     def of_lines(self, nest: Nest, numbers: dict[Source, int]) -> str:
@@ -106,19 +99,21 @@ class KernelUnits:
         outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
         key = (instruction.opcode, *operands, made, *outputs, unread, repr(instruction.attrs))
         known = self._shaped.get(key)
-        if known is not None:
+        if known is not None and self._checks is None:
             return known
         kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread, made=made)
         if instruction.opcode in FORMS:
             form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
             if kernel.made:
                 form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
-            code = self._sized(form, kernel, lambda: rule(kernel, instruction))
+            code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))
         else:
             rule(kernel, instruction)
             for text, content in kernel.needed.items():
                 self._unit(text, [], [], content)
             code = self._unit(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.content)
+        if known is not None and self._checks is not None:
+            self._checks.kernel(f"{instruction.opcode} {instruction.name}", known[1], code)
         if instruction.opcode in SHAPED:
             self._shaped[key] = kernel, code
         return kernel, code
@@ -127,34 +122,41 @@ class KernelUnits:
         """A kernel that transposes so many matrices of n rows where they lie."""
         kernel = Kernel(PLACEHOLDER, (Shape(dtype, (batch, n, n)),), (), content=Content.VECTORS)
         whole = form(f"transpose-in-place {dtype.name}", lambda size: (size(batch), size(n)))
-        return self._sized(whole, kernel, lambda: transpose_in_place(kernel, dtype, *kernel.problem))
+        return self._sized(whole, kernel, lambda kernel: transpose_in_place(kernel, dtype, *kernel.problem))
 
-    def _sized(self, form: Form, kernel: Kernel, emit: Callable[[], None]) -> KernelCode:
+    def _sized(self, form: Form, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
         """Code that serves other shapes too, or served another; else `emit` makes some."""
         known = find(form) if self._heard else None
         if known:
             if known.name not in self._program.units:
                 self._add(Unit(known.name, "", known.phases, known.content, known.objects))
-            return KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
-        kernel.sizes = Sizes(form.values)
-        kernel.problem = form.problem(kernel.sizes)
-        emit()
-        text = module_text(kernel.module)
-        code = self._unit(text, *for_shape(kernel), kernel.content)
+            code = KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
+            if self._checks is not None:
+                anew = replace(kernel, module=ir.Module(), phases=[], scratch=[])
+                text = _for_sizes(form, anew, emit)
+                self._checks.sized(form.text, code, known, sized_code_of(text, anew), text)
+            return code
+        text = _for_sizes(form, kernel, emit)
+        code = sized_code_of(text, kernel)
+        self._made(text, code, kernel.content)
         if self._heard:
             symbols = [phase.symbol for phase in code.phases]
             remember(form, kernel, code.unit, text.replace(PLACEHOLDER, code.unit), symbols)
-        return replace(code, sizes=tuple(kernel.sizes.loaded))
+        return code
 
     def _unit(
         self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
     ) -> KernelCode:
         """A kernel, which becomes a unit of its own unless there is an equal one."""
-        name = f"k{hashlib.sha256(f'{content.value} {text}'.encode()).hexdigest()[:24]}"
-        phases = [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases]
-        if name not in self._program.units:
-            self._add(Unit(name, text.replace(PLACEHOLDER, name), phases, content))
-        return KernelCode(name, phases, tuple(scratch))
+        code = code_of(text, phases, scratch, content)
+        self._made(text, code, content)
+        return code
+
+    def _made(self, text: str, code: KernelCode, content: Content) -> None:
+        if self._checks is not None:
+            self._checks.written(code, text)
+        if code.unit not in self._program.units:
+            self._add(Unit(code.unit, text.replace(PLACEHOLDER, code.unit), code.phases, content))
 
     def _add(self, unit: Unit) -> None:
         self._program.units[unit.name] = unit
@@ -166,6 +168,14 @@ class KernelUnits:
         self._batches.close()
         for name, text in self._batches.modules.items():
             self._add(Unit(name, text, [], Content.ROWS))
+
+
+def _for_sizes(form: Form, kernel: Kernel, emit: Callable[[Kernel], None]) -> str:
+    """The LLVM IR of a kernel that does for other sizes."""
+    kernel.sizes = Sizes(form.values)
+    kernel.problem = form.problem(kernel.sizes)
+    emit(kernel)
+    return module_text(kernel.module)
 
 
 def _dense(shape: Shape) -> Shape:

@@ -36,7 +36,7 @@ class Nest:
     private: set[Source] = field(default_factory=set)
     """Arrays that live within one iteration of the outer loops."""
     returned: set[Source] = field(default_factory=set)
-    """Arrays that are results of the program, of which nothing else in it reads."""
+    """Large arrays that are results of the program, of which nothing else in it reads."""
 
 
 def sources(nest: Nest) -> list[Source]:
