@@ -76,6 +76,11 @@ def compile_source(source: str | Path, *, language: str = "c", include_dirs: Seq
 
     Raises CustomCallError with the compiler's message when it does not compile.
     """
+    return compiled(source, language=language, include_dirs=include_dirs)[0]
+
+
+def compiled(source: str | Path, *, language: str = "c", include_dirs: Sequence[str | Path] = ()) -> tuple[Path, bytes]:
+    """The shared library, as `compile_source`, and the source with all that it includes."""
     folder = _folder()
     path = source if isinstance(source, Path) else _saved(source, folder, _LANGUAGES[language].suffixes[0])
     folders = [option for folder in (*include_dirs, include_dir()) for option in ("-I", str(folder))]
@@ -85,7 +90,7 @@ def compile_source(source: str | Path, *, language: str = "c", include_dirs: Seq
     key = hashlib.sha256("\0".join(command).encode() + expanded).hexdigest()[:32]
     known = _known(folder, key)
     if known is not None:
-        return known
+        return known, expanded
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         made = Path(temporary) / "made.so"
         _run([*command, "-shared", "-o", str(made), "-lm"], path)
@@ -93,7 +98,7 @@ def compile_source(source: str | Path, *, language: str = "c", include_dirs: Seq
     name = _digest(data)
     trusted_folder.write(folder, f"{name}.so", data)
     trusted_folder.write(folder, key, name.encode())
-    return Path(folder) / f"{name}.so"
+    return Path(folder) / f"{name}.so", expanded
 
 
 def _known(folder: str, key: str) -> Path | None:

@@ -136,7 +136,8 @@ def called_as(registration: Registration, instruction: Any) -> str:
         raise CustomCallError(
             f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
             where=place(instruction),
-            hint=f"write api_version={ABIS[registration.abi]}",
+            hint=f"write api_version={ABIS[registration.abi]}, in JAX "
+            f"jax.ffi.ffi_call(..., custom_call_api_version={list(ABIS).index(registration.abi) + 1})",
         )
     return version
 

@@ -60,7 +60,7 @@ def meaning(call: Instruction) -> str | None:
     found = registry.lookup(name)
     if found.function is not None:
         return None
-    return f"{found.abi} {[bool(stage) for stage in found.stages]} {is_lapack(found)}"
+    return f"{[bool(stage) for stage in found.stages]} {is_lapack(found)}"
 
 
 def to_bytes(calls: Sequence[NativeCall]) -> bytes:
