@@ -89,6 +89,10 @@ class SharedCodeError(XloomError):
     """Code that was made for one use does not fit another that was given it. Act: report it; XLOOM_CACHE=0 helps."""
 
 
+class BufferAssignmentError(XloomError):
+    """The compiler's plan of memory has a step read what is not there any more. Act: report it with the program."""
+
+
 class CustomCallError(XloomError):
     """A custom call is not registered, does not fit its call site, or reported a failure."""
 

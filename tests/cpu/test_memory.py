@@ -367,3 +367,13 @@ def test_arrays_of_threads_at_once_are_not_shared():
 
     with ThreadPoolExecutor(4) as threads:
         assert not sum(threads.map(wrong, range(4)))
+
+
+def test_each_array_of_a_constant_tuple_has_its_own_memory():
+    a, b, c = (", ".join(map(str, range(k, k + 100))) for k in (0, 7, 9))
+    module = xl.parse(f"""ENTRY e {{ p = f32[100] parameter(0)
+      t = (f32[100], f32[100]) constant(({{{a}}}, {{{b}}})) d = f32[100] constant({{{c}}})
+      x = f32[100] get-tuple-element(t), index=1 s = f32[100] add(x, p)
+      ROOT r = (f32[100], f32[100], (f32[100], f32[100])) tuple(s, d, t) }}""")
+    summed, last, (first, second) = xl.compile(module)(np.zeros(100, np.float32))
+    assert [x[0] for x in (first, second, last, summed)] == [0, 7, 9, 7]

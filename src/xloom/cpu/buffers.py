@@ -80,6 +80,7 @@ class Assignment:
         self.ends: dict[Block, int] = {}
         """The position after all steps of a block."""
         self.arena_bytes = 0
+        self._constant_arrays = 0
         self._position = 0
         self._preset: dict[Source, Slot] = {}
         self._read_only: set[Slot] = set()
@@ -193,8 +194,9 @@ class Assignment:
             self._read_only.add(slot)
             return
         for k, shape in enumerate(leaf_shapes(instruction.shape)):
-            slot = self.slots[instruction, k] = Slot("constant", shape.nbytes, len(self.constants))
+            slot = self.slots[instruction, k] = Slot("constant", shape.nbytes, self._constant_arrays)
             self._read_only.add(slot)
+            self._constant_arrays += 1
         self.constants.append(instruction)
 
     def _outputs(self, block: Block, step: Step, number: int) -> None:

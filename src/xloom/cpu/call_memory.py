@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from xloom.calls.buffers import ALIGNMENT
+from xloom.cpu.buffer_verifier.events import Access, ChangeLayout, RunStep
 from xloom.cpu.buffers import SMALL, Slot
 from xloom.cpu.emit.types import I64
-from xloom.cpu.leaves import aliased_leaves, leaf_shapes
+from xloom.cpu.leaves import aliased_leaves, leaf_shapes, owner
 from xloom.cpu.plan import Block
 from xloom.cpu.roots import nest_for
 from xloom.errors import LoweringError
@@ -94,6 +95,18 @@ def call_memory(
                 _lay_out(entry, slot, home, leaf_shape)
             operands[-1].append(slot)
     yield CallMemory(operands, outputs)
+    leaves = [(number, k) for number, slots in enumerate(operands) for k in range(len(slots))]
+    entry.events.append(
+        RunStep(
+            instruction,
+            [
+                Access(owner(instruction._operands[number], k), operands[number][k], leaf_shapes(shapes[number])[k])
+                for number, k in leaves
+            ],
+            [Access((instruction, k), *array) for k, array in enumerate(zip(outputs, results, strict=True))],
+            in_place={k: leaves.index(operand) for k, operand in aliases.items()},
+        )
+    )
     for k, (home, slot, shape) in enumerate(zip(targets, outputs, results, strict=True)):
         if (instruction, k) in block.last:
             _read_back(entry, home, slot, shape)
@@ -129,7 +142,7 @@ def _lay_out(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> N
     elif target is source:
         _transpose_in_place(entry, target, shape)
     else:
-        _transpose(entry, target, source, shape, shape.major_to_minor)
+        _transpose(entry, target, source, shape)
 
 
 def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> None:
@@ -137,27 +150,31 @@ def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) ->
     if _is_row_major(shape):
         entry.copy(target, source)
     elif target is source:
-        _transpose_in_place(entry, target, shape)
+        _transpose_in_place(entry, target, shape, back=True)
     else:
-        order = shape.major_to_minor
-        lying = Shape(shape.dtype, tuple(shape.dims[d] for d in order))
-        _transpose(entry, target, source, lying, [order.index(d) for d in range(shape.rank)])
+        _transpose(entry, target, source, shape, back=True)
 
 
-def _transpose_in_place(entry: EntryBuilder, slot: Slot, shape: Shape) -> None:
-    """Changes the layout of squares where they lie, from rows to columns or back: elements change places in pairs."""
+def _transpose_in_place(entry: EntryBuilder, slot: Slot, shape: Shape, *, back: bool = False) -> None:
+    """Changes the layout of squares where they lie, from rows to columns or `back`: elements change places in pairs."""
     if not _has_transposed_squares(shape):
         raise LoweringError(f"{shape} cannot change its layout in its own memory: give it memory of its own")
     entry.transpose_in_place(slot, shape)
+    entry.events.append(ChangeLayout(slot, slot, shape, back, []))
 
 
-def _transpose(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape, order: Sequence[int]) -> None:
-    """Copies an array with its dimensions in another order, to other memory than its own."""
+def _transpose(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape, *, back: bool = False) -> None:
+    """Copies an array from rows to the layout of `shape`, or `back`, to other memory than its own."""
     if target is source:
-        raise LoweringError(f"a transpose of {shape} to the memory that it reads: give it memory of its own")
-    given = Instruction("given", "parameter", Shape(shape.dtype, shape.dims))
-    dims = tuple(shape.dims[d] for d in order)
-    moved = Instruction("moved", "transpose", Shape(shape.dtype, dims), [given], {"dimensions": tuple(order)})
+        raise LoweringError(f"a change of layout of {shape} in the memory that it reads: give it memory of its own")
+    dims, order = shape.dims, shape.major_to_minor
+    if back:
+        dims, order = tuple(dims[d] for d in order), tuple(order.index(d) for d in range(shape.rank))
+    given = Instruction("given", "parameter", Shape(shape.dtype, dims))
+    made = Shape(shape.dtype, tuple(dims[d] for d in order))
+    moved = Instruction("moved", "transpose", made, [given], {"dimensions": tuple(order)})
     entry.assignment.slots[given, 0] = source
     entry.assignment.slots[moved, 0] = target
-    entry.emit_nest(nest_for([[moved]], ()))
+    with entry.recorded() as steps:
+        entry.emit_nest(nest_for([[moved]], ()))
+    entry.events.append(ChangeLayout(target, source, shape, back, steps, ((given, 0), (moved, 0))))

@@ -9,7 +9,9 @@ import numpy as np
 
 from xloom import trace
 from xloom.calls.sanitizer import active
+from xloom.checks import is_checked
 from xloom.cpu import cache, jit, native_call
+from xloom.cpu.buffer_verifier import verify_buffers
 from xloom.cpu.buffers import Assignment
 from xloom.cpu.custom_call import callbacks
 from xloom.cpu.dynamic import DynamicExecutable
@@ -101,7 +103,10 @@ def lowered(
     """
     block = block_of(module.entry)
     assignment = Assignment(block)
-    return block, assignment, builder(block, assignment, heard=heard).program
+    entry = builder(block, assignment, heard=heard)
+    if is_checked("buffers"):
+        verify_buffers(block, assignment, entry.events)
+    return block, assignment, entry.program
 
 
 def _key(module: Module) -> str | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from xloom.cpu.buffer_verifier.events import Event, RunBranch, RunLoop
 from xloom.cpu.emit.types import I8, I32
 from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.plan import Block
@@ -26,11 +27,14 @@ def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> N
     head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
     b.branch(head)
     b.position_at_end(head)
-    entry.block(condition)
+    with entry.recorded() as test:
+        entry.block(condition)
     b.cbranch(_predicate(entry, condition.root[0]), inside, done)
     b.position_at_end(inside)
-    entry.block(body, repeated=True)
-    entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
+    with entry.recorded() as steps:
+        entry.block(body, repeated=True)
+        entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
+    entry.events.append(RunLoop(instruction, condition, body, states, test, steps))
     b.branch(head)
     b.position_at_end(done)
 
@@ -47,13 +51,18 @@ def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
     done = entry.function.append_basic_block("branch.done")
     blocks = [entry.function.append_basic_block(f"branch.{k}") for k in range(len(branches))]
     switch = b.switch(number, blocks[-1])
+    result = [slots[instruction, leaf] for leaf in range(len(leaf_shapes(instruction.shape)))]
+    all_steps: list[list[Event]] = []
     for k, (nested, place) in enumerate(zip(branches, blocks, strict=True)):
         switch.add_case(I32(k), place)
         b.position_at_end(place)
-        entry.block(nested)
-        for leaf, source in enumerate(nested.root):
-            entry.copy(slots[instruction, leaf], slots[source])
+        with entry.recorded() as steps:
+            entry.block(nested)
+            for slot, source in zip(result, nested.root, strict=True):
+                entry.copy(slot, slots[source])
+        all_steps.append(steps)
         b.branch(done)
+    entry.events.append(RunBranch(instruction, branches, result, all_steps))
     b.position_at_end(done)
 
 

@@ -8,10 +8,12 @@ from 1) that failed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
+from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunStep, Start
 from xloom.cpu.buffers import SMALL as STACK_BYTES
 from xloom.cpu.buffers import Assignment, Slot, is_kept
 from xloom.cpu.collectives import COLLECTIVES, device_counts
@@ -29,9 +31,11 @@ from xloom.cpu.host_operators import infeed, outfeed, receive, send
 from xloom.cpu.kernel import TASK, Rule
 from xloom.cpu.kernel_units import KernelCode, KernelUnits
 from xloom.cpu.kernels import rule_of
-from xloom.cpu.leaves import Source, dtype_of, leaf_shapes
+from xloom.cpu.kernels.sort import unread_operands
+from xloom.cpu.leaves import Source, dtype_of, leaf_shapes, owner
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
+from xloom.cpu.overwriting import overwritable
 from xloom.cpu.plan import Block
 from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, StepCode, Unit
 from xloom.cpu.side_by_side import SideBySide
@@ -77,7 +81,9 @@ class EntryBuilder:
         self._argument_count = sum(len(leaf_shapes(p.shape)) for p in block.computation.parameters)
         self._device_words: ir.Value | None = None
         parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
-        self.side_by_side = SideBySide(self.b, parallel_for)
+        self.events: list[Event] = []
+        """What is emitted does to memory."""
+        self.side_by_side = SideBySide(self.b, parallel_for, self.events)
         start = function.append_basic_block("start")
         self.b.position_at_end(start)
         for result, argument in assignment.given:
@@ -119,6 +125,7 @@ class EntryBuilder:
             return
         b, to, origin = self.b, self.pointer(target), self.pointer(source)
         nbytes = target.nbytes
+        self.events.append(Copy(target, source, nbytes))
         if nbytes >= LARGE:
             code, left = self.units.of_copy(nbytes)
             self.call(code, [to, origin])
@@ -129,8 +136,10 @@ class EntryBuilder:
 
     def _start_as(self, target: Slot, source: Slot) -> None:
         """Copies an array, unless the caller gave both the same memory."""
-        with self.b.if_then(self.b.icmp_unsigned("!=", self.pointer(target), self.pointer(source))):
+        apart = self.b.icmp_unsigned("!=", self.pointer(target), self.pointer(source))
+        with self.recorded(), self.b.if_then(apart):
             self.copy(target, source)
+        self.events.append(Start(target, source))
 
     def transpose_in_place(self, slot: Slot, shape: Shape) -> None:
         """Transposes the square matrices of an array."""
@@ -153,12 +162,22 @@ class EntryBuilder:
     def clear(self, slot: Slot) -> None:
         """Zeros a whole array."""
         if slot.nbytes:
+            self.events.append(Overwrite(slot))
             memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
             self.b.call(memset, [self.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
 
     def scratch(self, nbytes: int) -> Slot:
         """Memory for the current step."""
         return self._memory.scratch(nbytes)
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[Event]]:
+        """What is emitted in the `with` does to memory, which is no part of `events` then."""
+        found: list[Event] = []
+        first = len(self.events)
+        yield found
+        found += self.events[first:]
+        del self.events[first:]
 
     # -- code outside
     def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
@@ -201,6 +220,8 @@ class EntryBuilder:
         self.side_by_side.finish()
         if (emit := STEPS.get(step.opcode)) is not None:
             emit(self, block, step)
+            if step.opcode in COLLECTIVES or emit is fused_product:
+                self._record(step)
         elif (rule := rule_of(step.opcode)) is not None:
             self._kernel(step, rule)
         else:
@@ -233,14 +254,19 @@ class EntryBuilder:
             if source not in nest.private:
                 numbers[source] = slots.setdefault(self.assignment.of(source), len(slots))
         pointers = [self.pointer(s) for s in slots]
+        event = RunNest(nest, {source: self.assignment.of(source) for source in numbers})
         if may_wait:
             written = {self.assignment.of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
             self.side_by_side.admit(self._memory.position, slots.keys() - written, written)
         small = nest_cost(nest) <= INLINE_COST
         if small and not self._is_apart:
+            self.events.append(event)
             return self._inlined(nest, numbers, pointers)
         code = self.units.of_nest(nest, numbers, len(pointers), small=small)
-        self.call(code, pointers, may_wait=may_wait)
+        waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
+        event.scratch = self.call(code, pointers, waiting=event if waits else None)
+        if not waits:
+            self.events.append(event)
         return StepCode(code.unit, code.phases, nest)
 
     def _inlined(self, nest: Nest, numbers: dict[Source, int], pointers: Sequence[ir.Value]) -> StepCode:
@@ -264,16 +290,38 @@ class EntryBuilder:
         if kernel.must_alias:
             for output, operand in kernel.in_place.items():
                 self.copy(targets[output], inputs[operand])
-        self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
+        scratch = self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
+        self._record(instruction, scratch)
         self.program.code[instruction] = StepCode(code.unit, code.phases)
 
-    def call(self, code: KernelCode, pointers: Sequence[ir.Value], *, may_wait: bool = False) -> None:
-        """Does all phases of a kernel, on the arrays at `pointers`; a single one perhaps later."""
+    def _record(self, instruction: Instruction, scratch: Sequence[Slot] = ()) -> None:
+        """Notes that a step reads all its operands, and writes all its outputs, each in its slot."""
+        skipped = unread_operands(instruction)
+        operands = [
+            Access(owner(operand, k), self.assignment.of((operand, k)), Shape(shape.dtype, shape.dims))
+            for number, operand in enumerate(instruction._operands)
+            if number not in skipped
+            for k, shape in enumerate(leaf_shapes(operand.shape))
+        ]
+        outputs = [
+            Access((instruction, k), self.assignment.of((instruction, k)), Shape(shape.dtype, shape.dims))
+            for k, shape in enumerate(leaf_shapes(instruction.shape))
+        ]
+        reads = [access.source for access in operands]
+        in_place = {k: reads.index(s) for k in range(len(outputs)) for s in overwritable(instruction, instruction, k)}
+        self.events.append(RunStep(instruction, operands, outputs, scratch, in_place))
+
+    def call(self, code: KernelCode, pointers: Sequence[ir.Value], *, waiting: RunNest | None = None) -> list[Slot]:
+        """Does all phases of a kernel on the arrays at `pointers`, or, where it is `waiting`, its single phase later.
+
+        Returns the slots of its scratch memory.
+        """
         b = self.b
         if code.symbol:
             b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
-            return
-        buffers = [*pointers, *self._memory.of_scratch(code.scratch)]
+            return []
+        scratch, slots = self._memory.of_scratch(code.scratch)
+        buffers = [*pointers, *scratch]
         if code.sizes:
             whole = self.table([self._size_table(code.sizes), *buffers])
             buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
@@ -282,9 +330,12 @@ class EntryBuilder:
         for phase in code.phases:
             if phase.count <= 0:
                 continue
-            waits = may_wait and len(code.phases) == 1 and not code.scratch
-            emit = self.side_by_side.wait if waits else self.side_by_side.call
-            emit(self.declared(phase.symbol, TASK), buffers, phase)
+            function = self.declared(phase.symbol, TASK)
+            if waiting is not None:
+                self.side_by_side.wait(function, buffers, phase, waiting)
+            else:
+                self.side_by_side.call(function, buffers, phase)
+        return slots
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
         """An array of pointers on the stack."""

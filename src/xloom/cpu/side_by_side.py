@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from xloom.cpu.buffer_verifier.events import Event, RunNest
+from xloom.cpu.buffer_verifier.events import SideBySide as Together
 from xloom.cpu.buffers import Slot
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.intrinsics import intrinsic
@@ -26,6 +28,7 @@ class _Call(NamedTuple):
     function: ir.Function
     buffers: ir.Value
     phase: Phase
+    event: RunNest
 
     @property
     def pieces(self) -> int:
@@ -33,9 +36,13 @@ class _Call(NamedTuple):
 
 
 class SideBySide:
-    """The calls that wait, in the function that `builder` emits; `parallel_for` is what cuts loops."""
+    """The calls that wait, in the function that `builder` emits; `parallel_for` is what cuts loops.
 
-    def __init__(self, builder: ir.IRBuilder, parallel_for: ir.Function):
+    What it emits is added to `events`.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, parallel_for: ir.Function, events: list[Event]):
+        self._events = events
         self._b = builder
         self._parallel_for = parallel_for
         self._calls: list[_Call] = []
@@ -56,15 +63,17 @@ class SideBySide:
         self._written |= written
         self._positions.append(position)
 
-    def wait(self, function: ir.Function, buffers: ir.Value, phase: Phase) -> None:
+    def wait(self, function: ir.Function, buffers: ir.Value, phase: Phase, event: RunNest) -> None:
         """Adds the call of the step that was admitted last."""
-        self._calls.append(_Call(function, buffers, phase))
+        self._calls.append(_Call(function, buffers, phase, event))
 
     def finish(self) -> None:
         """Emits all calls."""
         calls, self._calls = self._calls, []
+        if calls:
+            self._events.append(Together([c.event for c in calls]))
         if len(calls) == 1:
-            self.call(*calls[0])
+            self.call(*calls[0][:3])
         elif calls:
             for slot in self._read | self._written:
                 slot.use(min(self._positions))

@@ -61,19 +61,21 @@ class SlotPointers:
         self._assignment.arena.append(slot)
         return slot
 
-    def of_scratch(self, sizes: Sequence[int]) -> list[ir.Value]:
-        """The addresses of a kernel's scratch memory."""
+    def of_scratch(self, sizes: Sequence[int]) -> tuple[list[ir.Value], list[Slot]]:
+        """The addresses of a kernel's scratch memory, and the slots of what is not on the stack."""
         out: list[ir.Value] = []
+        slots: list[Slot] = []
         end = 0
         for nbytes in sizes:
             if end + nbytes > STACK_SCRATCH:
-                out.append(self.of(self.scratch(nbytes)))
+                slots.append(self.scratch(nbytes))
+                out.append(self.of(slots[-1]))
                 continue
             if self._stack is None:
                 self._stack = self._on_stack(STACK_SCRATCH)
             out.append(self._b.gep(self._stack, [I64(end)], inbounds=True, source_etype=I8))
             end += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        return out
+        return out, slots
 
     def settle(self) -> None:
         """Decides where in the arena everything lies, now that all is known that does."""

@@ -1,0 +1,117 @@
+"""Memory whose contents are names: which values lie where."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from xloom.cpu.buffers import Slot
+from xloom.cpu.leaves import Source
+
+Layout = tuple[int, ...]
+Name = tuple[Source, Layout]
+"""A value, and the dimensions from the slowest to the fastest in which its elements lie, where those are not rows."""
+ROWS: Layout = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes [begin, end) of a piece of memory that overlaps no other."""
+
+    region: Hashable
+    begin: int
+    end: int
+
+    def overlaps(self, other: Place) -> bool:
+        """True when they share a byte."""
+        return self.region == other.region and self.begin < other.end and other.begin < self.end
+
+
+def place_of(slot: Slot) -> Place:
+    """Where a slot lies. What has no bytes is nowhere, and nothing else lies there."""
+    if slot.kind == "arena":
+        region: Hashable = ("result", slot.home.number) if slot.home is not None else "arena"
+        return Place(region, slot.offset, slot.offset + slot.nbytes)
+    if slot.kind in ("argument", "result", "constant"):
+        return Place((slot.kind, slot.number), 0, slot.nbytes)
+    return Place((slot.kind, id(slot)), 0, slot.nbytes)
+
+
+class _Region:
+    """The arrays in one piece of memory, by where they begin; none overlap."""
+
+    def __init__(self) -> None:
+        self.begins: list[int] = []
+        self.ends: dict[int, int] = {}
+        self.names: dict[int, frozenset[Name]] = {}
+
+    def copy(self) -> _Region:
+        other = _Region()
+        other.begins, other.ends, other.names = self.begins[:], self.ends.copy(), self.names.copy()
+        return other
+
+    def clear(self, begin: int, end: int) -> None:
+        """Forgets every array of which a byte is in [begin, end)."""
+        first = bisect_left(self.begins, begin)
+        if first and self.ends[self.begins[first - 1]] > begin:
+            first -= 1
+        last = first
+        while last < len(self.begins) and self.begins[last] < end:
+            last += 1
+        for gone in self.begins[first:last]:
+            del self.ends[gone], self.names[gone]
+        del self.begins[first:last]
+
+    def put(self, begin: int, end: int, names: frozenset[Name]) -> None:
+        self.clear(begin, end)
+        self.begins.insert(bisect_left(self.begins, begin), begin)
+        self.ends[begin], self.names[begin] = end, names
+
+
+class Contents:
+    """Which values are in which bytes. Snapshots are cheap: regions are copied when they are written."""
+
+    def __init__(self) -> None:
+        self._regions: dict[Hashable, _Region] = {}
+        self._shared: set[Hashable] = set()
+        self._linked: dict[Hashable, Hashable] = {}
+        """Memory that may be one with another that is written: then it is lost."""
+
+    def snapshot(self) -> Contents:
+        """The same contents, which change on their own."""
+        other = Contents()
+        other._regions, other._linked = self._regions.copy(), self._linked.copy()
+        self._shared, other._shared = set(self._regions), set(self._regions)
+        return other
+
+    def link(self, region: Hashable, other: Hashable) -> None:
+        """From now on `other` is lost when `region` is written."""
+        self._linked[region] = other
+
+    def names(self, place: Place) -> frozenset[Name]:
+        """The values that lie in just these bytes."""
+        region = self._regions.get(place.region)
+        if region is None or region.ends.get(place.begin) != place.end:
+            return frozenset()
+        return region.names[place.begin]
+
+    def write(self, place: Place, names: Iterable[Name] = ()) -> None:
+        """Puts values in the place of all that was there."""
+        self._owned(place.region).put(place.begin, place.end, frozenset(names))
+        linked = self._linked.get(place.region)
+        if linked is not None:
+            self._regions.pop(linked, None)
+
+    def add(self, place: Place, name: Name) -> None:
+        """Gives the value that is there one more name."""
+        self._owned(place.region).put(place.begin, place.end, self.names(place) | {name})
+
+    def _owned(self, key: Hashable) -> _Region:
+        region = self._regions.get(key)
+        if region is None:
+            region = self._regions[key] = _Region()
+        elif key in self._shared:
+            region = self._regions[key] = region.copy()
+        self._shared.discard(key)
+        return region

@@ -1,0 +1,116 @@
+"""What an entry function does to memory, in the order in which it runs; arrays are named by who makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xloom.cpu.buffers import Slot
+from xloom.cpu.leaves import Source
+from xloom.cpu.loops.nest import Nest
+from xloom.cpu.plan import Block
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+
+
+@dataclass(slots=True)
+class Copy:
+    """All bytes of a slot, to one of as many."""
+
+    target: Slot
+    source: Slot
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Start:
+    """A result gets an argument's contents, unless the caller gave both the same memory."""
+
+    result: Slot
+    argument: Slot
+
+
+@dataclass(slots=True)
+class Overwrite:
+    """A slot gets contents that are no value's."""
+
+    slot: Slot
+
+
+@dataclass(slots=True)
+class RunNest:
+    """A loop nest reads and writes arrays, each in its slot."""
+
+    nest: Nest
+    slots: dict[Source, Slot]
+    scratch: Sequence[Slot] = ()
+
+
+@dataclass(slots=True)
+class SideBySide:
+    """Loop nests in any order, or at once."""
+
+    nests: list[RunNest]
+
+
+@dataclass(slots=True)
+class Access:
+    """An array that lies as its shape says, in a slot."""
+
+    source: Source
+    slot: Slot
+    shape: Shape
+
+
+@dataclass(slots=True)
+class RunStep:
+    """A kernel, a collective or a call reads arrays while it writes others.
+
+    An output of `in_place` may be written where that operand lies.
+    """
+
+    instruction: Instruction
+    operands: list[Access]
+    outputs: list[Access]
+    scratch: Sequence[Slot] = ()
+    in_place: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ChangeLayout:
+    """An array from rows to the layout of `shape`, or from that to rows (`back`), by steps that know no names.
+
+    `moved` are what the steps call the array that they read and the one that they make; none where both are one slot.
+    """
+
+    target: Slot
+    source: Slot
+    shape: Shape
+    back: bool
+    steps: list[Event]
+    moved: tuple[Source, Source] | None = None
+
+
+@dataclass(slots=True)
+class RunLoop:
+    """A while loop: its state lies in `state` before the condition, and before and after the body."""
+
+    instruction: Instruction
+    condition: Block
+    body: Block
+    state: list[Slot]
+    test: list[Event]
+    steps: list[Event]
+
+
+@dataclass(slots=True)
+class RunBranch:
+    """A conditional: one of its branches, after which the result is in `result`."""
+
+    instruction: Instruction
+    branches: list[Block]
+    result: list[Slot]
+    steps: list[list[Event]]
+
+
+Event = Copy | Start | Overwrite | RunNest | SideBySide | RunStep | ChangeLayout | RunLoop | RunBranch

@@ -1,0 +1,149 @@
+"""Loop nests that write over arrays that they read: which element is read before, and which after it is written.
+
+Iterations of the outer loops run on several threads, in no order. Within one, stages run one after another, and in each
+of them iterations run in any order, with all loads of one before its stores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xloom.cpu.leaves import Source
+from xloom.cpu.loops.affine import Affine, Var
+from xloom.cpu.loops.nest import Nest, Stage, Store
+from xloom.cpu.loops.nodes import Folded, Load, Node, indices_of, operands_of
+
+ENUMERATED = 1 << 16
+"""Elements that are looked at one by one where index expressions alone do not tell."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """An element that a stage reads in each iteration, and in each of the folds around it."""
+
+    stage: int
+    source: Source
+    address: Affine
+    folds: tuple[Var, ...] = ()
+
+
+def uses_of(nest: Nest) -> list[Use]:
+    """Every load, once for each stage and folds in which it is."""
+    found: dict[Use, None] = {}
+    for number, stage in enumerate(nest.stages):
+        for store in stage.stores:
+            seen: set[tuple[int, tuple[Var, ...]]] = set()
+            inside = [v.node for v, _ in store.address.terms if v.node is not None]
+            stack: list[tuple[Node, tuple[Var, ...]]] = [(node, ()) for node in (store.node, *inside)]
+            while stack:
+                node, folds = stack.pop()
+                if (id(node), folds) in seen:
+                    continue
+                seen.add((id(node), folds))
+                if isinstance(node, Load):
+                    found[Use(number, node.source, node.address, folds)] = None
+                if isinstance(node, Folded):
+                    within = (*folds, *node.fold.vars)
+                    stack += [(n, folds) for n in node.fold.inits]
+                    stack += [(n, within) for n in (*node.fold.elements, *node.fold.bodies)]
+                else:
+                    stack += [(n, folds) for n in operands_of(node)]
+                stack += [(v.node, folds) for i in indices_of(node) for v, _ in i.terms if v.node is not None]
+    return list(found)
+
+
+def stores_of(nest: Nest) -> Iterator[tuple[int, Store]]:
+    """Every store, with its stage's number."""
+    for number, stage in enumerate(nest.stages):
+        for store in stage.stores:
+            yield number, store
+
+
+def reads_before(nest: Nest, use: Use, stage: int, store: Store) -> bool:
+    """True when each element is read for the last time before the store writes it: it may lie in the same memory."""
+    if use.stage > stage:
+        return False
+    if use.stage == stage:
+        if use.address == store.address and not _changes_in(use.address, use.folds):
+            return True  # the same iteration, which computes all that it stores first
+    elif _stays_in_row(nest, use, store):
+        return True
+    return _enumerated(nest, use, stage, store, before=True)
+
+
+def reads_after(nest: Nest, use: Use, stage: int, store: Store) -> bool:
+    """True when each element that is read was written before, in the same iteration of the outer loops."""
+    if use.stage <= stage:
+        return False
+    return _stays_in_row(nest, use, store) or _enumerated(nest, use, stage, store, before=False)
+
+
+def covers(nest: Nest, target: Source, size: int) -> bool:
+    """True when the stores of an array are as many as it has elements."""
+    outer = math.prod(v.size for v in nest.outer)
+    made = (outer * math.prod(v.size for v in nest.stages[n].vars) for n, s in stores_of(nest) if s.target == target)
+    return sum(made) == size
+
+
+def _changes_in(address: Affine, loops: Sequence[Var]) -> bool:
+    return any(address.factor(v) for v in loops)
+
+
+def _stays_in_row(nest: Nest, use: Use, store: Store) -> bool:
+    """True when an iteration of the outer loops reads and writes in a row of its own."""
+    outer = set(nest.outer)
+    if any(use.address.factor(v) != store.address.factor(v) for v in outer):
+        return False
+    rest = [Affine(a.const, tuple(t for t in a.terms if t[0] not in outer)) for a in (use.address, store.address)]
+    low, high = min(r.low for r in rest), max(r.high for r in rest)
+    # rows do not overlap: from one to the next it is further than a row is long, in each loop
+    width = high - low + 1
+    for var in sorted(outer, key=lambda v: abs(store.address.factor(v))):
+        factor = abs(store.address.factor(var))
+        if factor < width:
+            return False
+        width += factor * (var.size - 1)
+    return True
+
+
+def _enumerated(nest: Nest, use: Use, stage: int, store: Store, *, before: bool) -> bool:
+    """Looks at each element; False where there are too many, or where an index is one that the program computes."""
+    reading, writing = nest.stages[use.stage], nest.stages[stage]
+    loops = [*nest.outer, *reading.vars, *use.folds]
+    if any(v.node is not None for a in (use.address, store.address) for v, _ in a.terms):
+        return False
+    if math.prod(v.size for v in loops) > ENUMERATED or _extent(nest, writing) > ENUMERATED:
+        return False
+    written, writers = _elements(store.address, [*nest.outer, *writing.vars]), _extent(nest, writing)
+    read, readers = _elements(use.address, loops), np.arange(math.prod(v.size for v in loops))
+    per_iteration = math.prod(v.size for v in use.folds)
+    size = 1 + max(int(written.max(initial=-1)), int(read.max(initial=-1)))
+    writer = np.full(size, -1)
+    numbers = np.arange(writers)
+    if use.stage == stage:
+        readers = readers // per_iteration
+    else:  # only the outer loops matter
+        numbers = numbers // math.prod(v.size for v in writing.vars)
+        readers = readers // (per_iteration * math.prod(v.size for v in reading.vars))
+    inside = written >= 0
+    writer[written[inside]] = numbers[inside]
+    inside = read >= 0  # what a guard keeps from being read
+    found = writer[read[inside]]
+    same = found == readers[inside]
+    return bool(np.all(same | (found < 0) if before else same))
+
+
+def _extent(nest: Nest, stage: Stage) -> int:
+    return math.prod(v.size for v in (*nest.outer, *stage.vars))
+
+
+def _elements(address: Affine, loops: Sequence[Var]) -> np.ndarray:
+    """The index in each iteration, the last loop fastest."""
+    total = np.full((), address.const, np.int64)
+    for var in loops:
+        total = total[..., None] + address.factor(var) * np.arange(var.size, dtype=np.int64)
+    return total.reshape(-1)

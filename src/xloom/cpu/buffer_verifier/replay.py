@@ -1,0 +1,312 @@
+"""A program's steps on memory whose contents are names: each step must find what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from xloom.cpu.buffer_verifier.contents import ROWS, Contents, Layout, Place, place_of
+from xloom.cpu.buffer_verifier.events import (
+    ChangeLayout,
+    Copy,
+    Event,
+    Overwrite,
+    RunBranch,
+    RunLoop,
+    RunNest,
+    RunStep,
+    SideBySide,
+    Start,
+)
+from xloom.cpu.buffer_verifier.hazards import covers, reads_after, reads_before, stores_of, uses_of
+from xloom.cpu.buffers import Assignment, Slot
+from xloom.cpu.leaves import Source, leaf_shapes, owner
+from xloom.cpu.plan import Block
+from xloom.errors import BufferAssignmentError
+from xloom.hlo.shape import Shape
+
+
+def verify_buffers(block: Block, assignment: Assignment, events: Sequence[Event]) -> None:
+    """Raises BufferAssignmentError where a step reads bytes that are not those of the value that it is to read.
+
+    `events` is what its entry function does, with all offsets decided. Loops are taken to run any number of times,
+    branches to be any, and what may run at once to run in any order.
+    """
+    replay = _Replay(assignment)
+    replay.begin(block)
+    replay.run(events)
+    for slot, source in zip(assignment.results, block.root, strict=True):
+        replay.check(source, ROWS, slot, "the program's result")
+
+
+class _Replay:
+    def __init__(self, assignment: Assignment):
+        self.assignment = assignment
+        self.memory = Contents()
+
+    def begin(self, block: Block) -> None:
+        """What is in memory before the first step."""
+        arguments = iter(self.assignment.arguments)
+        for parameter in block.computation.parameters:
+            for k in range(len(leaf_shapes(parameter.shape))):
+                self._write(next(arguments), (parameter, k))
+        number = 0
+        for constant in self.assignment.constants:
+            for k, shape in enumerate(leaf_shapes(constant.shape)):
+                self._write(Slot("constant", shape.nbytes, number), (constant, k))
+                number += 1
+        for source, slot in self.assignment.slots.items():
+            if slot.kind == "code":
+                self._write(slot, source)
+
+    def run(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case RunNest():
+                    self._nest(event)
+                case Copy():
+                    self._copy(event.target, event.source, event.nbytes)
+                case RunStep():
+                    self._step(event)
+                case SideBySide():
+                    self._side_by_side(event)
+                case Overwrite():
+                    self._forget(event.slot)
+                case Start():
+                    self._copy(event.result, event.argument, event.result.nbytes)
+                    self.memory.link(("result", event.result.number), ("argument", event.argument.number))
+                case ChangeLayout():
+                    self._change_layout(event)
+                case RunLoop():
+                    self._loop(event)
+                case RunBranch():
+                    self._branch(event)
+
+    # -- single arrays
+    def check(self, source: Source, layout: Layout, slot: Slot, reader: str) -> None:
+        """Raises unless the slot holds the value."""
+        if not slot.nbytes and slot.kind != "nowhere":
+            return
+        place = place_of(slot)
+        if (source, layout) not in self.memory.names(place):
+            raise BufferAssignmentError(
+                f"{reader} reads {_text(source)} from {_where(place)}, where {self._found(place)}",
+                where=f"{source[0].name} {source[0].metadata.location}".strip(),
+                hint="a fault of the planner: please report it with the program",
+            )
+
+    def _found(self, place: Place) -> str:
+        names = sorted(
+            _text(source) + (f" by {layout}" if layout else "") for source, layout in self.memory.names(place)
+        )
+        return f"{' = '.join(names[:4])} is" if names else "no value is whole"
+
+    def _write(self, slot: Slot, source: Source, layout: Layout = ROWS) -> None:
+        if slot.nbytes and slot.kind != "nowhere":
+            self.memory.write(place_of(slot), [(source, layout)])
+
+    def _forget(self, slot: Slot) -> None:
+        if slot.nbytes:
+            self.memory.write(place_of(slot))
+
+    def _copy(self, target: Slot, source: Slot, nbytes: int) -> None:
+        here, there = place_of(source), place_of(target)
+        if here.end - here.begin != nbytes or there.end - there.begin != nbytes or here.overlaps(there):
+            raise BufferAssignmentError(f"a copy of {nbytes} bytes from {_where(here)} to {_where(there)}")
+        self.memory.write(there, self.memory.names(here))
+
+    # -- loop nests
+    def _nest(self, event: RunNest) -> None:
+        self._check_nest(event)
+        self._write_nest(event)
+
+    def _check_nest(self, event: RunNest) -> None:
+        nest, slots = event.nest, event.slots
+        places = {source: place_of(slot) for source, slot in slots.items()}
+        stores = list(stores_of(nest))
+        made = {store.target for _, store in stores}
+        reader = " and ".join(sorted({source[0].name for source in made}))
+        for source in made:
+            self._check_stores(event, source, places)
+        for use in uses_of(nest):
+            source = owner(*use.source)
+            if source in made:
+                ours = [(number, store) for number, store in stores if store.target == source]
+                if not all(reads_after(nest, use, number, store) for number, store in ours):
+                    raise BufferAssignmentError(
+                        f"{reader} reads {_text(source)} before it is made", where=source[0].name
+                    )
+            else:
+                self.check(source, ROWS, slots[use.source], reader)
+            for number, store in stores:
+                if store.target == source or store.target in nest.private or use.source in nest.private:
+                    continue
+                mine, other = places[use.source], places[store.target]
+                if mine.overlaps(other) and not (mine == other and reads_before(nest, use, number, store)):
+                    raise BufferAssignmentError(
+                        f"{reader} reads {_text(source)} after {_text(store.target)} is written over it",
+                        where=store.target[0].name,
+                    )
+
+    def _check_stores(self, event: RunNest, source: Source, places: dict[Source, Place]) -> None:
+        nest, (instruction, leaf) = event.nest, source
+        if source in nest.private:
+            return
+        for other, _ in ((s.target, s) for _, s in stores_of(nest)):
+            if other != source and other not in nest.private and places[other].overlaps(places[source]):
+                raise BufferAssignmentError(f"{_text(source)} and {_text(other)} are made in the same memory")
+        for slot in event.scratch:
+            if any(place_of(slot).overlaps(place) for place in places.values()):
+                raise BufferAssignmentError(f"the scratch memory of {instruction.name} is not its own")
+        if instruction.opcode == "dynamic-update-slice":
+            self.check(owner(instruction._operands[0]), ROWS, event.slots[source], instruction.name)
+        elif not covers(nest, source, leaf_shapes(instruction.shape)[leaf].size):
+            raise BufferAssignmentError(f"not all of {_text(source)} is written", where=instruction.name)
+
+    def _write_nest(self, event: RunNest) -> None:
+        for slot in event.scratch:
+            self._forget(slot)
+        for _, store in stores_of(event.nest):
+            if store.target not in event.nest.private:
+                self._write(event.slots[store.target], store.target)
+
+    def _side_by_side(self, event: SideBySide) -> None:
+        for nest in event.nests:
+            self._check_nest(nest)
+        used: dict[Hashable, list[tuple[Place, int]]] = {}
+        for k, nest in enumerate(event.nests):
+            for slot in nest.slots.values():
+                place = place_of(slot)
+                used.setdefault(place.region, []).append((place, k))
+        for k, nest in enumerate(event.nests):
+            for place in _written([nest]):
+                if any(j != k and place.overlaps(other) for other, j in used[place.region]):
+                    raise BufferAssignmentError(f"of two steps at once that use {_where(place)} one writes it")
+        for nest in event.nests:
+            self._write_nest(nest)
+
+    # -- kernels and calls
+    def _step(self, event: RunStep) -> None:
+        name = event.instruction.name
+        for access in event.operands:
+            self.check(access.source, _layout(access.shape), access.slot, name)
+        reads = [place_of(a.slot) for a in event.operands]
+        for k, output in enumerate(event.outputs):
+            place = place_of(output.slot)
+            may = event.in_place.get(k)
+            for number, read in enumerate(reads):
+                if read.overlaps(place) and not (number == may and read == place):
+                    raise BufferAssignmentError(f"{name} writes output {k} over operand {number}", where=name)
+            for other in event.outputs[:k]:
+                if place_of(other.slot).overlaps(place):
+                    raise BufferAssignmentError(f"{name} writes two outputs in the same memory", where=name)
+        for slot in event.scratch:
+            others = [*reads, *(place_of(o.slot) for o in event.outputs)]
+            if any(place_of(slot).overlaps(place) for place in others):
+                raise BufferAssignmentError(f"the scratch memory of {name} is not its own", where=name)
+            self._forget(slot)
+        for output in event.outputs:
+            self._write(output.slot, output.source, _layout(output.shape))
+
+    def _change_layout(self, event: ChangeLayout) -> None:
+        layout, place = _layout(event.shape), place_of(event.source)
+        before, after = (layout, ROWS) if event.back else (ROWS, layout)
+        moved = [(source, after) for source, lies in self.memory.names(place) if lies == before]
+        if event.moved is not None:
+            given, made = event.moved
+            self.memory.add(place, (given, ROWS))
+            self.run(event.steps)
+            self.check(made, ROWS, event.target, "a change of layout")
+        elif sorted(event.shape.dims[-2:]) != sorted(2 * event.shape.dims[-1:]) or event.target is not event.source:
+            raise BufferAssignmentError(f"{event.shape} cannot change its layout where it lies")
+        self.memory.write(place_of(event.target), moved)
+
+    # -- control flow
+    def _loop(self, event: RunLoop) -> None:
+        loop, (operand,) = event.instruction, event.instruction._operands
+        parameters = [b.computation.parameters[0] for b in (event.condition, event.body)]
+        for k, slot in enumerate(event.state):
+            self.check(owner(operand, k), ROWS, slot, loop.name)
+        # what the loop writes anywhere is not there when it comes round, but for its state
+        for place in _written([*event.test, *event.steps]):
+            self.memory.write(place)
+        for k, slot in enumerate(event.state):
+            if slot.nbytes:
+                for parameter in parameters:
+                    self.memory.add(place_of(slot), ((parameter, k), ROWS))
+        self.run(event.test)
+        (test,) = event.condition.root
+        self.check(test, ROWS, self.assignment.of(test), f"the condition of {loop.name}")
+        done = self.memory.snapshot()
+        self.run(event.steps)
+        for k, slot in enumerate(event.state):
+            self.check(event.body.root[k], ROWS, slot, f"the next iteration of {loop.name}")
+        self.memory = done
+        for k, slot in enumerate(event.state):
+            self.check((parameters[1], k), ROWS, slot, loop.name)
+            if slot.nbytes:
+                self.memory.add(place_of(slot), ((loop, k), ROWS))
+
+    def _branch(self, event: RunBranch) -> None:
+        choice, operands = event.instruction, event.instruction._operands[1:]
+        self.check(owner(choice._operands[0]), ROWS, self.assignment.of((choice._operands[0], 0)), choice.name)
+        before = self.memory
+        for branch, operand, steps in zip(event.branches, operands, event.steps, strict=True):
+            self.memory = before.snapshot()
+            (parameter,) = branch.computation.parameters
+            for k, shape in enumerate(leaf_shapes(parameter.shape)):
+                slot = self.assignment.slots[parameter, k]
+                self.check(owner(operand, k), ROWS, slot, choice.name)
+                if shape.nbytes:
+                    self.memory.add(place_of(slot), ((parameter, k), ROWS))
+            self.run(steps)
+            for k, slot in enumerate(event.result):
+                self.check(branch.root[k], ROWS, slot, f"the result of {choice.name}")
+        self.memory = before
+        for steps in event.steps:
+            for place in _written(steps):
+                self.memory.write(place)
+        for k, slot in enumerate(event.result):
+            self._write(slot, (choice, k))
+
+
+def _written(events: Iterable[Event]) -> set[Place]:
+    """Every piece of memory that is written by a part of the program."""
+    slots: list[Slot] = []
+    stack = list(events)
+    while stack:
+        match event := stack.pop():
+            case RunNest():
+                slots += [event.slots[s.target] for _, s in stores_of(event.nest) if s.target in event.slots]
+                slots += event.scratch
+            case Copy() | ChangeLayout():
+                slots.append(event.target)
+                stack += event.steps if isinstance(event, ChangeLayout) else ()
+            case Start():
+                slots.append(event.result)
+            case Overwrite():
+                slots.append(event.slot)
+            case RunStep():
+                slots += [*(o.slot for o in event.outputs), *event.scratch]
+            case SideBySide():
+                stack += event.nests
+            case RunLoop():
+                stack += [*event.test, *event.steps]
+            case RunBranch():
+                slots += event.result
+                stack += [e for steps in event.steps for e in steps]
+    return {place_of(slot) for slot in slots if slot.nbytes and slot.kind != "nowhere"}
+
+
+def _layout(shape: Shape) -> Layout:
+    order = [d for d in shape.major_to_minor if shape.dims[d] != 1]
+    return ROWS if order == sorted(order) or not shape.size else tuple(shape.major_to_minor)
+
+
+def _text(source: Source) -> str:
+    instruction, leaf = source
+    return f"%{instruction.name}{{{leaf}}}" if instruction.shape.is_tuple else f"%{instruction.name}"
+
+
+def _where(place: Place) -> str:
+    region = place.region if isinstance(place.region, str) else f"{place.region[0]} {place.region[1]}"  # type: ignore
+    return f"{region} [{place.begin}, {place.end})"
