@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from xloom import trace
+from xloom import checks, trace
 from xloom.calls.sanitizer import active
-from xloom.checks import is_checked
 from xloom.cpu import cache, jit, native_call
 from xloom.cpu.buffer_verifier import verify_buffers
 from xloom.cpu.buffers import Assignment
@@ -104,7 +103,7 @@ def lowered(
     block = block_of(module.entry)
     assignment = Assignment(block)
     entry = builder(block, assignment, heard=heard)
-    if is_checked("buffers"):
+    if checks.is_checked("buffers"):
         verify_buffers(block, assignment, entry.events)
     return block, assignment, entry.program
 
