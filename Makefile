@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-composed judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges demo test lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-stateful judge-composed judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -85,6 +85,9 @@ judge-differential: setup ## Random programs, ours against: [COUNT=10000] [SEED=
 judge-composed: setup ## Random programs of JAX against XLA:CPU: [COUNT=1000] [SEED=0] [TYPES=f64|all] [JOBS=2] [OUT=composed.jsonl, to go on from]
 	@$(BIN)/python -m tests.judges.composed --count $(or $(COUNT),1000) --seed $(or $(SEED),0) --types $(or $(TYPES),f64) \
 	  --jobs $(or $(JOBS),2) $(if $(OUT),--out "$(OUT)")
+
+judge-stateful: setup ## Random programs of loops, branches, aliases, layouts and custom calls: [COUNT=20000] [SEED=0] [OUT=stateful.jsonl, to go on from]
+	@$(BIN)/python -m tests.judges.stateful --count $(or $(COUNT),20000) --seed $(or $(SEED),0) $(if $(OUT),--out "$(OUT)")
 
 judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.10.2> [SAMPLE=25] [FILES=lax_test,...] [DUT=cpu|xloom]
 	@$(BIN)/python -m tests.judges.jax_tests --from "$(FROM)" --sample $(or $(SAMPLE),25) --dut $(or $(DUT),cpu) \

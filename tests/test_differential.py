@@ -7,7 +7,8 @@ pytest.importorskip("jax")
 
 import xloom as xl
 from tests.judges.bounds import bounds
-from tests.judges.differential import Judge, mismatch
+from tests.judges.differential import Judge
+from tests.judges.mismatch import mismatch
 from tests.judges.programs import generate
 from tests.judges.reducer import DISAGREES, reduced
 

@@ -12,76 +12,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import pickle
 import sys
 import tempfile
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tests.judges.bounds import Bounds, bounds
-from tests.judges.child import run_cases
-from tests.judges.explained import Difference, explanation
-from tests.judges.reducer import DISAGREES, Small, Verdict, computation_values, reduced
-from tests.judges.sides import Source, Task
+from tests.judges.bounds import bounds
+from tests.judges.mismatch import Mismatch, cause_of, listing, mismatch
+from tests.judges.reducer import DISAGREES, Small, Verdict, reduced
+from tests.judges.side import Outcome, Side
+from tests.judges.sides import Source
 from xloom.errors import XloomError
 from xloom.hlo.module import Module
-
-_INPUTS = ("parameter", "constant", "broadcast", "iota", "tuple", "get-tuple-element")
-_PER_CHILD = 1000  # programs, after which a side starts afresh: compiled code piles up
-
-
-@dataclass
-class Outcome:
-    """What a side made of a program: its results, or why it has none."""
-
-    status: str  # ran, refused, crashed, hung
-    message: str = ""
-    results: Any = None
-
-
-class Side:
-    """A side in its child process."""
-
-    def __init__(self, name: str, folder: Path, timeout: float):
-        self.name, self.timeout = name, timeout
-        self.file = folder / f"{name}.pickle"
-        self._queue: deque[Task | None] = deque()
-        self._verdicts = self._start()
-        self._ran = 0
-
-    def run(self, source: Source) -> Outcome:
-        """The outcome of one program."""
-        self._ran += 1
-        if self._ran % _PER_CHILD == 0:
-            self.stop()
-            self._verdicts = self._start()
-        self.file.unlink(missing_ok=True)
-        name = f"{self.name} {self._ran}"
-        self._queue.append(Task(self.name, source, str(self.file), name))
-        # a child that dies after its answer leaves a verdict behind that is of the program before
-        verdict = next(v for v in self._verdicts if v["name"] == name)
-        message = verdict["message"]
-        if verdict["status"] == "pass":
-            return Outcome("ran", "", pickle.loads(self.file.read_bytes()))
-        if verdict["status"] == "crash":
-            return Outcome("crashed", message)
-        return Outcome("hung" if message.startswith("no answer in") else "refused", message)
-
-    def _start(self) -> Iterator[dict[str, str]]:
-        return run_cases("tests.judges.sides:cases", iter(self._queue.popleft, None), self.timeout)
-
-    def stop(self) -> None:
-        """Ends the child."""
-        self._queue.append(None)
-        for _ in self._verdicts:
-            pass
 
 
 @dataclass
@@ -151,19 +99,19 @@ class Judge:
             return DISAGREES if self.sides[name].run(_source(module, arguments)).status == "crashed" else ""
 
         smaller = outcome.status == "crashed" and name != "jaxlib"
-        program = _listing(*self._smaller(number, dies)) if smaller else ""
+        program = listing(*self._smaller(number, dies)) if smaller else ""
         return Finding(number, name, outcome.status, outcome.message, program)
 
     def _finding(self, number: int, pair: tuple[str, str], message: str) -> Finding:
         def verdict(module: Module, arguments: Sequence[np.ndarray]) -> str:
             found = self._mismatch(pair, module, arguments)
-            return "" if found is None else _cause(pair, module, arguments, found) or DISAGREES
+            return "" if found is None else cause_of(pair, module, arguments, found) or DISAGREES
 
         module, arguments = self._smaller(number, verdict)
         found = self._mismatch(pair, module, arguments)
-        cause = "" if found is None else _cause(pair, module, arguments, found)
+        cause = "" if found is None else cause_of(pair, module, arguments, found)
         status = f"explained ({cause})" if cause else DISAGREES
-        return Finding(number, " ".join(pair), status, found.message if found else message, _listing(module, arguments))
+        return Finding(number, " ".join(pair), status, found.message if found else message, listing(module, arguments))
 
     def _smaller(self, number: int, verdict: Verdict) -> Small:
         module, arguments = Source(self.seed, number).load()
@@ -193,57 +141,8 @@ class Judge:
             side.stop()
 
 
-@dataclass
-class Mismatch:
-    """Where one output is not within bounds."""
-
-    message: str
-    got: np.ndarray
-    want: np.ndarray
-    wrong: np.ndarray
-
-
-def mismatch(mine: list[Bounds], got: list[np.ndarray], instead: list[np.ndarray] | None) -> Mismatch | None:
-    """The first output of `got` that is not within bounds."""
-    nothing = np.zeros(0)
-    if len(mine) != len(got):
-        return Mismatch(f"{len(got)} outputs for {len(mine)}", nothing, nothing, nothing)
-    for k, (bound, value) in enumerate(zip(mine, got, strict=True)):
-        want = bound.runs[0] if instead is None else instead[k]
-        if value.dtype != want.dtype or value.shape != want.shape:
-            message = f"output {k}: {value.dtype}{list(value.shape)} for {want.dtype}{list(want.shape)}"
-            return Mismatch(message, nothing, nothing, nothing)
-        wrong = bound.wrong(value, None if instead is None else want)
-        if wrong.any():
-            at = tuple(int(n) for n in np.argwhere(wrong)[0])
-            runs = ", ".join(str(r[at]) for r in bound.runs[1:])
-            share = f"{wrong.sum()} of {wrong.size} elements"
-            message = (
-                f"output {k} {value.dtype}: {share}, at {list(at)} {value[at]} for {want[at]} (other runs: {runs})"
-            )
-            return Mismatch(message, value, want, wrong)
-    return None
-
-
-def _cause(pair: tuple[str, str], module: Module, arguments: Sequence[np.ndarray], found: Mismatch) -> str:
-    """Why XLA:CPU is known to be wrong there, if it is."""
-    *producers, last = [i for i in module.entry.post_order() if i.opcode not in _INPUTS] or [module.entry.root]
-    if pair != ("jaxlib", "interpreter") or not found.got.size:
-        return ""
-    values = computation_values(module, module.entry, arguments)
-    operands = [values[o] for o in last.operands]
-    folded = not any(i.opcode == "parameter" for i in module.entry)
-    return explanation(Difference(last, operands, producers, folded, found.got, found.want, found.wrong))
-
-
 def _source(module: Module, arguments: Sequence[np.ndarray]) -> Source:
     return Source(proto=module.to_proto(), arguments=tuple(arguments))
-
-
-def _listing(module: Module, arguments: Sequence[np.ndarray]) -> str:
-    with np.printoptions(threshold=64, precision=9):
-        values = "\n".join(f"// p{k} = {a!s}" for k, a in enumerate(arguments))
-    return f"{module.to_text(print_large_constants=True)}\n{values}"
 
 
 def _fails(finding: Finding) -> bool:

@@ -12,26 +12,29 @@ import numpy as np
 
 from tests.judges.bounds import bounds, leaves
 from tests.judges.child import Case
-from tests.judges.programs import generate
-from xloom.hlo.module import Module
+from tests.judges.stateful.on_cpu import on_cpu, on_one_thread
+from xloom.hlo.module import Module, ModuleConfig
 from xloom.hlo.proto import decode
 from xloom.stablehlo.reference import run_on_xla_cpu
 
 
 @dataclass(frozen=True)
 class Source:
-    """A program: a number of the generator's sequence, or a HloModuleProto and its arguments."""
+    """A program: a number of a generator's sequence, or a HloModuleProto and its arguments."""
 
     seed: int = 0
     number: int = 0
     proto: bytes = b""
     arguments: tuple[np.ndarray, ...] = ()
+    generator: str = "tests.judges.programs.generator"
+    """The module whose `generate` makes it, and with it what it calls."""
 
     def load(self) -> tuple[Module, Sequence[np.ndarray]]:
         """The module and its arguments."""
+        made_by = import_module(self.generator)
         if self.proto:
             return decode(self.proto), self.arguments
-        program = generate(self.seed, self.number)
+        program = made_by.generate(self.seed, self.number)
         return program.module, program.arguments
 
 
@@ -69,4 +72,23 @@ def _on_cpu(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]
     return results
 
 
-SIDES = {"interpreter": bounds, "jaxlib": run_on_xla_cpu, "cpu": _on_cpu}
+def _evaluated(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return leaves(import_module("xloom").evaluate(module, *arguments))
+
+
+def _without_header(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """On XLA:CPU, its arrays row by row and its arguments kept, which says nothing about their values."""
+    plain = module.clone()
+    plain.config = ModuleConfig()
+    return run_on_xla_cpu(plain, arguments)
+
+
+SIDES = {
+    "interpreter": bounds,
+    "jaxlib": run_on_xla_cpu,
+    "cpu": _on_cpu,
+    "values": _evaluated,
+    "jaxlib, no header": _without_header,
+    "cpu, twice": on_cpu,
+    "cpu, one thread": on_one_thread,
+}
