@@ -10,7 +10,7 @@ from xloom.hlo.dtype import pred, s32
 from xloom.hlo.shape import Shape
 
 
-@family(4)
+@family(6)
 def branch(scene: StateScene) -> None:
     """A `conditional` whose branches hand on, swap, change or replace what they are given."""
     if scene.depth >= MOST_DEPTH:

@@ -15,7 +15,7 @@ register()
 _TYPES = ("pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64", "bf16", "f16", "c64", "c128")
 
 
-@family(4, calls=True)
+@family(14, calls=True)
 def kernel_call(scene: StateScene) -> None:
     """One call."""
     call_on(scene, scene.any(*_TYPES, exact=scene.kind.bits))

@@ -36,7 +36,7 @@ ROUTINES = (
 )
 
 
-@family(1, calls=True)
+@family(4, calls=True)
 def lapack_call(scene: StateScene) -> None:
     """A factorisation of a matrix, or of a batch of them, given or computed."""
     routine = scene.chance.choice(ROUTINES)

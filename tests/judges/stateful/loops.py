@@ -10,10 +10,10 @@ from xloom.hlo.dtype import DTYPES, DType, pred
 from xloom.hlo.shape import Shape
 
 _COUNTERS = ("s32", "s32", "s32", "s64", "u32", "s16", "u8")
-TRIPS = (0, 1, 1, 2, 2, 3, 3, 5, 7)
+TRIPS = (0, 0, 1, 1, 2, 2, 3, 3, 5, 7)
 
 
-@family(6)
+@family(14)
 def loop(scene: StateScene) -> None:
     """A `while` over one to seven arrays, a counter among them, and maybe its limit."""
     if scene.depth >= MOST_DEPTH:
@@ -32,23 +32,31 @@ def loop(scene: StateScene) -> None:
         place += limit <= place
     shape = grouped(scene, [v.shape.with_default_layout() for v in values])
     more = _condition(scene, shape, place, limit, first, trips * step)
-    body = _body(scene, shape, place, limit, step)
+    fixed = {k for k in range(len(values)) if k != place and scene.flip(0.25)} | (
+        {limit} if limit is not None else set()
+    )
+    body = _body(scene, shape, place, fixed, step)
     instruction = scene.builder.while_(packed(scene, values, shape), condition=more, body=body)
     results = scene.unpack(instruction, scene.kind.bits)
-    for result in results:  # some are read by nobody
-        if scene.flip(0.25):
+    unread = scene.chance.choice((0, 0.2, 0.6))
+    for k, result in enumerate(results):  # some are read by nobody, what the body only reads most of all
+        if scene.flip(unread if k not in fixed else max(unread, 0.7)):
             scene.values.remove(result)
 
 
 def _initial(scene: StateScene) -> list[Value]:
-    """Arrays of few shapes, so that they can take one another's place; some twice."""
+    """Arrays of few shapes, so that they can take one another's place; some twice, some of one number."""
     shapes = [scene.some_state().shape for _ in range(scene.chance.choice((1, 1, 1, 2)))]
     values: list[Value] = []
-    for _ in range(scene.chance.choice((1, 1, 2, 2, 3, 3, 4, 5))):
-        if values and scene.flip(0.2):
+    for _ in range(scene.chance.choice((1, 2, 2, 3, 3, 4, 5))):
+        shape = scene.chance.choice(shapes)
+        how = scene.chance.random()
+        if values and how < 0.15:
             values.append(scene.chance.choice(values))
+        elif how < 0.4:
+            values.append(scene.filled(scene.chance.choice((0, 1)), shape))
         else:
-            values.append(scene.state(scene.chance.choice(shapes)) if scene.flip(0.85) else scene.some_state())
+            values.append(scene.state(shape) if how < 0.9 else scene.some_state())
     return values
 
 
@@ -74,7 +82,8 @@ def _condition(outer: StateScene, shape: Shape, place: int, limit: int | None, f
     return scene.builder.finish(proceed.instruction)
 
 
-def _body(outer: StateScene, shape: Shape, place: int, limit: int | None, step: int) -> Computation:
+def _body(outer: StateScene, shape: Shape, place: int, fixed: set[int], step: int) -> Computation:
+    """`place` is that of the counter; what is `fixed` stays as it is."""
     scene = outer.nested("step")
     state = scene.builder.parameter(shape)
     parts = scene.unpack(state, scene.kind.bits)
@@ -85,8 +94,8 @@ def _body(outer: StateScene, shape: Shape, place: int, limit: int | None, step: 
     way = scene.chance.choice(("any", "any", "any", "permuted", "rotated", "reset"))
     results = [_next(scene, parts, k, way) for k in range(len(parts))]
     results[place] = following
-    if limit is not None:
-        results[limit] = parts[limit]
+    for k in fixed:
+        results[k] = parts[k]
     return scene.builder.finish(packed(scene, results, shape))
 
 
@@ -108,8 +117,8 @@ def _next(scene: StateScene, parts: list[Value], k: int, way: str) -> Value:
         return scene.filled(scene.chance.choice((0, 1, 1)), parts[k].shape)
     if how < 0.6:
         return update(scene, scene.chance.choice(alike) if scene.flip(0.3) else parts[k])
-    if how < 0.75:
-        return _sum(scene, parts[k], scene.state(parts[k].shape))
+    if how < 0.8:
+        return _sum(scene, parts[k], scene.chance.choice(alike) if scene.flip(0.6) else scene.state(parts[k].shape))
     return scene.state(parts[k].shape)
 
 

@@ -16,7 +16,7 @@ MOST_DEPTH = 3
 _EXACT = {
     **{"unary": 3, "bit_counts": 1, "integer_arithmetic": 6, "shifts": 1, "logic": 2, "compare": 3, "select": 4},
     **{"clamp": 2, "convert": 2, "broadcast": 2, "reshape": 2, "transpose": 3, "slice_": 2, "pad": 1, "reverse": 2},
-    **{"concatenate": 2, "iota": 1, "dynamic_slice": 2, "dynamic_update_slice": 4, "gather": 1, "scatter": 1},
+    **{"concatenate": 2, "iota": 1, "dynamic_slice": 2, "dynamic_update_slice": 2, "gather": 1, "scatter": 1},
     **{"scatter_set": 2, "sort": 3, "reduce": 2, "cumulative": 1, "complex_parts": 1, "map_": 0.5},
 }
 _ROUNDED = {

@@ -18,7 +18,7 @@ def update(scene: StateScene, x: Value) -> Value:
     return scene.chance.choice(ways)(scene, x)
 
 
-@family(2)
+@family(4)
 def updates(scene: StateScene) -> None:
     """Several in a row; what was before may be read later."""
     x = scene.some_state()
