@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-stateful judge-composed judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-shared-code judge-stateful judge-composed judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Make .venv with everything that the tests and the demo need
 
@@ -46,6 +46,9 @@ demo: setup ## Custom calls in C and Python; a call that carries its HLO, expand
 
 test: setup lint ## Every test
 	@$(BIN)/python -m pytest -n 2
+
+test-v3: setup ## The compiler's tests with code for x86-64-v3 (AVX2), whatever the host can do
+	@XLOOM_CPU=x86-64-v3 $(BIN)/python -m pytest -n 2 tests/cpu
 
 lint: setup ## ruff and pyright
 	@$(BIN)/ruff check src tests examples benchmarks
@@ -88,6 +91,8 @@ judge-composed: setup ## Random programs of JAX against XLA:CPU: [COUNT=1000] [S
 
 judge-stateful: setup ## Random programs of loops, branches, aliases, layouts and custom calls: [COUNT=20000] [SEED=0] [OUT=stateful.jsonl, to go on from]
 	@$(BIN)/python -m tests.judges.stateful --count $(or $(COUNT),20000) --seed $(or $(SEED),0) $(if $(OUT),--out "$(OUT)")
+judge-shared-code: setup ## Is shared and kept code what would be made anew? [COUNT=400] [FROM=<checkout of openxla/stablehlo>]
+	@$(BIN)/python -m tests.judges.shared_code --count $(or $(COUNT),400) $(if $(FROM),--from "$(FROM)")
 
 judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.10.2> [SAMPLE=25] [FILES=lax_test,...] [DUT=cpu|xloom]
 	@$(BIN)/python -m tests.judges.jax_tests --from "$(FROM)" --sample $(or $(SAMPLE),25) --dut $(or $(DUT),cpu) \

@@ -10,7 +10,16 @@ LAYERS = [
     ["xloom.errors", "xloom.trampoline"],
     [
         f"xloom.{name}"
-        for name in ("cache_folder", "checks", "reentry", "status_code", "thread_count", "trace", "trusted_folder")
+        for name in (
+            "cache_folder",
+            "checks",
+            "processor",
+            "reentry",
+            "status_code",
+            "thread_count",
+            "trace",
+            "trusted_folder",
+        )
     ],
     [
         f"xloom.hlo.{name}"

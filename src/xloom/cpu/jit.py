@@ -17,6 +17,7 @@ from xloom.cpu.content import Content
 from xloom.cpu.llvm_code import Passes, emitted
 from xloom.cpu.shared_code import compare_object, is_checked
 from xloom.cpu.support import SYMBOLS, support_ir
+from xloom.processor import cpu_name, feature_text
 
 object_cache = Cache()
 
@@ -66,8 +67,8 @@ def _new_target_machine(level: int) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=_features(),
+        cpu=cpu_name(),
+        features=feature_text(),
         opt=level,
         reloc="pic",
         codemodel="small",
@@ -78,11 +79,6 @@ def _new_target_machine(level: int) -> llvm.TargetMachine:
 def target_machine() -> llvm.TargetMachine:
     """The host, for one thread: to ask it something, or to link."""
     return _new_target_machine(3)
-
-
-@lru_cache(maxsize=1)
-def _features() -> str:
-    return llvm.get_host_cpu_features().flatten()
 
 
 _NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
@@ -100,7 +96,7 @@ def target_header() -> str:
 def target_key() -> str:
     """What machine code depends on besides its IR: LLVM's version, the CPU and its features."""
     version = ".".join(map(str, llvm.llvm_version_info))
-    return f"{version} {llvm.get_host_cpu_name()} {_features()}"
+    return f"{version} {cpu_name()} {feature_text()}"
 
 
 def object_key(text: str, content: Content) -> str:

@@ -1,4 +1,4 @@
-"""The vector registers of the host."""
+"""The vector registers of the processor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import llvmlite.binding as llvm
+
+from xloom.processor import cpu_features
 
 
 class Registers(NamedTuple):
@@ -23,8 +25,8 @@ class Registers(NamedTuple):
 
 @lru_cache(maxsize=1)
 def registers() -> Registers:
-    """Those of the host's widest vectors."""
-    features = llvm.get_host_cpu_features()
+    """Those of the widest vectors."""
+    features = cpu_features()
     if features.get("avx512f") and features.get("avx512bw"):
         return Registers(64, 32, bool(features.get("avx512vnni")), bool(features.get("avx512bf16")), has_scaling=True)
     if features.get("avx"):
@@ -34,9 +36,9 @@ def registers() -> Registers:
 
 def packs_lanes(bits: int = 32) -> bool:
     """True when one instruction moves the lanes of a mask to the front: that of AVX-512, in vectors of 64 bytes."""
-    return registers().nbytes == 64 and (bits >= 32 or bool(llvm.get_host_cpu_features().get("avx512vbmi2")))
+    return registers().nbytes == 64 and (bits >= 32 or bool(cpu_features().get("avx512vbmi2")))
 
 
 def moves_lanes(bits: int) -> bool:
     """True when one instruction brings lanes of so many bits in any order."""
-    return packs_lanes() and (bits > 8 or bool(llvm.get_host_cpu_features().get("avx512vbmi")))
+    return packs_lanes() and (bits > 8 or bool(cpu_features().get("avx512vbmi")))
