@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xloom.hlo.shape import Shape
+from xloom.pjrt.boundary import checked
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
 from xloom.trace import span
@@ -72,9 +73,16 @@ class Buffer:
         self.ready.result()
         return self
 
+    def on_host(self, value: Any) -> np.ndarray:
+        """The row-major array that is in memory as `value`. Raises EvaluationError where that is another's."""
+        array = self.memory_space.get(value)
+        if self.memory_space.is_host:  # checked when it was made
+            return array
+        return checked(array, self.shape, True, "gave the host {}", str(self.memory_space))
+
     def to_host(self) -> np.ndarray:
         """A view of the array, once it is there, that cannot be written to. Raises what went wrong."""
-        view = logical(self.memory_space.get(self.ready.result()), self.shape).view()
+        view = logical(self.on_host(self.ready.result()), self.shape).view()
         view.setflags(write=False)
         return view
 
@@ -83,7 +91,7 @@ class Buffer:
             return np.array(self.to_host(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return logical(self.memory_space.get(self.ready.result()), self.shape).__dlpack__(**options)
+        return logical(self.on_host(self.ready.result()), self.shape).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # kDLCPU
@@ -133,7 +141,7 @@ class Buffer:
                 return
             try:
                 with span("device to device", "transfer", bytes=self.nbytes):
-                    value = memory_space.put(copy(self.memory_space.get(source.value)))
+                    value = memory_space.put(copy(self.on_host(source.value)))
             except Exception as error:  # such as memory that is full
                 future.fail(error)
             else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xloom.cpu.memory import KEPT_BYTES, aligned_copy
+from xloom.errors import LoweringError
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
@@ -145,7 +146,13 @@ class Client:
         if is_cheap is None and has_permuted_entry(module):
             row_major = module.clone("")
             RowMajorEntry().run(row_major)
-        return self.load(Executable(module, options, self.compiler.compile(row_major), is_cheap))
+        program = self.compiler.compile(row_major)
+        if not callable(getattr(program, "run", None)):
+            gave = f"{type(self.compiler).__name__}.compile gave {program!r}, which has no run"
+            raise LoweringError(
+                gave, where=declaration_of(module).name, hint="it gives a Program: see xloom.pjrt.compiler"
+            )
+        return self.load(Executable(module, options, program, is_cheap))
 
     def load(self, executable: Executable) -> LoadedExecutable:
         """The executable on this client's devices."""

@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.hlo.shape import Shape
 from xloom.hlo.unread import declaration_of
+from xloom.pjrt.boundary import check_arguments, checked_results
 from xloom.pjrt.buffer import Buffer
-from xloom.pjrt.compiler import Launch, Native, Program
+from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative
 from xloom.pjrt.cost import is_cheap as judged_cheap
 from xloom.pjrt.device import Device
 from xloom.pjrt.donation import are_exclusive
@@ -124,6 +123,7 @@ class LoadedExecutable:
         self._donated = executable.donated
         self._arity = len(executable.parameters)
         self._spaces = {device: self._result_spaces(device) for device in self.devices}
+        self._is_own = isinstance(executable.program, Native | SpmdNative)
 
     def delete(self) -> None:
         """Gives up the program; runs that are under way end as usual."""
@@ -226,7 +226,7 @@ class LoadedExecutable:
         are_there = all([future.is_ready and future.error is None for future in inputs])
         if given is None and executable.is_cheap and are_there:
             # a hand-over to the device's thread would take longer than the program
-            found, shapes = self._run(inputs, launch), executable.outputs
+            found, shapes = self._run(inputs, launch, spaces), executable.outputs
             return Results(
                 [Buffer(s, m, Future.ready(a)) for s, m, a in zip(shapes, spaces, found, strict=True)], _DONE
             )
@@ -234,7 +234,7 @@ class LoadedExecutable:
 
         def work() -> None:
             try:
-                found = self._run(inputs, launch)
+                found = self._run(inputs, launch, spaces)
             except BaseException as error:
                 if launch.meeting is not None:
                     launch.meeting.fail(str(error))
@@ -263,12 +263,17 @@ class LoadedExecutable:
                     f"{alias.parameter}"
                 )
 
-    def _run(self, inputs: Sequence[Future], launch: Launch) -> Sequence[np.ndarray]:
+    def _run(self, inputs: Sequence[Future], launch: Launch, spaces: Sequence[MemorySpace]) -> Sequence[Any]:
         values = [future.result() for future in inputs]
         if launch.donated:
             launch = replace(launch, donated=tuple(k for k in launch.donated if are_exclusive(inputs, values, k)))
-        value = self.executable.program.run(values, launch)
-        return value if isinstance(value, tuple) else (value,)
+        executable = self.executable
+        if self._is_own:
+            value = executable.program.run(values, launch)
+            return value if isinstance(value, tuple) else (value,)
+        check_arguments(values, executable.parameters, executable.name)
+        value, is_tuple = executable.program.run(values, launch), executable.declaration.result_shape.is_tuple
+        return checked_results(value, executable.outputs, spaces, executable.name, is_tuple=is_tuple)
 
 
 def _lying_as(buffer: Buffer, shape: Shape) -> Buffer:

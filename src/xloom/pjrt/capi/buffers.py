@@ -186,10 +186,14 @@ def _copied(buffer: Buffer, place: int, view: Any) -> Future:
         if source.error is not None:
             done.fail(source.error)
             return
-        with span("device to host", "transfer", bytes=buffer.nbytes):
-            data = np.ascontiguousarray(view(buffer.memory_space.get(source.value)))
-            ctypes.memmove(place, data.__array_interface__["data"][0], data.nbytes)
-        done.set()
+        try:
+            with span("device to host", "transfer", bytes=buffer.nbytes):
+                data = np.ascontiguousarray(view(buffer.on_host(source.value)))
+                ctypes.memmove(place, data.__array_interface__["data"][0], data.nbytes)
+        except Exception as error:  # a backend's, or that it gave another array
+            done.fail(error)
+        else:
+            done.set()
 
     buffer.ready.on_ready(copy)
     return done
