@@ -2,8 +2,8 @@
 
 python -m tests.judges.composed [--count 1000] [--seed 0] [--first 0] [--types f64|all] [--jobs 1] [--out FILE]
 
-A program that was judged is in FILE and is not run again. Those that are wrong, refused or died are cut down and
-printed as Python.
+A program that was judged is in FILE and is not run again. The first that are wrong or refused are cut down and printed
+as Python; that of any number is printed with --print.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one program")
     parser.add_argument("--out", help="file with a line for each program, to go on from")
+    parser.add_argument("--show", type=int, default=10, help="how many failing programs to cut down")
     parser.add_argument("--print", type=int, metavar="NUMBER", help="only prints the program of that number")
     options = parser.parse_args()
     os.environ["JAX_PLATFORMS"] = "xloom,cpu"
@@ -61,7 +62,23 @@ def _judge(options: argparse.Namespace, file: Path) -> int:
         for _ in threads.map(lambda batch: _batch(options, batch, file), batches):
             pass
     records = _records(file)
+    failing = tuple(n for n in numbers if records[n]["status"] in ("wrong", "refused"))[: options.show]
+    for small in _cut_down(options, failing, file.with_suffix(".small.jsonl")).values():
+        print(
+            f"{options.seed}:{small['number']} {small['status']}: {small['message']}\n{small['source']}\n", flush=True
+        )
     return _report([records[n] for n in numbers])
+
+
+def _cut_down(options: argparse.Namespace, numbers: tuple[int, ...], file: Path) -> dict[int, dict]:
+    from tests.judges.child import run_cases
+    from tests.judges.composed.task import Task
+
+    left = tuple(n for n in numbers if n not in _records(file))
+    task = Task(options.seed, options.types, left, str(file), reduce=True)
+    for _ in run_cases("tests.judges.composed.trial:cases", [task] if left else [], 150):
+        pass  # a program that dies while it is cut down is printed as it is
+    return {n: small for n, small in _records(file).items() if n in numbers}
 
 
 def _batch(options: argparse.Namespace, numbers: tuple[int, ...], file: Path) -> None:
@@ -74,8 +91,10 @@ def _batch(options: argparse.Namespace, numbers: tuple[int, ...], file: Path) ->
             status = "died" if verdict["status"] == "crash" else "hung"
             if not verdict["message"].startswith(("the process died", "no answer")):
                 status = "judge failed"
+            elif Path(task.phase).read_text() != "ours":
+                status = "no reference"
             _append(file, {"number": int(verdict["name"]), "status": status, "message": verdict["message"]})
-            print(f"{options.seed}:{verdict['name']} {status}: {verdict['message']}", flush=True)
+    Path(task.phase).unlink(missing_ok=True)
 
 
 def _append(file: Path, record: dict) -> None:

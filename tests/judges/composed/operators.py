@@ -50,6 +50,14 @@ def _binary(of: str, names: str, growth: int = 0, weight: float = 1.0) -> Iterat
         yield Operator(f"{name}({{0}}, {{1}})", rules.alike, of * 2, growth, weight * factor)
 
 
+def _dividing(of: str, names: str) -> Iterator[Operator]:
+    """Divisions, not by zero: XLA:CPU's compiler dies of a quotient of constants that is not defined."""
+    for name, factor in _words(names):
+        yield Operator(
+            f"{name}({{0}}, jnp.where({{1}} == 0, 3, {{1}}).astype({{1}}.dtype))", rules.alike, of * 2, 0, factor
+        )
+
+
 def _expressions(
     rule: Rule, of: str, *templates: str, growth: int = 0, weight: float = 1.0, largest: int = 1 << 18,
     results: int | None = None,
@@ -78,8 +86,9 @@ ELEMENTWISE = (
     *_binary("r", "jnp.maximum jnp.minimum", weight=1.5),
     *_binary("f", "jnp.arctan2 jnp.hypot jnp.logaddexp (jnp.copysign) (jnp.fmod) (jnp.remainder) (jnp.nextafter)"),
     *_binary("r", "jnp.less jnp.greater_equal jnp.equal jnp.not_equal", weight=0.7),
-    *_binary("i", "jnp.bitwise_and jnp.bitwise_or jnp.bitwise_xor (jnp.gcd) jnp.remainder jnp.floor_divide"),
-    *_binary("i", "lax.shift_left lax.shift_right_logical lax.shift_right_arithmetic lax.div lax.rem", weight=0.5),
+    *_binary("i", "jnp.bitwise_and jnp.bitwise_or jnp.bitwise_xor (jnp.gcd)"),
+    *_binary("i", "lax.shift_left lax.shift_right_logical lax.shift_right_arithmetic", weight=0.5),
+    *_dividing("i", "jnp.remainder jnp.floor_divide (lax.div) (lax.rem)"),
     *_binary("b", "jnp.logical_and jnp.logical_or jnp.logical_xor"),
     *_expressions(rules.alike, "ff", "{0} / (jnp.abs({1}) + 0.5)", "jnp.power(jnp.abs({0}) + 0.5, jnp.sin({1}))"),
     *_expressions(rules.alike, "ff", "{0} / {1}", "jsp.special.xlogy({0}, jnp.abs({1}) + 0.5)", weight=0.4),

@@ -13,3 +13,9 @@ class Task:
     types: str
     numbers: tuple[int, ...]
     file: str
+    reduce: bool = False  # those that failed, made smaller, as Python
+
+    @property
+    def phase(self) -> str:
+        """A file that says which side is at work."""
+        return f"{self.file}.{self.numbers[0]}.phase"

@@ -18,6 +18,7 @@ from tests.judges.bounds import Bounds
 from tests.judges.child import Case as Run
 from tests.judges.composed.generator import generate
 from tests.judges.composed.program import Case
+from tests.judges.composed.reduction import reduced
 from tests.judges.composed.rounding import PERIOD, moved
 from tests.judges.composed.task import Task
 from tests.judges.perturbed import is_float
@@ -37,6 +38,7 @@ class Record:
     elements: int = 0
     compared: int = 0  # elements that had to be right within a hundredth, most of them within a few units
     seconds: dict[str, float] = field(default_factory=dict)
+    phase: Path | None = None
 
 
 def cases(task: Task) -> Iterator[Run]:
@@ -44,24 +46,42 @@ def cases(task: Task) -> Iterator[Run]:
     jax.config.update("jax_enable_x64", True)
     warnings.filterwarnings("ignore", "Some donated buffers were not usable")
     for number in task.numbers:
-        yield str(number), lambda number=number: _recorded(task, number)
+        yield str(number), lambda number=number: (_reduced if task.reduce else _recorded)(task, number)
 
 
 def _recorded(task: Task, number: int) -> str:
     start = time.process_time()
     case = generate(task.seed, number, task.types)
     seconds = time.process_time() - start
-    record = judged(case)
+    record = judged(case, Path(task.phase))
     record.number = number
     record.seconds["generated"] = seconds
     with Path(task.file).open("a") as file:
-        file.write(json.dumps(asdict(record)) + "\n")
+        file.write(json.dumps({k: v for k, v in asdict(record).items() if k != "phase"}) + "\n")
     return ""
 
 
-def judged(case: Case) -> Record:
-    """The record of a program."""
-    record = Record(-1, operators=case.program.operators())
+def _reduced(task: Task, number: int) -> str:
+    case = generate(task.seed, number, task.types)
+    found = judged(case)
+    kind = _kind(found)
+    if found.status in ("agrees", "no reference"):
+        return ""
+    small = reduced(case, lambda smaller: _kind(judged(smaller)) == kind)
+    record = {"number": number, "status": found.status, "message": judged(small).message, "source": small.source()}
+    with Path(task.file).open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    return ""
+
+
+def _kind(record: Record) -> tuple[str, str]:
+    """Programs that fail alike."""
+    return record.status, record.message[:60] if record.status == "refused" else ""
+
+
+def judged(case: Case, phase: Path | None = None) -> Record:
+    """The record of a program; a file says meanwhile who is at work, should the process die."""
+    record = Record(-1, phase=phase, operators=case.program.operators())
     function = case.program.function()
     compiled = jax.jit(function, donate_argnums=case.donated)
     try:
@@ -93,6 +113,8 @@ class ChangedError(Exception):
 
 
 def _timed(record: Record, name: str, run: Any) -> Any:
+    if record.phase is not None:
+        record.phase.write_text(name)
     start = time.process_time()
     try:
         return run()
@@ -110,9 +132,9 @@ def _on(platform: str, compiled: Any, case: Case, twice: bool = False) -> list[n
     device = jax.devices(platform)[0]
 
     def run() -> list[np.ndarray]:
+        # where they lie says where it runs; a default device would be part of what is traced
         arguments = [jax.device_put(np.array(a), device) for a in case.arguments]
-        with jax.default_device(device):
-            results = [np.asarray(r) for r in compiled(*arguments)]
+        results = [np.asarray(r) for r in compiled(*arguments)]
         for k, (before, after) in enumerate(zip(case.arguments, arguments, strict=True)):
             if k not in case.donated and np.asarray(after).tobytes() != before.tobytes():
                 raise ChangedError(f"argument {k} has changed")
@@ -161,9 +183,8 @@ def _by_rounding(
             signs = numbers.choice((-1, 1), PERIOD).astype(np.int8)
             zero = np.float64(-0.0 if n % 2 else 0.0)
             arguments = [jax.device_put(np.array(a), device) for a in (signs, zero, *case.arguments)]
-            with jax.default_device(device):
-                for found, result in zip(runs, compiled(*arguments), strict=True):
-                    found.append(np.asarray(result))
+            for found, result in zip(runs, compiled(*arguments), strict=True):
+                found.append(np.asarray(result))
 
     run(_RUNS)
     if any(_wrong(r, g, d).any() for r, g, d in zip(runs, got, differ, strict=True)):
