@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-shared-code judge-stateful judge-composed judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -93,6 +93,10 @@ judge-stateful: setup ## Random programs of loops, branches, aliases, layouts an
 	@$(BIN)/python -m tests.judges.stateful --count $(or $(COUNT),20000) --seed $(or $(SEED),0) $(if $(OUT),--out "$(OUT)")
 judge-shared-code: setup ## Is shared and kept code what would be made anew? [COUNT=400] [FROM=<checkout of openxla/stablehlo>]
 	@$(BIN)/python -m tests.judges.shared_code --count $(or $(COUNT),400) $(if $(FROM),--from "$(FROM)")
+
+judge-embedded: setup ## Each operation of the sweep on computed values, in a loop, mapped and derived: [COUNT=3000, spread over all] [JOBS=2] [OUT=embedded.jsonl]
+	@$(BIN)/python -m tests.judges.composed --types embedded --count $(or $(COUNT),3000) --jobs $(or $(JOBS),2) \
+	  $(if $(OUT),--out "$(OUT)")
 
 judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.10.2> [SAMPLE=25] [FILES=lax_test,...] [DUT=cpu|xloom]
 	@$(BIN)/python -m tests.judges.jax_tests --from "$(FROM)" --sample $(or $(SAMPLE),25) --dut $(or $(DUT),cpu) \

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("jax")
 
 from tests.judges.composed.program import Case, Program, Step
+from tests.judges.composed.reduction import reduced
 from tests.judges.composed.trial import near
 
 
@@ -29,6 +30,19 @@ def test_source_is_what_runs():
     assert "v0 = jnp.array([0.0, 1.0, 2.0], jnp.float64)" in Case(program, (np.arange(3.0),)).source()
 
 
+def test_reduction_keeps_what_fails():
+    """Of a program with a sort in a loop, the sort is left, of an argument."""
+    body = Program(2, (Step("jnp.sin({0})", (1,)), Step("jnp.sort({0})", (2,))), (3,))
+    loop = "lax.fori_loop(0, 2, lambda i, s: {b0}(i, *s), ({0},))"
+    steps = (Step("jnp.exp({0})", (0,)), Step(loop, (1,), 1, (body,)), Step("{0} + {1}", (2, 1)))
+    case = Case(Program(1, steps, (3, 1)), (np.arange(3.0),), (0,))
+    small = reduced(case, lambda smaller: "jnp.sort" in smaller.source())
+    assert small.program.operators() == 2
+    assert [s.template for s in small.program.steps[0].bodies[0].steps] == ["jnp.sort({0})"]
+    assert small.donated == ()
+    assert len(small.program.results) == 1
+
+
 def test_near():
     x = np.array([1.0, np.nan, np.inf, 0.0, 1.0])
     assert near(x, np.array([1 + 1e-15, np.nan, np.inf, 1e-309, 1 + 1e-13])).tolist() == [True] * 4 + [False]
@@ -37,9 +51,9 @@ def test_near():
 
 def test_a_few_programs(tmp_path):
     """Of two kinds: that no value is wrong, and that most were compared within a hundredth."""
-    for types, first in (("f64", 1), ("all", 4)):
+    for types, first in (("f64", 1), ("all", 4), ("embedded", 7)):
         out = tmp_path / f"{types}.jsonl"
-        command = [sys.executable, "-m", "tests.judges.composed", "--count", "10", "--first", str(first)]
+        command = [sys.executable, "-m", "tests.judges.composed", "--count", "7", "--first", str(first)]
         command += ["--types", types, "--out", str(out)]
         done = subprocess.run(command, env={**os.environ}, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr

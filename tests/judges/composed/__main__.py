@@ -1,6 +1,9 @@
 """Random programs of JAX on the platform xloom and on XLA:CPU: do they return the same?
 
-python -m tests.judges.composed [--count 1000] [--seed 0] [--first 0] [--types f64|all] [--jobs 1] [--out FILE]
+python -m tests.judges.composed [--count 1000] [--seed 0] [--first 0] [--types f64|all|embedded] [--jobs 1] [--out FILE]
+
+With `--types embedded` a program is an operation of the sweep inside others, and its number that of the operation; so
+many are taken as --count says, spread over all.
 
 A program that was judged is in FILE and is not run again. The first that are wrong or refused are cut down and printed
 as Python; that of any number is printed with --print.
@@ -30,7 +33,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first program")
-    parser.add_argument("--types", choices=("f64", "all"), default="f64")
+    parser.add_argument("--types", choices=("f64", "all", "embedded"), default="f64")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one program")
     parser.add_argument("--out", help="file with a line for each program, to go on from")
@@ -54,7 +57,7 @@ def main() -> int:
 
 
 def _judge(options: argparse.Namespace, file: Path) -> int:
-    numbers = range(options.first, options.first + options.count)
+    numbers = _numbers(options)
     known = _records(file)
     left = [n for n in numbers if n not in known]
     batches = [tuple(left[k : k + _PER_CHILD]) for k in range(0, len(left), _PER_CHILD)]
@@ -79,6 +82,14 @@ def _cut_down(options: argparse.Namespace, numbers: tuple[int, ...], file: Path)
     for _ in run_cases("tests.judges.composed.trial:cases", [task] if left else [], 150):
         pass  # a program that dies while it is cut down is printed as it is
     return {n: small for n, small in _records(file).items() if n in numbers}
+
+
+def _numbers(options: argparse.Namespace) -> range:
+    if options.types != "embedded":
+        return range(options.first, options.first + options.count)
+    from benchmarks.sweep.families import CASES
+
+    return range(options.first, len(CASES), max(1, len(CASES) // options.count))
 
 
 def _batch(options: argparse.Namespace, numbers: tuple[int, ...], file: Path) -> None:
@@ -112,7 +123,7 @@ def _report(records: list[dict]) -> int:
     counts = Counter(r["status"] for r in records)
     seconds: Counter[str] = Counter()
     for record in records:
-        if record["status"] not in ("agrees", "no reference"):
+        if record["status"] not in ("agrees", "no reference", "none"):
             print(f"{record['number']} {record['status']}: {record['message']}")
         seconds.update(record.get("seconds", {}))
     elements, compared, operators = (sum(r.get(k, 0) for r in records) for k in ("elements", "compared", "operators"))
