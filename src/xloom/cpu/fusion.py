@@ -10,7 +10,8 @@ from xloom.cpu.elements import register_rules
 from xloom.cpu.kernels import FAMILIES as KERNELS
 from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import FORWARDING, owners
-from xloom.cpu.loops.nest import Nest
+from xloom.cpu.loops.nest import Nest, node_count
+from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.loops.tiles import LEAST_SIDE
 from xloom.cpu.loops.trace import COSTS, ELEMENTS
 from xloom.cpu.roots import loop_dims, nest_for
@@ -41,6 +42,8 @@ class Group:
     stages: list[list[Instruction]]
     inlined: set[Instruction] = field(default_factory=set)
     rank: int = 0
+    sum_of_nodes: int = 0
+    """Of a group that is put together of others without a look at its nest: the nodes that these have."""
 
     @property
     def roots(self) -> list[Instruction]:
@@ -51,6 +54,22 @@ class Group:
     def nest(self) -> Nest:
         """The loops of all that it makes."""
         return nest_for(self.stages, self.inlined, self.rank)
+
+    @cached_property
+    def loads(self) -> list[list[Load]]:
+        """What each stage of its nest reads."""
+        found = [walk([s.node for s in stage.stores]) for stage in self.nest.stages]
+        return [[node for node in nodes if isinstance(node, Load)] for nodes in found]
+
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes its nest has at most."""
+        return self.sum_of_nodes or node_count(self.nest)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether loops of its nest are parts of a dimension: others that share them would have more nodes."""
+        return not self.sum_of_nodes and self.nest.divided
 
     @cached_property
     def reads(self) -> set[Instruction]:

@@ -49,7 +49,7 @@ def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
             step = steps[k]
             made = set(step.roots) if isinstance(step, Group) else {step}
             if isinstance(step, Group) and not reads & between:
-                joined = _joined(step, root, reads, stored)
+                joined = _joined(step, group, stored)
                 if joined is not None:
                     steps[k] = joined
                     _absorb(steps, k, stored)
@@ -78,14 +78,18 @@ def _absorb(steps: list[Step], at: int, stored: set[Instruction]) -> None:
             return
 
 
-def _joined(step: Group, root: Instruction, reads: set[Instruction], stored: set[Instruction]) -> Group | None:
-    """One group of a group and one more instruction, where that is possible and worth it."""
+def _joined(step: Group, single: Group, stored: set[Instruction]) -> Group | None:
+    """One group of a group and that of one instruction, where that is possible and worth it."""
+    (root,), reads = single.roots, single.reads
     if len(step.roots) >= ROOTS or any(r.opcode == "dynamic-update-slice" for r in step.roots):
         return None
     produced = bool(reads & set(step.roots))
     if produced or _shares(step, reads):
         last = step.stages[-1]
         if all(_loops(r) == _loops(root) for r in last):
+            group = None if produced else _beside(step, single)
+            if group is not None:
+                return group
             group = _grouped([*step.stages[:-1], [*last, root]], step.rank, stored)
             if group is not None:
                 return group
@@ -94,6 +98,17 @@ def _joined(step: Group, root: Instruction, reads: set[Instruction], stored: set
         if _fits_rows([*step.roots, root], rank):
             return _grouped([*step.stages, [root]], rank, stored)
     return None
+
+
+def _beside(step: Group, single: Group) -> Group | None:
+    """One group of two over the same loops that do not need each other, if it is short whatever they share."""
+    # nodes(a and b) <= nodes(a) + nodes(b); not where one divides loops that the other has whole
+    most = step.most_nodes + single.most_nodes
+    if step.rank or most > NODES or step.is_divided or single.is_divided:
+        return None
+    group = Group([[*step.roots, *single.roots]], step.inlined | single.inlined, sum_of_nodes=most)
+    group.reads = step.reads | single.reads
+    return group
 
 
 def _loops(root: Instruction) -> tuple:

@@ -9,7 +9,6 @@ from xloom.cpu.fusion import Group
 from xloom.cpu.grouping import Step, same_row
 from xloom.cpu.kernels.sort import overwritten_operand
 from xloom.cpu.leaves import Source, aliased_leaves, leaf_count, owner
-from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.roots import loop_dims
 from xloom.hlo.instruction import Instruction
 
@@ -93,12 +92,11 @@ def _read_in_step(group: Group, made: Source) -> list[Source]:
     nbytes, row = made[0].shape.dtype.bytes, math.prod(loop_dims(made[0])[group.rank :])
     unsafe: set[Source] = set()
     safe: dict[Source, None] = {}
-    for k, stage in enumerate(nest.stages):
-        for node in walk([s.node for s in stage.stores]):
-            if isinstance(node, Load):
-                same = node.address == mine.address if k == number else k < number
-                if same and same_row(nest.outer, node.address, mine.address, row) and node.dtype.bytes == nbytes:
-                    safe[owner(*node.source)] = None
-                else:
-                    unsafe.add(owner(*node.source))
+    for k, loads in enumerate(group.loads):
+        for node in loads:
+            same = node.address == mine.address if k == number else k < number
+            if same and same_row(nest.outer, node.address, mine.address, row) and node.dtype.bytes == nbytes:
+                safe[owner(*node.source)] = None
+            else:
+                unsafe.add(owner(*node.source))
     return [s for s in safe if s not in unsafe]

@@ -26,7 +26,7 @@ def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instru
             lead = loop_dims(stages[0][0])[:rank]
             outer = [tracer.loops(("outer", d), size, "i") for d, size in enumerate(lead)]
             made = [_stage(tracer, roots, [joined(v) for v in outer], number) for number, roots in enumerate(stages)]
-            return Nest(_longer(outer), made)
+            return Nest(_longer(outer), made, divided=any(len(sizes) > 1 for sizes in factors.values()))
         except Split:
             continue
 

@@ -7,6 +7,7 @@ each other. They are called later instead, by one loop over pieces of all of the
 from __future__ import annotations
 
 from collections.abc import Set
+from math import inf
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -48,19 +49,23 @@ class SideBySide:
         self._calls: list[_Call] = []
         self._read: set[Slot] = set()
         self._written: set[Slot] = set()
+        self._until: float = inf
+        """The first position after which some of their memory may be another array's."""
         self._positions: list[int] = []
         self._tables = 0
         self._task: ir.Function | None = None
 
     def admit(self, position: int, read: Set[Slot], written: Set[Slot]) -> None:
         """Has what waits done first where the step at `position` depends on it, or may have its memory."""
-        depends = written & (self._read | self._written) or read & self._written
-        if depends or any(s.kind == "arena" and s.last < position for s in self._read | self._written):
+        before, after = self._read, self._written
+        apart = written.isdisjoint(before) and written.isdisjoint(after) and read.isdisjoint(after)
+        if not apart or self._until < position:
             self.finish()
         if not self._calls:
             self._forget()
         self._read |= read
         self._written |= written
+        self._until = min([self._until, *(s.last for s in (*read, *written) if s.kind == "arena")])
         self._positions.append(position)
 
     def wait(self, function: ir.Function, buffers: ir.Value, phase: Phase, event: RunNest) -> None:
@@ -90,7 +95,7 @@ class SideBySide:
             b.call(self._parallel_for, [function, buffers, I64(phase.count), I64(phase.grain)])
 
     def _forget(self) -> None:
-        self._read, self._written, self._positions = set(), set(), []
+        self._read, self._written, self._positions, self._until = set(), set(), [], inf
 
     def _call_all(self, calls: list[_Call]) -> None:
         b, module = self._b, self._b.module

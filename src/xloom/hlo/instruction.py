@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 CALLERS = frozenset(name for name, row in OPCODES.items() if row.computations)
 """The opcodes of instructions that call computations."""
 
+_MANY = 32
+"""Operands that take longer to look through than to write down."""
+
 _NO_METADATA = Metadata()
 
 
@@ -30,6 +33,7 @@ class Instruction:
 
     __slots__ = (
         "_operands",
+        "_places",
         "_predecessors",
         "_successors",
         "_users",
@@ -62,6 +66,7 @@ class Instruction:
         self.frontend_attributes: dict[str, str] = {}
         self.parent: Computation | None = None
         self._operands: list[Instruction] = list(operands)
+        self._places: dict[Instruction, dict[int, None]] | None = None
         self._users: dict[Instruction, int] = {}
         self._predecessors: list[Instruction] | None = None
         self._successors: list[Instruction] | None = None
@@ -143,6 +148,9 @@ class Instruction:
         if old is new:
             return
         self._operands[index] = new
+        if self._places is not None:
+            del self._places[old][index]
+            self._places.setdefault(new, {})[index] = None
         old._drop_user(self)
         new._users[self] = new._users.get(self, 0) + 1
 
@@ -150,7 +158,7 @@ class Instruction:
         """Replaces all operands."""
         for old in self._operands:
             old._drop_user(self)
-        self._operands = list(operands)
+        self._operands, self._places = list(operands), None
         for new in self._operands:
             new._users[self] = new._users.get(self, 0) + 1
 
@@ -163,13 +171,21 @@ class Instruction:
 
     def replace_all_uses_with(self, new: Instruction) -> None:
         """Makes every user, and the computation's root, use `new` instead. `new` itself keeps its operands."""
-        for user, count in list(self._users.items()):
-            k = -1
-            for _ in range(count if user is not new else 0):
-                k = user._operands.index(self, k + 1)
+        for user in list(self._users):
+            for k in user._places_of(self) if user is not new else ():
                 user.replace_operand(k, new)
         if self.parent is not None and self.parent.root is self:
             self.parent.root = new
+
+    def _places_of(self, operand: Instruction) -> list[int]:
+        """The numbers under which it has an operand; noted down where there are many, each of which may be replaced."""
+        if len(self._operands) < _MANY:
+            return [k for k, o in enumerate(self._operands) if o is operand]
+        if self._places is None:
+            self._places = {}
+            for k, o in enumerate(self._operands):
+                self._places.setdefault(o, {})[k] = None
+        return list(self._places.get(operand, ()))
 
     def add_control_predecessor(self, before: Instruction) -> None:
         """Makes this instruction run after `before`."""

@@ -37,10 +37,13 @@ def graph_problems(module: Module, computation: Computation, names: dict[str, st
         if instruction.name in names:
             yield instruction_error(instruction, f"its name is used twice, also in {names[instruction.name]}")
         names[instruction.name] = computation.name
+        counts: dict[Instruction, int] = {}
         for operand in instruction._operands:
+            counts[operand] = counts.get(operand, 0) + 1
+        for operand, count in counts.items():
             if operand not in computation:
                 yield instruction_error(instruction, f"operand {operand.name} is not in the computation")
-            elif operand._users.get(instruction, 0) != instruction._operands.count(operand):
+            elif operand._users.get(instruction, 0) != count:
                 yield instruction_error(instruction, f"it is not rightly among the users of {operand.name}")
         for user in instruction._users:
             if user.parent is not None and user not in computation:

@@ -37,6 +37,8 @@ class Nest:
     """Arrays that live within one iteration of the outer loops."""
     returned: set[Source] = field(default_factory=set)
     """Large arrays that are results of the program, of which nothing else in it reads."""
+    divided: bool = False
+    """Whether several loops run over one dimension."""
 
 
 def sources(nest: Nest) -> list[Source]:

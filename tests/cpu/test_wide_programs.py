@@ -1,0 +1,97 @@
+"""Programs with very many instructions that do not need each other: no stage looks at each of them again for each."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import xloom as xl
+from xloom.cpu import fusion, grouping
+from xloom.cpu.arena import MANY, place
+from xloom.cpu.buffers import Slot
+from xloom.cpu.compile import lowered
+from xloom.cpu.prepare import prepared
+from xloom.cpu.roots import nest_for
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.verify import verify
+
+
+def sums(count: int) -> str:
+    parts = " ".join(
+        f"k{i} = f32[] constant({i}) w{i} = f32[6] broadcast(k{i}), dimensions={{}} a{i} = f32[6] multiply(p, w{i})"
+        for i in range(count)
+    )
+    shape, names = ", ".join(["f32[6]"] * count), ", ".join(f"a{i}" for i in range(count))
+    return f"ENTRY e {{ p = f32[6] parameter(0) {parts} ROOT r = ({shape}) tuple({names}) }}"
+
+
+def test_values_of_a_wide_program():
+    module = xl.parse(sums(300))
+    given = np.arange(6, dtype=np.float32)
+    for ours, theirs in zip(xl.compile(module)(given), xl.evaluate(module, given), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_a_nest_that_many_join_is_traced_once(monkeypatch: pytest.MonkeyPatch):
+    traced = 0
+
+    def counted(stages, inlined, rank=0):
+        nonlocal traced
+        traced += sum(map(len, stages))
+        return nest_for(stages, inlined, rank)
+
+    monkeypatch.setattr(grouping, "nest_for", counted)
+    monkeypatch.setattr(fusion, "nest_for", counted)
+    lowered(prepared(xl.parse(sums(240))))
+    assert traced <= 3 * 240
+
+
+def test_operands_of_a_wide_instruction_are_compared_a_few_times(monkeypatch: pytest.MonkeyPatch):
+    module = xl.parse(sums(500))
+    compared = 0
+
+    class Watched(Instruction):
+        __slots__ = ()
+        __hash__ = Instruction.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return self is other
+
+    for instruction in module.entry:
+        instruction.__class__ = Watched
+    verify(module)
+    for instruction in module.entry.root.operands:
+        instruction.replace_all_uses_with(module.entry.add(instruction.clone()))
+    assert compared < 20 * len(module.entry)
+    verify(module)
+
+
+def test_replaced_operands_of_a_wide_instruction_are_found_again():
+    module = xl.parse(sums(100))
+    root = module.entry.root
+    first, second, third = root.operands[:3]
+    first.replace_all_uses_with(second)
+    second.replace_all_uses_with(third)
+    assert root.operands[:3] == (third,) * 3
+    root.replace_operand(1, first)
+    third.replace_all_uses_with(second)
+    assert root.operands[:3] == (second, first, second)
+    verify(module)
+
+
+def test_many_arrays_do_not_lie_one_on_another():
+    random = np.random.default_rng(0)
+    slots = []
+    for _ in range(MANY + 3000):
+        first = int(random.integers(10_000))
+        slots.append(
+            Slot("arena", int(random.integers(1, 5000)), first=first, last=first + int(random.integers(0, 40)))
+        )
+    total = place(slots, [])
+    assert all(s.offset % 64 == 0 and s.offset + s.nbytes <= total for s in slots)
+    for position in range(0, 10_000, 50):
+        living = sorted((s.offset, s.offset + s.nbytes) for s in slots if s.first <= position <= s.last)
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(living))
+    assert total < sum(s.nbytes for s in slots) / 8
