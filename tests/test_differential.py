@@ -6,11 +6,11 @@ import pytest
 pytest.importorskip("jax")
 
 import xloom as xl
-from tests.judges.bounds import bounds
 from tests.judges.differential import Judge
 from tests.judges.mismatch import mismatch
 from tests.judges.programs import generate
 from tests.judges.reducer import DISAGREES, reduced
+from xloom.interpreter.bounds import bounds
 
 COUNT = 50
 

@@ -6,12 +6,12 @@ import pytest
 pytest.importorskip("jax")
 
 import xloom as xl
-from tests.judges.bounds import bounds, leaves
 from tests.judges.mismatch import mismatch
 from tests.judges.stateful.generator import generate
 from tests.judges.stateful.judge import AGREES, Judge, is_close
 from tests.judges.stateful.on_cpu import on_cpu
 from tests.judges.stateful.shrink import shrunk
+from xloom.interpreter.bounds import bounds, leaves
 
 COUNT = 30
 

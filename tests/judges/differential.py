@@ -23,13 +23,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.judges.bounds import bounds
 from tests.judges.mismatch import Mismatch, cause_of, listing, mismatch
 from tests.judges.reducer import DISAGREES, Small, Verdict, reduced
 from tests.judges.side import Outcome, Side
 from tests.judges.sides import Source
 from xloom.errors import XloomError
 from xloom.hlo.module import Module
+from xloom.interpreter.bounds import bounds
 
 
 @dataclass

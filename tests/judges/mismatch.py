@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.judges.bounds import Bounds
 from tests.judges.explained import Difference, explanation
 from tests.judges.reducer import computation_values
 from xloom.hlo.module import Module
+from xloom.interpreter.bounds import Bounds
 
 _INPUTS = ("parameter", "constant", "broadcast", "iota", "tuple", "get-tuple-element")
 

@@ -28,7 +28,7 @@ STAGES = ("hlo", "schedule", "loops", "llvm", "asm")
 )
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Verify between passes.")
 @click.option("--dump", type=click.Path(file_okay=False), help="Folder for the module after each pass.")
-@click.option("--compare", is_flag=True, help="Check values against the interpreter after each pass.")
+@click.option("--compare", is_flag=True, help="Compare each pass's output with its input, by the interpreter.")
 @click.option("--time", "timed", is_flag=True, help="Print what each pass did and took, on standard error.")
 @click.option("--large-constants", is_flag=True, help="Print every constant in full.")
 @load_option

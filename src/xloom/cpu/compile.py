@@ -126,7 +126,9 @@ def _key(module: Module) -> str | None:
 
 
 def _found(key: str, module: Module) -> Image | None:
-    """A program that was compiled before."""
+    """A program that was compiled before; none where its passes are to be checked as they run."""
+    if checks.is_checked("passes"):
+        return None
     image = linked.get(key) or _kept(key, module)
     if image is not None and is_checked():
         cache.flush()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from xloom.cpu.built_in_calls import expand_built_in_calls
 from xloom.cpu.lapack_calls import expand_lapack_calls
 from xloom.cpu.outside_calls import keep_effects_in_order, keep_names
@@ -11,7 +14,7 @@ from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
-from xloom.passes import run_passes
+from xloom.passes import Pass, parse_pipeline, run_passes
 from xloom.passes.inline import inline
 
 PIPELINE = (
@@ -26,17 +29,11 @@ INLINED = ("call", "fusion")
 def prepared(module: Module) -> Module:
     """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed."""
     module = module.clone()
-    keep_effects_in_order(module)
-    keep_names(module)
-    expand_built_in_calls(module)
-    expand_lapack_calls(module)
-    _inline_all(module)
-    run_passes(module, PIPELINE, verify=False)
+    run_passes(module, [*map(_Step, _FIRST), *parse_pipeline(PIPELINE)], verify=False)
     # of simplified computations, which some scans need not be loops in, and where products are found
     if any(report.changed for report in run_passes(module, "scan-expansion,product-blocking", verify=False)):
         run_passes(module, PIPELINE, verify=False)
-    fuse_products(module)
-    _separate(module)
+    run_passes(module, [*map(_Step, _LAST)], verify=False)
     for computation in module.computations:
         for instruction in computation:
             if instruction.shape.is_dynamic:
@@ -46,6 +43,22 @@ def prepared(module: Module) -> Module:
                     hint="run the program on the interpreter: xloom.evaluate",
                 )
     return module
+
+
+@dataclass(frozen=True)
+class _Step(Pass):
+    """What every module goes through, and is no pass to be asked for."""
+
+    name = "preparation"
+    function: Callable[[Module], None]
+
+    def run(self, module: Module) -> bool:
+        """Does it."""
+        self.function(module)
+        return True
+
+    def __str__(self) -> str:
+        return self.function.__name__.strip("_").replace("_", " ")
 
 
 def _separate(module: Module) -> None:
@@ -84,3 +97,7 @@ def _inline_all(module: Module) -> None:
         for instruction in computation.instructions:
             if instruction.opcode in INLINED:
                 inline(instruction, instruction.called_computations[0])
+
+
+_FIRST = (keep_effects_in_order, keep_names, expand_built_in_calls, expand_lapack_calls, _inline_all)
+_LAST = (fuse_products, _separate)

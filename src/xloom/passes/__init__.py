@@ -8,13 +8,13 @@ from xloom.passes.call_inlining import CallInlining
 from xloom.passes.choice_sinking import ChoiceSinking
 from xloom.passes.collective_expansion import CollectiveExpansion
 from xloom.passes.collective_simplification import CollectiveSimplification
+from xloom.passes.compare import Compare, WrongValueError
 from xloom.passes.constant_folding import ConstantFolding
 from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
 from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.expand import Expand
 from xloom.passes.fusion_inlining import FusionInlining
-from xloom.passes.hooks import Compare
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
 from xloom.passes.mask_sharing import MaskSharing
@@ -61,6 +61,7 @@ __all__ = [
     "SpmdPartitioning",
     "TupleSimplification",
     "WhileLoopSimplification",
+    "WrongValueError",
     "add_pattern",
     "outline_pattern",
     "parse_pipeline",

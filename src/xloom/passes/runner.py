@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from xloom.checks import is_checked
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots
-from xloom.passes.hooks import Compare, Dump, Hook, Verify
+from xloom.passes.compare import Compare
+from xloom.passes.hooks import Dump, Hook, Verify
 from xloom.passes.pipeline import parse_pipeline
 from xloom.passes.schedule import restore_schedule
 
@@ -36,14 +38,17 @@ def run_passes(
     """Runs pipeline text (or passes) over `module`, in place; one record a pass, with its time.
 
     Between passes: `verify` checks the module, `dump` writes it to a directory, `compare` checks its values against
-    those before on random arguments; `hooks` come last. A scheduled module stays scheduled. Raises PassError for a
-    malformed pipeline, a pass that cannot do what it was asked, and one that left a wrong module.
+    those before on random arguments, as $XLOOM_CHECK may ask for, too; `hooks` come last. A scheduled module stays
+    scheduled. Raises PassError for a malformed pipeline, a pass that cannot do what it was asked, and one that left a
+    wrong module.
     """
     pipeline = parse_pipeline(passes) if isinstance(passes, str) else list(passes)
     active: list[Hook] = [Dump(Path(dump))] if dump is not None else []
     active += [Verify()] if verify else []
     if compare:
         active.append(compare if isinstance(compare, Compare) else Compare())
+    elif is_checked("passes"):
+        active += [Verify(), Compare(rounding=True, strict=False)]
     active += hooks
     pin_roots(module)
     for hook in active:

@@ -15,14 +15,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from tests.judges.bounds import Bounds
 from tests.judges.child import Case as Run
 from tests.judges.composed.generator import generate
 from tests.judges.composed.program import Case
 from tests.judges.composed.reduction import reduced
 from tests.judges.composed.rounding import PERIOD, moved
 from tests.judges.composed.task import Task
-from tests.judges.perturbed import is_float
+from xloom.interpreter.bounds import Bounds
+from xloom.interpreter.perturbed import is_float
 
 _NEAR = 32  # units in the last place that no question is asked about
 _RUNS, _MORE_RUNS = 8, 40

@@ -11,15 +11,15 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from tests.judges.bounds import Bounds
 from tests.judges.mismatch import cause_of, listing, mismatch
-from tests.judges.perturbed import is_float
 from tests.judges.reducer import DISAGREES, reduced
 from tests.judges.side import Outcome, Side
 from tests.judges.sides import Source
 from tests.judges.stateful.shrink import shrunk
 from xloom.errors import XloomError
 from xloom.hlo.module import Module
+from xloom.interpreter.bounds import Bounds
+from xloom.interpreter.perturbed import is_float
 
 GENERATOR = "tests.judges.stateful.generator"
 AGREES = "agrees"

@@ -8,9 +8,9 @@ from importlib import import_module
 
 import numpy as np
 
-from tests.judges.bounds import leaves
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
+from xloom.interpreter.bounds import leaves
 from xloom.interpreter.registry import Value
 from xloom.passes.row_major_entry import has_permuted_entry
 from xloom.thread_count import SIZE_VARIABLE

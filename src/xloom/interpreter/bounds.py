@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.judges.perturbed import Perturbed, is_float
 from xloom.hlo.module import Module
+from xloom.interpreter.perturbed import Perturbed, is_float
 from xloom.interpreter.registry import Value
 
 RUNS = 10

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.interpreter import Evaluator
-from xloom.interpreter.registry import Value
+from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter.registry import RULES, Rule, Value
 
 _ULPS = {  # how many units in the last place an operator may be off
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "sqrt", "convert"), 1),
@@ -51,17 +51,18 @@ _KEEPS_DENORMALS = frozenset(
 class Perturbed(Evaluator):
     """Run number 0 is the interpreter's own; the others round another way, within bounds.
 
-    Odd runs flush denormals, from 5 on in some instructions only; from 2 on rounded results move; in run 1 numbers are infinite whose sums or products may
-    overflow, in run 3 they are moderate.
+    Odd runs flush denormals, from 5 on in some instructions only; from 2 on rounded results move; in run 1 numbers are
+    infinite whose sums or products may overflow, in run 3 they are moderate.
     """
 
-    def __init__(self, module: Module, run: int):
-        super().__init__(module)
+    def __init__(self, module: Module, run: int, rules: Mapping[str, Rule] = RULES):
+        super().__init__(module, rules=rules)
         self.run = run
         self.moves, self.flushes = run > 1, run % 2 == 1
         self.numbers = np.random.default_rng(run)
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
+        """The value of one instruction, as this run has it."""
         opcode = instruction.opcode
         rounds, flushes = _rounds(instruction), self.flushes and _flushes(instruction)
         if flushes and self.run > 3:

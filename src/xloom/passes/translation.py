@@ -1,0 +1,161 @@
+"""Whether a module after a pass has the values of the module before: by the interpreter, on random arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xloom.calls.registry import is_registered
+from xloom.errors import EvaluationError, XloomError
+from xloom.hlo.module import Module
+from xloom.interpreter.bounds import RUNS, Bounds, leaves
+from xloom.interpreter.custom_call import BUILT_IN
+from xloom.interpreter.registry import Value
+from xloom.interpreter.samples import random_arguments
+from xloom.passes.base import Pass
+from xloom.passes.compare import Compare, WrongValueError, outcomes
+from xloom.passes.hooks import difference, with_carried
+from xloom.passes.shrinking import shrunk
+from xloom.passes.trial import MOST_WORK, Loops, TooMuchWork, plain, trial
+
+TRIPS = (None, 0, 1, 2, 3)
+"""How often loops run: until they end, and, those that a pass has left, as if they were unrolled so many times."""
+_PATIENCE = 8
+"""How many times as much there may be to evaluate after a pass."""
+_OUTSIDE = frozenset(("rng", "rng-get-and-update-state", "infeed", "outfeed", "recv", "recv-done", "send", "send-done"))
+
+
+class NotComparedError(EvaluationError):
+    """There is nothing to compare."""
+
+
+def compare(options: Compare, before: Module, after: Module, pass_: Pass, what: str) -> None:
+    """Raises WrongValueError where `after`, what `pass_` made of `before`, has other values."""
+    try:
+        _compare(options, before, after, what)
+        outcomes["compared"] += 1
+    except TooMuchWork as error:
+        small = shrunk(before)
+        if small is None:
+            raise NotComparedError(f"{error.message}, and no smaller sizes are known to fit") from error
+        after = small.clone("")
+        pass_.run(after)
+        try:
+            _compare(options, small, after, f"{what}, on the module in small sizes,")
+            outcomes["compared in small sizes"] += 1
+        except TooMuchWork as again:
+            raise NotComparedError(again.message) from again
+
+
+def _compare(options: Compare, before: Module, after: Module, what: str) -> None:
+    old, new = with_carried(before), with_carried(after)
+    for module in (old, new):
+        _check_has_values(module, options.strict)
+        if any(size > MOST_WORK >> 2 for size in _sizes(module)):
+            raise TooMuchWork("there is too much to evaluate")
+    if _parameters(old) != _parameters(new):
+        raise NotComparedError("it takes other arguments than before")
+    if plain(old.entry.root.shape) != plain(new.entry.root.shape):
+        raise NotComparedError("it gives other results than before")
+    loops = Loops.of(old, new)
+    reason: XloomError | None = None
+    compared = False
+    for k in range(options.samples):
+        # every other sample has NaN, infinities, zeros and limits in it
+        arguments = random_arguments(old, options.seed + k, edges=k % 2 == 1)
+        for trips in TRIPS if loops.common else (None,):
+            pair = _Pair(old, new, arguments, loops, trips)
+            try:
+                expected = pair.before()
+            except XloomError as error:  # which only says that there is nothing to compare with
+                reason = reason or error
+                continue
+            compared = True
+            found = pair.difference(expected, options)
+            if found:
+                ended = "" if trips is None else f", and loops end after {trips} iterations"
+                wrong = WrongValueError(
+                    f"{what} changed the result: {found}",
+                    hint=f"arguments: random_arguments(module, {options.seed + k}, edges={k % 2 == 1}){ended}; "
+                    f"the module before:\n{old.to_text(print_large_constants=True)}",
+                )
+                wrong.before, wrong.arguments = old, arguments
+                raise wrong
+    if not compared and reason is not None:
+        raise reason if isinstance(reason, TooMuchWork) else NotComparedError(reason.message, where=reason.where)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two modules, and what is the same for both."""
+
+    old: Module
+    new: Module
+    arguments: Sequence[Value]
+    loops: Loops
+    trips: int | None
+
+    def before(self, run: int = 0) -> dict[str, Value]:
+        """What the old module gives, in a run of other roundings."""
+        return trial(self.old, self.arguments, self.loops, self.trips, run=run)
+
+    def difference(self, expected: dict[str, Value], options: Compare) -> str:
+        """Where the new module differs first."""
+        try:
+            actual = trial(self.new, self.arguments, self.loops, self.trips, work=_PATIENCE * MOST_WORK)
+        except XloomError as error:
+            return f"it has no value any more: {error.message}"
+        for place, value in expected.items():
+            if place not in actual:
+                if options.rounding and self._is_open(place):
+                    continue
+                return f"{place} was {value}, is none"
+            found = difference(value, actual[place], options.rtol, place)
+            if found and not (options.rounding and self._is_rounding(place, actual[place])):
+                return found
+            if found:
+                outcomes["another rounding"] += 1
+        more = [place for place in actual if place not in expected]
+        if more and not (options.rounding and self._is_open(more[0])):
+            return f"{more[0]} was none, is {actual[more[0]]}"
+        return ""
+
+    def _is_open(self, place: str) -> bool:
+        """True when roundings decide whether the loop runs so often."""
+        return len({place in self.before(run) for run in range(RUNS)}) > 1
+
+    def _is_rounding(self, place: str, actual: Value) -> bool:
+        """True for what the old module may also give."""
+        runs: list[list[Value]] = []
+        for run in range(RUNS):
+            try:
+                runs.append(leaves(self.before(run)[place]))
+            except (KeyError, TooMuchWork):
+                return True  # roundings decide how often a loop runs
+        got = leaves(actual)
+        same = [(a.dtype, a.shape) for a in got] == [(a.dtype, a.shape) for a in runs[0]]
+        return same and not any(
+            Bounds(list(values)).wrong(value).any() for values, value in zip(zip(*runs, strict=True), got, strict=True)
+        )
+
+
+def _check_has_values(module: Module, calls: bool) -> None:
+    """Raises NotComparedError for programs of several devices, of chance, and of the world outside."""
+    if module.config.replica_count * module.config.num_partitions > 1:
+        raise NotComparedError("it is a program of several devices")
+    for i in module.instructions:
+        outside = i.opcode in _OUTSIDE
+        if i.opcode == "custom-call":
+            target = i["custom_call_target"]
+            known = target in BUILT_IN or target.startswith("lapack_")
+            outside = i["custom_call_has_side_effect"] or (not calls and (not known or is_registered(target)))
+        if outside:
+            raise NotComparedError(f"{i.name} is more than a value")
+
+
+def _parameters(module: Module) -> list[object]:
+    return [plain(p.shape) for p in module.entry.parameters]
+
+
+def _sizes(module: Module) -> Iterator[int]:
+    return (leaf.size for i in module.instructions for _, leaf in i.shape.leaves() if leaf.is_array)
