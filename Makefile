@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -105,6 +105,10 @@ judge-jax: judges ## JAX's own tests against XLA:CPU: FROM=<checkout at jax-v0.1
 judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device] [FILTER=conv] [SAMPLES=8] [OUT=op_db.jsonl]
 	@$(BIN)/python -m tests.judges.op_db --door $(or $(DOOR),table) --filter "$(FILTER)" --samples $(or $(SAMPLES),8) \
 	  --out $(or $(OUT),op_db-$(or $(DOOR),table).jsonl)
+
+judge-torch-composed: setup ## Random torch programs and views against the CPU: [DOOR=device|compile] [COUNT=5000] [SEED=0] [JOBS=2] [OUT=wrong.jsonl]
+	@$(BIN)/python -m tests.judges.torch_composed --door $(or $(DOOR),device) --count $(or $(COUNT),5000) \
+	  --seed $(or $(SEED),0) --jobs $(or $(JOBS),2) $(if $(OUT),--out "$(OUT)")
 
 judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites adapted to a device> [SAMPLE=60] [FILES=test_torch,...] [ALONE=1 for pytorch/xla's] [DEFAULT_DEVICE=1]
 	@$(BIN)/python -m tests.judges.torch_suites --from "$(FROM)" --sample $(or $(SAMPLE),60) $(if $(ALONE),--alone) \

@@ -269,3 +269,22 @@ def test_an_operator_without_lowering_runs_on_the_cpu_where_that_is_allowed(monk
     for found, want in zip(compiled(function)(x), function(x), strict=True):
         torch.testing.assert_close(found, want)
     assert METRICS.fallbacks["xloom_tests.sorted_rows.default"] == before + 1
+
+
+def test_addcmul_in_place():
+    def function(x, y):
+        x.addcmul_(y, y, value=0.5)
+        return x * 2
+
+    for dtype in (torch.float64, torch.bfloat16):
+        x, y = torch.arange(4).to(dtype), torch.ones(4, dtype=dtype)
+        expected = function(x.clone(), y)
+        assert torch.equal(torch.compile(function, backend="xloom")(x, y), expected)
+
+
+def test_strides_over_a_view_as_another_dtype():
+    def function(x):
+        return torch.view_as_real(x * 1).as_strided((2, 2), (1, 3), 1) + 1
+
+    x = torch.randn(5, dtype=torch.complex128)
+    assert torch.equal(torch.compile(function, backend="xloom")(x), function(x))

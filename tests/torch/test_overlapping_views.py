@@ -94,3 +94,18 @@ def test_a_copy_of_a_view_begins_where_that_does():
     from copy import copy
 
     assert copy(torch.arange(4.0, device="xla")[2:]).as_strided((2,), (1,)).tolist() == [2, 3]
+
+
+def test_out_resizes_a_view_in_the_memory_that_it_is_of():
+    found = []
+    for device in ("cpu", "xla"):
+        x = torch.arange(8.0, device=device)
+        part, rows = x[1:3], x.view(2, 4)[1]
+        with pytest.warns(UserWarning, match="was resized"):
+            torch.mul(torch.arange(5.0, device=device), 2, out=part)
+        beyond = x[6:]
+        with pytest.warns(UserWarning, match="was resized"):
+            torch.add(torch.arange(4.0, device=device), 1, out=beyond)  # more than the memory has
+        x.add_(10), beyond.mul_(2), rows.sub_(1), part.neg_()
+        found.append([each.tolist() for each in (x, part, rows, beyond)])
+    assert found[1] == found[0]

@@ -21,4 +21,5 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's elements, in row-major order."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     dtype = hlo_dtype(tensor.dtype).numpy
-    return tensor.view(-1).view(torch.uint8).numpy().view(dtype).reshape(tuple(tensor.shape))
+    flat = tensor.as_strided((tensor.numel(),), (1,))  # of one element view(-1) may keep another stride
+    return flat.view(torch.uint8).numpy().view(dtype).reshape(tuple(tensor.shape))

@@ -11,12 +11,15 @@ from torch.fx import Node
 
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
+from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering import Graph, lower
+from xloom.torch.lowering.creation import reinterpreted
+from xloom.torch.lowering.linalg import BY_ORDER, in_columns
 from xloom.torch.strides import dense_order, inverse
 
 aten = torch.ops.aten
 _SCATTERS = aten.as_strided_scatter.default
-OF_MEMORY = frozenset([aten.as_strided.default, aten.as_strided_copy.default, _SCATTERS])
+OF_MEMORY = frozenset([aten.as_strided.default, aten.as_strided_copy.default, _SCATTERS]) | BY_ORDER
 
 
 def order_in_memory(node: Node) -> tuple[int, ...] | None:
@@ -27,12 +30,15 @@ def order_in_memory(node: Node) -> tuple[int, ...] | None:
     return dense_order(*([_known(n) for n in numbers] for numbers in (value.shape, value.stride())))
 
 
-def lowered(
-    g: Graph, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any], values: Mapping[Node, Any]
-) -> Instruction:
+def lowered(g: Graph, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any], values: Mapping[Node, Any]) -> Any:
     """An operator of `OF_MEMORY`."""
     source = node.args[0]
     assert isinstance(source, Node)
+    assert isinstance(node.target, torch._ops.OpOverload)
+    if node.target in BY_ORDER:
+        matrices = source.meta["val"]
+        in_rows = matrices.is_contiguous() or matrices.is_complex()
+        return (lower if in_rows else in_columns)(g, node.target, args, kwargs)
     scatters = node.target is _SCATTERS
     base = source if scatters else _owner(source)
     order = order_in_memory(base)
@@ -40,10 +46,15 @@ def lowered(
         raise LoweringError(f"{node.target} of memory that has gaps", hint="call contiguous() first")
     own: Instruction = values[base]
     memory = g.reshape_to(g.permute(own, order), (own.shape.size,))
+    first = _known(base.meta["val"].storage_offset())
+    dtype = hlo_dtype(source.meta["val"].dtype)
+    if dtype is not own.shape.dtype:  # of a view as another dtype
+        first = first * base.meta["val"].itemsize // source.meta["val"].itemsize
+        memory = reinterpreted(g, memory, dtype)
     *new, sizes, strides = args[1:4] if scatters else args[1:3]
     offset = args[-1] if len(args) > 3 + scatters else kwargs.get("storage_offset")
     offset = _known(source.meta["val"].storage_offset()) if offset is None else offset
-    start = offset - _known(base.meta["val"].storage_offset())
+    start = offset - first
     if not scatters:
         return lower(g, aten.as_strided.default, (memory, sizes, strides, start), {})
     written = lower(g, _SCATTERS, (memory, *new, sizes, strides, start), {})

@@ -46,7 +46,10 @@ def _register(operator: str) -> None:
     @custom_call(PREFIX + operator)
     def call(out: Any, *inputs: Any, opaque: bytes) -> None:
         with torch.no_grad():
-            results = overload(*map(as_tensor, inputs), **json.loads(opaque))
+            options, tensors = json.loads(opaque), [*map(as_tensor, inputs)]
+            if options.pop("columns", False):
+                tensors[0] = tensors[0].mT.contiguous().mT
+            results = overload(*tensors, **options)
         if isinstance(results, torch.Tensor):
             out[...] = as_array(results)
             return

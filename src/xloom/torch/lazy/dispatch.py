@@ -14,6 +14,7 @@ from xloom.errors import LoweringError
 from xloom.torch.decompositions import decompositions
 from xloom.torch.lazy import (
     batch_norm,
+    factors,
     fallback,
     foreach,
     fused_optimizers,
@@ -67,7 +68,7 @@ def _is_of_views(op: Any) -> bool:
 
 
 def _found(op: Any) -> Handler:
-    by_table = (host_values.handler, views.handler, mutation.handler, lowered, foreach.handler)
+    by_table = (host_values.handler, views.handler, mutation.handler, factors.handler, lowered, foreach.handler)
     for way in (*by_table, composite, decomposed, kernel):
         handler = way(op)
         if handler is not None:

@@ -9,11 +9,13 @@ import torch
 
 from xloom.hlo.instruction import Instruction
 from xloom.torch.dtypes import torch_dtype
+from xloom.torch.lazy import view_values
 from xloom.torch.lazy.checking import check_once
+from xloom.torch.lazy.geometry import Geometry
 from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.record import Recorder, mixed
 from xloom.torch.lazy.table import Handler
-from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of
+from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of, tensor_on
 from xloom.torch.lazy.trace import Value
 from xloom.torch.lazy.transfer import convert
 from xloom.torch.lowering import Graph, has_lowering, lower
@@ -135,7 +137,17 @@ def store(target: XlaTensor, value: Value) -> None:
     if not torch.can_cast(value.type.dtype, target.dtype):
         raise _uncastable(value.type.dtype, target.dtype)
     value = convert(value, target.dtype)
-    if value.type.dims != target._alias.type.dims:
-        set_alias(target, tensor_of(value))
-    else:
+    storage = target._alias.storage
+    if value.type.dims == target._alias.type.dims:
         target._alias.write(value)
+    elif storage.type.size:  # others may have that memory
+        resize_and_write(target, value, Geometry(value.type, int(target.storage_offset())))
+    else:
+        set_alias(target, tensor_of(value))
+
+
+def resize_and_write(target: XlaTensor, value: Value, to: Geometry) -> None:
+    """Makes a tensor lie elsewhere in its memory, which may grow, and writes there."""
+    view = view_values.resized(target._alias.storage, to)
+    view.write(value)
+    set_alias(target, tensor_on(view, to.offset))

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from xloom.torch.lazy import runtime
+from xloom.torch.lazy import mutation, runtime
 from xloom.torch.lazy.execution import buffer_of
-from xloom.torch.lazy.geometry import Geometry, extent
+from xloom.torch.lazy.geometry import Geometry, extent, geometry
 from xloom.torch.lazy.outside import outside_dispatch
 from xloom.torch.lazy.storage import Storage
 from xloom.torch.lazy.table import Handler
@@ -108,7 +108,7 @@ def by_order(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs:
         if own is None:
             return leaf.to("xla")
         if own.shape != leaf.shape:  # an out= that had another shape
-            own.data = leaf.to("xla")
+            mutation.resize_and_write(own, runtime.to_device(leaf.contiguous()), geometry(leaf))
         return own
 
     return tree_map(back, found)

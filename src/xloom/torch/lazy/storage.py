@@ -65,6 +65,43 @@ class Storage:
         return self
 
 
+class Grown(Storage):
+    """Memory that has grown since tensors were made over it: `inner` is what it was, in the memory that it is now."""
+
+    __slots__ = ()
+
+    def read(self) -> Value:
+        """The value now."""
+        return self._inner.read()
+
+    def ready(self) -> Value | None:
+        """None: where it lies in the larger memory is for a program."""
+        return None
+
+    def write(self, value: Value) -> None:
+        """Replaces this part of the larger memory."""
+        self._inner.write(value)
+
+    @property
+    def _inner(self) -> View:
+        return self.make  # type: ignore[return-value]
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """That of the larger memory, beyond all those from before."""
+        return self._inner.storage.version + (1 << 40)
+
+    @property
+    def address(self) -> int:
+        """That of the larger memory."""
+        return self._inner.storage.address
+
+    @property
+    def storage(self) -> Storage:
+        """The larger memory."""
+        return self._inner.storage.storage
+
+
 class View:
     """A part of `base`, or all of it in another order or shape: `forward` takes it out, `inverse` puts it back.
 

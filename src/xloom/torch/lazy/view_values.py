@@ -16,7 +16,7 @@ from xloom.torch.lazy.array_type import array_type
 from xloom.torch.lazy.geometry import Geometry, extent
 from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.signature import Number
-from xloom.torch.lazy.storage import Storage, View
+from xloom.torch.lazy.storage import Grown, Storage, View
 from xloom.torch.lazy.trace import Value
 from xloom.torch.lowering import Graph, Scalar, lower
 from xloom.torch.strides import elements, inverse
@@ -185,12 +185,17 @@ def _elements(source: Geometry, result: Geometry) -> Way:
 
 
 def resized(storage: Storage, wanted: Geometry) -> View:
-    """A view of the memory, or, where that is too small, of more memory with the same elements and zeros."""
+    """A view of the memory, which grows if it is too small: what lies there stays, and zeros come after it."""
+    storage = storage.storage
     dtype, own = wanted.type.dtype, storage.type
     need, have = extent(wanted), own.size * own.dtype.itemsize // dtype.itemsize
     if need > have:
         flat = of_memory(storage, Geometry(array_type(dtype, (have,)), 0))
-        storage = Storage(array_type(dtype, (need,)), apply(_lengthened, flat.read(), need))
+        larger = Storage(array_type(dtype, (need,)), apply(_lengthened, flat.read(), need))
+        larger.version = storage.version
+        storage.make = of_memory(larger, Geometry(own, 0))  # type: ignore[assignment]
+        storage.__class__ = Grown
+        storage = larger
     return of_memory(storage, wanted)
 
 

@@ -306,6 +306,12 @@ def where(g: Graph, condition: Instruction, x: Value, y: Value):
     return g.select(g.expand(g.cast(condition, dt.pred), dims), a, b)
 
 
+@lowers("prims.fma.default")
+def fma(g: Graph, a, b, c):
+    """a b + c, as Dynamo spells addcmul_; native code rounds it once."""
+    return in_wide(g, result_type(a, b, c), lambda x, y, z: g.add(g.multiply(x, y), z), a, b, c)
+
+
 @lowers("aten.addcmul.default")
 def addcmul(g: Graph, x, tensor1, tensor2, value: Number):
     """x + value tensor1 tensor2."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,7 +52,26 @@ def _identities(x: Instruction) -> torch.Tensor:
     return torch.eye(*x.shape.dims[-2:], dtype=torch_dtype(x.shape.dtype)).expand(x.shape.dims)
 
 
-def call_lapack(g: Graph, operator: str, *tensors: Instruction, **options: Any) -> Any:
+BY_ORDER = frozenset(
+    [
+        torch.ops.aten._linalg_det.default,
+        torch.ops.aten._linalg_slogdet.default,
+        torch.ops.aten._linalg_solve_ex.default,
+    ]
+)
+"""Operators whose LU factors are of the transpose of real matrices that lie in rows, which their gradients know."""
+
+
+def in_columns(g: Graph, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """An operator of `BY_ORDER`, of matrices that do not lie in rows."""
+    names = [argument.name for argument in op._schema.arguments]
+    given = {a.name: a.default_value for a in op._schema.arguments if a.has_default_value()}
+    given |= dict(zip(names, args, strict=False)) | dict(kwargs)
+    tensors = [given.pop(name) for name in names if isinstance(given[name], Instruction)]
+    return call_lapack(g, op._schema.name.removeprefix("aten::"), *tensors, columns=True, **given)
+
+
+def call_lapack(g: Graph, operator: str, *tensors: Instruction, columns: bool = False, **options: Any) -> Any:
     """A custom call; the results' shapes are those of torch's own shape functions."""
     example = _identities if operator in _WITHOUT_SHAPE_FUNCTION else _without_values
     results = overload(f"aten.{operator}.default")(*map(example, tensors), **options)
@@ -59,7 +79,9 @@ def call_lapack(g: Graph, operator: str, *tensors: Instruction, **options: Any) 
         shape = array_shape(hlo_dtype(results.dtype), tuple(results.shape))
     else:
         shape = tuple_shape([array_shape(hlo_dtype(r.dtype), tuple(r.shape)) for r in results])
-    call = g.custom_call(PREFIX + operator, list(tensors), shape, opaque=json.dumps(options))
+    call = g.custom_call(
+        PREFIX + operator, list(tensors), shape, opaque=json.dumps(options | {"columns": True} if columns else options)
+    )
     if not shape.is_tuple:
         return call
     return [g.get_tuple_element(call, index=k) for k in range(len(shape.elements))]
@@ -102,6 +124,7 @@ def solve_triangular(
 @lowers("aten.linalg_solve_triangular.default")
 def linalg_solve_triangular(g: Graph, x, B, upper: bool, left: bool, unitriangular: bool):
     """The solution of a triangular system."""
+    B = g.cast(B, x.shape.dtype)  # torch takes two and solves in that of the matrix
     return solve_triangular(g, x, B, upper=upper, left=left, unit=unitriangular)
 
 

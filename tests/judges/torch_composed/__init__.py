@@ -1,0 +1,1 @@
+"""Random torch programs, through both doors."""
