@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -84,6 +84,28 @@ class Made:
         growth = max((v.growth for v in operands), default=0) + operator.growth
         return self.add(Step(template, tuple(v.number for v in operands), operator.results), growth) is not None
 
+    def twin(self) -> None:
+        """Some of the latest steps again, on other values of the same shapes and types: code that may be shared."""
+        length = self.choose.randint(1, min(5, len(self.steps)))
+        first = self.choose.randrange(max(0, len(self.steps) - 12), len(self.steps) - length + 1)
+        start = len(self.values) - sum(s.count for s in self.steps[first:])
+        new: dict[int, int] = {}
+        for step in self.steps[first : first + length]:
+            operands = []
+            for o in step.operands:
+                if o not in new and o < start:
+                    value = self.values[o]
+                    new[o] = (
+                        self.pick("a", lambda v, x=value: (v.shape, v.dtype) == (x.shape, x.dtype)) or value
+                    ).number
+                operands.append(new[o])
+            added = self.add(replace(step, operands=tuple(operands)), MOST_GROWTH)
+            if added is None:
+                return
+            for k, value in enumerate(added):
+                new[start + k] = value.number
+            start += step.count
+
     def grow(self, count: int, operators: Sequence[Operator], constructs: Sequence[Construct]) -> None:
         """Adds about so many steps."""
         until = len(self.steps) + count
@@ -95,6 +117,8 @@ class Made:
                 made = construct.make(self, construct)
                 if made is not None:
                     self.add(made, 2)
+            elif self.steps and self.choose.random() < 0.04:
+                self.twin()
             else:
                 self.operator(self.choose.choices(operators, [o.weight for o in operators])[0])
 

@@ -68,6 +68,12 @@ def _expressions(
 
 _SMALL = 2000  # elements, for what takes cubic time
 
+_CHAIN = "(lambda f, x: [x := f(x, k) for k in range({{count}})][-1])(lambda x, k: {step}, {{{{0}}}})"
+_CHAINS = tuple(
+    _CHAIN.format(step=step).format(count=count)
+    for step in ("jnp.sin(x) + k / 8", "jnp.clip(x * 1.5, -1, 1) + 0.01 * k", "x * 0.75 + jnp.roll(x, 1) / 4")
+    for count in (12, 40, 130)
+)
 ELEMENTWISE = (
     *_unary("f", "jnp.sin jnp.cos jnp.tanh jnp.abs jnp.negative jnp.arctan lax.erf jax.nn.sigmoid jnp.square jnp.sign"),
     *_unary("f", "jnp.floor jnp.round (jnp.ceil) (jnp.trunc) jax.nn.relu jax.nn.softplus jax.nn.gelu (jax.nn.silu)"),
@@ -99,6 +105,7 @@ ELEMENTWISE = (
     *_expressions(rules.alike, "rrr", "jnp.clip({0}, jnp.minimum({1}, {2}), jnp.maximum({1}, {2}))", weight=0.7),
     *_expressions(rules.one, "f", "{0} * 1.5 + 0.25", "1 - {0}", "{0} ** 2", "jnp.clip({0}, -1, 1)", growth=1),
     *_expressions(rules.one, "f", "jnp.log1p(jnp.exp(-jnp.abs({0})))", "jnp.where({0} > 0, {0}, 0)"),
+    *_expressions(rules.one, "f", *_CHAINS, weight=0.12),
     *_expressions(rules.one, "i", "{0} * 3 + 1", "{0} // 3", "{0} % 7", "jnp.clip({0}, -5, 5)"),
     *_expressions(rules.converted, "a", "{0}.astype(jnp.{dtype})", weight=2),
     *_expressions(rules.converted, "f", "jnp.floor(jnp.clip({0} * 4, -100, 100)).astype(jnp.int32)"),
