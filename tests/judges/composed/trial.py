@@ -95,7 +95,7 @@ def judged(case: Case, phase: Path | None = None) -> Record:
     function = case.program.function()
     compiled = jax.jit(function, donate_argnums=case.donated)
     try:
-        want = _timed(record, "reference", lambda: _on("cpu", compiled, case))
+        want = _timed(record, "reference", lambda: _reference(compiled, function, case))
     except Exception as error:
         record.status, record.message = "no reference", _one_line(error)
         return record
@@ -136,6 +136,14 @@ def _one_line(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f" ({Path(last.filename).name}:{last.lineno})"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}{where}"
+
+
+def _reference(compiled: Any, function: Any, case: Case) -> list[np.ndarray]:
+    try:
+        return _on("cpu", compiled, case)
+    except jax.errors.JaxRuntimeError:
+        # XLA:CPU has no FFT of operands in some layouts: step by step there are none
+        return _on("cpu", function, case)
 
 
 def _on(platform: str, compiled: Any, case: Case, twice: bool = False) -> list[np.ndarray]:
@@ -184,7 +192,8 @@ def _by_rounding(
             record.status, record.message = "wrong", f"result {k}: {g.dtype}{g.shape} for {w.dtype}{w.shape}"
             return
     device = jax.devices("cpu")[0]
-    compiled = jax.jit(moved(function, case.arguments))
+    function = moved(function, case.arguments)
+    compiled = jax.jit(function)
     numbers = np.random.default_rng(0)
     runs = [[w] for w in want]
 
@@ -193,7 +202,11 @@ def _by_rounding(
             signs = numbers.choice((-1, 1), PERIOD).astype(np.int8)
             zero = np.float64(-0.0 if n % 2 else 0.0)
             arguments = [jax.device_put(np.array(a), device) for a in (signs, zero, *case.arguments)]
-            for found, result in zip(runs, compiled(*arguments), strict=True):
+            try:
+                results = jax.block_until_ready(compiled(*arguments))
+            except jax.errors.JaxRuntimeError:  # see _reference
+                results = function(*arguments)
+            for found, result in zip(runs, results, strict=True):
                 found.append(np.asarray(result))
 
     run(_RUNS)
