@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -12,6 +13,10 @@ from xloom.passes.base import Pass
 
 outcomes: Counter[str] = Counter()
 """What came of the comparisons of this process."""
+
+
+class NotComparedWarning(UserWarning):
+    """What a pass did was not checked."""
 
 
 class WrongValueError(PassError):
@@ -41,11 +46,13 @@ class Compare:
     rounding: bool = False
     strict: bool = True
     skipped: list[str] = field(default_factory=list)
+    values: dict = field(default_factory=dict, repr=False)
+    """What the module gives that the next pass gets."""
     _before: Module | None = None
 
     def start(self, module: Module) -> None:
         """Notes what to compare with."""
-        self._before = module.clone("")
+        self._before, self.values = module.clone(""), {}
 
     def after(self, module: Module, pass_: Pass, number: int) -> None:
         """Raises WrongValueError that names the first differing element, the arguments, and the module before."""
@@ -61,4 +68,5 @@ class Compare:
             if self.strict:
                 raise EvaluationError(text, where=error.where, hint=error.hint) from error
             self.skipped.append(text)
+            warnings.warn(text, NotComparedWarning, stacklevel=2)
             outcomes[f"not compared: {error.message}"] += 1
