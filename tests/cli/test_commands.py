@@ -94,3 +94,14 @@ def test_ops():
 
 def test_ops_page_is_current():
     assert (ROOT / "docs" / "ops.md").read_text() == markdown_table(), "run: xloom ops --markdown > docs/ops.md"
+
+
+@pytest.mark.parametrize(
+    "header", [b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", b"{'descr': (("]
+)
+def test_an_input_that_is_no_array(tmp_path, header):
+    hlo, array = tmp_path / "m.hlo", tmp_path / "x.npy"
+    hlo.write_text("ENTRY e { p = f32[4] parameter(0) ROOT a = f32[4] add(p, p) }")
+    array.write_bytes(b"\x93NUMPY\x01\x00v\x00" + header.ljust(117) + b"\n" + bytes(16))
+    done = xloom("run", hlo, "-i", array)
+    assert done.returncode == 1 and "is not an array" in done.stderr and "Traceback" not in done.stderr

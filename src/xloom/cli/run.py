@@ -172,11 +172,14 @@ def _arguments(module: Module, inputs: tuple[str, ...], seed: int) -> list[Value
 
 def _read(path: str, dtype: np.dtype) -> np.ndarray:
     try:
-        array = np.load(path)
-    except (ValueError, EOFError) as error:
+        array = np.load(path, mmap_mode="r")  # no memory for what the header says before there is such a file
+    except OSError:
+        raise
+    except Exception as error:  # NumPy's reader lets those of Python's own parser through
         raise XloomError(f"{path} is not an array: {error}", hint="write it with numpy.save") from error
     if not isinstance(array, np.ndarray):
         raise XloomError(f"{path} holds several arrays", hint="write each with numpy.save, and give one --input each")
+    array = np.array(array)
     # .npy files hold bfloat16 and its like as raw bytes
     return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
 
