@@ -18,7 +18,7 @@ from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import ALIGNMENT, KEPT_BYTES, Block, Pool
 from xloom.cpu.program import MAIN, Program
 from xloom.cpu.python_call import Run
-from xloom.errors import EvaluationError, ShapeError, UnsupportedError
+from xloom.errors import EvaluationError, LoweringError, ShapeError, UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.hlo.unread import declaration_of
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)
 _NOTHING: deque[Any] = deque()
+_MOST_DIMENSIONS = 64
+"""Of NumPy's arrays."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,10 @@ class Executable:
         declaration = declaration_of(module)
         self._parameters = [*((p.name, p.shape) for p in declaration.entry.parameters), *self.hidden]
         self._leaves = [leaf for _, shape in self._parameters for leaf in leaf_shapes(shape)]
+        for leaf in (*self._leaves, *leaf_shapes(declaration.entry.root.shape)):
+            if leaf.rank > _MOST_DIMENSIONS:
+                hint = f"reshape it: arrays of NumPy have at most {_MOST_DIMENSIONS}"
+                raise LoweringError(f"an argument or result of {leaf.rank} dimensions", where=module.name, hint=hint)
         self._plain = all(shape.is_array for _, shape in self._parameters)
         self._dtypes = [s.dtype.numpy for s in self._leaves]
         self._result_shape = declaration.entry.root.shape

@@ -87,8 +87,9 @@ def _separate(module: Module) -> None:
 def _fill_for(computation: Computation, user: Instruction) -> None:
     """Makes equal numbers anew for each array that begins with them, so that none is a copy."""
     for k, numbers in enumerate(user.operands):
-        shared = len(numbers.users) > 1 or user.operands.count(numbers) > 1
-        if shared and numbers.opcode == "broadcast" and numbers.operands[0].opcode == "constant":
+        if numbers.opcode != "broadcast" or numbers.operands[0].opcode != "constant":
+            continue
+        if len(numbers.users) > 1 or user.operands.count(numbers) > 1:
             user.replace_operand(k, computation.add(numbers.clone()))
 
 

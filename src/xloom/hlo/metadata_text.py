@@ -24,13 +24,18 @@ _METADATA: dict[str, type | str] = {
 }
 
 
-def parse_metadata(cursor: Cursor) -> Metadata:
+_MAX_DEPTH = 100
+
+
+def parse_metadata(cursor: Cursor, depth: int = 0) -> Metadata:
     """`{op_name="..." source_line=3}`, or a braced list of those, of which the first is kept."""
+    if depth > _MAX_DEPTH:
+        cursor.error("metadata nested too deeply")
     cursor.expect("{", "at the start of metadata")
     if cursor.peek("{"):
-        first = parse_metadata(cursor)
+        first = parse_metadata(cursor, depth + 1)
         while cursor.eat(","):
-            parse_metadata(cursor)
+            parse_metadata(cursor, depth + 1)
         cursor.expect("}", "at the end of a list of metadata")
         return first
     fields: dict[str, Any] = {}
