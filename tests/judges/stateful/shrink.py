@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from tests.judges.stateful.scene import leaves
-from xloom.errors import XloomError
+from xloom.errors import EvaluationError, XloomError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.hlo.verify import verify
+from xloom.interpreter import Evaluator
+from xloom.interpreter.registry import Value
 from xloom.passes import run_passes
 from xloom.passes.inline import inline
 
@@ -30,17 +32,19 @@ def shrunk(
     """The smallest such program that is found in that time."""
     until = time.monotonic() + seconds
     best = module, list(arguments)
-    going = True
-    while going:
-        going = False
-        for change in _changes(best[0]):
-            if time.monotonic() > until:
-                return best
-            smaller = _changed(best, change)
-            if smaller is not None and _size(smaller[0]) < _size(best[0]) and wrong(*smaller):
-                best, going = smaller, True
-                break
-    return best
+    at = failed = 0
+    while True:
+        changes = list(_changes(best[0]))
+        if failed >= len(changes):
+            return best
+        at %= len(changes)
+        if time.monotonic() > until:
+            return best
+        smaller = _changed(best, changes[at])
+        if smaller is not None and _size(smaller[0]) < _size(best[0]) and wrong(*smaller):
+            best, failed = smaller, 0  # and on from here: what was tried before it is tried last
+        else:
+            at, failed = at + 1, failed + 1
 
 
 def _size(module: Module) -> tuple[int, ...]:
@@ -59,16 +63,29 @@ def _is_count(i: Instruction) -> bool:
 
 
 def _changed(program: Program, change: Change) -> Program | None:
-    """A valid program after the change, without what it leaves unread."""
+    """A valid program that ends, after the change, without what it leaves unread."""
     module, arguments = program[0].clone(""), list(program[1])
     try:
         change(module)
         run_passes(module, _CLEAN, verify=False)
         arguments = _without_unread(module, arguments)
         verify(module)
+        _Limited(module).call(module.entry, arguments)
     except (XloomError, KeyError, IndexError, ValueError, StopIteration, AttributeError):
         return None
     return module, arguments
+
+
+class _Limited(Evaluator):
+    """Raises EvaluationError for a program that goes on and on: its loop has lost its counter."""
+
+    steps = 20_000
+
+    def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
+        self.steps -= 1
+        if not self.steps:
+            raise EvaluationError("it does not end")
+        return super().apply(instruction, operands)
 
 
 def _without_unread(module: Module, arguments: list[np.ndarray]) -> list[np.ndarray]:
@@ -92,11 +109,12 @@ def _changes(module: Module) -> Iterator[Change]:
         if getattr(module.config, field):
             yield lambda m, field=field, empty=empty: _set_header(m, field, empty)
     root = module.entry.root
-    if root.opcode == "tuple" and len(root.operands) > 1:
-        for k in range(len(root.operands)):
-            yield lambda m, k=k: _one_result(m, k)
-        for k in range(len(root.operands)):
-            yield lambda m, k=k: _less_results(m, k)
+    if root.opcode == "tuple" and (count := len(root.operands)) > 1:
+        parts = [(0, count // 2), (count // 2, count), *((k, k + 1) for k in range(count))]
+        for part in dict.fromkeys(parts):
+            yield lambda m, part=part: _results(m, range(*part))
+        for k in range(count):
+            yield lambda m, k=k: _results(m, [n for n in range(count) if n != k])
     for n, computation in reversed(list(enumerate(module.computations))):
         if _calls_nothing_in_control(module, computation):
             continue
@@ -136,9 +154,9 @@ def _of_instruction(n: int, k: int, instruction: Instruction) -> Iterator[Change
                 )
         return
     if instruction.shape.is_array and instruction.opcode not in ("parameter", "constant", "get-tuple-element"):
+        yield lambda m: _put_zeros(at(m))
         for other in _alike(instruction, instruction):
             yield lambda m, other=other: at(m).replace_all_uses_with(m.computations[n].instructions[other])
-        yield lambda m: _put_zeros(at(m))
     if _is_count(instruction):
         value = int(instruction.literal.value)
         for smaller in dict.fromkeys((0, 1, value // 2)):
@@ -168,17 +186,15 @@ def _set_header(module: Module, field: str, value: object) -> None:
         module.config.result_layout = None
 
 
-def _one_result(module: Module, number: int) -> None:
-    module.config.input_output_alias, module.config.result_layout, module.config.parameter_layouts = [], None, None
-    module.entry.root = module.entry.root.operands[number]
-
-
-def _less_results(module: Module, number: int) -> None:
+def _results(module: Module, numbers: Sequence[int]) -> None:
     module.config.input_output_alias, module.config.result_layout, module.config.parameter_layouts = [], None, None
     root = module.entry.root
-    rest = [o for k, o in enumerate(root.operands) if k != number]
-    shape = Shape(root.shape.dtype, (), (), None, tuple(o.shape for o in rest))
-    module.entry.root = module.entry.add(Instruction("results", "tuple", shape, rest))
+    kept = [root.operands[k] for k in numbers]
+    if len(kept) == 1:
+        module.entry.root = kept[0]
+        return
+    shape = Shape(root.shape.dtype, (), (), None, tuple(o.shape for o in kept))
+    module.entry.root = module.entry.add(Instruction("results", "tuple", shape, kept))
 
 
 def _zeros(computation: Computation, shape: Shape) -> Instruction:
