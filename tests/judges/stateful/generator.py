@@ -26,6 +26,10 @@ _KINDS = (
     (Kind(Bits.ROUNDED, calls=False, rounded=True), 2),
     (Kind(Bits.ROUNDED, calls=True, rounded=True), 1),
 )
+_LARGER = (
+    *((64,), (100,), (257,), (1000,), (3000,), (4, 64), (16, 33), (33, 65), (65, 33), (2, 300), (300, 2), (129, 1)),
+    *((1, 129), (512, 3), (8, 8, 16), (3, 5, 70), (70, 4, 4)),
+)
 _WIDE = ((130, 257), (40_000,), (3, 64, 129), (2, 65_537))
 
 
@@ -46,6 +50,8 @@ def generate(seed: int, number: int) -> Program:
     (scene.kind,) = chance.choices([k for k, _ in _KINDS], [w for _, w in _KINDS])
     if scene.kind.bits == Bits.EXACT:
         scene.special = chance.choice((0, 0, 0.05))
+    if scene.flip(0.35):
+        scene.larger = tuple(chance.sample(_LARGER, 2))
     if scene.flip(0.04):  # large enough for threads
         dims = chance.choice(_WIDE)
         for name in chance.choices(("s32", "f32", "u8", "f64", "s64", "pred"), k=2):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tests.judges.programs.generator  # noqa: F401  registers the families
-from tests.judges.programs.scene import FAMILIES, Bits, Family, Scene, Value
+from tests.judges.programs.scene import FAMILIES, MOST_ELEMENTS, Bits, Family, Scene, Value
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, tuple_shape
 
@@ -17,7 +17,18 @@ _EXACT = {
     **{"unary": 3, "bit_counts": 1, "integer_arithmetic": 6, "shifts": 1, "logic": 2, "compare": 3, "select": 4},
     **{"clamp": 2, "convert": 2, "broadcast": 2, "reshape": 2, "transpose": 3, "slice_": 2, "pad": 1, "reverse": 2},
     **{"concatenate": 2, "iota": 1, "dynamic_slice": 2, "dynamic_update_slice": 2, "gather": 1, "scatter": 1},
-    **{"scatter_set": 2, "sort": 3, "reduce": 2, "cumulative": 1, "complex_parts": 1, "map_": 0.5},
+    **{
+        "scatter_set": 2,
+        "sort": 3,
+        "reduce": 2,
+        "cumulative": 1,
+        "complex_parts": 1,
+        "map_": 0.5,
+        "reduce_two": 0.7,
+        "arg_extremum": 1,
+        "topk": 0.3,
+        "bitcast_convert": 0.5,
+    },
 }
 _ROUNDED = {
     **_EXACT,
@@ -60,11 +71,21 @@ class StateScene(Scene):
     """A scene whose nested scenes are of the same kind."""
 
     kind: Kind
+    larger: tuple[tuple[int, ...], ...] = ()
+    """Shapes of rows of vectors, of which some programs have a few."""
+
+    def dims(self, rank: int | None = None, most: int = MOST_ELEMENTS, empty: bool = True) -> tuple[int, ...]:
+        """As everywhere, and now and then one of the larger shapes."""
+        fitting = [d for d in self.larger if most == MOST_ELEMENTS and (rank is None or len(d) == rank)]
+        if fitting and self.flip(0.4):
+            return self.chance.choice(fitting)
+        return super().dims(rank, most, empty)
 
     def nested(self, name: str) -> StateScene:
         """The scene of a called computation."""
         inner = StateScene(self.module.computation(name), self.module, self.chance, self.depth + 1)
-        inner.special, inner.usual, inner.kind = 0, self.usual, self.kind
+        inner.special, inner.usual = 0, self.usual
+        inner.kind, inner.larger = self.kind, self.larger
         return inner
 
     def state(self, shape: Shape) -> Value:
