@@ -46,17 +46,21 @@ COLUMNS = """ENTRY e { p = f32[6,2] parameter(0) n = f32[6,2] multiply(p, p)
   ROOT s = f32[12] get-tuple-element(k), index=1 }"""
 MANY = """ENTRY e { p = f32[70000] parameter(0) q = f32[70000] parameter(1) s = f32[70000] sine(p)
   r = f32[70000] cosine(q) ROOT t = (f32[70000], f32[70000]) tuple(s, r) }"""
+GIVEN_NUMBER = """a { x = f32[] parameter(0) ROOT n = f32[] negate(x) }
+b { t = (f32[], s32[]) parameter(0) ROOT x = f32[] get-tuple-element(t), index=0 }
+ENTRY e { p = f32[] parameter(0) q = s32[] convert(p) k = s32[] constant(7) t = (f32[], s32[]) tuple(p, k)
+  ROOT r = f32[] conditional(q, p, t), branch_computations={a, b} }"""
 
 
 def compiled(text):
     return xl.compile(xl.parse(text))
 
 
-@pytest.mark.parametrize("text", [SWAP, LATER, REVERSED, UPDATE, MANY])
+@pytest.mark.parametrize("text", [SWAP, LATER, REVERSED, UPDATE, MANY, GIVEN_NUMBER])
 def test_what_is_right_passes(text):
     module = xl.parse(text)
     arguments = [
-        np.arange(p.shape.size, dtype=np.float32)
+        np.arange(p.shape.size, dtype=np.float32).reshape(p.shape.dims)
         if p.shape.is_array
         else (np.int32(0), np.arange(1000, dtype=np.float32))
         for p in module.entry.parameters

@@ -55,7 +55,7 @@ class _Replay:
                 self._write(Slot("constant", shape.nbytes, number), (constant, k))
                 number += 1
         for source, slot in self.assignment.slots.items():
-            if slot.kind == "code":
+            if slot.kind == "code" and source[0].opcode == "constant":  # branches may read it by other names
                 self._write(slot, source)
 
     def run(self, events: Iterable[Event]) -> None:
