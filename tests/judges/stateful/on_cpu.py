@@ -15,6 +15,8 @@ from xloom.interpreter.registry import Value
 from xloom.passes.row_major_entry import has_permuted_entry
 from xloom.thread_count import SIZE_VARIABLE
 
+_CHECK = "XLOOM_CHECK"
+
 
 def on_one_thread(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of one run, in a process that has one thread."""
@@ -24,6 +26,7 @@ def on_one_thread(module: Module, arguments: Sequence[np.ndarray]) -> list[np.nd
 
 def on_cpu(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results. Raises AssertionError where arguments change, or another run has other results."""
+    os.environ.setdefault(_CHECK, "buffers")
     runs = _Runs(module, arguments)
     results = runs.results()
     runs.check_the_same("in a second run", results, runs.results())
