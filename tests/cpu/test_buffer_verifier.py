@@ -85,7 +85,7 @@ def test_a_swap_without_a_third_place(monkeypatch):
 
 
 def test_everything_at_one_address(monkeypatch):
-    monkeypatch.setattr(arena, "_free", lambda slot, placed: 0)
+    monkeypatch.setattr(arena._Placed, "free", lambda self, slot: 0)
     with pytest.raises(BufferAssignmentError):
         compiled(LATER)
 
