@@ -8,13 +8,14 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import InputOutputAlias, Module
 from xloom.hlo.shape import Layout, Shape, tuple_shape
 
-_MOST_RESULTS = 7
+_MOST_RESULTS = (7, 7, 7, 30)
 
 
 def root(scene: StateScene) -> Instruction:
     """What nobody reads, and more: values that others read, some twice, parameters as they are."""
     unused = [v for v in scene.values if not v.instruction.users and v.instruction.opcode != "constant"]
-    chosen: list[Value] = unused if len(unused) <= _MOST_RESULTS else scene.chance.sample(unused, _MOST_RESULTS)
+    most = scene.chance.choice(_MOST_RESULTS)
+    chosen: list[Value] = unused if len(unused) <= most else scene.chance.sample(unused, most)
     values = scene.values or [scene.new(scene.dtype()[()])]
     chosen = [*chosen, *scene.chance.choices(values, k=scene.chance.choice((0, 0, 1, 2)))] or [values[-1]]
     parameters = [v for v in values if v.instruction.opcode == "parameter"]

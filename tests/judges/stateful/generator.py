@@ -16,7 +16,8 @@ from xloom.hlo.builder import Builder
 from xloom.hlo.dtype import DTYPES
 from xloom.hlo.module import Module
 
-for _name in ("branches", "calls", "kernel_calls", "lapack_calls", "loops", "updates"):  # each registers its families
+_FAMILIES = ("branches", "calls", "groups", "kernel_calls", "lapack_calls", "loops", "updates")
+for _name in _FAMILIES:  # each registers its own
     import_module(f"tests.judges.stateful.{_name}")
 
 _LENGTHS = (1, 1, 2, 2, 3, 4, 5, 6, 8, 10, 14, 20)
@@ -28,7 +29,7 @@ _KINDS = (
 )
 _LARGER = (
     *((64,), (100,), (257,), (1000,), (3000,), (4, 64), (16, 33), (33, 65), (65, 33), (2, 300), (300, 2), (129, 1)),
-    *((1, 129), (512, 3), (8, 8, 16), (3, 5, 70), (70, 4, 4)),
+    *((1, 129), (512, 3), (16, 100), (40, 70), (8, 8, 16), (3, 5, 70), (70, 4, 4)),
 )
 _WIDE = ((130, 257), (40_000,), (3, 64, 129), (2, 65_537))
 

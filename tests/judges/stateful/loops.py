@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.judges.programs.scene import Value
+from tests.judges.stateful.groups import combined
 from tests.judges.stateful.scene import MOST_DEPTH, StateScene, family, grouped, packed
 from tests.judges.stateful.updates import update
 from xloom.hlo.computation import Computation
@@ -118,16 +119,5 @@ def _next(scene: StateScene, parts: list[Value], k: int, way: str) -> Value:
     if how < 0.6:
         return update(scene, scene.chance.choice(alike) if scene.flip(0.3) else parts[k])
     if how < 0.8:
-        return _sum(scene, parts[k], scene.chance.choice(alike) if scene.flip(0.6) else scene.state(parts[k].shape))
+        return combined(scene, parts[k], scene.chance.choice(alike) if scene.flip(0.6) else scene.state(parts[k].shape))
     return scene.state(parts[k].shape)
-
-
-def _sum(scene: StateScene, x: Value, y: Value) -> Value:
-    """A combination of two values that is exact."""
-    if x.dtype is pred:
-        return scene.emit(scene.chance.choice(("and", "or", "xor")), x, y)
-    if x.dtype.is_integer:
-        return scene.emit(scene.chance.choice(("add", "subtract", "multiply", "maximum", "xor")), x, y)
-    if x.dtype.is_complex:
-        return y
-    return scene.emit(scene.chance.choice(("maximum", "minimum")), x, y)
