@@ -120,3 +120,44 @@ ENTRY main {
     run_passes(module, "while-loop-simplification", compare=True)
     widths = sorted(len(i.shape.elements) for i in module.instructions if i.opcode == "while")
     assert widths == [1, 2]
+
+
+@pytest.mark.parametrize("trips", [0, 1])
+def test_the_parts_of_a_state_within_a_state_are_read_themselves(trips: int) -> None:
+    module = parse(
+        f"""cond {{
+  s = (s32[], (f32[], f32[])) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant({trips})
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+
+body {{
+  s = (s32[], (f32[], f32[])) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  t = (f32[], f32[]) get-tuple-element(s), index=1
+  u = (f32[], f32[]) get-tuple-element(s), index=1
+  x = f32[] get-tuple-element(t), index=0
+  y = f32[] get-tuple-element(u), index=1
+  d = s32[] constant(1)
+  j = s32[] add(i, d)
+  swapped = (f32[], f32[]) tuple(y, x)
+  ROOT r = (s32[], (f32[], f32[])) tuple(j, swapped)
+}}
+
+ENTRY main {{
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  z = s32[] constant(0)
+  t = (f32[], f32[]) tuple(x, y)
+  init = (s32[], (f32[], f32[])) tuple(z, t)
+  w = (s32[], (f32[], f32[])) while(init), condition=cond, body=body
+  a = (f32[], f32[]) get-tuple-element(w), index=1
+  b = (f32[], f32[]) get-tuple-element(w), index=1
+  c = f32[] get-tuple-element(a), index=0
+  d = f32[] get-tuple-element(b), index=1
+  ROOT r = f32[] subtract(c, d)
+}}"""
+    )
+    run_passes(module, "while-loop-simplification", compare=True)
+    assert {i.opcode for i in module.entry} <= {"parameter", "constant", "add", "subtract"}

@@ -264,7 +264,8 @@ def _take_apart(whole: Instruction) -> None:
     stack = [whole]
     while stack:
         whole = stack.pop()
-        if whole.opcode != "tuple" or whole.control_predecessors or whole.control_successors:
+        gone = whole.parent is None  # it was read in several places
+        if gone or whole.opcode != "tuple" or whole.control_predecessors or whole.control_successors:
             continue
         # get-tuple-element(tuple(x0, x1, ...), k) == xk
         for user in whole.users:
