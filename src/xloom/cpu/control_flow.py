@@ -12,6 +12,7 @@ from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.plan import Block
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
+from xloom.passes.loops import counted_trips
 
 if TYPE_CHECKING:
     from xloom.cpu.entry import EntryBuilder
@@ -25,17 +26,16 @@ def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> N
     states = [slots[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
     entry.copies([(slot, slots[owner(operand, k)]) for k, slot in enumerate(states)])
     head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
-    b.branch(head)
-    b.position_at_end(head)
-    with entry.recorded() as test:
-        entry.block(condition)
-    b.cbranch(_predicate(entry, condition.root[0]), inside, done)
-    b.position_at_end(inside)
-    with entry.recorded() as steps:
-        entry.block(body, repeated=True)
-        entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
-    entry.events.append(RunLoop(instruction, condition, body, states, test, steps))
-    b.branch(head)
+    with entry.polling.loop(head, counted_trips(instruction)):
+        b.position_at_end(head)
+        with entry.recorded() as test:
+            entry.block(condition)
+        b.cbranch(_predicate(entry, condition.root[0]), inside, done)
+        b.position_at_end(inside)
+        with entry.recorded() as steps:
+            entry.block(body, repeated=True)
+            entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
+        entry.events.append(RunLoop(instruction, condition, body, states, test, steps))
     b.position_at_end(done)
 
 

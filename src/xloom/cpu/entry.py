@@ -2,7 +2,7 @@
 
 `i32 xloom_main(ptr arguments, ptr results, ptr constants, ptr arena, ptr run)`: the first three are arrays of pointers,
 `run` is what Python called from here gets; 0 means that all went well, any other number is that of the call (counted
-from 1) that failed.
+from 1) that failed, or less than 0 for a run that another reason has ended.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.overwriting import overwritable
 from xloom.cpu.plan import Block
+from xloom.cpu.polling import OF_CALL, Polling, kernel_cost
 from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, StepCode, Unit
 from xloom.cpu.side_by_side import SideBySide
 from xloom.cpu.slot_pointers import SlotPointers
@@ -83,6 +84,7 @@ class EntryBuilder:
         parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         self.events: list[Event] = []
         """What is emitted does to memory."""
+        self.polling = Polling(self.b)
         self.side_by_side = SideBySide(self.b, parallel_for, self.events)
         start = function.append_basic_block("start")
         self.b.position_at_end(start)
@@ -206,6 +208,7 @@ class EntryBuilder:
         self._is_apart = sum(isinstance(step, Group) for step in block.steps) > limit
         for number, step in enumerate(block.steps):
             self.step(block, step, number)
+            self.polling.between_steps()
         self.side_by_side.finish()
         self._is_apart = before
         self._loops -= repeated
@@ -220,7 +223,11 @@ class EntryBuilder:
         self.side_by_side.finish()
         if (emit := STEPS.get(step.opcode)) is not None:
             emit(self, block, step)
+            if step.opcode == "custom-call":
+                self.polling.cost += OF_CALL
+                self.polling.calls += 1
             if step.opcode in COLLECTIVES or emit is fused_product:
+                self.polling.cost += kernel_cost(step)
                 self._record(step)
         elif (rule := rule_of(step.opcode)) is not None:
             self._kernel(step, rule)
@@ -258,7 +265,9 @@ class EntryBuilder:
         if may_wait:
             written = {self.assignment.of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
             self.side_by_side.admit(self._memory.position, slots.keys() - written, written)
-        small = nest_cost(nest) <= INLINE_COST
+        cost = nest_cost(nest)
+        self.polling.cost += cost
+        small = cost <= INLINE_COST
         if small and not self._is_apart:
             self.events.append(event)
             return self._inlined(nest, numbers, pointers)
@@ -291,6 +300,7 @@ class EntryBuilder:
             for output, operand in kernel.in_place.items():
                 self.copy(targets[output], inputs[operand])
         scratch = self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
+        self.polling.cost += kernel_cost(instruction)
         self._record(instruction, scratch)
         self.program.code[instruction] = StepCode(code.unit, code.phases)
 

@@ -16,8 +16,10 @@ from xloom.cpu.custom_call import failure
 from xloom.cpu.dispatch import MISFIT, Call, address_of, dispatch, offsets_hold
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import ALIGNMENT, KEPT_BYTES, Block, Pool
+from xloom.cpu.polling import INTERRUPTED
 from xloom.cpu.program import MAIN, Program
 from xloom.cpu.python_call import Run
+from xloom.cpu.threads import pool
 from xloom.errors import EvaluationError, LoweringError, ShapeError, UnsupportedError
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
@@ -183,7 +185,8 @@ class Executable:
         if self._calls:
             raise UnsupportedError(f"{self.module.name} calls code that is not its own")
         arena = self._arena()
-        self._main(arguments, results, self._constant_table, arena.address, None)
+        if self._main(arguments, results, self._constant_table, arena.address, None) == INTERRUPTED:
+            raise pool().interrupts.taken()
 
     def _outputs(self, given: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:
         """Memory for the results, but for those that have some."""
@@ -230,6 +233,8 @@ class Executable:
         return Run(inputs, outputs, self._constants, arena, infeed, self.outfeed)
 
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
+        if number == INTERRUPTED:
+            raise pool().interrupts.taken()
         if number:
             assert run is not None
             raise failure(self._calls[number - 1], run)

@@ -8,12 +8,17 @@ import threading
 
 from xloom.cpu.threads.code import compile_to_stay
 from xloom.cpu.threads.host_ir import host_ir
+from xloom.cpu.threads.interrupts import Interrupts
+from xloom.cpu.threads.poll_ir import POLL, WORDS, poll_ir
 from xloom.cpu.threads.pool_ir import pool_ir
 from xloom.thread_count import processor_count, thread_count
 
 # how long a thread with nothing to do stays awake: about what it costs to wake one up, and longer than most of the gaps
 # between the loops of a program
 SPIN_NS = 50_000
+
+# a signal is heard after that long at most; to ask Python takes as long as other threads of its own hold it
+POLL_NS = 200_000_000
 
 _creating = threading.Lock()
 _pool: Pool | None = None
@@ -36,15 +41,16 @@ class Pool:
     int64_t grain)` cuts [0, count) into at most `size` chunks of at least `grain` items, the same ones at every call,
     and returns when `task` has done them all. A call from inside a task, or while another thread's loop has the pool,
     runs its chunks in the calling thread. Workers compute with the caller's rounding mode. They start at the first loop
-    that needs them, and never end.
+    that needs them, and never end. `poll_address` is what programs call now and then, to end where `interrupts` says.
     """
 
     def __init__(self, size: int, processors: int):
         self.size = size
-        self.parallel_for_address, reset_address = compile_to_stay(
-            host_ir() + pool_ir(size, min(size, processors), SPIN_NS),
-            ("xloom_parallel_for", "xloom_reset_pool"),
+        self.parallel_for_address, reset_address, self.poll_address, words = compile_to_stay(
+            host_ir() + pool_ir(size, min(size, processors), SPIN_NS) + poll_ir(POLL_NS),
+            ("xloom_parallel_for", "xloom_reset_pool", POLL, WORDS),
         )
+        self.interrupts = Interrupts(words)
         self._reset = ctypes.CFUNCTYPE(None)(reset_address)
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
