@@ -77,6 +77,10 @@ class EvaluationError(XloomError):
     """The interpreter cannot give the program a value. Act: see the message; it names the instruction."""
 
 
+class OutOfMemoryError(XloomError, MemoryError):
+    """An array needs more memory than there is. Act: make it smaller, or compute it where it is read."""
+
+
 class UnsupportedError(XloomError, NotImplementedError):
     """Valid HLO that this component does not implement. Act: see `hint` for another way."""
 

@@ -12,10 +12,13 @@ from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.overwriting import changed_operand, overwritable
 from xloom.cpu.plan import LAST, Block, roots_of
+from xloom.errors import OutOfMemoryError
 from xloom.hlo.instruction import Instruction
 
 SKIPS = frozenset({"sort"})
 """Operators whose kernels do not write the outputs that nobody reads."""
+ADDRESSED = 1 << 47
+"""Bytes of a process's addresses."""
 SMALL = 256
 """Arrays of so many bytes or fewer live on the stack, where LLVM can keep them in registers."""
 
@@ -98,6 +101,19 @@ class Assignment:
     def place(self) -> None:
         """Decides where in the arena everything lies; until then more can be added to it."""
         self.arena_bytes = place(self.arena, self.rooms)
+        if self.arena_bytes > ADDRESSED:
+            message = f"temporary arrays need {self.arena_bytes} bytes, more than a process can address"
+            raise OutOfMemoryError(message, where=self.largest)
+
+    @property
+    def largest(self) -> str:
+        """The largest temporary array: its name, its shape and its bytes."""
+        made = [(slot.nbytes, source) for source, slot in self.slots.items() if slot.kind == "arena"]
+        if not made:
+            return ""
+        _, (instruction, leaf) = max(made, key=lambda found: found[0])
+        shape = leaf_shapes(instruction.shape)[leaf]
+        return f"%{instruction.name} = {shape.to_text(layout=False)}, {shape.nbytes} bytes"
 
     def of(self, source: Source) -> Slot:
         """The slot of an array, whatever instruction forwards it."""

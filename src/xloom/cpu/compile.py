@@ -28,6 +28,7 @@ from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.threads import pool
 from xloom.cpu.threads.poll_ir import POLL
 from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
+from xloom.errors import OutOfMemoryError
 from xloom.hlo.collector import without_collector
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
@@ -121,7 +122,7 @@ def _key(module: Module) -> str | None:
                 return None
             contents.append(meaning.encode())
         if instruction.opcode == "constant":
-            contents.extend(a.tobytes() for a in _arrays(instruction.literal))
+            contents.extend(a.tobytes() for a in _constants(instruction))
     text = module.to_text(print_metadata=False)  # without large constants, whose digits would take long
     return cache.key_of(jit.target_key().encode(), text.encode("utf-8", "surrogateescape"), *contents)
 
@@ -163,7 +164,7 @@ def _packed(module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder)
         codes.add(program.main, program.main_content)
         with trace.span("machine code", "compile", modules=len(program.units) + 1):
             objects = codes.finished()
-    constants = [aligned(a) for c in assignment.constants for a in _arrays(c.literal)]
+    constants = [aligned(a) for c in assignment.constants for a in _constants(c)]
     made = Packed(objects, constants, Memory.of(assignment, program), aligned_results=sorted(program.aligned_results))
     calls = program.native_calls
     if calls and not program.imports:
@@ -212,6 +213,14 @@ def _heard(codes: ObjectCodes, unit: Unit) -> None:
 def _keep(folder: cache.Folder, key: str, data: bytes) -> None:
     if cache.is_current():
         folder.put(key, data)
+
+
+def _constants(instruction: Instruction) -> list[np.ndarray]:
+    try:
+        return _arrays(instruction.literal)
+    except OutOfMemoryError as error:
+        error.where = f"{instruction.name} {instruction.metadata.location}".strip()
+        raise
 
 
 def _arrays(literal: Literal) -> list[np.ndarray]:

@@ -48,6 +48,8 @@ class Memory:
     """Of what the devices of one run share."""
     aliased_bytes: int = 0
     """Of results that lie where an argument does, if the caller gives it away."""
+    largest: str = ""
+    """The largest temporary array: its name, and its shape."""
 
     @staticmethod
     def of(assignment: Assignment, program: Program) -> Memory:
@@ -60,6 +62,7 @@ class Memory:
             assignment.arena_bytes,
             program.meeting_bytes,
             sum(result.nbytes for result, _ in assignment.given),
+            assignment.largest,
         )
 
     @property
@@ -95,7 +98,7 @@ class Executable:
         self.key = key
         """What its machine code is kept under, if it is."""
         self.memory = image.memory
-        self._pool = Pool()
+        self._pool = Pool(self._needed_for)
         self._image = image
         self._main = image.library.function(MAIN, _MAIN)
         declaration = declaration_of(module)
@@ -226,6 +229,13 @@ class Executable:
                     hint="name it in donated=, and pass memory that can be written to",
                 )
         return found
+
+    def _needed_for(self, nbytes: int) -> str:
+        """What of so many bytes a run needs."""
+        for k, (shape, (_, _, size)) in enumerate(zip(leaf_shapes(self._result_shape), self._results, strict=True)):
+            if size == nbytes:
+                return f"result {k} of {self.module.name}, {shape.to_text(layout=False)}"
+        return f"temporary arrays of {self.module.name}, the largest {self.memory.largest}"
 
     def _started(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], arena: Block, infeed: deque[Any]

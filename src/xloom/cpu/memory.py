@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from xloom.errors import OutOfMemoryError
+
 ALIGNMENT = 64
 KEPT_BYTES = 1 << 15
 """Arrays smaller than this are NumPy's own: malloc gives such memory again at once, and with its pages."""
@@ -30,7 +32,10 @@ class Block:
 
     def __init__(self, nbytes: int, raw: np.ndarray | None = None):
         """In `raw`, which has `ALIGNMENT` bytes more."""
-        self.raw = np.empty(nbytes + ALIGNMENT, np.uint8) if raw is None else raw
+        try:
+            self.raw = np.empty(nbytes + ALIGNMENT, np.uint8) if raw is None else raw
+        except (MemoryError, ValueError) as error:
+            raise OutOfMemoryError(f"there is no memory for {nbytes} bytes") from error
         skip = -self.raw.__array_interface__["data"][0] % ALIGNMENT
         self.array = self.raw[skip : skip + nbytes]
         self.address = self.array.__array_interface__["data"][0]
@@ -73,8 +78,10 @@ class Pool:
     What is taken from a queue is nobody else's until it is put back, and that is when its taker refers to it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, needed_for: Callable[[int], str] = lambda _: "") -> None:
+        """`needed_for` says what so many bytes are of, where there is no memory for them."""
         keep_heap()
+        self._needed_for = needed_for
         self._arrays: dict[Any, deque[np.ndarray]] = defaultdict(deque)
         self._together = 0
         """Bytes of one array of each maker, without those that have huge pages of their own."""
@@ -99,7 +106,7 @@ class Pool:
                         return block
             except IndexError:
                 pass  # there is none, or others look at them
-            block = Block(nbytes)
+            block = self._made(nbytes)
             blocks.append(block)
             return block
 
@@ -136,13 +143,20 @@ class Pool:
     def _block(self, nbytes: int) -> Block:
         """New memory; of arrays that are made together, on pages that are theirs together."""
         if nbytes >= HUGE_BYTES or self._together < HUGE_BYTES:
-            return Block(nbytes)
+            return self._made(nbytes)
         size = nbytes + ALIGNMENT
         with self._lock:
             if len(self._rest) < size:
                 self._rest = np.empty(self._together, np.uint8).data
             part, self._rest = self._rest[:size], self._rest[size:]
         return Block(nbytes, np.frombuffer(part, np.uint8))
+
+    def _made(self, nbytes: int) -> Block:
+        try:
+            return Block(nbytes)
+        except OutOfMemoryError as error:
+            error.where = error.where or self._needed_for(nbytes)
+            raise
 
 
 _EMPTY = Block(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xloom.errors import ShapeError
+from xloom.errors import OutOfMemoryError, ShapeError
 from xloom.hlo.dtype import DType, from_numpy
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 
@@ -43,7 +43,7 @@ class Literal:
             return self.array
         if not self.shape.is_array:
             raise ShapeError(f"a literal of {self.shape} is not an array")
-        return np.zeros(self.shape.dims, self.shape.dtype.numpy)
+        return zeros(self.shape)
 
     def item(self) -> bool | int | float | complex:
         """The value of a one-element array as a Python scalar."""
@@ -78,6 +78,15 @@ class Literal:
 
     def __repr__(self) -> str:
         return f"Literal({self.shape} {self.to_text()})" if self.shape.size <= 32 else f"Literal({self.shape} ...)"
+
+
+def zeros(shape: Shape) -> np.ndarray:
+    """An array's zeros. Raises OutOfMemoryError when these are too many."""
+    try:
+        return np.zeros(shape.dims, shape.dtype.numpy)
+    except (MemoryError, ValueError) as error:
+        text = shape.to_text(layout=False)
+        raise OutOfMemoryError(f"there is no memory for a constant {text} of {shape.nbytes} bytes") from error
 
 
 def _fits(dims: tuple[int, ...], shape: Shape) -> bool:

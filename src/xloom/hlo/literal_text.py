@@ -6,9 +6,10 @@ import re
 
 import numpy as np
 
+from xloom.errors import OutOfMemoryError
 from xloom.hlo.dtype import DType
 from xloom.hlo.lexer import NUMBER, Cursor
-from xloom.hlo.literal import Literal, nan_with_payload
+from xloom.hlo.literal import Literal, nan_with_payload, zeros
 from xloom.hlo.shape import Shape
 from xloom.hlo.shape_text import parse_shape, starts_shape
 
@@ -146,7 +147,10 @@ def _dense(cursor: Cursor, shape: Shape) -> Literal:
 
 def _first_element(cursor: Cursor, shape: Shape, scalar: str, at: int, paren: str | None) -> Literal:
     # XLA's short form: `f32[10] constant(1)` is {1, 0, 0, ...}
-    array = np.zeros(shape.dims, shape.dtype.numpy)
+    try:
+        array = zeros(shape)
+    except OutOfMemoryError as error:
+        cursor.error(error.message, at)
     if paren:
         scalar = _complex(cursor, shape.dtype, at)
     value = _convert([scalar], shape.dtype, cursor, [at])

@@ -28,6 +28,10 @@ _BEGINS = frozenset(
 )
 
 
+_MOST_BYTES = 2**63 - 1
+"""Of an array: indices and sizes are of 64 bits."""
+
+
 def verify(module: Module) -> None:
     """Raises VerifyError for the first rule that `module` breaks, naming the instruction and its source line.
 
@@ -71,6 +75,8 @@ def _instruction_problem(instruction: Instruction) -> VerifyError | None:
             instruction, f"the attribute {missing[0]} is missing", row.attributes[missing[0]].info.doc
         )
     for _, leaf in instruction.shape.leaves():
+        if leaf.nbytes > _MOST_BYTES and not leaf.is_dynamic:
+            return instruction_error(instruction, f"{leaf.to_text(layout=False)} has {leaf.nbytes} bytes, 2^63 or more")
         if leaf.layout is not None and sorted(leaf.layout.minor_to_major) != list(range(leaf.rank)):
             return instruction_error(instruction, f"the layout of {leaf} is not a permutation of its dimensions")
     try:

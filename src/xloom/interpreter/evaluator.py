@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xloom.errors import EvaluationError, UnsupportedError, XloomError
+from xloom.errors import EvaluationError, OutOfMemoryError, UnsupportedError, XloomError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -19,6 +19,22 @@ if TYPE_CHECKING:
     from xloom.interpreter.devices import Rendezvous
 
 _SCALAR_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "call", "map", "fusion", "iota"})
+
+
+_ADDRESSED = 1 << 47
+"""Bytes that no process has, which NumPy has several errors for."""
+
+
+def _nbytes(instruction: Instruction) -> int:
+    return max(i.shape.nbytes for i in (instruction, *instruction._operands))
+
+
+def _too_large(instruction: Instruction) -> OutOfMemoryError:
+    shape = instruction.shape
+    return OutOfMemoryError(
+        f"there is no memory to evaluate {instruction.opcode}: {shape.to_text(layout=False)} has {shape.nbytes} bytes",
+        where=f"{instruction.name} {instruction.metadata.location}".strip(),
+    )
 
 
 class Evaluator:
@@ -84,7 +100,11 @@ class Evaluator:
             if not error.where:
                 error.where = instruction.name
             raise
+        except MemoryError as error:
+            raise _too_large(instruction) from error
         except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, np.linalg.LinAlgError) as error:
+            if _nbytes(instruction) > _ADDRESSED:
+                raise _too_large(instruction) from error
             raise EvaluationError(
                 f"cannot evaluate {instruction.opcode}: {error}",
                 where=f"{instruction.name} {instruction.metadata.location}".strip(),
