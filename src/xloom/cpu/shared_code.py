@@ -1,7 +1,7 @@
 """A check of code that several uses share: each use's is made anew, and compared with what it would be given.
 
 Kernels and programs are found by keys, in memory or on disk, and a key has to have all that their code depends on. With
-`kernels` among XLOOM_CHECK nothing is believed of it; compiling then takes several times as long.
+`kernels` among XLOOM_CHECK nothing is believed of it; what is found then takes as long as what is compiled.
 """
 
 from __future__ import annotations
