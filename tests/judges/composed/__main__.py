@@ -5,8 +5,8 @@ python -m tests.judges.composed [--count 1000] [--seed 0] [--first 0] [--types f
 With `--types embedded` a program is an operation of the sweep inside others, and its number that of the operation; so
 many are taken as --count says, spread over all.
 
-A program that was judged is in FILE and is not run again. The first that are wrong or refused are cut down and printed
-as Python; that of any number is printed with --print.
+A program that was judged is in FILE and is not run again. The first that are wrong, refused or dead are cut down and
+printed as Python; that of any number is printed with --print.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ def main() -> int:
     if options.print is not None:
         import jax
 
-        from tests.judges.composed.generator import generate
+        from tests.judges.composed.trial import made
 
         jax.config.update("jax_enable_x64", True)
-        print(generate(options.seed, options.print, options.types).source())
+        case = made(options.seed, options.types, options.print)
+        print(case.source() if case else "no program has that number")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLOOM_CACHE"] = "0"  # tens of thousands of programs
@@ -65,23 +66,13 @@ def _judge(options: argparse.Namespace, file: Path) -> int:
         for _ in threads.map(lambda batch: _batch(options, batch, file), batches):
             pass
     records = _records(file)
-    failing = tuple(n for n in numbers if records[n]["status"] in ("wrong", "refused"))[: options.show]
-    for small in _cut_down(options, failing, file.with_suffix(".small.jsonl")).values():
-        print(
-            f"{options.seed}:{small['number']} {small['status']}: {small['message']}\n{small['source']}\n", flush=True
-        )
+    failing = [n for n in numbers if records[n]["status"] in ("wrong", "refused", "died")][: options.show]
+    if failing:
+        from tests.judges.composed.cut_down import cut_down
+
+        for small in cut_down(options.seed, options.types, failing, options.timeout):
+            print(f"{small.number} {small.status}: {small.message}\n{small.source}\n", flush=True)
     return _report([records[n] for n in numbers])
-
-
-def _cut_down(options: argparse.Namespace, numbers: tuple[int, ...], file: Path) -> dict[int, dict]:
-    from tests.judges.child import run_cases
-    from tests.judges.composed.task import Task
-
-    left = tuple(n for n in numbers if n not in _records(file))
-    task = Task(options.seed, options.types, left, str(file), reduce=True)
-    for _ in run_cases("tests.judges.composed.trial:cases", [task] if left else [], 150):
-        pass  # a program that dies while it is cut down is printed as it is
-    return {n: small for n, small in _records(file).items() if n in numbers}
 
 
 def _numbers(options: argparse.Namespace) -> range:

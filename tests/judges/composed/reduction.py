@@ -14,7 +14,7 @@ from tests.judges.composed.program import Case, Program, Step, substituted
 Fails = Callable[[Case], bool]
 
 
-def reduced(case: Case, fails: Fails, seconds: float = 60) -> Case:
+def reduced(case: Case, fails: Fails, seconds: float = 120) -> Case:
     """The smallest case that was found in that time."""
     until = time.monotonic() + seconds
     progress = True

@@ -13,7 +13,6 @@ class Task:
     types: str
     numbers: tuple[int, ...]
     file: str
-    reduce: bool = False  # those that failed, made smaller, as Python
 
     @property
     def phase(self) -> str:

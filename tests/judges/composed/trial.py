@@ -18,7 +18,6 @@ import numpy as np
 from tests.judges.child import Case as Run
 from tests.judges.composed.generator import generate
 from tests.judges.composed.program import Case
-from tests.judges.composed.reduction import reduced
 from tests.judges.composed.rounding import PERIOD, moved
 from tests.judges.composed.task import Task
 from xloom.interpreter.bounds import Bounds
@@ -47,19 +46,20 @@ def cases(task: Task) -> Iterator[Run]:
     jax.config.update("jax_enable_x64", True)
     warnings.filterwarnings("ignore", "Some donated buffers were not usable")
     for number in task.numbers:
-        yield str(number), lambda number=number: (_reduced if task.reduce else _recorded)(task, number)
+        yield str(number), lambda number=number: _recorded(task, number)
 
 
-def _case(task: Task, number: int) -> Case | None:
-    if task.types == "embedded":
+def made(seed: int, types: str, number: int) -> Case | None:
+    """The program of that number; nothing, if the sweep has none there."""
+    if types == "embedded":
         return import_module("tests.judges.composed.embedded").embedded(number)
-    return generate(task.seed, number, task.types)
+    return generate(seed, number, types)
 
 
 def _recorded(task: Task, number: int) -> str:
     Path(task.phase).write_text("generating")
     start = time.process_time()
-    case = _case(task, number)
+    case = made(task.seed, task.types, number)
     seconds = time.process_time() - start
     record = Record(-1, "none") if case is None else judged(case, Path(task.phase))
     record.number = number
@@ -69,24 +69,27 @@ def _recorded(task: Task, number: int) -> str:
     return ""
 
 
-def _reduced(task: Task, number: int) -> str:
-    case = _case(task, number)
-    if case is None:
-        return ""
-    found = judged(case)
-    kind = _kind(found)
-    if found.status in ("agrees", "no reference"):
-        return ""
-    small = reduced(case, lambda smaller: _kind(judged(smaller)) == kind)
-    record = {"number": number, "status": found.status, "message": judged(small).message, "source": small.source()}
-    with Path(task.file).open("a") as file:
-        file.write(json.dumps(record) + "\n")
-    return ""
+@dataclass(frozen=True)
+class Attempt:
+    """A program to judge, the file for its record, and the one that says who is at work."""
+
+    case: Case
+    file: str
+    phase: str
 
 
-def _kind(record: Record) -> tuple[str, str]:
-    """Programs that fail alike."""
-    return record.status, record.message[:60] if record.status == "refused" else ""
+def attempts(attempt: Attempt) -> Iterator[Run]:
+    """The one case of an attempt."""
+    jax.config.update("jax_enable_x64", True)
+    warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+
+    def run() -> str:
+        Path(attempt.phase).write_text("tracing")
+        record = judged(attempt.case, Path(attempt.phase))
+        Path(attempt.file).write_text(json.dumps({"status": record.status, "message": record.message}))
+        return ""
+
+    yield "attempt", run
 
 
 def judged(case: Case, phase: Path | None = None) -> Record:
