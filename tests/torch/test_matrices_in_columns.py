@@ -42,3 +42,10 @@ def test_triangular_systems_of_two_dtypes():
         expected = torch.linalg.solve_triangular(left, right, upper=True)
         found = torch.linalg.solve_triangular(left.to("xla"), right.to("xla"), upper=True)
         torch.testing.assert_close(found.cpu(), expected)
+
+
+def test_exponentials_are_exact_to_their_type():
+    for size in (0.03, 0.3, 1.0, 3.0):
+        a = torch.arange(18.0, dtype=torch.float64).view(2, 3, 3).sin() * size
+        expected = torch.linalg.matrix_exp(a)
+        torch.testing.assert_close(torch.linalg.matrix_exp(a.to("xla")).cpu(), expected, rtol=1e-14, atol=1e-14)

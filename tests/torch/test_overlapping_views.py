@@ -109,3 +109,13 @@ def test_out_resizes_a_view_in_the_memory_that_it_is_of():
         x.add_(10), beyond.mul_(2), rows.sub_(1), part.neg_()
         found.append([each.tolist() for each in (x, part, rows, beyond)])
     assert found[1] == found[0]
+
+
+def test_out_resizes_parts_of_complex_memory():
+    found = []
+    for device in ("cpu", "xla"):
+        z = torch.zeros(3, dtype=torch.complex64, device=device)
+        with pytest.warns(UserWarning, match="was resized"):
+            torch.add(torch.arange(7.0, device=device), 1, out=z.imag)
+        found.append(z.tolist())
+    assert found[1] == found[0]

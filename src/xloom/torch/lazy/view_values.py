@@ -188,10 +188,10 @@ def resized(storage: Storage, wanted: Geometry) -> View:
     """A view of the memory, which grows if it is too small: what lies there stays, and zeros come after it."""
     storage = storage.storage
     dtype, own = wanted.type.dtype, storage.type
-    need, have = extent(wanted), own.size * own.dtype.itemsize // dtype.itemsize
-    if need > have:
-        flat = of_memory(storage, Geometry(array_type(dtype, (have,)), 0))
-        larger = Storage(array_type(dtype, (need,)), apply(_lengthened, flat.read(), need))
+    need = -(-extent(wanted) * dtype.itemsize // own.dtype.itemsize)
+    if need > own.size:
+        flat = of_memory(storage, Geometry(array_type(own.dtype, (own.size,)), 0))
+        larger = Storage(array_type(own.dtype, (need,)), apply(_lengthened, flat.read(), need))
         larger.version = storage.version
         storage.make = of_memory(larger, Geometry(own, 0))  # type: ignore[assignment]
         storage.__class__ = Grown
