@@ -119,3 +119,14 @@ def test_out_resizes_parts_of_complex_memory():
             torch.add(torch.arange(7.0, device=device), 1, out=z.imag)
         found.append(z.tolist())
     assert found[1] == found[0]
+
+
+def test_lists_of_which_one_tensor_lies_across_another():
+    found = []
+    for device in ("cpu", "xla"):
+        x = torch.arange(6.0, device=device)
+        torch.ops.aten._foreach_add_([x[::2], x[1::2]], [x[1::2], x[::2]])
+        torch.ops.aten._foreach_mul_([x[:3], x[2:]], [2.0, 3.0])
+        torch.ops.aten._foreach_addcmul_([x[:3], x[3:]], [x[3:], x[:3]], [x[:3], x[3:]], 0.5)
+        found.append(x.tolist())
+    assert found[1] == found[0]

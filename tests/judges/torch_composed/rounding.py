@@ -41,6 +41,9 @@ _SUMS = _words(
     scatter_reduce index_reduce embedding_dense_backward upsample_linear1d
     """
 )
+_CANCEL = frozenset(["gelu", "gelu_backward", "softplus", "log_sigmoid_forward"])
+"""Kernels that are off by units of their operand: what they add to 1 is near -1."""
+
 _NORMWISE = ("linalg_", "_linalg_", "_fft", "cholesky", "triangular_solve", "lu_", "linalg", "_trilinear")
 
 
@@ -58,6 +61,7 @@ class Moved(TorchDispatchMode):
         if func.is_view or bare in _EXACT or func.namespace != "aten":
             return func(*args, **kwargs)
         normwise = bare.startswith(_NORMWISE)
+        least = args[0] if bare in _CANCEL else None
         if (normwise or bare in _SUMS) and not func._schema.is_mutable:
             args = tree_map(lambda leaf: self._moved(leaf, 1, normwise), args)
         found = func(*args, **kwargs)
@@ -68,9 +72,9 @@ class Moved(TorchDispatchMode):
                     with suppress(RuntimeError):  # elements at one place: what was written there is exact
                         each.copy_(moved)
             return found
-        return tree_map(lambda leaf: self._moved(leaf, _UNITS, normwise), found)
+        return tree_map(lambda leaf: self._moved(leaf, _UNITS, normwise, least), found)
 
-    def _moved(self, leaf: Any, units: int, normwise: bool) -> Any:
+    def _moved(self, leaf: Any, units: int, normwise: bool, least: Any = None) -> Any:
         if not isinstance(leaf, torch.Tensor) or not (leaf.is_floating_point() or leaf.is_complex()) or leaf.is_meta:
             return leaf
         if not leaf.numel():
@@ -83,6 +87,7 @@ class Moved(TorchDispatchMode):
             by = torch.complex(by, torch.rand(leaf.shape, generator=self.draw, dtype=torch.float64) * 2 - 1)
         size = leaf.detach().abs().to(torch.float64)
         size = size.max().expand(leaf.shape) if normwise else size
+        size = size if least is None else torch.maximum(size, least.detach().abs().to(torch.float64))
         moved = leaf.detach().to(wide) + torch.where(torch.isfinite(size), size, 0) * eps * by
         out = torch.empty_like(leaf)
         out.copy_(moved)

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from xloom.hlo.instruction import Instruction
+from xloom.torch.lazy.geometry import Geometry, extent
 from xloom.torch.lazy.record import Recorder
 from xloom.torch.lazy.table import Handler
-from xloom.torch.lazy.tensor import tensor_of
+from xloom.torch.lazy.tensor import XlaTensor, tensor_of
 from xloom.torch.lowering import Graph, has_lowering, lower
 
 _OTHER_NAMES = {
@@ -63,6 +64,10 @@ def handler(op: Any) -> Handler | None:
     recorder = Recorder(op, emit)
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        if in_place and len(args[0]) > 1 and _depend(args):
+            for k in range(len(args[0])):
+                run([[a[k]] if is_list else a for a, is_list in zip(args, lists, strict=False)], kwargs)
+            return None
         values = recorder.record(args, kwargs)
         if not in_place:
             return [tensor_of(value) for value in values]
@@ -71,6 +76,23 @@ def handler(op: Any) -> Handler | None:
         return None
 
     return run
+
+
+def _depend(args: Sequence[Any]) -> bool:
+    """Whether one of the tensors that are written may lie across another tensor of the lists."""
+    given = [(k, each) for a in args if a.__class__ is list for k, each in enumerate(a) if each.__class__ is XlaTensor]
+    if len({id(each._alias.storage) for _, each in given}) == len(given):
+        return False
+    parts = [(each._alias.storage, each.data_ptr(), _end(each), k) for k, each in given]
+    targets = parts[: len(args[0])]
+    return any(
+        a[0] is b[0] and a[1] < b[2] and b[1] < a[2] for a in targets for b in parts if a is not b and a[1:] != b[1:]
+    )
+
+
+def _end(tensor: XlaTensor) -> int:
+    place = Geometry(tensor._alias.type, 0)
+    return tensor.data_ptr() + extent(place) * tensor.itemsize
 
 
 def _stored(g: Graph, found: Instruction, target: Instruction) -> Instruction:
