@@ -37,6 +37,8 @@ ENTRY e {{
   w = (s64[], {state}) while(t), condition=on, body=body
   ROOT r = {state} get-tuple-element(w), index=1
 }}"""
+DIMENSIONS = ", lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+DOT = f"f32[640,640] dot(x, x){DIMENSIONS}"
 CALL = 'custom-call(x), custom_call_target="halved", api_version=API_VERSION_ORIGINAL'
 
 
@@ -72,8 +74,12 @@ def main():
     programs = {
         "a count": (loop("sine(x)"), vector),
         "no count": (loop("sine(x)", direction="NE"), vector),
-        "threads": (loop("dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "f32[640,640]"), matrix),
+        "threads": (loop("dot(x, x)" + DIMENSIONS, "f32[640,640]"), matrix),
         "Python": (loop(CALL), vector),
+        "both": (
+            loop(CALL, "f32[640,640]").replace("x), cus", "d), cus").replace("  y =", f"  d = {DOT}\n  y ="),
+            matrix,
+        ),
         "steps": (chain(3000, 640), matrix),
     }
     for name, (text, argument) in programs.items():

@@ -8,6 +8,7 @@ EXPECTED = """a count stopped True
 no count stopped True
 threads stopped True
 Python stopped True
+both stopped True
 steps stopped True
 SIGINT after a handler that returns [True]
 wait stopped

@@ -26,7 +26,7 @@ from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, Unit
 from xloom.cpu.shared_code import compare, is_checked
 from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.threads import pool
-from xloom.cpu.threads.poll_ir import POLL
+from xloom.cpu.threads.poll_ir import CALL_PYTHON, POLL
 from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
 from xloom.errors import OutOfMemoryError
 from xloom.hlo.collector import without_collector
@@ -198,7 +198,11 @@ def _image(
     symbols = {symbol: address for call in calls for symbol, address in call.symbols.items()}
     if calls:
         symbols.update(callbacks())
-    own = {PARALLEL_FOR: pool().parallel_for_address, POLL: pool().poll_address}
+    own = {
+        PARALLEL_FOR: pool().parallel_for_address,
+        POLL: pool().poll_address,
+        CALL_PYTHON: pool().call_python_address,
+    }
     library = jit.Library(made.objects, [MAIN], {**own, **imports, **symbols})
     return Image(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +13,10 @@ from llvmlite import ir
 from xloom.calls.typed_ffi import Execution
 from xloom.cpu.buffers import Slot
 from xloom.cpu.call_memory import call_memory
-from xloom.cpu.emit.types import I32, POINTER
+from xloom.cpu.emit.types import I32, POINTER, VOID
 from xloom.cpu.memory import Block as Memory
 from xloom.cpu.plan import Block
+from xloom.cpu.threads.poll_ir import CALL_PYTHON
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -59,8 +59,6 @@ class Run:
 Body = Callable[[Run, Any, list[Any]], None]
 """Gets the run, the buffers of the result, which it fills, and the operands, nested as the shapes are."""
 
-# the arena's address tells LLVM that what is there may change
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p)
 _View = Callable[[Run], Any]
 
 
@@ -74,18 +72,13 @@ def call_python(
             _view(shape, iter(slots), writable=False) for shape, slots in zip(shapes, memory.operands, strict=True)
         ]
 
-        def callback(run: Run, arena: int | None) -> int:
-            try:
-                body(run, out(run), [view(run) for view in inputs])
-            except BaseException as error:  # all of them: native code is between here and who can handle it
-                run.error = error
-                return 1
-            return 0
+        def call(run: Run) -> None:
+            body(run, out(run), [view(run) for view in inputs])
 
-        pointer = _CALLBACK(callback)
-        address = ctypes.cast(pointer, ctypes.c_void_p).value or 0
-        function = entry.imported(address, ir.FunctionType(I32, [POINTER, POINTER]), pointer)
-        failed = entry.b.call(function, [entry.run, entry.arena])
+        function = entry.imported(id(call), ir.FunctionType(VOID, []), call)
+        # the arena's address tells LLVM that what is there may change
+        caller = entry.declared(CALL_PYTHON, ir.FunctionType(I32, [POINTER] * 3))
+        failed = entry.b.call(caller, [entry.b.bitcast(function, POINTER), entry.run, entry.arena])
         entry.stop_if(entry.b.icmp_signed("!=", failed, I32(0)), instruction)
 
 

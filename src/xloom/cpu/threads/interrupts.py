@@ -15,6 +15,10 @@ _FUNCTIONS = {
     Word.FETCH: "PyErr_Fetch",
     Word.NORMALIZE: "PyErr_NormalizeException",
     Word.RELEASE: "PyGILState_Release",
+    Word.CALL: "PyObject_CallFunctionObjArgs",
+    Word.SET_TRACEBACK: "PyException_SetTraceback",
+    Word.SET_ATTRIBUTE: "PyObject_SetAttrString",
+    Word.DROP: "Py_DecRef",
 }
 
 

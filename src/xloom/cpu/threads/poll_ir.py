@@ -1,6 +1,7 @@
-"""LLVM IR for what a long run does now and then: it lets Python's handlers of signals run, as Python's own loop does.
+"""LLVM IR for what native code has to do with Python: it calls functions, and lets handlers of signals run.
 
-Only the main thread's run does, for Python runs them there. What a handler raises is put aside, and ends the run.
+A long run does the last now and then, as Python's own loop does; only the main thread's, for Python runs them there.
+What a handler raises is put aside, and ends the run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from enum import IntEnum
 
 POLL = "xloom_poll"
 """`i32 xloom_poll(i64 *next)`: not 0 where the run is to end; `next` is the run's own, at first 0."""
+CALL_PYTHON = "xloom_call_python"
+"""`i32 xloom_call_python(PyObject *function, PyObject *run)`: not 0 where it raised, which is `run.error` then."""
 WORDS = "xloom_poll_words"
 
 
@@ -24,15 +27,20 @@ class Word(IntEnum):
     TYPE = 6
     VALUE = 7
     TRACEBACK = 8
+    CALL = 9
+    SET_TRACEBACK = 10
+    SET_ATTRIBUTE = 11
+    DROP = 12
+
+
+def _place(word: Word) -> str:
+    return f"getelementptr (i64, ptr @{WORDS}, i64 {word.value})"
 
 
 def poll_ir(interval_ns: int) -> str:
     """`@xloom_poll`, which needs `@now`."""
 
-    def place(word: Word) -> str:
-        return f"getelementptr (i64, ptr @{WORDS}, i64 {word.value})"
-
-    parts = ", ".join(f"ptr {place(word)}" for word in (Word.TYPE, Word.VALUE, Word.TRACEBACK))
+    parts = ", ".join(f"ptr {_place(word)}" for word in (Word.TYPE, Word.VALUE, Word.TRACEBACK))
     return f"""
 @{WORDS} = global [{len(Word)} x i64] zeroinitializer
 declare i64 @pthread_self()
@@ -46,17 +54,17 @@ look:
   %later = add i64 %time, {interval_ns}
   store i64 %later, ptr %next
   %thread = call i64 @pthread_self()
-  %main = load i64, ptr {place(Word.MAIN_THREAD)}
+  %main = load i64, ptr {_place(Word.MAIN_THREAD)}
   %is_main = icmp eq i64 %thread, %main
   %is_late = icmp ne i64 %due, 0
   %asks = and i1 %is_main, %is_late
   br i1 %asks, label %ask, label %go_on
 ask:
-  %ensure = load ptr, ptr {place(Word.ENSURE)}
-  %check = load ptr, ptr {place(Word.CHECK_SIGNALS)}
-  %fetch = load ptr, ptr {place(Word.FETCH)}
-  %normalize = load ptr, ptr {place(Word.NORMALIZE)}
-  %release = load ptr, ptr {place(Word.RELEASE)}
+  %ensure = load ptr, ptr {_place(Word.ENSURE)}
+  %check = load ptr, ptr {_place(Word.CHECK_SIGNALS)}
+  %fetch = load ptr, ptr {_place(Word.FETCH)}
+  %normalize = load ptr, ptr {_place(Word.NORMALIZE)}
+  %release = load ptr, ptr {_place(Word.RELEASE)}
   %state = call i32 %ensure()
   %raised = call i32 %check()
   %any = icmp ne i32 %raised, 0
@@ -70,5 +78,55 @@ done:
   ret i32 %raised
 go_on:
   ret i32 0
+}}
+"""
+
+
+def call_python_ir() -> str:
+    """`@xloom_call_python`, which needs the words.
+
+    A callback of ctypes would lose what a handler raises before its first line, and give any result.
+    """
+    return f"""
+@xloom_error_name = internal constant [6 x i8] c"error\\00"
+
+define i32 @{CALL_PYTHON}(ptr %function, ptr %run) {{
+  %type = alloca ptr
+  %value = alloca ptr
+  %trace = alloca ptr
+  %ensure = load ptr, ptr {_place(Word.ENSURE)}
+  %fetch = load ptr, ptr {_place(Word.FETCH)}
+  %normalize = load ptr, ptr {_place(Word.NORMALIZE)}
+  %release = load ptr, ptr {_place(Word.RELEASE)}
+  %call = load ptr, ptr {_place(Word.CALL)}
+  %set_trace = load ptr, ptr {_place(Word.SET_TRACEBACK)}
+  %set_attribute = load ptr, ptr {_place(Word.SET_ATTRIBUTE)}
+  %drop = load ptr, ptr {_place(Word.DROP)}
+  %state = call i32 %ensure()
+  %result = call ptr (ptr, ...) %call(ptr %function, ptr %run, ptr null)
+  %raised = icmp eq ptr %result, null
+  br i1 %raised, label %keep, label %done
+keep:
+  call void %fetch(ptr %type, ptr %value, ptr %trace)
+  call void %normalize(ptr %type, ptr %value, ptr %trace)
+  %t = load ptr, ptr %type
+  %v = load ptr, ptr %value
+  %b = load ptr, ptr %trace
+  %has_trace = icmp ne ptr %b, null
+  br i1 %has_trace, label %add_trace, label %tell
+add_trace:
+  call i32 %set_trace(ptr %v, ptr %b)
+  br label %tell
+tell:
+  call i32 %set_attribute(ptr %run, ptr @xloom_error_name, ptr %v)
+  call void %drop(ptr %t)
+  call void %drop(ptr %v)
+  call void %drop(ptr %b)
+  br label %done
+done:
+  call void %drop(ptr %result)
+  call void %release(i32 %state)
+  %code = zext i1 %raised to i32
+  ret i32 %code
 }}
 """

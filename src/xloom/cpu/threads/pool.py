@@ -9,7 +9,7 @@ import threading
 from xloom.cpu.threads.code import compile_to_stay
 from xloom.cpu.threads.host_ir import host_ir
 from xloom.cpu.threads.interrupts import Interrupts
-from xloom.cpu.threads.poll_ir import POLL, WORDS, poll_ir
+from xloom.cpu.threads.poll_ir import CALL_PYTHON, POLL, WORDS, call_python_ir, poll_ir
 from xloom.cpu.threads.pool_ir import pool_ir
 from xloom.thread_count import processor_count, thread_count
 
@@ -46,9 +46,9 @@ class Pool:
 
     def __init__(self, size: int, processors: int):
         self.size = size
-        self.parallel_for_address, reset_address, self.poll_address, words = compile_to_stay(
-            host_ir() + pool_ir(size, min(size, processors), SPIN_NS) + poll_ir(POLL_NS),
-            ("xloom_parallel_for", "xloom_reset_pool", POLL, WORDS),
+        self.parallel_for_address, reset_address, self.poll_address, self.call_python_address, words = compile_to_stay(
+            host_ir() + pool_ir(size, min(size, processors), SPIN_NS) + poll_ir(POLL_NS) + call_python_ir(),
+            ("xloom_parallel_for", "xloom_reset_pool", POLL, CALL_PYTHON, WORDS),
         )
         self.interrupts = Interrupts(words)
         self._reset = ctypes.CFUNCTYPE(None)(reset_address)
