@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first program")
-    parser.add_argument("--timeout", type=float, default=60, help="seconds for one program")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for one program")
     parser.add_argument("--out", help="file with a line for each program, to go on from")
     parser.add_argument("--show", type=int, default=5, help="how many of each kind to cut down and print")
     options = parser.parse_args()

@@ -15,6 +15,7 @@ from tests.judges.mismatch import cause_of, listing, mismatch
 from tests.judges.reducer import DISAGREES, reduced
 from tests.judges.side import Outcome, Side
 from tests.judges.sides import Source
+from tests.judges.stateful.on_cpu import Differs
 from tests.judges.stateful.shrink import shrunk
 from xloom.errors import XloomError
 from xloom.hlo.module import Module
@@ -83,6 +84,8 @@ class Judge:
         results = self._threads.map(lambda name: self._sides[name].run(source), names)
         outcomes = dict(zip(names, results, strict=True))
         mine, cpu = outcomes[VALUES], outcomes[CPU]
+        if cpu.status == "hung":  # or was it the machine?
+            cpu = outcomes[CPU] = self._sides[CPU].run(source)
         if cpu.status in ("crashed", "hung"):
             return Found(f"dead: {cpu.status}", cpu.message)
         if cpu.status != "ran":
@@ -156,7 +159,7 @@ class _Measure:
 def _without_results(message: str) -> Found:
     """A program that the CPU compiler does not run, or whose runs are not as they should be."""
     name, _, what = message.partition(": ")
-    if name == "AssertionError":
+    if name == Differs.__name__:
         words = what.partition(":")[0].split()
         return Found("wrong: " + " ".join(w for w in words if not w.isdigit()), message)
     return Found("refused" if name in ("UnsupportedError", "LoweringError") else f"error: {name}", message)

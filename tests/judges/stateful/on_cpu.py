@@ -18,6 +18,10 @@ from xloom.thread_count import SIZE_VARIABLE
 _CHECK = "XLOOM_CHECK"
 
 
+class Differs(Exception):
+    """A run that is not as it should be whatever the program computes."""
+
+
 def on_one_thread(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of one run, in a process that has one thread."""
     os.environ[SIZE_VARIABLE] = "1"
@@ -25,7 +29,7 @@ def on_one_thread(module: Module, arguments: Sequence[np.ndarray]) -> list[np.nd
 
 
 def on_cpu(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results. Raises AssertionError where arguments change, or another run has other results."""
+    """The results. Raises Differs where arguments change, or another run has other results."""
     os.environ.setdefault(_CHECK, "buffers")
     runs = _Runs(module, arguments)
     results = runs.results()
@@ -62,23 +66,23 @@ class _Runs:
         kept = [k for k in range(len(given)) if k not in donated]
         for k in kept:
             if given[k].tobytes() != before[k]:
-                raise AssertionError(f"argument {k} is changed")
+                raise Differs(f"argument {k} is changed")
             if any(np.may_share_memory(r, given[k]) for r in results):
-                raise AssertionError(f"a result lies in argument {k}, which is not given away")
+                raise Differs(f"a result lies in argument {k}, which is not given away")
         for k, result in enumerate(results):
             if any(np.may_share_memory(result, other) for other in results[:k]):
-                raise AssertionError(f"result {k} lies where another does")
+                raise Differs(f"result {k} lies where another does")
         shapes = [s for _, s in self._result.leaves()]
         return [np.array(_read(r, s)) for r, s in zip(results, shapes, strict=True)]
 
     def check_the_same(self, when: str, results: list[np.ndarray], again: list[np.ndarray]) -> None:
-        """Raises AssertionError unless each result is the same to the bit."""
+        """Raises Differs unless each result is the same to the bit."""
         for k, (first, second) in enumerate(zip(results, again, strict=True)):
             if first.tobytes() != second.tobytes():
                 at = next(
                     at for at in np.ndindex(first.shape) if first[at].tobytes() != second[at].tobytes()
                 )  # a NaN too
-                raise AssertionError(f"output {k} is another one {when}: at {list(at)} {second[at]} for {first[at]}")
+                raise Differs(f"output {k} is another one {when}: at {list(at)} {second[at]} for {first[at]}")
 
 
 def _lying(array: Value, shape: Shape) -> np.ndarray:

@@ -23,7 +23,8 @@ from xloom.passes.inline import inline
 Program = tuple[Module, list[np.ndarray]]
 Change = Callable[[Module], object]
 
-_CLEAN = "tuple-simplification,dce"
+_CLEAN = ("tuple-simplification,dce", "", None)
+"""Passes before what nothing reads is removed, or None: it stays. The first that leave wrong what is are taken."""
 
 
 def shrunk(
@@ -31,7 +32,12 @@ def shrunk(
 ) -> Program:
     """The smallest such program that is found in that time."""
     until = time.monotonic() + seconds
-    best = module, list(arguments)
+    best, clean = (module, list(arguments)), None
+    for clean in _CLEAN:
+        tidy = _changed(best, lambda m: None, clean)
+        if tidy is not None and wrong(*tidy):
+            best = tidy
+            break
     at = failed = 0
     while True:
         changes = list(_changes(best[0]))
@@ -40,7 +46,7 @@ def shrunk(
         at %= len(changes)
         if time.monotonic() > until:
             return best
-        smaller = _changed(best, changes[at])
+        smaller = _changed(best, changes[at], clean)
         if smaller is not None and _size(smaller[0]) < _size(best[0]) and wrong(*smaller):
             best, failed = smaller, 0  # and on from here: what was tried before it is tried last
         else:
@@ -51,23 +57,26 @@ def _size(module: Module) -> tuple[int, ...]:
     """What is made smaller: instructions, with loops and calls first, then what the header says, then numbers."""
     config = module.config
     opcodes = [i.opcode for i in module.instructions]
+    read = sum(not i.is_dead for i in module.instructions)
     header = len(config.input_output_alias) + len(config.buffer_donors) + (config.parameter_layouts is not None)
     control = sum(o in ("while", "conditional", "call") for o in opcodes)
     results = len(leaves(module.entry.root.shape))
     trips = sum(abs(int(i.literal.value)) for i in module.instructions if _is_count(i))
-    return control, len(opcodes) + results, header, trips
+    return control, read + len(opcodes) + results, header, trips
 
 
 def _is_count(i: Instruction) -> bool:
     return i.opcode == "constant" and i.shape.is_array and not i.shape.rank and i.shape.dtype.is_integer
 
 
-def _changed(program: Program, change: Change) -> Program | None:
+def _changed(program: Program, change: Change, clean: str | None) -> Program | None:
     """A valid program that ends, after the change, without what it leaves unread."""
     module, arguments = program[0].clone(""), list(program[1])
     try:
         change(module)
-        run_passes(module, _CLEAN, verify=False)
+        if clean is not None:
+            run_passes(module, clean, verify=False)
+            _sweep(module)
         arguments = _without_unread(module, arguments)
         verify(module)
         _Limited(module).call(module.entry, arguments)
@@ -86,6 +95,18 @@ class _Limited(Evaluator):
         if not self.steps:
             raise EvaluationError("it does not end")
         return super().apply(instruction, operands)
+
+
+def _sweep(module: Module) -> None:
+    """Removes what nothing reads, and nothing else."""
+    for computation in module.computations:
+        for instruction in reversed(computation.instructions):
+            if instruction.opcode != "parameter" and instruction.is_dead:
+                computation.remove(instruction)
+    called = {c for i in module.instructions for c in i.called_computations}
+    for computation in module.computations:
+        if computation is not module.entry and computation not in called:
+            module.remove(computation)
 
 
 def _without_unread(module: Module, arguments: list[np.ndarray]) -> list[np.ndarray]:
@@ -137,6 +158,9 @@ def _of_instruction(n: int, k: int, instruction: Instruction) -> Iterator[Change
     def at(m: Module) -> Instruction:
         return m.computations[n].instructions[k]
 
+    if instruction.is_dead and instruction.opcode != "parameter":
+        yield lambda m: m.computations[n].remove(at(m))
+        return
     if instruction.opcode == "while":
         yield lambda m: at(m).replace_all_uses_with(at(m).operands[0])
         for element in range(len(instruction.shape.elements)):
