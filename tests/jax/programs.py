@@ -211,7 +211,20 @@ def effects_alone():
     slow(1.0)
     jax.effects_barrier()  # waits for a run that has no results
     assert seen == [1.0]
-    slow(2.0)  # still under way when Python ends
+    seen.clear()
+
+    @jax.jit
+    def times(x):
+        def body(k):
+            jax.debug.callback(lambda v: seen.append(int(v)), k)
+            return k + 1
+
+        return lax.while_loop(lambda k: k < x, body, 0)
+
+    times(3)
+    assert seen == [0, 1, 2]  # nobody has waited, and nobody knew how often the loop would run
+    count = jax.jit(lambda x: lax.while_loop(lambda k: k < x, lambda k: k + 1, 0.0))
+    slow(count(1e6))  # still under way when Python ends
 
 
 def failures():
@@ -219,9 +232,13 @@ def failures():
         raise ZeroDivisionError("no such number")
 
     broken = jax.jit(lambda x: jax.pure_callback(fail, jax.ShapeDtypeStruct((), np.float32), x) + 1)
+    slow = jax.jit(lambda x: jax.lax.while_loop(lambda s: s[0, 0] < 40, lambda s: s + jnp.sin(s @ s) ** 2 + 1, x))
+    raises(
+        jax.errors.JaxRuntimeError, "no such number", lambda: broken(jnp.ones((300, 300)))
+    )  # by the call, as on CPUs
     for _ in range(3):
         raises(jax.errors.JaxRuntimeError, "no such number", lambda: broken(1.0))
-        late = broken(jnp.ones((300, 300)))  # which is under way when the call returns
+        late = broken(slow(jnp.ones((300, 300))))  # whose argument is not there when the call returns
         raises(jax.errors.JaxRuntimeError, "no such number", late.block_until_ready)
         raises(jax.errors.JaxRuntimeError, "no such number", lambda late=late: np.asarray(late))
     same(jnp.ones(3) + 1, [2, 2, 2])

@@ -47,15 +47,17 @@ class Executable:
         self.program = program
         self.declaration = module if is_cheap is None else declaration_of(module)
         """What callers see of the module."""
-        is_native = isinstance(program, Native)
-        self.is_cheap = is_native and (judged_cheap(module, program.memory) if is_cheap is None else is_cheap)
-        """Whether another thread would take long to begin with it, next to its own time: judged by native code's."""
+        self._kept = [keep(self.declaration) for keep in keepers]
+        self.is_cheap = isinstance(program, Native) and (
+            any(self._kept) or (judged_cheap(module, program.memory) if is_cheap is None else is_cheap)
+        )
+        """Whether another thread would take long to begin with it, next to its own time: judged by native code's. What
+        calls Python's functions counts as such: who prints or writes in one expects it done when the call returns."""
         self.parameters = self.declaration.parameter_shapes
         root = self.declaration.result_shape
         self.outputs = list(root.elements) if root.is_tuple else [root]
         self.output_kinds = result_kinds(self.declaration)
         """The kinds of memory that the results are in."""
-        self._kept = [keep(self.declaration) for keep in keepers]
 
     @property
     def name(self) -> str:
