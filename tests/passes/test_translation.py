@@ -12,7 +12,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.parser import parse
 from xloom.hlo.verify import verify
 from xloom.interpreter.samples import random_arguments
-from xloom.passes import Compare, Pass, WrongValueError, run_passes
+from xloom.passes import PASSES, Compare, Pass, WrongValueError, run_passes
 from xloom.passes.compare import NotComparedWarning
 from xloom.passes.hooks import difference
 from xloom.passes.shrinking import shrunk
@@ -97,7 +97,7 @@ def test_the_error_has_the_module_before_and_its_arguments() -> None:
     with pytest.raises(WrongValueError, match=r"state 1 of w\[2\]") as caught:
         run_passes(module, [Does(swap)], compare=Compare(seed=5))
     error = caught.value
-    assert "random_arguments(module, 5, edges=False)" in error.hint and text in error.hint
+    assert "random_arguments(module, 5, edges=False, smaller=False)" in error.hint and text in error.hint
     swapped = error.before.clone("")
     swap(swapped)
     assert difference(xl.evaluate(error.before, *error.arguments), xl.evaluate(swapped, *error.arguments))
@@ -175,3 +175,28 @@ def test_the_environment_has_what_compiling_does_compared(monkeypatch: pytest.Mo
     monkeypatch.setattr(prepare, "_LAST", (swap,))
     with pytest.raises(WrongValueError, match=r"pass 1 \(swap\) changed the result"):
         xl.compile(module)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("row-major-entry", "ENTRY e { x = f32[3,5]{0,1} parameter(0) ROOT y = f32[3,5]{0,1} negate(x) }"),
+        (
+            "dynamic-padding",
+            "ENTRY e { x = f32[<=9] parameter(0) y = f32[<=9] negate(x) ROOT r = (f32[<=9], f32[<=9]) tuple(x, y) }",
+        ),
+    ],
+)
+def test_passes_that_change_the_entry_say_how(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = parse(f"HloModule m\n{text}")
+    run_passes(module.clone(""), name, compare=True)
+    made = PASSES[name]
+    right = made.run
+
+    def wrong(self: Pass, module: Module) -> bool:
+        next(i for i in module.instructions if i.opcode == "negate").opcode = "abs"
+        return right(self, module)
+
+    monkeypatch.setattr(made, "run", wrong)
+    with pytest.raises(WrongValueError):
+        run_passes(module, name, compare=True)

@@ -12,17 +12,30 @@ from xloom.interpreter.registry import Value
 from xloom.interpreter.values import random_argument
 
 
-def random_arguments(module: Module, seed: int = 0, *, edges: bool = False) -> list[Value]:
+def random_arguments(module: Module, seed: int = 0, *, edges: bool = False, smaller: bool = False) -> list[Value]:
     """One value for each parameter of the entry, the same for the same seed.
 
-    With `edges`, every fourth number or so is NaN, an infinity, a zero of either sign, or a limit of its type.
+    With `edges`, every fourth number or so is NaN, an infinity, a zero of either sign, or a limit of its type; with
+    `smaller`, sizes that are dynamic are all the same part of their bounds.
     """
     generator = np.random.default_rng(seed)
     values = []
     for parameter in module.entry.parameters:
         value = random_argument(parameter.shape, generator)
         values.append(_with_edges(value, parameter.shape, generator) if edges else value)
+    if smaller:
+        part = generator.random()
+        return [_cut(v, p.shape, part) for v, p in zip(values, module.entry.parameters, strict=True)]
     return values
+
+
+def _cut(value: Value, shape: Shape, part: float) -> Value:
+    if shape.is_tuple:
+        return tuple(_cut(v, s, part) for v, s in zip(value, shape.elements, strict=True))
+    if not shape.is_array:
+        return value
+    sizes = [round(n * part) if shape.is_dynamic_dimension(k) else n for k, n in enumerate(shape.dims)]
+    return value[tuple(map(slice, sizes))]
 
 
 def _with_edges(value: Value, shape: Shape, generator: np.random.Generator) -> Value:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+
+if TYPE_CHECKING:
+    from xloom.interpreter.registry import Value
 
 PASSES: dict[str, type[Pass]] = {}
 """Every registered pass, by the name that pipeline text uses."""
@@ -27,6 +30,14 @@ class Pass:
     def run(self, module: Module) -> bool:
         """Rewrites `module` in place; True if it changed something. Raises PassError when it cannot."""
         raise NotImplementedError(f"{type(self).__name__}.run")
+
+    def arguments(self, before: Module, values: Sequence[Value]) -> list[Value]:
+        """Arguments of the module `before`, as the module that the pass makes of it takes them."""
+        return list(values)
+
+    def result(self, before: Module, value: Value) -> Value:
+        """The result of the module that the pass makes, as the module `before` gives it."""
+        return value
 
     def __str__(self) -> str:
         options = [

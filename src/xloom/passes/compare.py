@@ -68,5 +68,5 @@ class Compare:
             if self.strict:
                 raise EvaluationError(text, where=error.where, hint=error.hint) from error
             self.skipped.append(text)
-            warnings.warn(text, NotComparedWarning, stacklevel=2)
+            warnings.warn(f"passes are not compared: {error.message}", NotComparedWarning, stacklevel=2)
             outcomes[f"not compared: {error.message}"] += 1

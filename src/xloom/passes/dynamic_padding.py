@@ -10,8 +10,10 @@ from xloom.hlo.dtype import s32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
+from xloom.interpreter.registry import Value
 from xloom.passes.base import Pass, register
 from xloom.passes.dynamic import RULES
+from xloom.passes.dynamic.arrays import at_bounds, cut
 from xloom.passes.dynamic.values import Emitter, Padded, dynamic_leaves, static, unsupported
 
 SIZE = array_shape(s32, ())
@@ -40,6 +42,14 @@ class DynamicPadding(Pass):
             if computation not in reachable(new):
                 module.remove(computation)
         return True
+
+    def arguments(self, before: Module, values: Sequence[Value]) -> list[Value]:
+        """At their bounds, and their sizes."""
+        return at_bounds(values, [p.shape for p in before.entry.parameters])
+
+    def result(self, before: Module, value: Value) -> Value:
+        """Cut to its sizes."""
+        return cut(value, before.entry.root.shape)
 
 
 _OF_SIZES = frozenset({"set-dimension-size", "get-dimension-size"})

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
+from xloom.interpreter.registry import Value
 from xloom.passes.base import Pass, pin_roots, register
 
 
@@ -37,6 +40,22 @@ class RowMajorEntry(Pass):
         config.parameter_layouts = [s.in_memory() for s in taken]
         config.result_layout = given.in_memory()
         return True
+
+    def arguments(self, before: Module, values: Sequence[Value]) -> list[Value]:
+        """With their dimensions in the order in which they lie."""
+        shapes = before.parameter_shapes
+        return [v.transpose(s.major_to_minor) if s.is_permuted else v for v, s in zip(values, shapes, strict=True)]
+
+    def result(self, before: Module, value: Value) -> Value:
+        """With its dimensions in their order."""
+        shape = before.result_shape
+        if shape.is_tuple:
+            return tuple(_back(v, s) for v, s in zip(value, shape.elements, strict=True))
+        return _back(value, shape)
+
+
+def _back(value: Value, shape: Shape) -> Value:
+    return value.transpose(np.argsort(shape.major_to_minor)) if shape.is_permuted else value
 
 
 def has_permuted_entry(module: Module) -> bool:

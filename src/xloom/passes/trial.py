@@ -145,4 +145,4 @@ def plain(shape: Shape) -> object:
     """A shape without its layout."""
     if shape.is_tuple:
         return tuple(plain(e) for e in shape.elements)
-    return (shape.dtype, shape.dims) if shape.is_array else shape
+    return (shape.dtype, shape.dims, shape.dynamic) if shape.is_array else shape
