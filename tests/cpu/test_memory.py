@@ -7,7 +7,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.compile import lowered
-from xloom.cpu.emit.registers import packs_lanes
+from xloom.cpu.emit.registers import packs_lanes, registers
 from xloom.cpu.memory import ALIGNMENT, HUGE_BYTES, KEPT_BYTES, Pool
 from xloom.cpu.prepare import prepared
 
@@ -148,7 +148,15 @@ def test_products_pack_no_whole_operand(dtype, contracting, dims):
         ((1, 20, 22, 16), (3, 3, 16, 16), (1, 20, 22, 16), "size=3x3 pad=2_2x2_2 rhs_dilate=2x2"),
         ((1, 14, 13, 16), (4, 4, 16, 16), (1, 28, 26, 16), "size=4x4 pad=2_2x2_2 lhs_dilate=2x2"),
         ((1, 20, 22, 16), (3, 3, 16, 16), (1, 20, 22, 16), "size=3x3 pad=1_1x1_1 rhs_reversal=1x1"),
-        ((1, 20, 22, 64), (3, 3, 16, 128), (1, 20, 22, 128), "size=3x3 pad=1_1x1_1 groups=4"),
+        pytest.param(
+            (1, 20, 22, 64),
+            (3, 3, 16, 128),
+            (1, 20, 22, 128),
+            "size=3x3 pad=1_1x1_1 groups=4",
+            marks=pytest.mark.skipif(
+                registers().nbytes < 64, reason="tiles of narrower registers do not lie along lines"
+            ),
+        ),
         ((1, 20, 22, 48), (3, 3, 1, 48), (1, 20, 22, 48), "size=3x3 pad=1_1x1_1 groups=48"),
         ((2, 9, 40, 60), (3, 3, 4, 60), (2, 5, 20, 60), "size=3x3 stride=2x2 pad=1_1x1_1 groups=15"),
         ((1, 20, 22, 16), (3, 3, 16, 32), (1, 18, 20, 32), "size=3x3"),
