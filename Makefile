@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -80,6 +80,10 @@ judge-hlo-text: setup ## HLO text and proto of XLA's own tests against jaxlib: F
 
 judge-fuzz: setup ## Mutants of real modules, text and proto: [COUNT=20000] [FROM=<checkout of openxla/xla>]
 	@$(BIN)/python -m tests.judges.fuzz --count $(or $(COUNT),20000) $(if $(FROM),--from "$(FROM)")
+
+judge-malformed: setup ## Mutants of every format that is read, in children: [COUNT=500] [SEED=0] [FORMATS=cache,npy,...]
+	@$(BIN)/python -m tests.judges.malformed --count $(or $(COUNT),500) --seed $(or $(SEED),0) \
+	  $(if $(FORMATS),--formats $(FORMATS))
 
 judge-differential: setup ## Random programs, ours against: [COUNT=10000] [SEED=0] [AGAINST=jaxlib|interpreter|both] [JUDGE=cpu|interpreter]
 	@$(BIN)/python -m tests.judges.differential --count $(or $(COUNT),10000) --seed $(or $(SEED),0) \
