@@ -127,3 +127,14 @@ def test_sizes_inside_a_scan():
     sums, n = xl.compile(module)(np.ones((3, 4), np.float32), np.int32(1))
     np.testing.assert_array_equal(sums, [1, 2, 3])
     assert n == 4
+
+
+@pytest.mark.parametrize(("size", "kept"), [(-8, 0), (2, 2), (9, 4)])
+def test_a_size_that_is_computed_is_between_none_and_the_bound(size, kept):
+    module = xl.parse("""HloModule m
+    ENTRY e { x = f32[4] parameter(0)  n = s32[] parameter(1)
+      y = f32[<=4] set-dimension-size(x, n), dimensions={0}
+      k = s32[] get-dimension-size(y), dimensions={0}  ROOT r = (f32[<=4], s32[]) tuple(y, k) }""")
+    arguments = np.arange(4, dtype=np.float32), np.int32(size)
+    for values, count in (xl.compile(module)(*arguments), xl.evaluate(module, *arguments)):
+        assert count == kept and values.tolist() == [0, 1, 2, 3][:kept]

@@ -43,13 +43,13 @@ def get_tuple_element(e: Emitter, old: Instruction, operands: Sequence[Padded]) 
 
 @pads("set-dimension-size")
 def set_dimension_size(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
-    """The size that it says, at most the bound; what was not there before is zero."""
+    """The size that it says, from 0 to the bound; what was not there before is zero."""
     array, size = operands
     (dim,) = old["dimensions"]
     value, sizes = array.value, dict(array.sizes)
     if (0, dim) in sizes:
         value = e.masked(array, e.zero(value.shape), (dim,))
-    count = e.scalar("minimum", size.value, static(old.shape).dims[dim])
+    count = e.scalar("maximum", e.scalar("minimum", size.value, static(old.shape).dims[dim]), 0)
     sizes[0, dim] = count
     return Padded(value, sizes)
 
