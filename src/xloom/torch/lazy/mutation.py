@@ -14,6 +14,7 @@ from xloom.torch.lazy.checking import check_once
 from xloom.torch.lazy.geometry import Geometry
 from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.record import Recorder, mixed
+from xloom.torch.lazy.storage import View
 from xloom.torch.lazy.table import Handler
 from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of, tensor_on
 from xloom.torch.lazy.trace import Value
@@ -38,16 +39,29 @@ def handler(op: Any) -> Handler | None:
 
 
 def _in_place(op: Any) -> Handler:
+    from xloom.torch.lazy.overlap import by_order, check
+
     record = Recorder(op, lambda g, args, kwargs: _as_self(g, lower(g, op, args, kwargs), args[0])).record
+    draws = torch.Tag.nondeterministic_seeded in op.tags  # the device draws its own numbers
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         target = args[0]
         if target.__class__ is not XlaTensor:
             raise mixed(op, next(each for each in args if isinstance(each, XlaTensor)) if not target.dim() else target)
-        value = record(args, kwargs)
-        target._alias.write(value)
+        alias = target._alias
+        if alias.type.overlaps and not draws:
+            return by_order(op, [target], args, kwargs or {})
+        owner = alias.storage if alias.__class__ is View else alias
+        for each in args[1:]:
+            if each.__class__ is XlaTensor:
+                other = each._alias
+                if (other is owner or (other.__class__ is View and other.storage is owner)) and each is not target:
+                    check(op, [target], args, kwargs or {})
+                    break
+        alias.write(record(args, kwargs))
         return target
 
+    run.guards = True  # type: ignore[attr-defined]
     return run
 
 

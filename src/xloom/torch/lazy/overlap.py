@@ -31,8 +31,8 @@ _MOST = 1 << 20
 def guarded(op: Any, handler: Handler) -> Handler:
     """What runs an operator that writes, but for targets whose elements overlap."""
     written = [(k, a.name) for k, a in enumerate(op._schema.arguments) if a.alias_info and a.alias_info.is_write]
-    if torch.Tag.nondeterministic_seeded in op.tags:
-        return handler  # the device draws its own numbers
+    if torch.Tag.nondeterministic_seeded in op.tags or getattr(handler, "guards", False):
+        return handler  # the device draws its own numbers; and operators in place look for themselves
     if len(written) > 1 or written[0][0]:
         return _of_any(op, handler, written)
 
