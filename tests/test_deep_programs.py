@@ -54,9 +54,65 @@ def moves(count: int) -> str:
       {" ".join(lines)} ROOT r = s32[4] negate(x{count}) }}"""
 
 
-@pytest.mark.parametrize("count", [10, 100, 1000])
-@pytest.mark.parametrize("program", [chain, moves])
+@pytest.mark.parametrize(("program", "count"), [(chain, 10), (chain, 100), (chain, 1000), (moves, 10), (moves, 200)])
 def test_long_chains(program, count):
     module = xl.parse(program(count))
     given = np.array([1, 3, 0, 2], module.entry.parameters[0].shape.dtype.numpy)
     assert np.allclose(xl.compile(module)(given), xl.evaluate(module, given), rtol=1e-5)
+
+
+def calls(count: int, opcode: str = "call", times: int = 1) -> str:
+    """Computations that call each other, each the one before so many times."""
+    kind, dims = ("f32[]", ", dimensions={}") if opcode == "map" else ("f32[4]", "")
+    text = f"f0 {{ p = {kind} parameter(0) ROOT r = {kind} sine(p) }}\n"
+    for i in range(1, count):
+        inner = "".join(f" x{k + 1} = {kind} {opcode}(x{k}){dims}, to_apply=f{i - 1}" for k in range(times))
+        text += f"f{i} {{ x0 = {kind} parameter(0){inner} ROOT r = {kind} negate(x{times}) }}\n"
+    dims = ", dimensions={0}" if opcode == "map" else ""
+    return f"{text} ENTRY e {{ p = f32[4] parameter(0) ROOT r = f32[4] {opcode}(p){dims}, to_apply=f{count - 1} }}"
+
+
+def loops(count: int) -> str:
+    """Loops in loops, each of one iteration."""
+    state = "(s32[], f32[4])"
+    head = f"s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1)"
+    text = f"test {{ {head} ROOT r = pred[] compare(i, one), direction=LT }}\n"
+    for k in range(count):
+        inner = (
+            f"zero = s32[] constant(0) t = {state} tuple(zero, x) w = {state} while(t), condition=test, body=b{k - 1}"
+            " y = f32[4] get-tuple-element(w), index=1"
+        )
+        text += f"""b{k} {{ {head} j = s32[] add(i, one) x = f32[4] get-tuple-element(s), index=1
+          {inner if k else "y = f32[4] cosine(x)"} n = f32[4] sine(y) ROOT r = {state} tuple(j, n) }}\n"""
+    return f"""{text} ENTRY e {{ p = f32[4] parameter(0) z = s32[] constant(0) t = {state} tuple(z, p)
+      w = {state} while(t), condition=test, body=b{count - 1} ROOT r = f32[4] get-tuple-element(w), index=1 }}"""
+
+
+@pytest.mark.parametrize("program", [calls, lambda n: calls(n, "map"), loops], ids=["calls", "maps", "loops"])
+def test_deep_nests_are_evaluated(program):
+    given = np.linspace(0, 1, 4, dtype=np.float32)
+    expected = given
+    module = xl.parse(program(1000))
+    if program is loops:
+        expected = np.cos(expected)
+        for _ in range(1000):
+            expected = np.sin(expected)
+    else:
+        expected = -np.sin(expected)  # 999 signs
+    assert np.allclose(xl.evaluate(module, given), expected, rtol=1e-4)
+
+
+def test_deep_calls_are_compiled():
+    given = np.linspace(0, 1, 4, dtype=np.float32)
+    assert np.allclose(xl.compile(xl.parse(calls(1000)))(given), -np.sin(given), rtol=1e-5)
+
+
+@pytest.mark.parametrize("opcode", ["call", "map"])
+def test_calls_that_double(opcode: str):
+    module = xl.parse(calls(60, opcode, times=2))
+    with pytest.raises(xl.LoweringError, match=r"stands for [0-9]{18}"):
+        xl.compile(module)
+    with pytest.raises(xl.EvaluationError, match=r"stands for [0-9]{18}"):
+        xl.evaluate(module, np.zeros(4, np.float32))
+    with pytest.raises(xl.PassError, match=r"stands for [0-9]{18}"):
+        xl.run_passes(module, "call-inlining")

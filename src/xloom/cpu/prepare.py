@@ -12,6 +12,7 @@ from xloom.cpu.plan import CONTROL
 from xloom.cpu.product_fusion import fuse_products
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
+from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.passes import Pass, parse_pipeline, run_passes
@@ -28,6 +29,14 @@ INLINED = ("call", "fusion")
 
 def prepared(module: Module) -> Module:
     """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed."""
+    overgrown = overgrown_call(module.entry)
+    if overgrown is not None:
+        call, size = overgrown
+        raise LoweringError(
+            f"this {call.opcode} stands for {size} instructions: each call has several others in it",
+            where=f"{call.name} {call.metadata.location}".strip(),
+            hint="put what is called often into a loop",
+        )
     module = module.clone()
     run_passes(module, [*map(_Step, _FIRST), *parse_pipeline(PIPELINE)], verify=False)
     # of simplified computations, which some scans need not be loops in, and where products are found

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from xloom.errors import EvaluationError, ShapeError
+from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.module import Module
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, TOKEN, Value
@@ -37,6 +38,10 @@ for _family in FAMILIES:  # each registers its rules
     import_module(f"{__name__}.{_family}")
 
 
+_MOST = 1 << 24
+"""Instructions that calls may stand for: minutes of work."""
+
+
 def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed: int = 0) -> Value:
     """The entry computation's value: NumPy arrays, and tuples of them where the program returns tuples.
 
@@ -48,15 +53,15 @@ def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed
     if len(arguments) != len(parameters):
         raise ShapeError(f"{module.name} takes {len(parameters)} arguments, found {len(arguments)}")
     values = [from_argument(a, p.shape, p.name) for a, p in zip(arguments, parameters, strict=True)]
+    overgrown = overgrown_call(module.entry, _MOST)
+    if overgrown is not None:
+        raise EvaluationError(
+            f"this {overgrown[0].opcode} stands for {overgrown[1]} instructions: each call has several others in it",
+            where=overgrown[0].name,
+        )
     evaluator = Evaluator(module, seed=seed)
     evaluator.infeed = deque(infeed)
-    try:
-        return evaluator.call(module.entry, values)
-    except RecursionError as error:
-        raise EvaluationError(
-            f"the computations of {module.name} call one another too deeply for Python's stack",
-            hint="inline them with the pass call-inlining, or raise sys.setrecursionlimit",
-        ) from error
+    return evaluator.call(module.entry, values)
 
 
 __all__ = ["FAMILIES", "RULES", "TOKEN", "Evaluator", "evaluate"]

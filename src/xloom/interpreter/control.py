@@ -9,6 +9,7 @@ import numpy as np
 
 from xloom.hlo.instruction import async_computation
 from xloom.interpreter.registry import TOKEN, Value, evaluates
+from xloom.trampoline import Nested
 
 if TYPE_CHECKING:
     from xloom.hlo.instruction import Instruction
@@ -16,30 +17,34 @@ if TYPE_CHECKING:
 
 
 @evaluates("call", "fusion")
-def call(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+def call(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Nested[Value]:
     """The computation of the operands."""
-    return evaluator.call(instruction.called_computations[0], operands)
+    return evaluator.nested(instruction.called_computations[0], operands)
 
 
 @evaluates("map")
-def map_(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+def map_(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Nested[Value]:
     """The scalar computation of the elements at each place."""
-    out = evaluator.elementwise(instruction["to_apply"])(*operands)
+    computation = instruction["to_apply"]
+    if evaluator.is_batchable(computation):
+        out = yield evaluator.nested(computation, operands)
+    else:
+        out = evaluator.elementwise(computation)(*operands)
     return np.broadcast_to(out, operands[0].shape)
 
 
 @evaluates("while")
-def while_(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+def while_(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Nested[Value]:
     """Body after body as long as the condition holds."""
     (state,) = operands
     condition, body = instruction["condition"], instruction["body"]
-    while bool(evaluator.call(condition, [state])):
-        state = evaluator.call(body, [state])
+    while bool((yield evaluator.nested(condition, [state]))):
+        state = yield evaluator.nested(body, [state])
     return state
 
 
 @evaluates("conditional")
-def conditional(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
+def conditional(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Nested[Value]:
     """True and false by a pred; by an index, where one out of range means the last branch."""
     chooser = operands[0]
     if chooser.dtype == np.bool_:
@@ -48,7 +53,7 @@ def conditional(instruction: Instruction, operands: Sequence[Value], evaluator: 
         taken = int(chooser)
         count = len(operands) - 1
         taken = taken if 0 <= taken < count else count - 1
-    return evaluator.call(instruction.called_computations[taken], [operands[taken + 1]])
+    return evaluator.nested(instruction.called_computations[taken], [operands[taken + 1]])
 
 
 @evaluates("tuple")

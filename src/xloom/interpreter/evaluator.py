@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from types import GeneratorType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import RULES, Rule, Value
+from xloom.trampoline import Nested, each, run
 
 if TYPE_CHECKING:
     from xloom.calls.program_run import ProgramRun
@@ -75,6 +77,10 @@ class Evaluator:
 
     def call(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The value of `computation` for `arguments`, one a parameter."""
+        return run(self.nested(computation, arguments))
+
+    def nested(self, computation: Computation, arguments: Sequence[Value]) -> Nested[Value]:
+        """The same for rules that call computations: programs may nest these as deep as they like."""
         order = self._orders.get(computation)
         if order is None:
             scheduled = self.module.config.is_scheduled and computation.module is self.module
@@ -85,11 +91,16 @@ class Evaluator:
             if instruction.opcode == "parameter":
                 values[instruction] = arguments[instruction.attrs["parameter_number"]]
             else:
-                values[instruction] = self.apply(instruction, [values[o] for o in instruction._operands])
+                value = self._applied(instruction, [values[o] for o in instruction._operands])
+                values[instruction] = (yield value) if type(value) is GeneratorType else value
         return values[computation.root]
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """The value of one instruction for given operand values."""
+        value = self._applied(instruction, operands)
+        return run(value) if type(value) is GeneratorType else value
+
+    def _applied(self, instruction: Instruction, operands: Sequence[Value]) -> Value | Nested[Value]:
         rule = self.rules.get(instruction.opcode)
         if rule is None:
             raise UnsupportedError(f"the interpreter has no rule for {instruction.opcode}", where=instruction.name)
@@ -121,19 +132,23 @@ class Evaluator:
         Returns an array of that shape (or a tuple of them, if the root is a tuple): element i is the computation of
         the elements i. Computations made of elementwise operators run on whole arrays, others element by element.
         """
-        if self._is_batchable(computation):
+        if self.is_batchable(computation):
             return lambda *arrays: self.call(computation, arrays)
         return lambda *arrays: self._each(computation, arrays)
 
-    def _is_batchable(self, computation: Computation) -> bool:
+    def is_batchable(self, computation: Computation) -> bool:
+        """True when a scalar computation may be done to whole arrays at once."""
+        return run(self._is_batchable(computation))
+
+    def _is_batchable(self, computation: Computation) -> Nested[bool]:
         known = self._batchable.get(computation)
         if known is None:
             known = all(
-                (i.op.elementwise or i.opcode in _SCALAR_GLUE)
-                and (i.shape.is_scalar or i.shape.is_tuple)
-                and all(self._is_batchable(c) for c in i.called_computations)
+                (i.op.elementwise or i.opcode in _SCALAR_GLUE) and (i.shape.is_scalar or i.shape.is_tuple)
                 for i in computation
             )
+            if known:
+                known = all((yield each(self._is_batchable(c) for i in computation for c in i.called_computations)))
             self._batchable[computation] = known
         return known
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from xloom.errors import PassError
+from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
@@ -26,6 +28,9 @@ class CallInlining(Pass):
 
     def run(self, module: Module) -> bool:
         """See the class."""
+        overgrown = overgrown_call(module.entry)
+        if overgrown is not None:
+            raise PassError(f"call-inlining: {overgrown[0].name} stands for {overgrown[1]} instructions")
         pin_roots(module)
         changed = False
         # callees first, so that what is copied has no calls left in it
