@@ -105,6 +105,7 @@ ELEMENTWISE = (
     *_expressions(rules.alike, "rrr", "jnp.clip({0}, jnp.minimum({1}, {2}), jnp.maximum({1}, {2}))", weight=0.7),
     *_expressions(rules.one, "f", "{0} * 1.5 + 0.25", "1 - {0}", "{0} ** 2", "jnp.clip({0}, -1, 1)", growth=1),
     *_expressions(rules.one, "f", "jnp.log1p(jnp.exp(-jnp.abs({0})))", "jnp.where({0} > 0, {0}, 0)"),
+    *_expressions(rules.one, "f", "jnp.exp(-jnp.abs({0}))", "jnp.log1p(jnp.abs({0}))", "jnp.log1p(jnp.abs({0}) * 300)"),
     *_expressions(rules.one, "f", *_CHAINS, weight=0.12),
     *_expressions(rules.one, "i", "{0} * 3 + 1", "{0} // 3", "{0} % 7", "jnp.clip({0}, -5, 5)"),
     *_expressions(rules.converted, "a", "{0}.astype(jnp.{dtype})", weight=2),
@@ -136,6 +137,7 @@ REDUCTIONS = (
 MOVEMENT = (
     *_expressions(rules.one, "a", "{0}.T", "jnp.ravel({0})", "{0}.reshape(-1)", "{0}[None]", "{0}[..., None]"),
     *_expressions(rules.one, "a", "jnp.zeros_like({0})", "jnp.ones_like({0})", "jnp.full_like({0}, 2)", weight=0.5),
+    *_expressions(rules.one, "n", "jnp.full_like({0}, jnp.sum({0}))", "jnp.full_like({0}, {0}[(0,) * {0}.ndim])", growth=2),
     *_expressions(rules.axis, "a", "jnp.flip({0}, axis={axis})", "jnp.roll({0}, 1, axis={axis})"),
     *_expressions(rules.axis, "a", "jnp.moveaxis({0}, {axis}, 0)", "jnp.swapaxes({0}, {axis}, -1)", weight=1.5),
     *_expressions(rules.axis, "a", "jnp.repeat({0}, 2, axis={axis})", "jnp.concatenate([{0}, {0}], axis={axis})"),

@@ -47,6 +47,7 @@ _FAR = {  # units in the last place that XLA:CPU or a good library is off, where
     ),
     **dict.fromkeys(_names("pow tan asinh sinh cosh"), 8),
 }
+_UNDERFLOWS = _names("exp exp2 mul div pow integer_pow square log1p expm1 logistic erfc")  # denormals may be flushed
 _OPEN_SIGN = _names("max min clamp reduce_max reduce_min reduce_sum dot_general add_any scatter-add")
 
 
@@ -76,6 +77,16 @@ class _Moves:
         real = jnp.finfo(x.dtype).dtype
         unit = jnp.max(jnp.where(jnp.isfinite(x), jnp.abs(x), 0)) * (ulps * float(jnp.finfo(x.dtype).eps))
         return x + (self._draw(x.shape) * unit).astype(real)
+
+    def underflown(self, x: Any, operands: list[Any]) -> Any:
+        """Zeros and denormals that no operand has: here and there the least normal number instead of them."""
+        if not _rounds(x) or x.size == 0 or jnp.issubdtype(x.dtype, np.complexfloating):
+            return x
+        tiny = jnp.finfo(x.dtype).tiny
+        under = jnp.abs(x) < tiny
+        for operand in operands:
+            under &= (operand != 0) & jnp.isfinite(operand)
+        return jnp.where(under & (self._draw(x.shape) > 0), jnp.copysign(tiny, x), x)
 
     def sign_of_zero(self, x: Any) -> Any:
         """Zeros of the sign that the run has."""
@@ -128,6 +139,8 @@ def _apply(moves: _Moves, equation: Any, operands: list[Any]) -> list[Any]:
     results = list(results) if equation.primitive.multiple_results else [results]
     if name not in _EXACT:
         results = [moves.by_element(r, 1 if name in _ONE_UNIT else _FAR.get(name, 4)) for r in results]
+    if name in _UNDERFLOWS:
+        results = [moves.underflown(r, operands) for r in results]
     if name == "fft":
         results = [moves.by_norm(r, 1) for r in results]
     return [moves.sign_of_zero(r) for r in results] if name in _OPEN_SIGN else results

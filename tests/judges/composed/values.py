@@ -95,6 +95,16 @@ def shapes(choose: random.Random) -> list[tuple[int, ...]]:
     n, m, b = (choose.choice(_SIZES) for _ in range(3))
     if kind < 0.05:
         n = 0
-    elif kind < 0.12:
-        n = choose.choice((33, 64, 100, 257))
-    return [(n,), (n,), (m,), (n, m), (n, m), (m, n), (n, n), (b, n, m) if n * m < 600 else (n, m), ()]
+    elif kind < 0.18:
+        n = choose.choice((33, 64, 100, 257, 1000))
+    return [
+        (n,),
+        (n,),
+        (m,),
+        (n, m),
+        (n, m),
+        (m, n),
+        (n, n) if n < 300 else (n,),
+        (b, n, m) if n * m < 600 else (n, m),
+        (),
+    ]
