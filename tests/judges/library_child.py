@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from suite_reporter import Reporter
 
-NO_OPTIONS_OF_THEIRS = ["-o", "addopts=", "-o", "xfail_strict=false", "-W", "ignore", "-p", "no:xdist"]
+NO_OPTIONS_OF_THEIRS = ["-o", "addopts=", "-o", "xfail_strict=false", "--rootdir=.", "-W", "ignore", "-p", "no:xdist"]
 
 
 def default_platform_is_ours() -> Callable[[], Any]:
@@ -37,6 +37,16 @@ def default_platform_is_ours() -> Callable[[], Any]:
     return lambda: sum(count for event, count in events.items() if "backend_compile" in event)
 
 
+class PlatformIsKnown:
+    """MuJoCo XLA knows its implementation for `cpu`, `gpu` and `tpu` by name: the platform has that of all three."""
+
+    def pytest_collection_finish(self) -> None:
+        """The library is imported by then."""
+        module = sys.modules.get("mujoco.mjx._src.io")
+        if module is not None:
+            vars(module)["_resolve_impl"] = lambda device: vars(module)["types"].Impl.JAX
+
+
 class DeviceIsOurs:
     """Gives suites of torch libraries the device for the CPU, where they choose one."""
 
@@ -55,9 +65,11 @@ def main() -> int:
     """Runs or lists them."""
     ids, out, door, side, *files = sys.argv[1:]
     sys.path.pop(0)
-    traces, plugins = None, []
+    traces: Callable[[], Any] | None = None
+    plugins: list[Any] = []
     if side == "xloom" and door == "jax":
         traces = default_platform_is_ours()
+        plugins.append(PlatformIsKnown())
     elif side == "xloom":
         import xloom.torch  # noqa: F401 - makes the device
         from xloom.torch.metrics import METRICS
