@@ -66,15 +66,17 @@ class Moved(TorchDispatchMode):
             args = tree_map(lambda leaf: self._moved(leaf, 1, normwise), args)
         found = func(*args, **kwargs)
         if func._schema.is_mutable:
+            narrow = max((torch.finfo(t.dtype).eps for t in _tensors(args) if t.is_floating_point()), default=0)
             for each in {id(t): t for t in _tensors(found)}.values():
-                moved = self._moved(each, _UNITS, normwise)
+                own = torch.finfo(each.dtype).eps if each.is_floating_point() else 1
+                moved = self._moved(each, max(_UNITS, narrow / own), normwise)  # of narrow operands: rounded or not
                 if moved is not each:
                     with suppress(RuntimeError):  # elements at one place: what was written there is exact
                         each.copy_(moved)
             return found
         return tree_map(lambda leaf: self._moved(leaf, _UNITS, normwise, least), found)
 
-    def _moved(self, leaf: Any, units: int, normwise: bool, least: Any = None) -> Any:
+    def _moved(self, leaf: Any, units: float, normwise: bool, least: Any = None) -> Any:
         if not isinstance(leaf, torch.Tensor) or not (leaf.is_floating_point() or leaf.is_complex()) or leaf.is_meta:
             return leaf
         if not leaf.numel():
