@@ -1,12 +1,14 @@
 """Python functions as C calls them at any moment, even while an exception is on its way through the caller.
 
 jaxlib destroys objects while it raises: Python code that runs then would find the exception pending, fail at once, and
-lose it. So native code puts it aside before Python runs, and back afterwards.
+lose it. So native code puts it aside before Python runs, and back afterwards. Nor may a signal that came in C++ be
+heard at the function's first line, which would not run: it is heard before, and comes again when Python is left.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from functools import cache
 from typing import Any
@@ -21,6 +23,8 @@ NOTHING = "nothing"
 """The name of a function that returns NULL, without Python."""
 
 _PATIENCE = 2.0
+_INTERRUPTED = "xloom_interrupted"
+_interrupted = ctypes.c_int64(0)
 
 _functions: dict[str, Any] = {}
 
@@ -29,6 +33,12 @@ def register(name: str, function: Any) -> None:
     """Takes a ctypes callback of up to four pointers or integers."""
     assert name not in _functions, name
     _functions[name] = function
+
+
+def interrupt_caller() -> None:
+    """Interrupts the main thread again when it is out of here, as C++ makes another error of the first time."""
+    if threading.current_thread() is threading.main_thread():
+        _interrupted.value = 1
 
 
 @cache
@@ -43,6 +53,7 @@ def library() -> jit.Library:
     bodies = {
         f"{_BODY}{name}": ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in _functions.items()
     }
+    bodies[_INTERRUPTED] = ctypes.addressof(_interrupted)
     native = (*getters.native_names(), *native_entries.native_names())
     names = [f"{PREFIX}{name}" for name in (NOTHING, *_functions, *native)]
     calls = jit.object_code(_ir(list(_functions)), jit.Content.CALLS)
@@ -66,6 +77,13 @@ declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Fetch(ptr, ptr, ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
+declare void @PyErr_SetInterrupt()
+declare i32 @PyErr_CheckSignals()
+declare i32 @PyErr_ExceptionMatches(ptr)
+declare void @PyErr_WriteUnraisable(ptr)
+declare void @PyErr_Clear()
+@PyExc_KeyboardInterrupt = external global ptr
+@{_INTERRUPTED} = external global i64
 @{PREFIX}{RUNNING} = external global i64
 @{PREFIX}{RETIRED} = external global i64
 define ptr @{PREFIX}{NOTHING}() {{
@@ -90,12 +108,37 @@ python:
   %trace = alloca ptr
   %state = call i32 @PyGILState_Ensure()
   call void @PyErr_Fetch(ptr %kind, ptr %value, ptr %trace)
+  %raised = call i32 @PyErr_CheckSignals()
+  %has_raised = icmp ne i32 %raised, 0
+  br i1 %has_raised, label %put_off, label %run
+put_off:
+  %class = load ptr, ptr @PyExc_KeyboardInterrupt
+  %matches = call i32 @PyErr_ExceptionMatches(ptr %class)
+  %is_interrupt = icmp ne i32 %matches, 0
+  br i1 %is_interrupt, label %clear, label %write
+clear:
+  call void @PyErr_Clear()
+  br label %run
+write:
+  call void @PyErr_WriteUnraisable(ptr null)
+  br label %run
+run:
+  %is_late = phi i1 [false, %python], [true, %clear], [false, %write]
   %result = call ptr @{body}(ptr %a, ptr %b, ptr %c, ptr %d)
   %k = load ptr, ptr %kind
   %v = load ptr, ptr %value
   %t = load ptr, ptr %trace
   call void @PyErr_Restore(ptr %k, ptr %v, ptr %t)
   call void @PyGILState_Release(i32 %state)
+  %signal = load i64, ptr @{interrupted}
+  %is_asked = icmp ne i64 %signal, 0
+  %is_interrupted = or i1 %is_asked, %is_late
+  br i1 %is_interrupted, label %again, label %done
+again:
+  store i64 0, ptr @{interrupted}
+  call void @PyErr_SetInterrupt()
+  br label %done
+done:
   %after = atomicrmw sub ptr @{running}, i64 1 seq_cst
   ret ptr %result
 }}
@@ -103,6 +146,6 @@ python:
 
 
 def _ir(names: list[str]) -> str:
-    symbols = {"running": f"{PREFIX}{RUNNING}", "retired": f"{PREFIX}{RETIRED}"}
+    symbols = {"running": f"{PREFIX}{RUNNING}", "retired": f"{PREFIX}{RETIRED}", "interrupted": _INTERRUPTED}
     guards = [_GUARD.format(name=f"{PREFIX}{name}", body=f"{_BODY}{name}", **symbols) for name in names]
     return "".join([jit._NO_TARGET, _DECLARATIONS, *guards, getters.native_ir(PREFIX)])

@@ -54,6 +54,8 @@ def _entry(name: str) -> Callable[[int], int | None]:
                 raise _too_old(name, args.struct_size, least)
             body(args)
         except BaseException as error:  # the caller is C++
+            if isinstance(error, KeyboardInterrupt):
+                guard.interrupt_caller()
             return errors.new_error(error)
         return None
 
