@@ -1,5 +1,6 @@
 """Programs as deep as their authors like: no stage needs Python's stack for it."""
 
+import copy
 import inspect
 import sys
 from collections.abc import Iterator
@@ -116,3 +117,8 @@ def test_calls_that_double(opcode: str):
         xl.evaluate(module, np.zeros(4, np.float32))
     with pytest.raises(xl.PassError, match=r"stands for [0-9]{18}"):
         xl.run_passes(module, "call-inlining")
+
+
+def test_a_long_chain_is_copied():
+    module = xl.parse(chain(1000))
+    assert str(copy.deepcopy(module)) == str(module)

@@ -23,7 +23,7 @@ register_rules()
 NODE_LIMIT = 190
 """Instructions in one expression, but for constants and broadcasts: LLVM's time grows faster than the number."""
 DEPTH_LIMIT = 120
-"""Instructions one in the other: Python's stack is bounded."""
+"""Instructions one in the other in one kernel."""
 PATH_LIMIT = 8
 """Different places in one kernel where an instruction's elements may be computed again."""
 

@@ -150,6 +150,10 @@ class Module:
         copy.entry = cloned[self.entry]
         return copy
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        """`copy` itself would go from operand to operand on Python's stack."""
+        return self.clone("")
+
     def to_text(self, **options: Any) -> str:
         """HLO text as XLA prints it. Options are the fields of `printer.PrintOptions`."""
         from xloom.hlo.printer import PrintOptions, module_text
