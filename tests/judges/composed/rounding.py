@@ -163,11 +163,19 @@ def _while(moves: _Moves, params: Any, operands: list[Any]) -> list[Any]:
     test, body = params["cond_jaxpr"], params["body_jaxpr"]
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     of_test, of_body, state = operands[:first], operands[first:second], operands[second:]
-    return lax.while_loop(
-        lambda s: _evaluate(moves, test.jaxpr, test.consts, [*of_test, *s])[0],
-        lambda s: _evaluate(moves, body.jaxpr, body.consts, [*of_body, *s]),
-        state,
-    )
+
+    def goes_on(state: list[Any]) -> Any:
+        return _evaluate(moves, test.jaxpr, test.consts, [*of_test, *state])[0]
+
+    def step(state: list[Any]) -> list[Any]:
+        new = _evaluate(moves, body.jaxpr, body.consts, [*of_body, *state])
+        if not test.out_avals[0].shape:
+            return new
+        # a loop under vmap: the members that have ended stay as they are
+        which = goes_on(state)
+        return [jnp.where(lax.expand_dims(which, range(1, n.ndim)), n, s) for n, s in zip(new, state, strict=True)]
+
+    return lax.while_loop(lambda state: jnp.any(goes_on(state)), step, state)
 
 
 def _cond(moves: _Moves, params: Any, operands: list[Any]) -> list[Any]:
