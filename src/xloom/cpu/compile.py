@@ -203,7 +203,8 @@ def _image(
         POLL: pool().poll_address,
         CALL_PYTHON: pool().call_python_address,
     }
-    library = jit.Library(made.objects, [MAIN], {**own, **imports, **symbols})
+    used = {name: at for name, at in own.items() if any(name.encode() in data for data in made.objects)}  # each costs
+    library = jit.Library(made.objects, [MAIN], {**used, **imports, **symbols})
     return Image(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
 
 
