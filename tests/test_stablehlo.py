@@ -1,7 +1,10 @@
+import sys
+
 import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.stablehlo.bytecode_strings import has_only_text
 
 pytest.importorskip("jaxlib")
 
@@ -47,3 +50,18 @@ def test_load_tells_formats_apart(tmp_path):
     (tmp_path / "m.hlo").write_text(str(module))
     (tmp_path / "m.pb").write_bytes(module.to_proto())
     assert str(xl.load(tmp_path / "m.hlo")) == str(xl.load(tmp_path / "m.pb")) == str(module)
+
+
+def test_bytecode_with_strings_that_are_no_text(monkeypatch):
+    """jaxlib may abort on them, in messages: so another process converts it."""
+    import jax
+
+    good = jax.export.export(jax.jit(lambda x: x * 2))(jax.ShapeDtypeStruct((4,), np.float32)).mlir_module_serialized
+    damaged = good.replace(b"multiply", b"multipl\xff")
+    assert has_only_text(good) and not has_only_text(damaged)
+    assert not any(has_only_text(good[:size]) for size in range(4, 60))
+    with pytest.raises(xl.ParseError, match="failed to deserialize"):
+        xl.from_stablehlo(damaged)
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # which ends as jaxlib does, without a word
+    with pytest.raises(xl.ParseError, match="ends jaxlib's process"):
+        xl.from_stablehlo(damaged)

@@ -13,7 +13,9 @@ from xloom.errors import ParseError, XloomError
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.hlo.unread import UnreadModule, declared
+from xloom.stablehlo.apart import converted_apart
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
+from xloom.stablehlo.bytecode_strings import has_only_text
 from xloom.stablehlo.diagnostics import parse_error
 from xloom.stablehlo.layouts import keep_layouts, restore_layouts
 from xloom.stablehlo.legalize import legalize, make_static, restore_constants
@@ -32,10 +34,11 @@ _ARTIFACT = b"StableHLO_v"  # the producer, which follows the bytecode's first n
 _UNNAMED = "-"  # how MLIR calls a text that it is not told the name of
 
 
-def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
+def from_stablehlo(program: str | bytes, file: str = "<mlir>", *, trusted: bool = False) -> Module:
     """The HLO module of a StableHLO (and CHLO) program: MLIR text, MLIR bytecode, or a portable artifact.
 
-    The entry is `@main`. Raises ParseError with the place in the text, MissingExtraError without jaxlib.
+    The entry is `@main`. Bytecode that jaxlib could end the process for is converted in another one, unless it is
+    `trusted`. Raises ParseError with the place in the text, MissingExtraError without jaxlib.
     """
     bindings = load_bindings()
     if isinstance(program, bytes) and not program.startswith(_BYTECODE):
@@ -50,12 +53,19 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>") -> Module:
         (size,) = _SIZE.unpack_from(kept)
         at = _SIZE.size + size
         return UnreadModule(key, decode(kept[_SIZE.size : at]), lambda: _module(kept[at:], file))
-    proto = on_deep_stack(lambda: _to_proto(bindings, program, file))
+    apart = isinstance(program, bytes) and not trusted and not has_only_text(program)
+    proto = converted_apart(data, file) if apart else on_deep_stack(lambda: _to_proto(bindings, program, file))
     module = _module(proto, file)
     declaration = declared(module)
     head = declaration.to_proto()
     protos.put(key, _SIZE.pack(len(head)) + head + proto)
     return UnreadModule(key, declaration, lambda: module)
+
+
+def proto_of(program: bytes, file: str) -> bytes:
+    """The HloModuleProto of bytecode, converted here. Raises ParseError."""
+    bindings = load_bindings()
+    return on_deep_stack(lambda: _to_proto(bindings, program, file))
 
 
 def _module(proto: bytes, file: str) -> Module:

@@ -75,7 +75,7 @@ def _answer(args: Any) -> Partitioned:
         raise PjrtError(Code(header.code), text_at(header.error_msg.data, header.error_msg.size))
     rows = (_STRING * args.num_args).from_address(args.args_sharding) if args.num_args else ()
     return Partitioned(
-        from_stablehlo(_bytes(args.mlir_module)),
+        from_stablehlo(_bytes(args.mlir_module), trusted=True),
         [sharding_from_bytes(_bytes(row)) for row in rows],
         sharding_from_bytes(_bytes(args.result_sharding)),
     )

@@ -16,7 +16,7 @@ def module_of(address: int, options: CompileOptions) -> Module:
     form = text_at(program.format, program.format_size)
     code = bytes_at(program.code, program.code_size)
     if form == "mlir":
-        return from_stablehlo(code)
+        return from_stablehlo(code, trusted=True)
     if form == "hlo":
         return decode(code)
     raise invalid(f"programs are in the format mlir or hlo, not {form!r}")
