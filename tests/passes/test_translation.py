@@ -16,6 +16,7 @@ from xloom.passes import PASSES, Compare, Pass, WrongValueError, run_passes
 from xloom.passes.compare import NotComparedWarning
 from xloom.passes.hooks import difference
 from xloom.passes.shrinking import shrunk
+from xloom.passes.trial import Loops, TooMuchWork, trial
 
 LOOPS = "while-loop-simplification,tuple-simplification,cse,dce"
 
@@ -200,3 +201,13 @@ def test_passes_that_change_the_entry_say_how(name: str, text: str, monkeypatch:
     monkeypatch.setattr(made, "run", wrong)
     with pytest.raises(WrongValueError):
         run_passes(module, name, compare=True)
+
+
+def test_trials_see_each_value_in_loops() -> None:
+    module = parse(LOOP.replace("TRIPS", "3"))
+    x = np.arange(4, dtype=np.float32) / 3
+    runs = [trial(module, [x], Loops.of(module, module), None, run=run) for run in (0, 2)]
+    assert [f"state {n} of w" in runs[0] for n in range(5)] == [True, True, True, True, False]
+    assert difference(*(r["result"] for r in runs)), "a run of other roundings"
+    with pytest.raises(TooMuchWork):
+        trial(module, [x], Loops.of(module, module), None, work=1000)

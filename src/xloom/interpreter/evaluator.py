@@ -86,12 +86,14 @@ class Evaluator:
             scheduled = self.module.config.is_scheduled and computation.module is self.module
             order = list(computation.instructions) if scheduled else computation.post_order()
             self._orders[computation] = order
+        # a kind of evaluator that has more to do with each value does so here, too, though on Python's stack
+        step = self._applied if type(self).apply is Evaluator.apply else self.apply
         values: dict[Instruction, Value] = {}
         for instruction in order:
             if instruction.opcode == "parameter":
                 values[instruction] = arguments[instruction.attrs["parameter_number"]]
             else:
-                value = self._applied(instruction, [values[o] for o in instruction._operands])
+                value = step(instruction, [values[o] for o in instruction._operands])
                 values[instruction] = (yield value) if type(value) is GeneratorType else value
         return values[computation.root]
 
