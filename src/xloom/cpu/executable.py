@@ -6,6 +6,7 @@ import ctypes
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class Executable:
         self.key = key
         """What its machine code is kept under, if it is."""
         self.memory = image.memory
-        self._pool = Pool(self._needed_for)
+        self._pool = Pool(partial(_needed_for, module, image.memory))  # which does not refer to the executable
         self._image = image
         self._main = image.library.function(MAIN, _MAIN)
         declaration = declaration_of(module)
@@ -230,13 +231,6 @@ class Executable:
                 )
         return found
 
-    def _needed_for(self, nbytes: int) -> str:
-        """What of so many bytes a run needs."""
-        for k, (shape, (_, _, size)) in enumerate(zip(leaf_shapes(self._result_shape), self._results, strict=True)):
-            if size == nbytes:
-                return f"result {k} of {self.module.name}, {shape.to_text(layout=False)}"
-        return f"temporary arrays of {self.module.name}, the largest {self.memory.largest}"
-
     def _started(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], arena: Block, infeed: deque[Any]
     ) -> Run:
@@ -270,6 +264,14 @@ class Executable:
             return found
         values = [from_argument(a, s, n) for a, (n, s) in zip(arguments, self._parameters, strict=True)]
         return [_contiguous(leaf) for value in values for leaf in _flat(value)]
+
+
+def _needed_for(module: Module, memory: Memory, nbytes: int) -> str:
+    """What of so many bytes a run needs."""
+    for k, shape in enumerate(leaf_shapes(declaration_of(module).entry.root.shape)):
+        if shape.nbytes == nbytes:
+            return f"result {k} of {module.name}, {shape.to_text(layout=False)}"
+    return f"temporary arrays of {module.name}, the largest {memory.largest}"
 
 
 def _contiguous(array: Any) -> np.ndarray:
