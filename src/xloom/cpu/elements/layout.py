@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xloom.cpu.emit import conversion
 from xloom.cpu.loops.affine import Affine, constant, linear
-from xloom.cpu.loops.nodes import Apply, Guard, Index, Node
+from xloom.cpu.loops.nodes import Apply, Constant, Guard, Index, Node
 from xloom.cpu.loops.trace import IndexTuple, Tracer, element_of
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import s32, s64
@@ -98,8 +98,8 @@ def concatenate(t: Tracer, instruction: Instruction, index: IndexTuple) -> Neste
             choices.append((begin, end, operand))
         begin = end
 
-    if not choices:  # of no elements
-        raise LoweringError("a concatenation without elements", where=instruction.name)
+    if not choices:  # no loop comes to an element that is in none of them
+        return Constant(instruction.shape.dtype, 0)
 
     def among(first: int, last: int) -> Nested[Node]:  # by halves: there may be many, and none is to be far away
         if last - first == 1:
