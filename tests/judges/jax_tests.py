@@ -8,13 +8,12 @@ Verdicts are kept in the folder `--out`, from which a later call goes on where a
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from tests.judges.suite_runner import Child, Runner, Verdicts, first_line, python
+from tests.judges.suite_runner import Child, Runner, Verdicts, concluded, first_line, python
 
 CHILD = Path(__file__).with_name("jax_child.py")
 FILES = [
@@ -100,11 +99,7 @@ def main() -> int:
         ids = runner.sample(file, options.sample, "cpu")
         theirs = runner.verdicts(file, "cpu", ids)
         table[file] = compare(file, runner.verdicts(file, xloom, ids), theirs)
-    total = sum(table.values(), Counter())
-    print(f"all: {_line(total)}")
-    if options.json:
-        options.json.write_text(json.dumps(table, indent=1))
-    return int(total["crash"] > 0)
+    return concluded(table, _line, options.json)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ passes on the CPU is asked for. Verdicts are kept in the folder `--out`, from wh
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from functools import partial
@@ -17,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.judges.library_suites import LIBRARIES, Library
-from tests.judges.suite_runner import Child, Runner, Verdicts, first_line, python
+from tests.judges.suite_runner import Child, Runner, Verdicts, concluded, first_line, python
 
 CHILD = Path(__file__).with_name("library_child.py")
 BATCH = 50
@@ -87,11 +86,7 @@ def main() -> int:
         for library in LIBRARIES
         if library.name in chosen and (options.checkouts / library.name).is_dir()
     }
-    total = sum(table.values(), Counter())
-    print(f"all: {_line(total)}")
-    if options.json:
-        options.json.write_text(json.dumps(table, indent=1))
-    return int(total["crash"] > 0)
+    return concluded(table, _line, options.json)
 
 
 if __name__ == "__main__":

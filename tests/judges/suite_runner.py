@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,6 +114,15 @@ def _verdicts(path: Path) -> Verdicts:
 def _append(path: Path, row: dict[str, Any]) -> None:
     with path.open("a") as file:
         file.write(json.dumps(row) + "\n")
+
+
+def concluded(table: Mapping[str, Counter[str]], line: Callable[[Counter[str]], str], path: Path | None) -> int:
+    """Prints the counts of all files as `line` says them, writes those of each to `path`; 1 if any test crashed."""
+    total = sum(table.values(), Counter[str]())
+    print(f"all: {line(total)}")
+    if path:
+        path.write_text(json.dumps(table, indent=1))
+    return int(total["crash"] > 0)
 
 
 def first_line(message: str) -> str:

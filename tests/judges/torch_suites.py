@@ -10,13 +10,12 @@ Verdicts are kept in the folder `--out`, from which a later call goes on where a
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from tests.judges.suite_runner import Child, Runner, Verdicts, first_line, python
+from tests.judges.suite_runner import Child, Runner, Verdicts, concluded, first_line, python
 from tests.judges.torch_applies import inapplicable
 from tests.judges.torch_sources import prepare
 
@@ -144,11 +143,7 @@ def main() -> int:
         wanted = [name for name in ids if theirs[name]["verdict"] == "pass"]
         ours = runner.verdicts(file, "xla", wanted)
         table[file] = compare(file, ours, theirs)
-    total = sum(table.values(), Counter())
-    print(f"all: {_line(total)}")
-    if options.json:
-        options.json.write_text(json.dumps(table, indent=1))
-    return int(total["crash"] > 0)
+    return concluded(table, _line, options.json)
 
 
 if __name__ == "__main__":

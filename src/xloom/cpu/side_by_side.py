@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.buffer_verifier.events import Event, RunNest
-from xloom.cpu.buffer_verifier.events import SideBySide as Together
+from xloom.cpu.buffer_verifier.events import Event, RunNest, RunTogether
 from xloom.cpu.buffers import Slot
 from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.intrinsics import intrinsic
@@ -76,7 +75,7 @@ class SideBySide:
         """Emits all calls."""
         calls, self._calls = self._calls, []
         if calls:
-            self._events.append(Together([c.event for c in calls]))
+            self._events.append(RunTogether([c.event for c in calls]))
         if len(calls) == 1:
             self.call(*calls[0][:3])
         elif calls:

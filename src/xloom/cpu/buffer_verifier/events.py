@@ -47,7 +47,7 @@ class RunNest:
 
 
 @dataclass(slots=True)
-class SideBySide:
+class RunTogether:
     """Loop nests in any order, or at once."""
 
     nests: list[RunNest]
@@ -113,4 +113,4 @@ class RunBranch:
     steps: list[list[Event]]
 
 
-Event = Copy | Start | Overwrite | RunNest | SideBySide | RunStep | ChangeLayout | RunLoop | RunBranch
+Event = Copy | Start | Overwrite | RunNest | RunTogether | RunStep | ChangeLayout | RunLoop | RunBranch

@@ -14,7 +14,7 @@ from xloom.cpu.buffer_verifier.events import (
     RunLoop,
     RunNest,
     RunStep,
-    SideBySide,
+    RunTogether,
     Start,
 )
 from xloom.cpu.buffer_verifier.hazards import covers, reads_after, reads_before, stores_of, uses_of
@@ -67,8 +67,8 @@ class _Replay:
                     self._copy(event.target, event.source, event.nbytes)
                 case RunStep():
                     self._step(event)
-                case SideBySide():
-                    self._side_by_side(event)
+                case RunTogether():
+                    self._together(event)
                 case Overwrite():
                     self._forget(event.slot)
                 case Start():
@@ -169,7 +169,7 @@ class _Replay:
             if store.target not in event.nest.private:
                 self._write(event.slots[store.target], store.target)
 
-    def _side_by_side(self, event: SideBySide) -> None:
+    def _together(self, event: RunTogether) -> None:
         for nest in event.nests:
             self._check_nest(nest)
         used: dict[Hashable, list[tuple[Place, int]]] = {}
@@ -287,7 +287,7 @@ def _written(events: Iterable[Event]) -> set[Place]:
                 slots.append(event.slot)
             case RunStep():
                 slots += [*(o.slot for o in event.outputs), *event.scratch]
-            case SideBySide():
+            case RunTogether():
                 stack += event.nests
             case RunLoop():
                 stack += [*event.test, *event.steps]
