@@ -14,11 +14,10 @@ from xloom.cpu.overwriting import changed_operand, overwritable
 from xloom.cpu.plan import LAST, Block, roots_of
 from xloom.errors import OutOfMemoryError
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.literal import ADDRESSED
 
 SKIPS = frozenset({"sort"})
 """Operators whose kernels do not write the outputs that nobody reads."""
-ADDRESSED = 1 << 47
-"""Bytes of a process's addresses."""
 SMALL = 256
 """Arrays of so many bytes or fewer live on the stack, where LLVM can keep them in registers."""
 

@@ -80,6 +80,10 @@ class Literal:
         return f"Literal({self.shape} {self.to_text()})" if self.shape.size <= 32 else f"Literal({self.shape} ...)"
 
 
+ADDRESSED = 1 << 47
+"""Bytes that a process can address; for arrays of more NumPy has several errors."""
+
+
 def zeros(shape: Shape) -> np.ndarray:
     """An array's zeros. Raises OutOfMemoryError when these are too many."""
     try:

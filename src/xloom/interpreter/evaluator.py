@@ -12,6 +12,7 @@ import numpy as np
 from xloom.errors import EvaluationError, OutOfMemoryError, UnsupportedError, XloomError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.literal import ADDRESSED
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import RULES, Rule, Value
 from xloom.trampoline import Nested, each, run
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from xloom.interpreter.devices import Rendezvous
 
 _SCALAR_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "call", "map", "fusion", "iota"})
-
-
-_ADDRESSED = 1 << 47
-"""Bytes that no process has, which NumPy has several errors for."""
 
 
 def _nbytes(instruction: Instruction) -> int:
@@ -116,7 +113,7 @@ class Evaluator:
         except MemoryError as error:
             raise _too_large(instruction) from error
         except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, np.linalg.LinAlgError) as error:
-            if _nbytes(instruction) > _ADDRESSED:
+            if _nbytes(instruction) > ADDRESSED:
                 raise _too_large(instruction) from error
             raise EvaluationError(
                 f"cannot evaluate {instruction.opcode}: {error}",
