@@ -68,3 +68,19 @@ def test_attributes_read_defaults_and_refuse_unknown():
     assert root["is_composite"] is False
     with pytest.raises(KeyError, match="to_apply"):
         root["to_aply"]
+
+
+SHARED = """less { s = (s32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3)
+  ROOT l = pred[] compare(i, n), direction=LT }
+inner { s = (s32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1) j = s32[] add(i, one)
+  ROOT t = (s32[]) tuple(j) }
+outer { s = (s32[]) parameter(0) ROOT w = (s32[]) while(s), condition=less, body=inner }
+ENTRY e { z = s32[] parameter(0) s = (s32[]) tuple(z) ROOT w = (s32[]) while(s), condition=less, body=outer }"""
+
+
+def test_what_an_inner_loop_calls_too_is_before_it():
+    module = xl.parse(SHARED)
+    assert [c.name for c in module.computation_post_order()] == ["inner", "less", "outer", "e"]
+    text = module.to_text()
+    assert xl.parse(text).to_text() == text
+    assert xl.from_proto(module.to_proto()).to_text() == text

@@ -98,14 +98,12 @@ class Module:
         raise KeyError(f"no computation {name!r}. {near(name, [c.name for c in self._computations])}")
 
     def computation_post_order(self) -> list[Computation]:
-        """The computations, callees before callers, in XLA's order."""
+        """The computations, callees before callers, the first call first as XLA does."""
         called = {c for comp in self._computations for i in comp._instructions for c in i.called_computations}
         order: dict[Computation, None] = {}
         for computation in self._computations:
             if computation not in called:
-                for embedded in _embedded(computation):
-                    order[embedded] = None
-                order[computation] = None
+                _put_callees_first(computation, order)
         return list(order)
 
     def callers(self) -> dict[Computation, list[Instruction]]:
@@ -143,7 +141,7 @@ class Module:
         post_order = self.computation_post_order()
         for computation in post_order:
             cloned[computation] = computation.clone("", copy)
-        for computation in cloned.values():  # only now: XLA's order may put a shared callee after its caller
+        for computation in cloned.values():  # only now: what is not verified may call in a circle
             for instruction in computation._instructions:
                 map_called(instruction, cloned.__getitem__)
         copy._computations = {cloned[c]: None for c in self._computations}
@@ -173,31 +171,26 @@ class Module:
         return f"<module {self.name}: {len(self._computations)} computations>"
 
 
-def _embedded(top: Computation) -> list[Computation]:
-    """Everything `top` calls, callees first, first call first; without recursion, since nests can be deep."""
-    visited: set[Computation] = set()
-    order: list[Computation] = []
-    stack: list[tuple[Computation, Iterator[Instruction]]] = []
+def _put_callees_first(top: Computation, order: dict[Computation, None]) -> None:
+    """Adds what `top` calls and then itself, first call first; without recursion, since nests can be deep.
 
-    def push(instruction: Instruction) -> None:
-        for callee in reversed(instruction.called_computations):
-            if callee not in visited:
-                visited.add(callee)
-                stack.append((callee, iter(callee._instructions)))
+    XLA notes a callee when it meets the call, and so prints one that an inner loop calls too after that loop, where no
+    parser accepts it.
+    """
+    entered, stack = {top}, [(top, _callees(top))]
+    while stack:
+        computation, rest = stack[-1]
+        for callee in rest:
+            if callee not in order and callee not in entered:
+                entered.add(callee)
+                stack.append((callee, _callees(callee)))
+                break
+        else:
+            stack.pop()
+            order[computation] = None
 
-    for start in top._instructions:
-        if start.opcode not in CALLERS:
-            continue
-        push(start)
-        while stack:
-            computation, rest = stack[-1]
-            for instruction in rest:
-                if instruction.opcode in CALLERS:
-                    depth = len(stack)
-                    push(instruction)
-                    if len(stack) > depth:
-                        break
-            else:
-                stack.pop()
-                order.append(computation)
-    return order
+
+def _callees(computation: Computation) -> Iterator[Computation]:
+    for instruction in computation._instructions:
+        if instruction.opcode in CALLERS:
+            yield from instruction.called_computations
