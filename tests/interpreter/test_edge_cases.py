@@ -83,3 +83,9 @@ def test_scatter_far_out_of_bounds():
 def test_quotient_of_the_largest_complex_numbers():
     z = np.array([complex(1.7e308, 1.7e308), complex(3, 4)])
     assert np.allclose(run("x = c128[2] parameter(0) ROOT r = c128[2] divide(x, x)", z), 1)
+
+
+def test_quotient_of_the_smallest_complex_numbers():
+    z = np.array([complex(5e-320, 0), complex(0, 5e-320), complex(5e-320, -5e-320), complex(1e-310, 5e-320)])
+    y = run("x = c128[4] parameter(0) ROOT r = c128[4] divide(x, x)", z)
+    np.testing.assert_allclose(y, 1, rtol=1e-15)

@@ -130,8 +130,9 @@ def multiply(x: Array, y: Array) -> Array:
 def divide(x: Array, y: Array) -> Array:
     """The quotient, in c128."""
     a, b = np.asarray(x, np.complex128), np.asarray(y, np.complex128)
-    # NumPy's sum of a divisor's parts would overflow
-    scale = np.where(np.maximum(np.abs(b.real), np.abs(b.imag)) > 2.0**1020, 2.0**-4, 1.0)
+    # NumPy's sum of a divisor's parts would overflow, and so would its reciprocal
+    most = np.maximum(np.abs(b.real), np.abs(b.imag))
+    scale = np.where(most > 2.0**1020, 2.0**-4, np.where(most < 2.0**-1000, 2.0**100, 1.0))
     wide = np.divide(make(a.real * scale, a.imag * scale), make(b.real * scale, b.imag * scale))
     # finite / infinite is 0, infinite / finite is infinite, also where parts are NaN (C99 annex G)
     finite_over_infinite = np.isfinite(x) & np.isinf(y)
