@@ -111,9 +111,9 @@ judge-op-db: judges ## torch's op_db against the CPU: [DOOR=table|compile|device
 	@$(BIN)/python -m tests.judges.op_db --door $(or $(DOOR),table) --filter "$(FILTER)" --samples $(or $(SAMPLES),8) \
 	  --out $(or $(OUT),op_db-$(or $(DOOR),table).jsonl)
 
-judge-torch-composed: setup ## Random torch programs and views against the CPU: [DOOR=device|compile] [COUNT=5000] [SEED=0] [JOBS=2] [OUT=wrong.jsonl]
+judge-torch-composed: setup ## Random torch programs and views against the CPU: [DOOR=device|compile] [COUNT=5000] [FIRST=0] [SEED=0] [JOBS=1] [OUT=records.jsonl]
 	@$(BIN)/python -m tests.judges.torch_composed --door $(or $(DOOR),device) --count $(or $(COUNT),5000) \
-	  --seed $(or $(SEED),0) --jobs $(or $(JOBS),2) $(if $(OUT),--out "$(OUT)")
+	  --first $(or $(FIRST),0) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1) $(if $(OUT),--out "$(OUT)")
 
 judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites adapted to a device> [SAMPLE=60] [FILES=test_torch,...] [ALONE=1 for pytorch/xla's] [DEFAULT_DEVICE=1]
 	@$(BIN)/python -m tests.judges.torch_suites --from "$(FROM)" --sample $(or $(SAMPLE),60) $(if $(ALONE),--alone) \

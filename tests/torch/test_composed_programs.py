@@ -9,7 +9,7 @@ from tests.judges.torch_composed.judging import judged
 @pytest.mark.parametrize("seed", range(1000, 1016))
 def test_random_programs_on_the_device(seed):
     try:
-        assert not judged(seed, "device", cut=False)
+        assert not judged(seed, "device")
     except Skipped as reason:
         pytest.skip(str(reason))
 
@@ -17,6 +17,6 @@ def test_random_programs_on_the_device(seed):
 @pytest.mark.parametrize("seed", range(1000, 1004))
 def test_random_programs_in_graphs(seed):
     try:
-        assert not judged(seed, "compile", cut=False)
+        assert not judged(seed, "compile")
     except Skipped as reason:
         pytest.skip(str(reason))

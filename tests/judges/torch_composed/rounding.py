@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -102,21 +103,31 @@ def _tensors(found: Any) -> list[torch.Tensor]:
     return [t for each in found for t in _tensors(each)] if isinstance(found, (list, tuple)) else []
 
 
-def references(program: Program) -> list[Outcome]:
-    """The CPU's outcome, and those of other roundings."""
-    function = program.function()
-    out = [run(program, function, lambda leaf: leaf)]
-    for seed in range(RUNS):
-        try:
-            with Moved(seed):
-                out.append(run(program, function, lambda leaf: leaf))
-        except Exception:  # a decomposition that fails for other roundings: everything is open
-            out.append(Outcome([], [], [], []))
-    return out
+class References:
+    """The CPU's outcome, and those of other roundings, which are made where one is not within a few units of it."""
+
+    def __init__(self, program: Program):
+        self._program = program
+        self._function = program.function()
+        self.first = run(program, self._function, lambda leaf: leaf)
+
+    def disagreement(self, found: Outcome) -> str:
+        """What is wrong in an outcome, or nothing."""
+        return _disagreement(found, [self.first]) and _disagreement(found, [self.first, *self._others])
+
+    @cached_property
+    def _others(self) -> list[Outcome]:
+        out = []
+        for seed in range(RUNS):
+            try:
+                with Moved(seed):
+                    out.append(run(self._program, self._function, lambda leaf: leaf))
+            except Exception:  # a decomposition that fails for other roundings: everything is open
+                out.append(Outcome([], [], [], []))
+        return out
 
 
-def disagreement(found: Outcome, runs: list[Outcome]) -> str:
-    """What is wrong in an outcome, or nothing."""
+def _disagreement(found: Outcome, runs: list[Outcome]) -> str:
     theirs = [dict(each.named()) for each in runs]
     for name, value in found.named():
         others = [each.get(name) for each in theirs]
