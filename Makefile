@@ -123,9 +123,9 @@ judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites a
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)
 
-judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax]
+judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax] [OUT=build/libraries, to go on from]
 	@$(LIBRARIES)/bin/python -m tests.judges.libraries --from "$(FROM)" --sample $(or $(SAMPLE),300) --seed $(or $(SEED),0) \
-	  --libraries "$(ONLY)" --out build/libraries
+	  --libraries "$(ONLY)" --out $(or $(OUT),build/libraries)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) $(LIBRARIES) .pytest_cache .ruff_cache

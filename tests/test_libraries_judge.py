@@ -37,6 +37,24 @@ SUITE = """
         if OURS:
             os._exit(3)
 """
+FILE_FOR_THE_CPU = """
+    import jax
+    import pytest
+
+    if jax.default_backend() == "xloom":
+        pytest.skip("for the CPU", allow_module_level=True)
+
+    def test_cpu():
+        pass
+"""
+FILE_THAT_FAILS = """
+    import jax
+
+    assert jax.default_backend() == "cpu"
+
+    def test_load():
+        pass
+"""
 
 
 def test_a_suite_is_judged(tmp_path: Path):
@@ -44,13 +62,16 @@ def test_a_suite_is_judged(tmp_path: Path):
     folder.mkdir(parents=True)
     (folder / "conftest.py").write_text(textwrap.dedent(CONFTEST))
     (folder / "test_small.py").write_text(textwrap.dedent(SUITE))
+    (folder / "test_cpu.py").write_text(textwrap.dedent(FILE_FOR_THE_CPU))
+    (folder / "test_load.py").write_text(textwrap.dedent(FILE_THAT_FAILS))
     library = Library("jax", "of no tag", "jax", "tests/**/test_*.py")
     counts = judge(library, tmp_path, tmp_path / "out", sample=0, seed=0, timeout=60)
-    assert {name: counts[name] for name in ("reference", "pass", "fail", "crash", "unused")} == {
-        "reference": 4,
+    assert {name: counts[name] for name in ("reference", "pass", "fail", "crash", "skip", "unused")} == {
+        "reference": 6,
         "pass": 2,
-        "fail": 1,
+        "fail": 2,
         "crash": 1,
+        "skip": 1,
         "unused": 1,
     }
 

@@ -24,6 +24,14 @@ class Reporter:
         self.name_of = name_of
         self.traces = traces
         self.unused: set[str] = set()
+        self.uncollected: dict[str, dict[str, str]] = {}
+        """Of files that are skipped or fail as a whole: the verdict of all tests of theirs."""
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Sees what is not collected."""
+        if report.skipped or report.failed:
+            verdict = "fail" if report.failed else "skip"
+            self.uncollected[report.nodeid] = {"verdict": verdict, "message": str(report.longrepr)[-300:]}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Keeps or lists them."""
@@ -36,7 +44,7 @@ class Reporter:
         items[:] = [known[name] for name in self.ids if name in known]
         for name in self.ids:
             if name not in known:
-                self._write(id=name, verdict="absent")
+                self._write(id=name, **self.uncollected.get(name.partition("::")[0], {"verdict": "absent"}))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Says what runs, in case it does not end."""
