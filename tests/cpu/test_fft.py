@@ -119,3 +119,11 @@ def test_long_lines_need_no_memory(kind: str, outer: tuple[int, ...], n: int) ->
     x = x.view(np.complex64)[..., 0] if shape.dtype.is_complex else x[..., 0]
     expected = xl.evaluate(module, x)
     np.testing.assert_allclose(executable(x), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("n", [101, 257])
+def test_the_sum_of_real_points_is_real(n: int) -> None:
+    text = (
+        f"ENTRY e {{ a = f64[{n}] parameter(0) ROOT r = c128[{n // 2 + 1}] fft(a), fft_type=RFFT, fft_length={{{n}}} }}"
+    )
+    assert run_kernel(text, np.random.default_rng(0).normal(size=n))[0].imag == 0

@@ -76,7 +76,8 @@ class _Moves:
             return x
         real = jnp.finfo(x.dtype).dtype
         unit = jnp.max(jnp.where(jnp.isfinite(x), jnp.abs(x), 0)) * (ulps * float(jnp.finfo(x.dtype).eps))
-        return x + (self._draw(x.shape) * unit).astype(real)
+        off = self._draw(x.shape).astype(real) * unit
+        return x + (off + 1j * self._draw(x.shape) * unit if jnp.iscomplexobj(x) else off).astype(x.dtype)
 
     def underflown(self, x: Any, operands: list[Any]) -> Any:
         """Zeros and denormals that no operand has: here and there the least normal number instead of them."""

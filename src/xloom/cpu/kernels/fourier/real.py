@@ -46,7 +46,7 @@ def forward(work: Dimensions, lines: int, n: int, source: Pointer, target: Point
         w.put(dtype, n, w.point, Complex(x, ir.Constant(x.type, 0.0)))
     work.over((lines, n), [1], wide, spectrum, 1.0)
     with _walk(work, lines, 0, half + 1, spectrum, target) as w:
-        w.put(dtype, half + 1, w.point, w.get(dtype, n, w.point))
+        w.put(dtype, half + 1, w.point, _real_first(w, w.get(dtype, n, w.point)))
 
 
 def backward(work: Dimensions, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> None:
@@ -58,15 +58,19 @@ def backward(work: Dimensions, lines: int, n: int, source: Pointer, target: Poin
         return
     wide, result = work.scratch((lines, n)), work.scratch((lines, n))
     with _walk(work, lines, 0, half + 1, source, wide) as w:
-        b, x = w.b, w.get(dtype, half + 1, w.point)
-        first = b.icmp_signed("==", w.point, I64(0))
-        x = Complex(x.real, b.select(first, ir.Constant(x.imag.type, 0.0), x.imag))
-        mirrored = b.select(first, I64(0), b.sub(I64(n), w.point))
+        b, x = w.b, _real_first(w, w.get(dtype, half + 1, w.point))
+        mirrored = b.select(b.icmp_signed("==", w.point, I64(0)), I64(0), b.sub(I64(n), w.point))
         w.put(dtype, n, mirrored, Complex(x.real, b.fneg(x.imag)))
         w.put(dtype, n, w.point, x)
     work.over((lines, n), [1], wide, result, scale)
     with _walk(work, lines, 0, n, result, target) as w:
         w.put(dtype.real, n, w.point, w.get(dtype, n, w.point).real)
+
+
+def _real_first(w: _Walk, x: Complex) -> Complex:
+    """Point 0 is the sum of real points: what rounding leaves in its imaginary part is dropped."""
+    first = w.b.icmp_signed("==", w.point, I64(0))
+    return Complex(x.real, w.b.select(first, ir.Constant(x.imag.type, 0.0), x.imag))
 
 
 class _Walk(NamedTuple):
