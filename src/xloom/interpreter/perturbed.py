@@ -84,6 +84,8 @@ class Perturbed(Evaluator):
                 value = _each_float(value, self._moved_by_the_greatest)
             elif opcode == "batch-norm-training":
                 value = self._moved_variance(value, operands, instruction)
+            elif opcode == "batch-norm-grad":
+                value = self._moved_gradient(value, operands, instruction)
         if self.run == 3 and opcode == "multiply":
             value = _each_float(value, lambda x: _fused(x, *given), lambda z: z)
         if flushes:
@@ -128,6 +130,18 @@ class Perturbed(Evaluator):
         centre = offset.reshape(view)
         return ((out - centre) * scale + centre).astype(out.dtype), mean, other.astype(variance.dtype)
 
+    def _moved_gradient(self, value: Value, operands: Sequence[Value], instruction: Instruction) -> Value:
+        """The gradient less its mean, which is a long sum."""
+        _, scale, _, variance, gradient = (o.astype(np.float64) for o in operands)
+        out, feature = value[0], instruction["feature_index"]
+        unit = float(ml_dtypes.finfo(out.dtype).eps) * np.max(np.abs(gradient), initial=0) * (1 + _drift(instruction))
+        with np.errstate(all="ignore"):
+            unit = unit * np.abs(scale) / np.sqrt(variance + instruction["epsilon"])
+        view = [1] * out.ndim
+        view[feature] = -1
+        off = (unit * self.numbers.choice((-1, 1), unit.shape)).reshape(view)
+        return (out + np.where(np.isfinite(off), off, 0)).astype(out.dtype), *value[1:]
+
     def _signed_zeros(self, value: Value) -> Value:
         zero = -0.0 if self.run % 2 else 0.0
         return _each_float(value, lambda x: np.where(x == 0, np.asarray(zero).astype(x.dtype), x))
@@ -140,7 +154,7 @@ def _drift(instruction: Instruction) -> int:
     shapes = [i.shape for i in instruction.operands if i.shape.is_array]
     if any(s.dtype.real.bits < 32 for s in shapes):  # which are added in wider ones
         return 0
-    return min(max(s.size for s in shapes) // max(1, _least_result(instruction.shape)), 4096) // 8
+    return min(max(s.size for s in shapes) // max(1, _least_result(instruction.shape)), 4096) // 32
 
 
 def _least_result(shape: Shape) -> int:
