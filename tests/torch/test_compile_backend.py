@@ -288,3 +288,47 @@ def test_strides_over_a_view_as_another_dtype():
 
     x = torch.randn(5, dtype=torch.complex128)
     assert torch.equal(torch.compile(function, backend="xloom")(x), function(x))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_are_views_of_one_value_share_its_memory(dynamic):
+    def function(x):
+        value = x * 2
+        columns, (first, second) = value.t(), value.chunk(2)
+        torch._dynamo.graph_break()
+        columns[0] = 7
+        second.zero_()
+        return value, columns, first
+
+    once = torch.compile(function, backend="xloom", dynamic=dynamic)
+    for size in (4, 6):
+        x = torch.arange(3.0 * size).reshape(size, 3)
+        found = once(x.clone())
+        assert all(map(torch.equal, found, function(x)))
+        assert [each.stride() for each in found] == [each.stride() for each in function(x)]
+        assert len({each.untyped_storage().data_ptr() for each in found}) == 1
+
+
+def test_results_that_share_memory_are_written_under_autograd():
+    @compiled
+    def function(x):
+        value = x * 2
+        return value, value[:, 0]
+
+    value, column = function(torch.arange(6.0).reshape(2, 3))
+    weight = torch.tensor([3.0, 5.0], requires_grad=True)
+    column *= weight
+    assert torch.equal(value.detach(), torch.tensor([[0.0, 2.0, 4.0], [30.0, 8.0, 10.0]]))
+    (gradient,) = torch.autograd.grad(value.sum(), weight)
+    assert torch.equal(gradient, torch.tensor([0.0, 6.0]))
+
+
+def test_memory_of_results_grows():
+    @compiled
+    def function(x):
+        rows = x * 2
+        return rows[:2], rows.view(-1)
+
+    first, all = function(torch.zeros(3, 3))
+    first.resize_(5, 3).fill_(1)
+    assert torch.equal(all, torch.ones(9))

@@ -192,6 +192,10 @@ class Executable:
         if self._main(arguments, results, self._constant_table, arena.address, None) == INTERRUPTED:
             raise pool().interrupts.taken()
 
+    def call_into(self, arguments: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        """Runs it on row-major arrays, with results in arrays that the caller has made, one a leaf."""
+        self._run(list(arguments), deque(), dict(enumerate(results)))
+
     def _outputs(self, given: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:
         """Memory for the results, but for those that have some."""
         if not given:

@@ -24,6 +24,7 @@ from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.graph_memory import OF_MEMORY, lowered, order_in_memory
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.lowering.registry import has_lowering
+from xloom.torch.shared_results import Part, parts, shared_results
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
@@ -43,8 +44,10 @@ class Translated:
     """Tensors of the graph that follow as parameters."""
     needs_key: bool = False
     """Whether the last parameter is the random number generator's state."""
-    results: list[int | Given] = field(default_factory=list)
-    """Where each of the graph's results is: a leaf of the program's result, or given beforehand."""
+    results: list[int | Given | Part] = field(default_factory=list)
+    """Where each of the graph's results is: a leaf of the program's result, part of one, or given beforehand."""
+    bases: int = 0
+    """Leaves after those that are results: of which several results are parts, as they lie in memory."""
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Of results that lie in memory in another order of dimensions than row-major: that order, slowest first."""
     is_tuple: bool = True
@@ -176,10 +179,14 @@ class _Translator:
 
     def _finish(self, results: Any) -> Translated:
         self.translated.is_tuple = isinstance(results, (list, tuple))
+        results = list(results) if self.translated.is_tuple else [results]
         outputs: list[Instruction] = []
-        for number, result in enumerate(results if self.translated.is_tuple else [results]):
+        bases, shared = self._bases(results[: self.strided])
+        for number, result in enumerate(results):
             value = self._value(result)
-            if not isinstance(value, Instruction):
+            if number in shared:
+                self.translated.results.append(shared[number])
+            elif not isinstance(value, Instruction):
                 self.translated.results.append(Given(None, value))
             elif value in self.parameter_of and _is_argument(result):
                 self.translated.results.append(Given(self.parameter_of[value]))
@@ -190,8 +197,22 @@ class _Translator:
                     self.translated.orders[number] = order
                     value = self.g.permute(value, order)
                 outputs.append(value)
+        outputs += bases
         self.builder.build(self.builder.tuple(*outputs, *self.asserted))
         return self.translated
+
+    def _bases(self, results: Sequence[Any]) -> tuple[list[Instruction], dict[int, Part]]:
+        """What several of the results are views of, in the order of memory; and those results by number."""
+        bases: list[Instruction] = []
+        found: dict[int, Part] = {}
+        for base, numbers in shared_results(results).items():
+            own, order = self._value(base), order_in_memory(base)
+            assert order is not None
+            of_base = parts(base, own, order, len(bases), [results[k] for k in numbers], self._value)
+            found |= {k: part for k, part in zip(numbers, of_base, strict=True) if part is not None}
+            bases.append(self.g.permute(own, order))
+        self.translated.bases = len(bases)
+        return bases, found
 
     def _as_traced(self, node: Node, result: Any) -> Any:
         """Floats as wide as torch has traced them: without memory, some of its kernels have others than on the CPU."""

@@ -40,7 +40,7 @@ def lowered(g: Graph, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any]
         in_rows = matrices.is_contiguous() or matrices.is_complex()
         return (lower if in_rows else in_columns)(g, node.target, args, kwargs)
     scatters = node.target is _SCATTERS
-    base = source if scatters else _owner(source)
+    base = source if scatters else owner(source)
     order = order_in_memory(base)
     if order is None:
         raise LoweringError(f"{node.target} of memory that has gaps", hint="call contiguous() first")
@@ -61,7 +61,7 @@ def lowered(g: Graph, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any]
     return g.permute(g.reshape_to(written, [own.shape.dims[k] for k in order]), inverse(order))
 
 
-def _owner(node: Node) -> Node:
+def owner(node: Node) -> Node:
     """The value whose memory a view is of."""
     while True:
         view = node.args[0] if node.target is operator.getitem else node  # one of several views

@@ -13,7 +13,7 @@ from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.executable import Executable
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import KEPT_BYTES, Pool
-from xloom.torch.arrays import as_array, as_tensor
+from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.fx_graph import Given, Translated
 from xloom.torch.strides import inverse
@@ -40,7 +40,8 @@ class Program:
         self._pad_results = [0] * (not shapes)
         self._permuted = [(k, inverse(order)) for k, order in translated.orders.items()]
         self._assertions = translated.assertions
-        self._given = [(k, r) for k, r in enumerate(translated.results) if isinstance(r, Given)]
+        self._bases = -translated.bases
+        self._placed = [(k, r) for k, r in enumerate(translated.results) if not isinstance(r, int)]
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         """Runs it. The arguments are tensors of the shapes that it was translated for."""
@@ -51,10 +52,10 @@ class Program:
         tensors += self.translated.held
         if self.translated.needs_key:  # drawn from torch's generator, so that torch.manual_seed decides it
             tensors.append(torch.empty(2, dtype=torch.int64).random_().view(torch.uint64))
+        results = [make() for make in self._makers]
         if self._has_calls:
-            results = [as_tensor(r) for r in self._executable(*map(as_array, tensors))]
+            self._executable.call_into([*map(as_array, tensors)], [*map(as_array, results)])
         else:
-            results = [make() for make in self._makers]
             self._executable.call_at(
                 self._pack_arguments(*[t.data_ptr() for t in tensors], *self._pad_arguments),
                 self._pack_results(*[t.data_ptr() for t in results], *self._pad_results),
@@ -62,8 +63,13 @@ class Program:
         for message in reversed(self._assertions):
             if not results.pop().item():
                 raise RuntimeError(message)
-        for at, given in self._given:
-            results.insert(at, given.value if given.argument is None else arguments[given.argument])
+        bases = results[self._bases :] if self._bases else []
+        del results[len(results) - len(bases) :]
+        for at, each in self._placed:
+            if isinstance(each, Given):
+                results.insert(at, each.value if each.argument is None else arguments[each.argument])
+            else:
+                results.insert(at, each.of(bases[each.base]))
         for at, order in self._permuted:
             results[at] = results[at].permute(order)
         return results
