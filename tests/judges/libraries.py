@@ -55,17 +55,22 @@ def compare(library: Library, wanted: list[str], theirs: Verdicts, ours: Verdict
         counts["pass" if verdict == "unused" else verdict] += 1
         if verdict in ("pass", "unused"):
             counts["unused"] += verdict == "unused"
-            counts["cpu_ms"] += round(1000 * theirs[name]["seconds"])
-            counts["xloom_ms"] += round(1000 * mine["seconds"])
+            for side, row in ("cpu", theirs[name]), ("xloom", mine):
+                counts[f"{side}_ms"] += round(1000 * row["seconds"])
+                counts[f"{side}_processor_ms"] += round(1000 * row["processor"])
         else:
             print(f"  {verdict} {library.name} {name}: {first_line(mine.get('message', ''))}", flush=True)
     return counts
 
 
 def _line(counts: Counter[str]) -> str:
-    seconds = f"{counts['xloom_ms'] / 1000:.1f} s, {counts['cpu_ms'] / 1000:.1f} s on the CPU"
+    ours, theirs = (
+        f"{counts[f'{side}_ms'] / 1000:.1f} s ({counts[f'{side}_processor_ms'] / 1000:.1f} s of processors)"
+        for side in ("xloom", "cpu")
+    )
     apart = f"{counts['crash']} crashes, {counts['skip']} skip themselves, {counts['unused']} compile nothing"
-    return f"{counts['pass']} of {counts['reference'] - counts['skip']} that pass on the CPU; {apart}; {seconds}"
+    passed = f"{counts['pass']} of {counts['reference'] - counts['skip']} that pass on the CPU"
+    return f"{passed}; {apart}; {ours}, on the CPU {theirs}"
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """A plugin of pytest that writes JSON lines, for the children of suite_runner.py: tests when they start, and verdicts."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ class Reporter:
         self.name_of = name_of
         self.traces = traces
         self.unused: set[str] = set()
+        self.processor: dict[str, float] = {}
         self.uncollected: dict[str, dict[str, str]] = {}
         """Of files that are skipped or fail as a whole: the verdict of all tests of theirs."""
 
@@ -52,9 +54,11 @@ class Reporter:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: Any) -> Iterator[None]:
-        """Sees whether a test uses what is judged."""
+        """Sees whether a test uses what is judged, and the processors' time, which others' work does not add to."""
         before = self.traces() if self.traces else None
+        since = time.process_time()
         result = yield
+        self.processor[item.nodeid] = round(time.process_time() - since, 3)
         if self.traces and self.traces() == before:
             self.unused.add(item.nodeid)
         return result
@@ -70,7 +74,8 @@ class Reporter:
             self._write(id=name, verdict="skip", message=str(report.longrepr)[-300:])
         elif report.when == "call":
             verdict = "unused" if report.nodeid in self.unused else "pass"
-            self._write(id=name, verdict=verdict, seconds=round(report.duration, 3))
+            processor = self.processor[report.nodeid]
+            self._write(id=name, verdict=verdict, seconds=round(report.duration, 3), processor=processor)
 
     def _write(self, **row: Any) -> None:
         with self.out.open("a") as file:
