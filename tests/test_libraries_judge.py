@@ -16,6 +16,7 @@ CONFTEST = """
 """
 SUITE = """
     import os
+    import unittest
     import jax
     import jax.numpy as jnp
 
@@ -29,6 +30,12 @@ SUITE = """
 
     def test_cpu_alone():
         assert not OURS
+
+    class Parts(unittest.TestCase):
+        def test_parts(self):
+            with self.subTest("on the host"):
+                assert True
+            assert jnp.ones(4).sum() == 4
 
     def test_nowhere():
         assert False
@@ -67,8 +74,8 @@ def test_a_suite_is_judged(tmp_path: Path):
     library = Library("jax", "of no tag", "jax", "tests/**/test_*.py")
     counts = judge(library, tmp_path, tmp_path / "out", sample=0, seed=0, timeout=60)
     assert {name: counts[name] for name in ("reference", "pass", "fail", "crash", "skip", "unused")} == {
-        "reference": 6,
-        "pass": 2,
+        "reference": 7,
+        "pass": 3,
         "fail": 2,
         "crash": 1,
         "skip": 1,

@@ -72,7 +72,7 @@ class Reporter:
             self._write(id=name, verdict="fail", message=text[:2000])
         elif report.skipped:
             self._write(id=name, verdict="skip", message=str(report.longrepr)[-300:])
-        elif report.when == "call":
+        elif report.when == "call" and report.nodeid in self.processor:  # a part of a test passes before its end
             verdict = "unused" if report.nodeid in self.unused else "pass"
             processor = self.processor[report.nodeid]
             self._write(id=name, verdict=verdict, seconds=round(report.duration, 3), processor=processor)
