@@ -109,8 +109,7 @@ class KernelUnits:
             code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))
         else:
             rule(kernel, instruction)
-            for text, content in kernel.needed.items():
-                self._unit(text, [], [], content)
+            self._needed(kernel)
             code = self._unit(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.content)
         if known is not None and self._checks is not None:
             self._checks.kernel(f"{instruction.opcode} {instruction.name}", known[1], code)
@@ -128,8 +127,9 @@ class KernelUnits:
         """Code that serves other shapes too, or served another; else `emit` makes some."""
         known = find(form) if self._heard else None
         if known:
-            if known.name not in self._program.units:
-                self._add(Unit(known.name, "", known.phases, known.content, known.objects))
+            for needed in known.needed:
+                self._have(Unit(needed.name, "", [], needed.content, needed.objects))
+            self._have(Unit(known.name, "", known.phases, known.content, known.objects))
             code = KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
             if self._checks is not None:
                 anew = replace(kernel, module=ir.Module(), phases=[], scratch=[])
@@ -138,11 +138,16 @@ class KernelUnits:
             return code
         text = _for_sizes(form, kernel, emit)
         code = sized_code_of(text, kernel)
+        needed = self._needed(kernel)
         self._made(text, code, kernel.content)
         if self._heard:
-            symbols = [phase.symbol for phase in code.phases]
-            remember(form, kernel, code.unit, text.replace(PLACEHOLDER, code.unit), symbols)
+            units = {code.unit: (text.replace(PLACEHOLDER, code.unit), kernel.content), **needed}
+            remember(form, kernel, units, [phase.symbol for phase in code.phases])
         return code
+
+    def _needed(self, kernel: Kernel) -> dict[str, tuple[str, Content]]:
+        """Units of the functions that a kernel calls: by name, what they are."""
+        return {self._unit(text, [], [], content).unit: (text, content) for text, content in kernel.needed.items()}
 
     def _unit(
         self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
@@ -155,8 +160,11 @@ class KernelUnits:
     def _made(self, text: str, code: KernelCode, content: Content) -> None:
         if self._checks is not None:
             self._checks.written(code, text)
-        if code.unit not in self._program.units:
-            self._add(Unit(code.unit, text.replace(PLACEHOLDER, code.unit), code.phases, content))
+        self._have(Unit(code.unit, text.replace(PLACEHOLDER, code.unit), code.phases, content))
+
+    def _have(self, unit: Unit) -> None:
+        if unit.name not in self._program.units:
+            self._add(unit)
 
     def _add(self, unit: Unit) -> None:
         self._program.units[unit.name] = unit

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from xloom.cpu import jit
 from xloom.cpu.cache import Cache, key_of
@@ -27,6 +28,14 @@ def _key(form: Form) -> str:
     return key_of(jit.target_key().encode(), form.text.encode())
 
 
+class Code(NamedTuple):
+    """Machine code of a unit."""
+
+    name: str
+    content: Content
+    objects: tuple[bytes, ...]
+
+
 @dataclass(frozen=True)
 class Sized:
     """A kernel for one shape."""
@@ -34,6 +43,8 @@ class Sized:
     name: str
     objects: tuple[bytes, ...]
     """Its machine code."""
+    needed: tuple[Code, ...]
+    """That of functions which it calls."""
     table: tuple[int, ...]
     phases: list[Phase]
     scratch: tuple[int, ...]
@@ -44,33 +55,39 @@ def find(form: Form) -> Sized | None:
     """The kernel that was made for another shape and serves this one too."""
     data = kept.get(_key(form))
     for line in data.splitlines() if data else ():
-        name, symbols, keys, content, formula = _read(line)
+        symbols, parts, formula = _read(line)
         served = formula.of(form.values)
         if served is None:
             continue
-        found = [jit.object_cache.get(key) for key in keys]
-        objects = tuple(data for data in found if data is not None)
-        if len(objects) < len(keys):
-            return None
+        codes = []
+        for name, content, keys in parts:
+            found = [jit.object_cache.get(key) for key in keys]
+            codes.append(Code(name, Content(content), tuple(data for data in found if data is not None)))
+            if len(codes[-1].objects) < len(keys):
+                return None
         table, counts, grains, scratch = served
         phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
-        return Sized(name, objects, tuple(table), phases, tuple(scratch), Content(content))
+        own, *needed = codes
+        return Sized(own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.content)
     return None
 
 
 @lru_cache(maxsize=1024)
-def _read(line: bytes) -> tuple[str, list[str], list[str], str, SizeFormula]:
-    name, symbols, keys, content, *formula = json.loads(line)
-    return name, symbols, keys, content, SizeFormula(*formula)
+def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], SizeFormula]:
+    symbols, parts, *formula = json.loads(line)
+    return symbols, parts, SizeFormula(*formula)
 
 
-def remember(form: Form, kernel: Kernel, name: str, text: str, symbols: Sequence[str]) -> None:
-    """Keeps a kernel, whose machine code is being made of `text`, for other shapes."""
+def remember(form: Form, kernel: Kernel, units: Mapping[str, tuple[str, Content]], symbols: Sequence[str]) -> None:
+    """Keeps a kernel for other shapes: machine code is being made of its `units`, by name, itself first."""
     assert kernel.sizes is not None
     phases = kernel.phases
     formula = kernel.sizes.formula([p.count for p in phases], [p.grain for p in phases], kernel.scratch)
-    keys = [jit.object_key(part, kernel.content) for part in parts_of(text)]
-    line = json.dumps([name, list(symbols), keys, kernel.content.value, *astuple(formula)]).encode()
+    parts = [
+        (name, content.value, [jit.object_key(part, content) for part in parts_of(text)])
+        for name, (text, content) in units.items()
+    ]
+    line = json.dumps([list(symbols), parts, *astuple(formula)]).encode()
     data = kept.get(_key(form))
     kept.put(_key(form), b"\n".join([line, *(data.splitlines() if data else ())][:_MOST]))
 
