@@ -190,6 +190,21 @@ def test_one_kernel_serves_any_number_of_groups(window, emitted):
     assert len(emitted) == 1
 
 
+def test_functions_that_a_kernel_calls_are_there_for_other_shapes(emitted):
+    """That which makes NaN of padding, wherever it meets what is not finite."""
+    for side, features in ((20, 16), (33, 48), (1, 64)):
+        module = xl.parse(f"""HloModule m
+        ENTRY e {{
+          x = f32[2,{side},18,{features}] parameter(0)
+          w = f32[3,3,{features},32] parameter(1)
+          ROOT c = f32[2,{side},18,32] convolution(x, w), window={{size=3x3 pad=1_1x1_1}}, dim_labels=b01f_01io->b01f
+        }}""")
+        x, w = (np.ones(p.shape.dims, np.float32) for p in module.entry.parameters)
+        w[0, 2, 3, 4] = np.nan
+        np.testing.assert_array_equal(xl.compile(module)(x, w), xl.evaluate(module, x, w))
+    assert len(emitted) == 2  # of an image of one line, no output meets all places of the window
+
+
 def test_one_kernel_solves_systems_of_either_triangle_and_any_number(emitted):
     for batch, n, m, lower, transpose in (
         ("", 4, 64, "true", "NO_TRANSPOSE"),

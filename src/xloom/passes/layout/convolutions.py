@@ -26,7 +26,8 @@ def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
     return rw.make("convolution", i.shape, [x, w.operands[0]], **{**i.attrs, "window": window})
 
 
-# convolution(spread x, w) == reverse(convolution(w, x), spatial dimensions), with spread windows
+# convolution(spread x, w) == reverse(convolution(w, x), spatial dimensions), with spread windows; of finite numbers:
+# zeros between elements of x are no longer multiplied with w, but zeros around w with x
 @rule("convolution")
 def _spread_input(i: Instruction, rw: Rewriter) -> Instruction | None:
     """Gradients of the kernels of transposed convolutions: so all places of the result meet the same of an operand."""

@@ -13,4 +13,6 @@ depthwise.py    groups of one feature in other layouts, or of windows that meet 
 correlation.py  gradients of kernels, of one feature a group or few
 lanes.py        copies of the input for these, with a feature a lane
 panels.py       the kernel, packed
+zeros.py        NaN where zeros beside the input meet what is not finite
+spoiling.py     the function that makes it
 """

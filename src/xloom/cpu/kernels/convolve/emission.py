@@ -16,34 +16,60 @@ from xloom.cpu.kernels.convolve.padding import Extent, padded
 from xloom.cpu.kernels.convolve.thinning import is_sparse, step_of, thinned
 from xloom.cpu.kernels.convolve.tiles import convolve
 from xloom.cpu.kernels.convolve.ways import pair_axis, pairs_of, vectors_along, way
+from xloom.cpu.kernels.convolve.zeros import multiply_zeros
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
 from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
 from xloom.cpu.kernels.matmul.packing import BLOCK
 from xloom.cpu.kernels.matmul.pairs import in_pairs
 from xloom.hlo.attributes import ConvolutionDimensions
+from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 
 def emit(kernel: Kernel, instruction: Instruction) -> None:
-    """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
+    """Forms the sums, and makes NaN of those for which zeros beside the input meet what is not finite."""
     kernel.content = Content.TILES
     arrays = *kernel.operands, *kernel.outputs
     *sizes, (groups,) = kernel.problem or [*(s.dims for s in arrays), (instruction["feature_group_count"],)]
     lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
     y = Array("output", 0, out.dtype)
-    if 0 in (*lhs.dims, *rhs.dims, *out.dims):
+    if 0 in (*rhs.dims, *out.dims):
         cleared(kernel, y, prod(out.dims))
         return
     labels, window = instruction["dim_labels"], instruction["window"]
     arithmetic = Arithmetic(accumulator(out.dtype))
-    x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
     w = readable(kernel, arithmetic, Array("operand", 1, rhs.dtype), prod(rhs.dims))
     dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
-    reaches_out = any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
+    problem = _problem(instruction, groups, (lhs, rhs, out), dims, [0] * lhs.rank, row_major(lhs.dims))
+    if 0 in lhs.dims:
+        cleared(kernel, y, prod(out.dims))
+    else:
+        x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
+        _form_sums(kernel, instruction, arithmetic, problem, dims, (groups, lhs, rhs, out), (x, w, y))
+    is_whole = any(s.dtype.kind not in (Kind.FLOAT, Kind.COMPLEX) for s in (rhs, out))
+    if not is_whole and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
+        spatial_places = zip(labels.input_spatial, labels.output_spatial, strict=True)
+        places = [(lhs.dims[p], out.dims[q]) for p, q in spatial_places]
+        multiply_zeros(kernel, arithmetic, problem, window, places, (w, y))
+
+
+def _form_sums(
+    kernel: Kernel,
+    instruction: Instruction,
+    arithmetic: Arithmetic,
+    problem: Convolution,
+    dims: tuple[Spatial, ...],
+    shapes: tuple[int, Shape, Shape, Shape],
+    arrays: tuple[Array, Array, Array],
+) -> None:
+    """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
+    groups, lhs, rhs, out = shapes
+    x, w, y = arrays
+    labels, window = instruction["dim_labels"], instruction["window"]
+    reaches_out = _reaches_out(lhs, labels, dims)
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
-    problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
     places = prod(sum(c.count for c in d.classes) for d in dims)
     is_gradient = prod(d.size for d in window) > places
     nbytes = prod(rhs.dims) * arithmetic.dtype.bytes
@@ -110,6 +136,10 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
     convolve(kernel, chosen or way(arithmetic, problem, w), problem, sides, edges, (x, w, sums))
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
+
+
+def _reaches_out(lhs: Shape, labels: ConvolutionDimensions, dims: Sequence[Spatial]) -> bool:
+    return any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
 
 
 def _is_wide(problem: Convolution) -> bool:
