@@ -332,3 +332,10 @@ def test_memory_of_results_grows():
     first, all = function(torch.zeros(3, 3))
     first.resize_(5, 3).fill_(1)
     assert torch.equal(all, torch.ones(9))
+
+
+def test_tensors_that_custom_calls_have_seen_can_grow():
+    matrix = torch.eye(3)
+    values = compiled(torch.linalg.svdvals)(matrix)
+    assert torch.equal(values.resize_(4)[:3], torch.ones(3))
+    assert torch.equal(matrix.resize_(4, 4)[0], torch.tensor([1.0, 0.0, 0.0, 0.0]))

@@ -280,3 +280,12 @@ def test_other_classes_of_tensors_may_hold_tensors_of_the_device():
     plain = torch.ones(2, device="xla")
     assert (plain + Wrapped(plain)).tolist() == [2, 2]  # it is asked, though it comes second
     assert Wrapped.calls == ["aten.add.Tensor"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool])
+def test_tensors_that_were_transferred_can_grow(dtype):
+    given = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]).to(dtype).t()
+    found = given.to("xla").cpu()
+    assert torch.equal(found, given)
+    for tensor in (given, found, given.to("xla")[1:].cpu()):
+        assert tensor.resize_(4, 4).shape == (4, 4)

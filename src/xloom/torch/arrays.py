@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 
@@ -17,9 +19,38 @@ def as_tensor(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(flat.view(np.uint8)).view(dtype).view(array.shape)
 
 
+class _Memory:
+    """A tensor for NumPy to look at. A tensor whose own numpy() was called cannot grow any more."""
+
+    __slots__ = ("__array_interface__", "tensor")
+
+    def __init__(self, tensor: torch.Tensor, typestr: str):
+        self.tensor = tensor
+        size = tensor.itemsize
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": typestr,
+            "shape": tuple(tensor.shape),
+            "strides": None if tensor.is_contiguous() else tuple([stride * size for stride in tensor.stride()]),
+            "data": (tensor.data_ptr(), False),
+        }
+
+
+@cache
+def _numpy_dtype(dtype: torch.dtype) -> tuple[np.dtype, str, bool]:
+    """NumPy's type, how it is spelled, and whether that is enough to say which it is."""
+    own = hlo_dtype(dtype).numpy
+    return own, own.str, np.dtype(own.str) == own
+
+
+def over(tensor: torch.Tensor) -> np.ndarray:
+    """An array over the same memory, in the tensor's strides, that is not read or written once the tensor has grown."""
+    dtype, typestr, is_known = _numpy_dtype(tensor.dtype)
+    array = np.asarray(_Memory(tensor, typestr))
+    return array if is_known else array.view(dtype)
+
+
 def as_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's elements, in row-major order."""
-    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    dtype = hlo_dtype(tensor.dtype).numpy
-    flat = tensor.as_strided((tensor.numel(),), (1,))  # of one element view(-1) may keep another stride
-    return flat.view(torch.uint8).numpy().view(dtype).reshape(tuple(tensor.shape))
+    array = over(tensor.detach().resolve_conj().resolve_neg().contiguous())
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from xloom.torch.arrays import over
 from xloom.torch.lazy import runtime
 from xloom.torch.lazy.array_type import array_type
 from xloom.torch.lazy.trace import TRACE, Value
@@ -60,4 +61,4 @@ def set_state(state: torch.Tensor) -> None:
     """Goes on from what `get_state` gave."""
     if state.dtype != torch.uint8 or state.numel() != 16:
         raise TypeError("the generator's state is a uint8 tensor of 16 elements, as xla.get_rng_state() gives it")
-    put(Value(_TYPE, runtime.on_device(runtime.as_numpy(state.cpu().contiguous().view(torch.uint64)).copy())))
+    put(Value(_TYPE, runtime.on_device(over(state.cpu().contiguous().view(torch.uint64)).copy())))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from ctypes import memmove
 from functools import lru_cache
 
-import ml_dtypes
 import numpy as np
 import torch
 
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt import Buffer, Client, Future
+from xloom.torch.arrays import over
 from xloom.torch.lazy.array_type import ArrayType, array_type
 from xloom.torch.lazy.trace import Value
 from xloom.torch.metrics import METRICS
@@ -19,14 +20,6 @@ from xloom.torch.metrics import METRICS
 AHEAD = 4
 """How many programs may wait or run before the next one is recorded."""
 
-# element types that NumPy lacks travel as integers of their size
-_AS_BITS: dict[torch.dtype, tuple[torch.dtype, type]] = {
-    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
-    torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
-    torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
-    torch.float8_e4m3fnuz: (torch.uint8, ml_dtypes.float8_e4m3fnuz),
-    torch.float8_e5m2fnuz: (torch.uint8, ml_dtypes.float8_e5m2fnuz),
-}
 _running: deque[Future] = deque()
 
 
@@ -36,19 +29,13 @@ def client() -> Client:
     return Client.cpu()
 
 
-def as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor of the host as an array over the same memory."""
-    bits = _AS_BITS.get(tensor.dtype)
-    return tensor.numpy() if bits is None else tensor.view(bits[0]).numpy().view(bits[1])
-
-
 def to_device(tensor: torch.Tensor) -> Value:
     """A copy of a tensor of the host: that one may change afterwards."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     type = array_type(tensor.dtype, tuple(tensor.shape))
     METRICS.transfers += 1
     METRICS.bytes_to_device += type.shape.nbytes
-    return Value(type, client().buffer_from_host(as_numpy(tensor)))
+    return Value(type, client().buffer_from_host(over(tensor)))
 
 
 def on_device(array: np.ndarray) -> Buffer:
@@ -77,7 +64,7 @@ def number(value: Value) -> bool | int | float | complex:
     """The only element of a value of which the buffer is known. Waits for it."""
     array = _array(value)
     METRICS.bytes_to_host += array.nbytes
-    return float(array.item()) if value.type.dtype in _AS_BITS else array.item()
+    return float(array.item()) if value.type.dtype.is_floating_point else array.item()
 
 
 def _array(value: Value) -> np.ndarray:
@@ -87,12 +74,13 @@ def _array(value: Value) -> np.ndarray:
 
 
 def _copied(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    array = np.array(array, order="C")
     METRICS.bytes_to_host += array.nbytes
-    bits = _AS_BITS.get(dtype)
-    if bits is None:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(np.int16 if bits[0] is torch.int16 else np.uint8)).view(dtype)
+    copy = torch.empty(array.shape, dtype=dtype)
+    if array.flags.c_contiguous:
+        memmove(copy.data_ptr(), array.__array_interface__["data"][0], array.nbytes)
+    else:
+        over(copy)[...] = array
+    return copy
 
 
 def throttle(done: Future) -> None:
