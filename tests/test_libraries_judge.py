@@ -19,6 +19,7 @@ SUITE = """
     import unittest
     import jax
     import jax.numpy as jnp
+    import numpy as np
 
     OURS = jax.default_backend() == "xloom"
 
@@ -30,6 +31,9 @@ SUITE = """
 
     def test_cpu_alone():
         assert not OURS
+
+    def test_chance():
+        assert np.random.rand() == np.random.RandomState(0).rand()
 
     class Parts(unittest.TestCase):
         def test_parts(self):
@@ -74,12 +78,12 @@ def test_a_suite_is_judged(tmp_path: Path):
     library = Library("jax", "of no tag", "jax", "tests/**/test_*.py")
     counts = judge(library, tmp_path, tmp_path / "out", sample=0, seed=0, timeout=60)
     assert {name: counts[name] for name in ("reference", "pass", "fail", "crash", "skip", "unused")} == {
-        "reference": 7,
-        "pass": 3,
+        "reference": 8,
+        "pass": 4,
         "fail": 2,
         "crash": 1,
         "skip": 1,
-        "unused": 1,
+        "unused": 2,
     }
 
 

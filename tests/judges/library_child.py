@@ -6,12 +6,14 @@ xloom without a program of ours. With no IDS it lists the tests of the files ins
 
 import json
 import os
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from suite_reporter import Reporter
 
@@ -35,6 +37,21 @@ def default_platform_is_ours() -> Callable[[], Any]:
     events: Counter[str] = Counter()
     jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: events.update([event]))
     return lambda: sum(count for event, count in events.items() if "backend_compile" in event)
+
+
+class SeedsAreTheSame:
+    """Both sides draw the same numbers from generators of the process, whatever has run before."""
+
+    def pytest_collectstart(self) -> None:
+        """Modules draw when they are imported."""
+        random.seed(0)
+        np.random.seed(0)
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed(0)
+
+    def pytest_runtest_setup(self) -> None:
+        """And so do tests."""
+        self.pytest_collectstart()
 
 
 class PlatformIsKnown:
@@ -66,7 +83,7 @@ def main() -> int:
     ids, out, door, side, *files = sys.argv[1:]
     sys.path.pop(0)
     traces: Callable[[], Any] | None = None
-    plugins: list[Any] = []
+    plugins: list[Any] = [SeedsAreTheSame()]
     if side == "xloom" and door == "jax":
         traces = default_platform_is_ours()
         plugins.append(PlatformIsKnown())
