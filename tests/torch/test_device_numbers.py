@@ -32,6 +32,10 @@ def fresh():
         lambda x, k: x[k : k + 5 : 2],
         lambda x, k: x.narrow(1, k % 5, 3),
         lambda x, k: x.clone().narrow(0, k, 1).zero_().sum() + x,
+        lambda x, k: x.unbind(1)[k],
+        lambda x, k: x.split(2)[k - 2],
+        lambda x, k: x.split([1] * 5 + [3, 3, 1])[k - 2],
+        lambda x, k: x.T.unbind()[k].sum(),
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
@@ -43,6 +47,12 @@ def test_a_loop_over_numbers_compiles_twice(run, dtype):
         xt.sync()
         torch.testing.assert_close(found.cpu(), run(host, k) + 0)
     assert METRICS.programs <= 2
+
+
+def test_elements_that_are_looked_at_one_by_one_have_few_programs():
+    x = torch.arange(40.0).to("xla")
+    assert max(each for each in x if each >= 5) == 39
+    assert METRICS.programs <= 5
 
 
 def test_rows_are_written_at_a_place_that_changes():

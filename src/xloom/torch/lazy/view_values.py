@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,10 +161,10 @@ def _starts(
         start += dims[dim] if start < 0 else 0
         return [(dim, Number(min(max(start, 0), dims[dim])), given.get("step") or 1)]
     if name == "unbind":
-        return [(dim, k, 1) for k in range(len(results))]
+        return [(dim, Number(k), 1) for k in range(len(results))]
     if name in ("split", "split_with_sizes"):
         sizes = [result.type.dims[dim] for result in results]
-        return [(dim, sum(sizes[:k]), 1) for k in range(len(results))]
+        return [(dim, Number(start), 1) for start in accumulate(sizes[:-1], initial=0)]
     return None
 
 
