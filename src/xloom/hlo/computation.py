@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from xloom.errors import VerifyError
 from xloom.hlo.instruction import Instruction
@@ -149,6 +149,14 @@ class Computation:
         copy.root = copies[self.root]
         return module.add(copy)
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """For `pickle` and `copy`, which would go from operand to operand on Python's stack: a part of its module."""
+        from xloom.hlo.flat_form import flattened
+
+        if self.module is None:
+            return _alone, (flattened([self]),)
+        return _computation_of, (self.module, self.module.computations.index(self))
+
     def to_text(self, **options: Any) -> str:
         """HLO text; options as for `Module.to_text`."""
         from xloom.hlo.printer import PrintOptions, computation_text
@@ -160,3 +168,13 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"<computation {self.name}: {len(self)} instructions>"
+
+
+def _alone(flat: list[Any]) -> Computation:
+    from xloom.hlo.flat_form import unflattened
+
+    return unflattened(flat)[0]
+
+
+def _computation_of(module: Module, number: int) -> Computation:
+    return module.computations[number]

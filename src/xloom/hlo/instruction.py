@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from xloom.errors import VerifyError, near
 from xloom.hlo.attributes import Metadata
@@ -242,6 +242,12 @@ class Instruction:
         new.copy_annotations(self)
         return new
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """For `pickle` and `copy`, which would go from operand to operand on Python's stack: a part of its parent."""
+        if self.parent is None:
+            return object.__reduce_ex__(self, protocol)
+        return _instruction_of, (self.parent, list(self.parent._instructions).index(self))
+
     def to_text(self, **options: Any) -> str:
         """One line of HLO; options as for `Module.to_text`."""
         from xloom.hlo.printer import PrintOptions, instruction_text
@@ -253,6 +259,10 @@ class Instruction:
 
     def __repr__(self) -> str:
         return f"<%{self.name} = {self.shape} {self.opcode}({', '.join('%' + o.name for o in self._operands)})>"
+
+
+def _instruction_of(computation: Computation, number: int) -> Instruction:
+    return computation.instructions[number]
 
 
 def map_called(instruction: Instruction, function: Callable[[Computation], Computation]) -> None:

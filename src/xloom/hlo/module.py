@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 from xloom.errors import VerifyError, near
 from xloom.hlo.computation import Computation
@@ -152,6 +152,14 @@ class Module:
         """`copy` itself would go from operand to operand on Python's stack."""
         return self.clone("")
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """For `pickle`, likewise."""
+        from xloom.hlo.flat_form import flattened
+
+        says = {name: value for name, value in vars(self).items() if name not in ("_computations", "entry")}
+        entry = list(self._computations).index(self.entry) if self.entry is not None else -1
+        return _module_of, (says, flattened(self._computations), entry)
+
     def to_text(self, **options: Any) -> str:
         """HLO text as XLA prints it. Options are the fields of `printer.PrintOptions`."""
         from xloom.hlo.printer import PrintOptions, module_text
@@ -169,6 +177,19 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<module {self.name}: {len(self._computations)} computations>"
+
+
+def _module_of(says: dict[str, Any], flat: list[Any], entry: int) -> Module:
+    from xloom.hlo.flat_form import unflattened
+
+    module = Module("")
+    vars(module).update(says)
+    for computation in unflattened(flat):
+        computation.module = module
+        module._computations[computation] = None
+    if entry >= 0:
+        module.entry = list(module._computations)[entry]
+    return module
 
 
 def _put_callees_first(top: Computation, order: dict[Computation, None]) -> None:

@@ -38,7 +38,7 @@ class UnreadModule(Module):
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Reads it for `copy` and `pickle`, which would share or lose what reads it."""
         _become_read(self)
-        return object.__reduce_ex__(self, protocol)
+        return self.__reduce_ex__(protocol)
 
 
 def _become_read(module: UnreadModule) -> None:
