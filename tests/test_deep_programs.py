@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import pickle
 import sys
 from collections.abc import Iterator
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.cpu.executable import Memory
+from xloom.cpu.text import loops_text, schedule_text
+from xloom.pjrt.cost import is_cheap
 
 FRAMES = 120
 """Of Python's stack, which callers may have used up nearly: JAX alone takes hundreds."""
@@ -106,6 +110,79 @@ def test_deep_nests_are_evaluated(program):
 def test_deep_calls_are_compiled():
     given = np.linspace(0, 1, 4, dtype=np.float32)
     assert np.allclose(xl.compile(xl.parse(calls(1000)))(given), -np.sin(given), rtol=1e-5)
+
+
+def bounded_loops(count: int) -> str:
+    """Loops in loops, of as many iterations as an argument says."""
+    state = "(s32[], s32[], f32[4])"
+    head = f"s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 m = s32[] get-tuple-element(s), index=1"
+    text = f"test {{ {head} ROOT r = pred[] compare(i, m), direction=LT }}\n"
+    for k in range(count):
+        inner = (
+            f"zero = s32[] constant(0) t = {state} tuple(zero, m, x) w = {state} while(t), condition=test, body=b{k - 1}"
+            " y = f32[4] get-tuple-element(w), index=2"
+        )
+        text += f"""b{k} {{ {head} one = s32[] constant(1) j = s32[] add(i, one) x = f32[4] get-tuple-element(s), index=2
+          {inner if k else "y = f32[4] cosine(x)"} n = f32[4] sine(y) ROOT r = {state} tuple(j, m, n) }}\n"""
+    return f"""{text} ENTRY e {{ p = f32[4] parameter(0) m = s32[] parameter(1) z = s32[] constant(0)
+      t = {state} tuple(z, m, p) w = {state} while(t), condition=test, body=b{count - 1}
+      ROOT r = f32[4] get-tuple-element(w), index=2 }}"""
+
+
+def branches(count: int) -> str:
+    """Conditionals in conditionals, on data."""
+    text = "leaf { p = f32[4] parameter(0) ROOT r = f32[4] cosine(p) }\n"
+    for i in range(count):
+        text += f"""t{i} {{ p = f32[4] parameter(0) v = f32[1] slice(p), slice={{[0:1]}} s = f32[] reshape(v)
+          k = f32[] constant(5) q = pred[] compare(s, k), direction=LT
+          c = f32[4] conditional(q, p, p), true_computation={f"t{i - 1}" if i else "leaf"}, false_computation=leaf
+          ROOT r = f32[4] negate(c) }}\n"""
+    return f"""{text} ENTRY e {{ p = f32[4] parameter(0) m = s32[] parameter(1) q = pred[] compare(m, m), direction=EQ
+      ROOT r = f32[4] conditional(q, p, p), true_computation=t{count - 1}, false_computation=leaf }}"""
+
+
+@pytest.mark.parametrize("program", [bounded_loops, branches])
+@pytest.mark.parametrize("count", [10, 200])
+def test_deep_nests_are_compiled(program, count):
+    module = xl.parse(program(count))
+    given = np.linspace(0, 1, 4, dtype=np.float32), np.int32(1)
+    assert np.allclose(xl.compile(module)(*given), xl.evaluate(module, *given), rtol=1e-4)
+
+
+@pytest.mark.parametrize("program", [loops, bounded_loops, branches])
+def test_deep_nests_have_stage_texts(program):
+    module = xl.parse(program(100))
+    assert schedule_text(module) and loops_text(module)
+    assert is_cheap(module, Memory(*6 * [0])) in (True, False)
+
+
+def test_deep_calls_of_scalars_are_compiled():
+    text = "f0 { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }\n"
+    for i in range(1, 300):
+        text += (
+            f"f{i} {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] call(p, q), to_apply=f{i - 1} }}\n"
+        )
+    text += "ENTRY e { p = f32[9] parameter(0) z = f32[] constant(0) "
+    module = xl.parse(text + "ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=f299 }")
+    assert xl.compile(module)(np.ones(9, np.float32)) == 9
+
+
+@pytest.mark.parametrize("count", [10, 1000])
+def test_a_long_chain_is_pickled(count):
+    module = xl.parse(chain(count))
+    copied = pickle.loads(pickle.dumps(module))
+    assert str(copied) == str(module)
+    assert [[u.name for u in i.users] for i in copied.instructions] == [
+        [u.name for u in i.users] for i in module.instructions
+    ]
+    entry, root, again = pickle.loads(pickle.dumps((module.entry, module.entry.root, module)))
+    assert entry is again.entry and root is again.entry.root
+    assert copy.deepcopy(root).name == root.name
+
+
+def test_deep_calls_are_pickled():
+    module = xl.parse(loops(1000))
+    assert str(pickle.loads(pickle.dumps(module))) == str(module)
 
 
 @pytest.mark.parametrize("opcode", ["call", "map"])

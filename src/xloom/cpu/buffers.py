@@ -15,6 +15,7 @@ from xloom.cpu.plan import LAST, Block, roots_of
 from xloom.errors import OutOfMemoryError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import ADDRESSED
+from xloom.trampoline import Nested, run
 
 SKIPS = frozenset({"sort"})
 """Operators whose kernels do not write the outputs that nobody reads."""
@@ -89,6 +90,8 @@ class Assignment:
         self._states: set[Instruction] = set()
         self._lent: set[Source] = set()
         """What loops leave as it was and see where it lay before them: others may read it there."""
+        self._origins: dict[Source, Source] = {}
+        """Of what loops leave as it was, as `_before_loops` has found it."""
         self._entry(entry)
 
     @property
@@ -143,7 +146,7 @@ class Assignment:
             if slot not in starts or _may_replace(block, source, starts[slot]):
                 taken.add(source)
                 self._reserve(block, source, slot)
-        self._block(block)
+        run(self._block(block))
         for slot in self.results:
             slot.use(self._position)
 
@@ -167,7 +170,7 @@ class Assignment:
         may_take = overwritable(block.steps[made], *source)
         return all(block.last[s] < made or (block.last[s] == made and s in may_take) for s in others)
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: Block) -> Nested[None]:
         ending: dict[int, list[Source]] = defaultdict(list)
         for source, last in block.last.items():
             ending[last].append(source)
@@ -175,9 +178,9 @@ class Assignment:
             self._position += 1
             here = self.positions[step] = self._position
             if isinstance(step, Instruction) and step.opcode == "while":
-                self._while(block, step, number)
+                yield self._while(block, step, number)
             elif isinstance(step, Instruction) and step.opcode == "conditional":
-                self._conditional(block, step)
+                yield self._conditional(block, step)
             elif isinstance(step, Instruction) and step.opcode == "constant":
                 self._constant(step)
             else:
@@ -250,7 +253,7 @@ class Assignment:
         return None
 
     # -- control flow
-    def _while(self, block: Block, instruction: Instruction, number: int) -> None:
+    def _while(self, block: Block, instruction: Instruction, number: int) -> Nested[None]:
         body, condition = block.nested[instruction]
         (operand,) = instruction._operands
         shapes = leaf_shapes(instruction.shape)
@@ -268,14 +271,14 @@ class Assignment:
         for nested in (condition, body):
             for k, slot in enumerate(states):
                 self.slots[parameter_of[nested], k] = slot
-        self._block(condition)
+        yield self._block(condition)
         self._states.add(parameter_of[body])
         roots = body.root
         for k, source in enumerate(roots):
             old = (parameter_of[body], k)
             if roots.count(source) == 1 and source in body.made and _may_replace(body, source, old):
                 self._reserve(body, source, states[k])
-        self._block(body)
+        yield self._block(body)
         for slot in states:
             slot.use(self._position)
 
@@ -285,10 +288,25 @@ class Assignment:
         found: dict[int, Slot] = {}
         for k, source in enumerate(body.root):
             slot, leaf = self.slots.get(owner(operand, k)), (instruction, k)
-            unchanged = _before_loops(body, source) == (body.computation.parameters[0], k) and leaf not in self._preset
+            before = run(self._before_loops(body, source))
+            unchanged = before == (body.computation.parameters[0], k) and leaf not in self._preset
             if unchanged and slot is not None and slot.nbytes > SMALL and _stays(block, slot, leaf, number):
                 found[k] = slot
         return found
+
+    def _before_loops(self, block: Block, source: Source) -> Nested[Source]:
+        """The array that loops of the block leave as it was, before the first of them; any other one itself."""
+        if source in self._origins:
+            return self._origins[source]
+        instruction, leaf = source
+        while instruction in block.nested and instruction.opcode == "while":
+            body = block.nested[instruction][0]
+            before = yield self._before_loops(body, body.root[leaf])
+            if before != (body.computation.parameters[0], leaf):
+                break
+            instruction, leaf = owner(instruction._operands[0], leaf)
+        self._origins[source] = instruction, leaf
+        return instruction, leaf
 
     def _initial(self, block: Block, source: Source, number: int, taken: list[Slot]) -> Slot | None:
         slot = self.slots.get(source)
@@ -298,7 +316,7 @@ class Assignment:
         ours = source in block.made and source not in self._lent
         return slot if block.last.get(source) == number and ours and not others else None
 
-    def _conditional(self, block: Block, instruction: Instruction) -> None:
+    def _conditional(self, block: Block, instruction: Instruction) -> Nested[None]:
         shapes = leaf_shapes(instruction.shape)
         for k, shape in enumerate(shapes):
             slot = self._preset.get((instruction, k)) or self._new(shape.nbytes)
@@ -313,7 +331,7 @@ class Assignment:
                 slot = self.slots[instruction, k]
                 if roots.count(source) == 1 and source in nested.made and slot.nbytes > SMALL:
                     self._reserve(nested, source, slot)
-            self._block(nested)
+            yield self._block(nested)
             # what a branch reads lives until all of it has run
             for k in range(len(leaf_shapes(parameter.shape))):
                 self.slots[parameter, k].use(self._position)
@@ -330,17 +348,6 @@ def _may_replace(block: Block, source: Source, old: Source) -> bool:
     if last < made:
         return True
     return last == made and old in overwritable(block.steps[made], *source)
-
-
-def _before_loops(block: Block, source: Source) -> Source:
-    """The array that loops of the block leave as it was, before the first of them; any other one itself."""
-    instruction, leaf = source
-    while instruction in block.nested and instruction.opcode == "while":
-        body = block.nested[instruction][0]
-        if _before_loops(body, body.root[leaf]) != (body.computation.parameters[0], leaf):
-            break
-        instruction, leaf = owner(instruction._operands[0], leaf)
-    return instruction, leaf
 
 
 def _stays(block: Block, slot: Slot, source: Source, number: int) -> bool:

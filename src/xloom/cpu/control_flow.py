@@ -13,12 +13,13 @@ from xloom.cpu.plan import Block
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.passes.loops import counted_trips
+from xloom.trampoline import Nested
 
 if TYPE_CHECKING:
     from xloom.cpu.entry import EntryBuilder
 
 
-def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> Nested[None]:
     """State in place: condition, body, and again."""
     b, slots = entry.b, entry.assignment.slots
     body, condition = block.nested[instruction]
@@ -29,17 +30,17 @@ def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> N
     with entry.polling.loop(head, counted_trips(instruction)):
         b.position_at_end(head)
         with entry.recorded() as test:
-            entry.block(condition)
+            yield entry.block(condition)
         b.cbranch(_predicate(entry, condition.root[0]), inside, done)
         b.position_at_end(inside)
         with entry.recorded() as steps:
-            entry.block(body, repeated=True)
+            yield entry.block(body, repeated=True)
             entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
         entry.events.append(RunLoop(instruction, condition, body, states, test, steps))
     b.position_at_end(done)
 
 
-def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> Nested[None]:
     """One of the branches; an index out of range means the last."""
     b, slots = entry.b, entry.assignment.slots
     chooser = instruction._operands[0]
@@ -57,7 +58,7 @@ def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
         switch.add_case(I32(k), place)
         b.position_at_end(place)
         with entry.recorded() as steps:
-            entry.block(nested)
+            yield entry.block(nested)
             for slot, source in zip(result, nested.root, strict=True):
                 entry.copy(slot, slots[source])
         all_steps.append(steps)

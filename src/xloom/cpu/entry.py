@@ -38,19 +38,22 @@ from xloom.cpu.loops.nest import Nest, nest_cost, sources
 from xloom.cpu.overwriting import overwritable
 from xloom.cpu.plan import Block
 from xloom.cpu.polling import OF_CALL, Polling, kernel_cost
-from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, StepCode, Unit
+from xloom.cpu.program import DEEP, MAIN, PARALLEL_FOR, Program, StepCode, Unit
 from xloom.cpu.side_by_side import SideBySide
 from xloom.cpu.slot_pointers import SlotPointers
 from xloom.cpu.threads.meeting_ir import room_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.trampoline import Nested, run
 
 INLINE_COST = 3000
 """Loop nests that cost no more additions are part of the entry function."""
 INLINE_NESTS = 16
 LOOP_NESTS = 64
 """So many at most, in what runs once and in the body of a loop: LLVM's time grows faster than the function."""
+ALL_NESTS = 512
+"""So many at most in all."""
 
 
 class EntryBuilder:
@@ -71,6 +74,8 @@ class EntryBuilder:
         self._size_tables: dict[tuple[int, ...], ir.Value] = {}
         self._loops = 0
         """Around the block whose steps are emitted."""
+        self._depth = 0
+        """Blocks around a step, those of branches as well."""
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
         function.attributes.add("nounwind")
         self.function = function
@@ -90,7 +95,7 @@ class EntryBuilder:
         self.b.position_at_end(start)
         for result, argument in assignment.given:
             self._start_as(result, argument)
-        self.block(block)
+        run(self.block(block))
         self.copies(list(zip(assignment.results, (assignment.slots[s] for s in block.root), strict=True)))
         self.b.ret(I32(0))
         self.b.position_at_end(function.entry_basic_block)
@@ -201,26 +206,34 @@ class EntryBuilder:
             self.b.ret(I32(len(self.program.calls)))
 
     # -- steps
-    def block(self, block: Block, *, repeated: bool = False) -> None:
+    def block(self, block: Block, *, repeated: bool = False) -> Nested[None]:
         """Emits the steps of a block, of a loop's body if `repeated`; what comes next is done after all of them."""
         self._loops += repeated
         before, limit = self._is_apart, LOOP_NESTS if self._loops else INLINE_NESTS
-        self._is_apart = sum(isinstance(step, Group) for step in block.steps) > limit
+        self._depth += 1
+        self.program.depth = max(self.program.depth, self._depth)
+        many = sum(isinstance(step, Group) for step in block.steps) > limit
+        self._is_apart = many or self._depth > DEEP or self._nests > ALL_NESTS
         for number, step in enumerate(block.steps):
-            self.step(block, step, number)
+            nested = self.step(block, step, number)
+            if nested is not None:
+                yield nested
             self.polling.between_steps()
         self.side_by_side.finish()
         self._is_apart = before
+        self._depth -= 1
         self._loops -= repeated
         self._memory.position = self.assignment.ends[block]
 
-    def step(self, block: Block, step: Step, number: int) -> None:
-        """Emits step `number` of a block."""
+    def step(self, block: Block, step: Step, number: int) -> Nested[None] | None:
+        """Emits step `number` of a block; returns what is left to run where there are other blocks in it."""
         self._memory.position = self.assignment.positions[step]
         if isinstance(step, Group):
             self._nest(block, step, number)
-            return
+            return None
         self.side_by_side.finish()
+        if (nested := NESTED.get(step.opcode)) is not None:
+            return nested(self, block, step)
         if (emit := STEPS.get(step.opcode)) is not None:
             emit(self, block, step)
             if step.opcode == "custom-call":
@@ -237,6 +250,7 @@ class EntryBuilder:
                 where=f"{step.name} {step.metadata.location}".strip(),
                 hint="run the program on the interpreter: xloom.evaluate",
             )
+        return None
 
     def _nest(self, block: Block, group: Group, number: int) -> None:
         kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
@@ -367,9 +381,12 @@ def _nothing(entry: EntryBuilder, block: Block, instruction: Instruction) -> Non
 
 
 StepRule = Callable[[EntryBuilder, Block, Instruction], None]
-STEPS: dict[str, StepRule] = {
+NESTED: dict[str, Callable[[EntryBuilder, Block, Instruction], Nested[None]]] = {
     "while": while_loop,
     "conditional": conditional,
+}
+"""Steps that have blocks in them."""
+STEPS: dict[str, StepRule] = {
     "constant": _nothing,
     "after-all": _nothing,
     "custom-call": custom_call,
@@ -381,4 +398,4 @@ STEPS: dict[str, StepRule] = {
     "fusion": fused_product,
     **COLLECTIVES,
 }
-"""Steps that are neither loop nests nor kernels."""
+"""Other steps that are neither loop nests nor kernels."""

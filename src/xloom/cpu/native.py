@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.cpu.buffers import Assignment
-from xloom.cpu.entry import STEPS, EntryBuilder
+from xloom.cpu.entry import NESTED, STEPS, EntryBuilder
 from xloom.cpu.fusion import ROOTS, STRUCTURAL
 from xloom.cpu.grouping import Step
 from xloom.cpu.kernels import rule_of
@@ -14,6 +14,7 @@ from xloom.errors import CustomCallError, LoweringError
 from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES, Flags
 from xloom.passes import batch_norm_expansion, collective_simplification
+from xloom.trampoline import Nested
 
 
 def way_of(opcode: str) -> str:
@@ -24,7 +25,7 @@ def way_of(opcode: str) -> str:
     """
     if opcode in STRUCTURAL:
         return "no code"
-    if opcode in STEPS and opcode not in INLINED:
+    if opcode in NESTED or (opcode in STEPS and opcode not in INLINED):
         return "entry"
     if opcode in ELEMENTS or opcode in ROOTS:
         return "loops"
@@ -56,11 +57,12 @@ class _Survey(EntryBuilder):
         self.errors: list[LoweringError] = []
         super().__init__(block, assignment)
 
-    def step(self, block: Block, step: Step, number: int) -> None:
+    def step(self, block: Block, step: Step, number: int) -> Nested[None] | None:
         """See EntryBuilder."""
         try:
-            super().step(block, step, number)
+            return super().step(block, step, number)
         except LoweringError as error:
             self.errors.append(error)
         except CustomCallError:
             pass  # native once code is registered
+        return None

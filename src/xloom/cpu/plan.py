@@ -10,6 +10,7 @@ from xloom.cpu.kernels.sort import unread_operands
 from xloom.cpu.leaves import Source, leaf_count, owners
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.trampoline import Nested, each, run
 
 LAST = 1 << 60
 """A position after every step."""
@@ -38,6 +39,10 @@ CONTROL = ("while", "conditional")
 
 def block_of(computation: Computation) -> Block:
     """The plan of a computation and of those that its steps enter."""
+    return run(_block_of(computation))
+
+
+def _block_of(computation: Computation) -> Nested[Block]:
     fusion = Fusion(computation)
     steps = steps_of(fusion)
     block = Block(computation, steps, stored=fusion.stored)
@@ -48,7 +53,7 @@ def block_of(computation: Computation) -> Block:
         for read in _reads(step, fusion.stored):
             block.last[read] = position
         if isinstance(step, Instruction) and step.opcode in CONTROL:
-            block.nested[step] = [block_of(c) for c in step.called_computations]
+            block.nested[step] = yield each(map(_block_of, step.called_computations))
     for source in block.root:
         block.last[source] = LAST
     return block

@@ -13,6 +13,10 @@ from xloom.hlo.instruction import Instruction
 
 MAIN = "xloom_main"
 """The entry function."""
+DEEP = 64
+"""Blocks in each other beyond which LLVM's passes take too long: their time grows as the square of loops' depth."""
+LONG = 1 << 20
+"""Characters of an entry function beyond which they take a minute."""
 PARALLEL_FOR = "xloom_parallel_for"
 """What it gives kernels to that several threads do."""
 
@@ -60,7 +64,12 @@ class Program:
     """How many of its steps other devices take part in."""
     meeting_bytes: int = 0
 
+    depth: int = 0
+    """The most blocks in each other."""
+
     @property
     def main_content(self) -> Content:
         """What the entry function consists of."""
-        return Content.LOOPS if any(c.phases and not c.unit for c in self.code.values()) else Content.CALLS
+        if not any(c.phases and not c.unit for c in self.code.values()):
+            return Content.CALLS
+        return Content.CALLERS if self.depth > DEEP or len(self.main) > LONG else Content.LOOPS

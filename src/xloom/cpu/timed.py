@@ -24,6 +24,7 @@ from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.trace import active, span
+from xloom.trampoline import Nested
 
 _CAPACITY = 1 << 16
 """Steps that a run notes; those after it are only counted."""
@@ -56,10 +57,12 @@ class TimedEntryBuilder(EntryBuilder):
         super().__init__(block, assignment, heard)
         self.program.kept.append(times)
 
-    def step(self, block: Block, step: Step, number: int) -> None:
+    def step(self, block: Block, step: Step, number: int) -> Nested[None]:
         """As `EntryBuilder`, timed: one at a time."""
         start = self._now()
-        super().step(block, step, number)
+        nested = super().step(block, step, number)
+        if nested is not None:
+            yield nested
         self.side_by_side.finish()
         self._note(step, start, self._now())
 

@@ -17,10 +17,10 @@ class Effects:
 
     def of(self, instruction: Instruction) -> bool:
         """True when running `instruction` has an effect beside its value, in computations that it calls included."""
+        while instruction.opcode in _ENDS_ASYNC:
+            instruction = instruction.operands[0]
         if instruction.op.has_effect or instruction.attrs.get("custom_call_has_side_effect"):
             return True
-        if instruction.opcode in _ENDS_ASYNC:
-            return self.of(instruction.operands[0])
         return any(self.of_computation(c) for c in instruction.called_computations)
 
     def of_computation(self, computation: Computation) -> bool:

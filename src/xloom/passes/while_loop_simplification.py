@@ -14,6 +14,7 @@ from xloom.passes.dce import remove_dead, remove_keeping_order
 from xloom.passes.effects import Effects
 from xloom.passes.inline import inline
 from xloom.passes.loops import initial, is_element, known_trip_count, needs
+from xloom.passes.nesting_depth import DEEP, nesting_depth
 from xloom.passes.rewrite import editable_computations
 
 _SINK_ELEMENTS = 1024
@@ -35,7 +36,7 @@ class WhileLoopSimplification(Pass):
         """See the class."""
         pin_roots(module)
         work = _Loops(module)
-        changed = False
+        changed = nesting_depth(module.entry, ("while",)) > DEEP and work.unroll_from_outside()
         for computation in editable_computations(module):
             if computation.module is None:  # it went with its last caller
                 continue
@@ -66,13 +67,7 @@ class _Loops:
                 return True
             # while(c, f, x) == f(x); when c(x) is true and c(f(x)) is false: one iteration
             if count == 1:
-                body, condition = loop["body"], loop["condition"]
-                first, inlined = loop.operands[0], inline(loop, body)
-                self._count(inlined.copies)
-                self._release_computation(condition)
-                self._release_computation(body)
-                _take_apart(inlined.value)
-                _take_apart(first)
+                self._unroll(loop)
                 return True
         if loop.operands[0].shape != loop.shape or loop["body"].root.opcode != "tuple":
             return False
@@ -82,6 +77,38 @@ class _Loops:
         changed |= remove_dead(loop["condition"], self.effects) | remove_dead(loop["body"], self.effects)
         changed |= self._drop_dead_elements(loop)
         return self._narrow(loop) or changed
+
+    def unroll_from_outside(self) -> bool:
+        """Unrolls the loops that run once in each other."""
+        reached, seen = [self.module.entry], {self.module.entry}
+        changed = False
+        editable = set(editable_computations(self.module))
+        while reached:
+            computation = reached.pop()
+            if computation not in editable:
+                continue
+            waiting = instructions_of(computation, ("while",))[::-1]
+            while waiting:
+                loop = waiting.pop()
+                free = loop.parent is computation and not (loop.control_predecessors or loop.control_successors)
+                if free and not self.effects.of_computation(loop["condition"]) and known_trip_count(loop, 1) == 1:
+                    waiting += [i for i in reversed(self._unroll(loop)) if i.opcode == "while"]
+                    changed = True
+                elif loop.parent is computation and loop["body"] not in seen:
+                    seen.add(loop["body"])
+                    reached.append(loop["body"])
+        return changed
+
+    def _unroll(self, loop: Instruction) -> list[Instruction]:
+        """Puts a loop's body in the place of its only iteration; returns the copies."""
+        body, condition = loop["body"], loop["condition"]
+        first, inlined = loop.operands[0], inline(loop, body)
+        self._count(inlined.copies)
+        self._release_computation(condition)
+        self._release_computation(body)
+        _take_apart(inlined.value)
+        _take_apart(first)
+        return inlined.copies
 
     # -- who calls what
 

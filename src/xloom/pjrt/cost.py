@@ -10,6 +10,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.passes.call_graph import callees_first
 from xloom.passes.loops import counted_trips
 
 # to hand a program over to another thread, and to hear of its end, takes 50 to 300 µs on the host, the more the longer
@@ -49,7 +50,10 @@ def is_cheap(module: Module, memory: Memory) -> bool:
     calls = any(i.opcode == "custom-call" for i in module.instructions)
     if memory.peak_bytes - _unread(module) > times * (_SMALL_BYTES if calls else CHEAP_BYTES):
         return False
-    return _work(module.entry, {}) <= times * CHEAP_OPERATIONS
+    known: dict[Computation, float] = {}
+    for computation in callees_first([module.entry]):
+        known[computation] = sum(_work(i, known) for i in computation)
+    return known[module.entry] <= times * CHEAP_OPERATIONS
 
 
 def _unread(module: Module) -> int:
@@ -62,22 +66,16 @@ def _unread(module: Module) -> int:
     return found
 
 
-def _work(computation: Computation, known: dict[Computation, float]) -> float:
-    """Operations of a computation; infinite where nobody knows."""
-    if computation not in known:
-        known[computation] = sum(_instruction_work(i, known) for i in computation)
-    return known[computation]
-
-
-def _instruction_work(instruction: Instruction, known: dict[Computation, float]) -> float:
+def _work(instruction: Instruction, known: dict[Computation, float]) -> float:
+    """Operations of an instruction, with what is `known` of computations; infinite where nobody knows."""
     opcode = instruction.opcode
     if opcode in _WAITS:
         return math.inf
     if opcode == "while":
         trips = counted_trips(instruction)
-        return math.inf if trips is None else trips * _work(instruction["body"], known)
+        return math.inf if trips is None else trips * known[instruction["body"]]
     if opcode in ("call", "fusion", "conditional", "async-start"):
-        return max((_work(c, known) for c in instruction.called_computations), default=0)
+        return max((known[c] for c in instruction.called_computations), default=0)
     return _operations(instruction)
 
 

@@ -23,6 +23,7 @@ from xloom.cpu.leaves import Source, leaf_shapes, owner
 from xloom.cpu.plan import Block
 from xloom.errors import BufferAssignmentError
 from xloom.hlo.shape import Shape
+from xloom.trampoline import Nested, run
 
 
 def verify_buffers(block: Block, assignment: Assignment, events: Sequence[Event]) -> None:
@@ -33,7 +34,7 @@ def verify_buffers(block: Block, assignment: Assignment, events: Sequence[Event]
     """
     replay = _Replay(assignment)
     replay.begin(block)
-    replay.run(events)
+    run(replay.run(events))
     for slot, source in zip(assignment.results, block.root, strict=True):
         replay.check(source, ROWS, slot, "the program's result")
 
@@ -58,7 +59,7 @@ class _Replay:
             if slot.kind == "code" and source[0].opcode == "constant":  # branches may read it by other names
                 self._write(slot, source)
 
-    def run(self, events: Iterable[Event]) -> None:
+    def run(self, events: Iterable[Event]) -> Nested[None]:
         for event in events:
             match event:
                 case RunNest():
@@ -75,11 +76,11 @@ class _Replay:
                     self._copy(event.result, event.argument, event.result.nbytes)
                     self.memory.link(("result", event.result.number), ("argument", event.argument.number))
                 case ChangeLayout():
-                    self._change_layout(event)
+                    yield self._change_layout(event)
                 case RunLoop():
-                    self._loop(event)
+                    yield self._loop(event)
                 case RunBranch():
-                    self._branch(event)
+                    yield self._branch(event)
 
     # -- single arrays
     def check(self, source: Source, layout: Layout, slot: Slot, reader: str) -> None:
@@ -207,21 +208,21 @@ class _Replay:
         for output in event.outputs:
             self._write(output.slot, output.source, _layout(output.shape))
 
-    def _change_layout(self, event: ChangeLayout) -> None:
+    def _change_layout(self, event: ChangeLayout) -> Nested[None]:
         layout, place = _layout(event.shape), place_of(event.source)
         before, after = (layout, ROWS) if event.back else (ROWS, layout)
         moved = [(source, after) for source, lies in self.memory.names(place) if lies == before]
         if event.moved is not None:
             given, made = event.moved
             self.memory.add(place, (given, ROWS))
-            self.run(event.steps)
+            yield self.run(event.steps)
             self.check(made, ROWS, event.target, "a change of layout")
         elif sorted(event.shape.dims[-2:]) != sorted(2 * event.shape.dims[-1:]) or event.target is not event.source:
             raise BufferAssignmentError(f"{event.shape} cannot change its layout where it lies")
         self.memory.write(place_of(event.target), moved)
 
     # -- control flow
-    def _loop(self, event: RunLoop) -> None:
+    def _loop(self, event: RunLoop) -> Nested[None]:
         loop, (operand,) = event.instruction, event.instruction._operands
         parameters = [b.computation.parameters[0] for b in (event.condition, event.body)]
         for k, slot in enumerate(event.state):
@@ -233,11 +234,11 @@ class _Replay:
             if slot.nbytes:
                 for parameter in parameters:
                     self.memory.add(place_of(slot), ((parameter, k), ROWS))
-        self.run(event.test)
+        yield self.run(event.test)
         (test,) = event.condition.root
         self.check(test, ROWS, self.assignment.of(test), f"the condition of {loop.name}")
         done = self.memory.snapshot()
-        self.run(event.steps)
+        yield self.run(event.steps)
         for k, slot in enumerate(event.state):
             self.check(event.body.root[k], ROWS, slot, f"the next iteration of {loop.name}")
         self.memory = done
@@ -246,7 +247,7 @@ class _Replay:
             if slot.nbytes:
                 self.memory.add(place_of(slot), ((loop, k), ROWS))
 
-    def _branch(self, event: RunBranch) -> None:
+    def _branch(self, event: RunBranch) -> Nested[None]:
         choice, operands = event.instruction, event.instruction._operands[1:]
         self.check(owner(choice._operands[0]), ROWS, self.assignment.of((choice._operands[0], 0)), choice.name)
         before = self.memory
@@ -258,7 +259,7 @@ class _Replay:
                 self.check(owner(operand, k), ROWS, slot, choice.name)
                 if shape.nbytes:
                     self.memory.add(place_of(slot), ((parameter, k), ROWS))
-            self.run(steps)
+            yield self.run(steps)
             for k, slot in enumerate(event.result):
                 self.check(branch.root[k], ROWS, slot, f"the result of {choice.name}")
         self.memory = before

@@ -15,6 +15,7 @@ from llvmlite import ir
 from xloom.cpu.emit.elementwise import choose
 from xloom.cpu.loops.nodes import Apply, Argument, Constant, Fold, Index, Node
 from xloom.hlo.dtype import Kind, pred
+from xloom.trampoline import Nested, each, run
 
 _WINS, _EQUALS, _LOSES, _IS_NAN, _MEETS_NAN, _BOTH_NAN = range(6)
 """How a kept value is to a new one."""
@@ -93,19 +94,32 @@ class _Found:
         condition, keeps = choice
         found = {}
         for relation in self._relations:
-            holds = self._holds(condition, symbol, relation, is_first)
+            known: dict[Node, bool | None] = {}
+            holds = run(self._holds(condition, symbol, relation, is_first, known))
             found[relation] = None if holds is None else holds == keeps
         return found
 
-    def _holds(self, node: Node, symbol: str, relation: int, is_first: bool) -> bool | None:
+    def _holds(
+        self, node: Node, symbol: str, relation: int, is_first: bool, known: dict[Node, bool | None]
+    ) -> Nested[bool | None]:
         """A condition's value; None of those that depend on more."""
+        if node not in known:
+            parts: list[bool | None] = []
+            if isinstance(node, Apply) and not node.label.startswith("compare "):
+                parts = yield each(self._holds(o, symbol, relation, is_first, known) for o in node.operands)
+            known[node] = self._joined(node, parts, symbol, relation, is_first)
+        return known[node]
+
+    def _joined(
+        self, node: Node, parts: Sequence[bool | None], symbol: str, relation: int, is_first: bool
+    ) -> bool | None:
+        """The same, with that of its operands."""
         if isinstance(node, Constant) and node.dtype is pred:
             return bool(node.value)
         if not isinstance(node, Apply):
             return None
         if node.label.startswith("compare "):
             return self._compared(node, symbol, relation, is_first)
-        parts = [self._holds(operand, symbol, relation, is_first) for operand in node.operands]
         if any(part is None for part in parts):
             return None
         if node.label == "not":

@@ -13,13 +13,22 @@ from xloom.cpu.emit.types import Value, constant
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.trampoline import Nested, run
 
 
 def apply(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Value]) -> list[Value]:
     """The values of the root (one, or one a tuple element) for scalar `arguments`, emitted at the builder."""
+    return run(_applied(b, computation, arguments))
+
+
+def _applied(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Value]) -> Nested[list[Value]]:
     values: dict[Instruction, list[Value]] = {}
     for instruction in computation.post_order():
-        values[instruction] = _value(b, instruction, arguments, values)
+        if instruction.opcode in _INLINED:
+            callee, given = instruction.called_computations[0], [values[o][0] for o in instruction._operands]
+            values[instruction] = yield _applied(b, callee, given)
+        else:
+            values[instruction] = _value(b, instruction, arguments, values)
     return values[computation.root]
 
 
@@ -32,14 +41,19 @@ def evaluated(b: ir.IRBuilder, instruction: Instruction, *operands: Value) -> Va
 
 def is_scalar_region(computation: Computation) -> bool:
     """True when `apply` can emit it."""
-    return all(
-        (i.opcode in RULES or i.opcode in ("parameter", "constant", "tuple", "get-tuple-element"))
-        or (i.opcode in _INLINED and all(is_scalar_region(c) for c in i.called_computations))
-        or (i.opcode in _SAME and i.shape.is_scalar)
-        for i in computation
-    )
+    waiting, seen = [computation], {computation}
+    while waiting:
+        for i in waiting.pop():
+            if i.opcode in _INLINED:
+                fresh = [c for c in i.called_computations if c not in seen]
+                seen.update(fresh)
+                waiting += fresh
+            elif i.opcode not in RULES and i.opcode not in _GLUE and not (i.opcode in _SAME and i.shape.is_scalar):
+                return False
+    return True
 
 
+_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 _INLINED = frozenset({"call", "map", "fusion"})
 _SAME = frozenset({"broadcast", "reshape", "transpose", "bitcast", "opt-barrier", "reverse", "slice"})
 
@@ -56,8 +70,6 @@ def _value(
         return [values[o][0] for o in operands]
     if opcode == "get-tuple-element":
         return [values[operands[0]][instruction["index"]]]
-    if opcode in _INLINED:
-        return apply(b, instruction.called_computations[0], [values[o][0] for o in operands])
     if opcode in _SAME and operands[0].shape.is_scalar:
         return values[operands[0]]
     if opcode not in RULES or not instruction.shape.is_scalar:

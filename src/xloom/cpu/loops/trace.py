@@ -148,30 +148,36 @@ class Tracer:
     # -- regions
     def region(self, computation: Computation, arguments: Sequence[Node]) -> tuple[Node, ...]:
         """The values of a scalar computation's root for argument nodes."""
+        return run(self._region(computation, arguments))
+
+    def _region(self, computation: Computation, arguments: Sequence[Node]) -> Nested[tuple[Node, ...]]:
         values: dict[Instruction, tuple[Node, ...]] = {}
         for instruction in computation.post_order():
-            values[instruction] = self._region_value(instruction, arguments, values)
+            if instruction.opcode in ("call", "map", "fusion"):
+                callee, given = instruction.called_computations[0], [values[o][0] for o in instruction._operands]
+                values[instruction] = yield self._region(callee, given)
+            else:
+                values[instruction] = _region_value(instruction, arguments, values)
         return values[computation.root]
 
-    def _region_value(
-        self, instruction: Instruction, arguments: Sequence[Node], values: dict[Instruction, tuple[Node, ...]]
-    ) -> tuple[Node, ...]:
-        opcode, operands = instruction.opcode, instruction._operands
-        if opcode == "parameter":
-            return (arguments[instruction["parameter_number"]],)
-        if opcode == "constant" and instruction.shape.is_scalar:
-            return (Constant(instruction.shape.dtype, instruction.literal.value[()]),)
-        if opcode == "tuple":
-            return tuple(values[o][0] for o in operands)
-        if opcode == "get-tuple-element":
-            return (values[operands[0]][instruction["index"]],)
-        if opcode in ("call", "map", "fusion"):
-            return self.region(instruction.called_computations[0], [values[o][0] for o in operands])
-        if opcode in ("broadcast", "reshape", "bitcast", "transpose", "opt-barrier") and operands[0].shape.is_scalar:
-            return values[operands[0]]
-        if opcode not in RULES or not instruction.shape.is_scalar:
-            raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
-        return (apply(instruction, [values[o][0] for o in operands]),)
+
+def _region_value(
+    instruction: Instruction, arguments: Sequence[Node], values: dict[Instruction, tuple[Node, ...]]
+) -> tuple[Node, ...]:
+    opcode, operands = instruction.opcode, instruction._operands
+    if opcode == "parameter":
+        return (arguments[instruction["parameter_number"]],)
+    if opcode == "constant" and instruction.shape.is_scalar:
+        return (Constant(instruction.shape.dtype, instruction.literal.value[()]),)
+    if opcode == "tuple":
+        return tuple(values[o][0] for o in operands)
+    if opcode == "get-tuple-element":
+        return (values[operands[0]][instruction["index"]],)
+    if opcode in ("broadcast", "reshape", "bitcast", "transpose", "opt-barrier") and operands[0].shape.is_scalar:
+        return values[operands[0]]
+    if opcode not in RULES or not instruction.shape.is_scalar:
+        raise LoweringError(f"{opcode} inside a scalar computation", where=instruction.name)
+    return (apply(instruction, [values[o][0] for o in operands]),)
 
 
 def _is_number(instruction: Instruction) -> bool:

@@ -28,6 +28,7 @@ from xloom.cpu.loops.nodes import (
 )
 from xloom.cpu.text.names import element_text, index_text, scalar_text
 from xloom.hlo.dtype import s64
+from xloom.trampoline import Nested, each, run
 
 WIDTH = 72
 """Characters of an expression that is still one line."""
@@ -94,10 +95,13 @@ class Writer:
     # -- values
     def value(self, node: Node) -> str:
         """An expression for a node; what it needs is written before."""
+        return run(self._value(node))
+
+    def _value(self, node: Node) -> Nested[str]:
         for scope in reversed(self._scopes):
             if id(node) in scope:
                 return scope[id(node)]
-        text = self._text(node)
+        text = yield self._text(node)
         if _is_composed(text) and (self._uses[id(node)] > 1 or len(text) > WIDTH):
             self._names += 1
             self.line(f"v{self._names} = {_bare(text)}")
@@ -105,50 +109,54 @@ class Writer:
         self._scopes[-1][id(node)] = text
         return text
 
-    def index(self, index: Affine) -> str:
-        """An index expression; numbers that it takes from data are written before."""
-        return index_text(self._defined(index))
-
     def element(self, source: tuple, address: Affine) -> str:
         """An element of an array, as the source or target of an assignment."""
-        return element_text(source, self._defined(address))
+        return run(self._element(source, address))
+
+    def _element(self, source: tuple, address: Affine) -> Nested[str]:
+        return element_text(source, (yield self._defined(address)))
+
+    def _index(self, index: Affine) -> Nested[str]:
+        """An index expression; numbers that it takes from data are written before."""
+        return index_text((yield self._defined(index)))
 
     def assign(self, target: str, value: str) -> None:
         """`target = value`."""
         self.line(f"{target} = {_bare(value)}")
 
-    def _defined(self, index: Affine) -> Affine:
+    def _defined(self, index: Affine) -> Nested[Affine]:
         for var, _ in index.terms:
             if var.node is None or any(id(var) in scope for scope in self._scopes):
                 continue
-            text = _bare(self.value(var.node))
+            text = _bare((yield self._value(var.node)))
             if text != var.name:
                 self.line(f"{var.name} = {text}")
             self._scopes[-1][id(var)] = var.name
         return index.substitute(self.joined)
 
-    def _text(self, node: Node) -> str:
+    def _text(self, node: Node) -> Nested[str]:
         if isinstance(node, Apply):
-            return self._applied(node)
+            return (yield self._applied(node))
         if isinstance(node, Load):
-            return self.element(node.source, node.address)
+            return (yield self._element(node.source, node.address))
         if isinstance(node, Constant):
             return scalar_text(node.value)
         if isinstance(node, Index):
-            return _grouped(self.index(node.value))
+            return _grouped((yield self._index(node.value)))
         if isinstance(node, Quotient):
-            return f"({_grouped(self.index(node.value))} {'%' if node.remainder else '//'} {node.by})"
+            index = yield self._index(node.value)
+            return f"({_grouped(index)} {'%' if node.remainder else '//'} {node.by})"
         if isinstance(node, Bounded):
-            return f"clamp(0, {_bare(self.value(node.operand))}, {node.high})"
+            return f"clamp(0, {_bare((yield self._value(node.operand)))}, {node.high})"
         if isinstance(node, Argument):
             return self._accumulators[id(node)]
         if isinstance(node, Guard):
-            return self._guarded(node)
+            return (yield self._guarded(node))
         assert isinstance(node, Folded)
-        return self.fold(node.fold)[node.number]
+        return (yield self._fold(node.fold))[node.number]
 
-    def _applied(self, node: Apply) -> str:
-        values = [self.value(o) for o in node.operands]
+    def _applied(self, node: Apply) -> Nested[str]:
+        values = yield each(map(self._value, node.operands))
         if _is_passed_on(node):
             return values[0]
         if node.label in _INFIX and len(values) == 2:
@@ -159,18 +167,18 @@ class Writer:
         name = node.dtype.name if opcode in ("convert", "iota") else opcode
         return f"{name}({', '.join(map(_bare, values))})"
 
-    def _guarded(self, node: Guard) -> str:
-        conditions = [self._condition(*c) for c in node.conditions]
+    def _guarded(self, node: Guard) -> Nested[str]:
+        conditions = yield each(self._condition(*c) for c in node.conditions)
         condition = " and ".join(c for c in conditions if c) or "true"
         self._names += 1
         name = f"v{self._names}"
         for head, branch in ((f"if {condition}:", node.then), ("else:", node.otherwise)):
             with self.inside(head):
-                self.assign(name, self.value(branch))
+                self.assign(name, (yield self._value(branch)))
         return name
 
-    def _condition(self, index: Affine, low: int, high: int) -> str:
-        text = self.index(index)
+    def _condition(self, index: Affine, low: int, high: int) -> Nested[str]:
+        text = yield self._index(index)
         parts = [f"{low} <= "] if index.low < low else []
         parts.append(text)
         if index.high >= high:
@@ -180,30 +188,36 @@ class Writer:
     # -- folds
     def start(self, fold: Fold) -> list[str]:
         """Writes a fold's accumulators with their initial values; returns their names."""
+        return run(self._start(fold))
+
+    def _start(self, fold: Fold) -> Nested[list[str]]:
         names = []
         for argument, init in zip(fold.arguments, fold.inits, strict=True):
             self._folds += 1
             names.append(f"acc{self._folds}")
             self._accumulators[id(argument)] = names[-1]
-            self.assign(names[-1], self.value(init))
+            self.assign(names[-1], (yield self._value(init)))
         return names
 
     def step(self, fold: Fold, names: Sequence[str]) -> None:
         """Writes one more element into the accumulators."""
-        if fold.plain in _INFIX:
-            self.line(f"{names[0]} {_INFIX[fold.plain]}= {_bare(self.value(fold.elements[0]))}")
-            return
-        values = [_bare(self.value(body)) for body in fold.bodies]
-        self.line(f"{', '.join(names)} = {', '.join(values)}")
+        run(self._step(fold, names))
 
-    def fold(self, fold: Fold) -> list[str]:
+    def _step(self, fold: Fold, names: Sequence[str]) -> Nested[None]:
+        if fold.plain in _INFIX:
+            self.line(f"{names[0]} {_INFIX[fold.plain]}= {_bare((yield self._value(fold.elements[0])))}")
+            return
+        values = yield each(map(self._value, fold.bodies))
+        self.line(f"{', '.join(names)} = {', '.join(map(_bare, values))}")
+
+    def _fold(self, fold: Fold) -> Nested[list[str]]:
         """Writes a whole fold; returns the names of its values."""
         for scope in reversed(self._scopes):
             if id(fold) in scope:
                 return scope[id(fold)].split()
-        names = self.start(fold)
+        names = yield self._start(fold)
         with self.loops(fold.vars):
-            self.step(fold, names)
+            yield self._step(fold, names)
         self._scopes[-1][id(fold)] = " ".join(names)
         return names
 

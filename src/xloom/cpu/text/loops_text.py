@@ -21,6 +21,7 @@ from xloom.cpu.text.names import array_name, array_shape, scalar_text
 from xloom.hlo.dtype import pred
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.trampoline import Nested, run
 
 _HEAD = """\
 # %name is an array, as in the HLO; vN is a value in a register, accN one that a loop adds to.
@@ -31,7 +32,7 @@ _HEAD = """\
 def loops_text(module: Module) -> str:
     """The program that `module` is compiled to, as pseudo-code. Raises LoweringError for what has no native code."""
     block, assignment, program = lowered(prepared(module))
-    body = _Program(assignment, program).block(block)
+    body = run(_Program(assignment, program).block(block))
     lines = [f"{_HEAD}\nENTRY %{block.computation.name}:", *_indented(body)]
     return "\n".join([*lines, f"  return {', '.join(map(array_name, block.root))}"]) + "\n"
 
@@ -43,7 +44,7 @@ class _Program:
         self.assignment = assignment
         self.program = program
 
-    def block(self, block: Block) -> list[str]:
+    def block(self, block: Block) -> Nested[list[str]]:
         """The steps of a block."""
         lines: list[str] = []
         for step in block.steps:
@@ -51,9 +52,9 @@ class _Program:
                 code = self.program.code[step]
                 lines += [*_heading(step, code), *self._copies(step), *nest_lines(code)]
             elif step.opcode == "while":
-                lines += self._while(block, step)
+                lines += yield self._while(block, step)
             elif step.opcode == "conditional":
-                lines += self._conditional(block, step)
+                lines += yield self._conditional(block, step)
             elif step.opcode == "constant":
                 lines.append(f"{array_name((step, 0))} = {_constant(step)}")
             else:
@@ -67,20 +68,20 @@ class _Program:
         of = self.assignment.of
         return [f"{array_name((r, 0))} = {array_name(s)}  # a copy" for r, s in changed if of((r, 0)) is not of(s)]
 
-    def _while(self, block: Block, step: Instruction) -> list[str]:
+    def _while(self, block: Block, step: Instruction) -> Nested[list[str]]:
         body, condition = block.nested[step]
         states = _arrays(body.computation.parameters[0])
-        test = [*self.block(condition), f"if not {array_name(condition.root[0])}: break"]
+        test = [*(yield self.block(condition)), f"if not {array_name(condition.root[0])}: break"]
         return [
             f"{states} = {_operands(step)}",
             f"while true:  # condition %{condition.computation.name}",
             *_indented([*_renamed(condition, body), *test]),
             f"  # body %{body.computation.name}",
-            *_indented([*self.block(body), _state(body, body.root)]),
+            *_indented([*(yield self.block(body)), _state(body, body.root)]),
             f"{_arrays(step)} = {states}",
         ]
 
-    def _conditional(self, block: Block, step: Instruction) -> list[str]:
+    def _conditional(self, block: Block, step: Instruction) -> Nested[list[str]]:
         chooser = step._operands[0]
         lines = [f"switch {array_name(owner(chooser))}:"]
         for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
@@ -88,7 +89,7 @@ class _Program:
             lines.append(f"  case {case}:  # %{nested.computation.name}")
             given = [owner(operand, k) for k in range(leaf_count(operand.shape))]
             inside = [_state(nested, given)] if given else []
-            inside += [*self.block(nested), f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]
+            inside += [*(yield self.block(nested)), f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]
             lines += _indented(_indented(inside))
         return lines
 

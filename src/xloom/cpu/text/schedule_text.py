@@ -18,6 +18,7 @@ from xloom.cpu.program import Program, StepCode
 from xloom.cpu.text.names import array_name, array_shape, bytes_text, place_text
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.trampoline import Nested, run
 
 
 def schedule_text(module: Module) -> str:
@@ -38,7 +39,7 @@ class _Schedule:
         """The whole program."""
         arena, kernels = bytes_text(self.assignment.arena_bytes), len(self.program.units)
         self.lines.append(f"ENTRY %{block.computation.name}  arena {arena}, {kernels} kernels")
-        self._block(block, "  ")
+        run(self._block(block, "  "))
         for source, result in zip(block.root, self.assignment.results, strict=True):
             self._line("  ", "return", [self._array(source), *self._copy(result, source)])
         return "\n".join(self.lines) + "\n"
@@ -55,16 +56,16 @@ class _Schedule:
         return [] if self.assignment.of(source) is target else [f"copied to {place_text(target, self.assignment)}"]
 
     # -- steps
-    def _block(self, block: Block, indent: str) -> None:
+    def _block(self, block: Block, indent: str) -> Nested[None]:
         for step in block.steps:
             number = f"{self.assignment.positions[step]:>3} "
             inner = indent + " " * len(number)
             if isinstance(step, Instruction) and step.opcode == "while":
                 self.lines.append(f"{indent}{number}while %{step.name}")
-                self._while(block, step, inner)
+                yield self._while(block, step, inner)
             elif isinstance(step, Instruction) and step.opcode == "conditional":
                 self.lines.append(f"{indent}{number}conditional %{step.name}")
-                self._conditional(block, step, inner)
+                yield self._conditional(block, step, inner)
             else:
                 self.lines.append(f"{indent}{number}{_title(step)}")
                 self._step(step, inner)
@@ -96,7 +97,7 @@ class _Schedule:
         return notes
 
     # -- control flow
-    def _while(self, block: Block, step: Instruction, indent: str) -> None:
+    def _while(self, block: Block, step: Instruction, indent: str) -> Nested[None]:
         body, condition = block.nested[step]
         for k in range(leaf_count(step.shape)):
             state = self.assignment.slots[step, k]
@@ -104,21 +105,21 @@ class _Schedule:
             start = "in place of" if self.assignment.of(initial) is state else "starts as a copy of"
             self._line(indent, "state", [self._array((step, k)), f"{start} {self._array(initial)}"])
         self.lines.append(f"{indent}condition %{condition.computation.name}")
-        self._block(condition, indent + "  ")
+        yield self._block(condition, indent + "  ")
         self.lines.append(f"{indent}body %{body.computation.name}")
-        self._block(body, indent + "  ")
+        yield self._block(body, indent + "  ")
         for k, source in enumerate(body.root):
             self._line(
                 f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.slots[step, k], source)]
             )
 
-    def _conditional(self, block: Block, step: Instruction, indent: str) -> None:
+    def _conditional(self, block: Block, step: Instruction, indent: str) -> Nested[None]:
         self._line(indent, "chooses", [self._array(owner(step._operands[0]))])
         for k in range(leaf_count(step.shape)):
             self._line(indent, "writes", [self._array((step, k))])
         for number, nested in enumerate(block.nested[step]):
             self.lines.append(f"{indent}branch {number} %{nested.computation.name}")
-            self._block(nested, indent + "  ")
+            yield self._block(nested, indent + "  ")
             for k, source in enumerate(nested.root):
                 result = self.assignment.slots[step, k]
                 self._line(f"{indent}  ", "result", [self._array(source), *self._copy(result, source)])
