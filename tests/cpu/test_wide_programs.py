@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu import fusion, grouping
+from xloom.cpu import buffers, entry, fusion, grouping
 from xloom.cpu.arena import MANY, place
 from xloom.cpu.buffers import Slot
 from xloom.cpu.compile import lowered
@@ -29,6 +29,37 @@ def test_values_of_a_wide_program():
     module = xl.parse(sums(300))
     given = np.arange(6, dtype=np.float32)
     for ours, theirs in zip(xl.compile(module)(given), xl.evaluate(module, given), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("stack", [0, 7, 100])
+def test_what_is_on_the_stack_is_bounded(stack: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(buffers, "STACK_ARRAYS", stack)
+    monkeypatch.setattr(entry, "STACK_POINTERS", stack)
+    module = xl.parse(sums(80))
+    given = np.arange(6, dtype=np.float32)
+    _, assignment, program = lowered(prepared(module))
+    assert len(assignment.stack) <= stack
+    assert program.main.count("alloca") <= 2 * stack + 3
+    for ours, theirs in zip(xl.compile(module)(given), xl.evaluate(module, given), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_long_state_that_is_turned_round_is_not_saved_on_the_stack(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(buffers, "STACK_ARRAYS", 3)
+    count = 12
+    state = f"(s32[], {', '.join(['f32[2]'] * count)})"
+    parts = " ".join(f"g{k} = f32[2] get-tuple-element(s), index={k + 1}" for k in range(count))
+    turned = ", ".join(f"g{(k + 1) % count}" for k in range(count))
+    initial = " ".join(f"k{k} = f32[2] constant({{{k}, 7}})" for k in range(count))
+    module = xl.parse(f"""
+      test {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5)
+        ROOT r = pred[] compare(i, n), direction=LT }}
+      body {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1)
+        j = s32[] add(i, one) {parts} ROOT r = {state} tuple(j, {turned}) }}
+      ENTRY e {{ z = s32[] parameter(0) {initial} t = {state} tuple(z, {", ".join(f"k{k}" for k in range(count))})
+        ROOT w = {state} while(t), condition=test, body=body }}""")
+    for ours, theirs in zip(xl.compile(module)(np.int32(0)), xl.evaluate(module, np.int32(0)), strict=True):
         assert np.array_equal(ours, theirs)
 
 

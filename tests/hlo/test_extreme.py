@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.hlo.shape import tuple_shape
 
 DEEP = 100_000
 ENTRY = "ENTRY e { p = f32[4] parameter(0) "
@@ -20,6 +21,30 @@ def test_nested_text(what):
     with pytest.raises(xl.ParseError, match="nested too deeply") as caught:
         xl.parse(NESTED[what])
     assert caught.value.span is not None
+
+
+@pytest.mark.parametrize("depth", [10, 150])
+def test_deep_tuples(depth):
+    b = xl.Builder("deep")
+    value = b.parameter(xl.f32[2])
+    for _ in range(depth):
+        value = b.tuple(value)
+    module = b.build(value)
+    given = np.array([1, 2], np.float32)
+    again = xl.parse(str(module))
+    assert str(again) == str(module) and again.entry.root.shape == module.entry.root.shape
+    for result in (xl.evaluate(module, given), xl.compile(again)(given)):
+        for _ in range(depth):
+            (result,) = result
+        assert np.array_equal(result, given)
+
+
+@pytest.mark.parametrize("depth", [1000, DEEP])
+def test_deeper_tuples(depth):
+    shape = tuple_shape([])
+    with pytest.raises(xl.ShapeError, match="nested too deeply"):
+        for _ in range(depth):
+            shape = tuple_shape([shape])
 
 
 def test_many_operands_of_one_array():

@@ -21,6 +21,8 @@ SKIPS = frozenset({"sort"})
 """Operators whose kernels do not write the outputs that nobody reads."""
 SMALL = 256
 """Arrays of so many bytes or fewer live on the stack, where LLVM can keep them in registers."""
+STACK_ARRAYS = 4096
+"""So many of them at most: a thread's stack ends without warning."""
 
 
 @dataclass(eq=False)
@@ -84,6 +86,7 @@ class Assignment:
         """The position after all steps of a block."""
         self.arena_bytes = 0
         self._constant_arrays = 0
+        self._stack_arrays = 0
         self._position = 0
         self._preset: dict[Source, Slot] = {}
         self._read_only: set[Slot] = set()
@@ -232,8 +235,15 @@ class Assignment:
                 slot = self._preset.get((instruction, k)) or self._shared(block, step, instruction, k, number)
                 self.slots[instruction, k] = slot or self._new(shape.nbytes)
 
+    def fits_stack(self, nbytes: int) -> bool:
+        """True of an array that may live on the stack, of which it then takes a part."""
+        if nbytes > SMALL:
+            return False
+        self._stack_arrays += 1
+        return self._stack_arrays <= STACK_ARRAYS
+
     def _new(self, nbytes: int) -> Slot:
-        slot = Slot("stack" if nbytes <= SMALL else "arena", nbytes)
+        slot = Slot("stack" if self.fits_stack(nbytes) else "arena", nbytes)
         (self.stack if slot.kind == "stack" else self.arena).append(slot)
         return slot
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunStep, Start
-from xloom.cpu.buffers import SMALL as STACK_BYTES
 from xloom.cpu.buffers import Assignment, Slot, is_kept
 from xloom.cpu.collectives import COLLECTIVES, device_counts
 from xloom.cpu.control_flow import conditional, while_loop
@@ -54,6 +53,8 @@ LOOP_NESTS = 64
 """So many at most, in what runs once and in the body of a loop: LLVM's time grows faster than the function."""
 ALL_NESTS = 512
 """So many at most in all."""
+STACK_POINTERS = 1 << 16
+"""In tables on the stack, at most: a thread's stack ends without warning."""
 
 
 class EntryBuilder:
@@ -74,6 +75,8 @@ class EntryBuilder:
         self._size_tables: dict[tuple[int, ...], ir.Value] = {}
         self._loops = 0
         """Around the block whose steps are emitted."""
+        self._table_pointers = 0
+        """In all tables of kernels."""
         self._depth = 0
         """Blocks around a step, those of branches as well."""
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
@@ -160,7 +163,7 @@ class EntryBuilder:
         saved: dict[Slot, Slot] = {}
         for _, source in pairs:
             if source in targets and source not in saved:
-                small = source.nbytes <= STACK_BYTES
+                small = self.assignment.fits_stack(source.nbytes)
                 saved[source] = Slot("stack", source.nbytes) if small else self.scratch(source.nbytes)
                 self.copy(saved[source], source)
         for target, source in pairs:
@@ -287,6 +290,7 @@ class EntryBuilder:
             return self._inlined(nest, numbers, pointers)
         code = self.units.of_nest(nest, numbers, len(pointers), small=small)
         waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
+        waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present step
         event.scratch = self.call(code, pointers, waiting=event if waits else None)
         if not waits:
             self.events.append(event)
@@ -346,6 +350,7 @@ class EntryBuilder:
             return []
         scratch, slots = self._memory.of_scratch(code.scratch)
         buffers = [*pointers, *scratch]
+        self._table_pointers += len(buffers)
         if code.sizes:
             whole = self.table([self._size_table(code.sizes), *buffers])
             buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
@@ -362,9 +367,12 @@ class EntryBuilder:
         return slots
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
-        """An array of pointers on the stack."""
+        """An array of pointers on the stack, while that has room."""
         b = self.b
-        table = allocate(b, POINTER, max(1, len(pointers)))
+        if self._table_pointers > STACK_POINTERS:
+            table = self.pointer(self.scratch(8 * max(1, len(pointers))))
+        else:
+            table = allocate(b, POINTER, max(1, len(pointers)))
         for k, pointer in enumerate(pointers):
             b.store(pointer, b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER))
         return table

@@ -74,6 +74,10 @@ def default_layout(rank: int) -> Layout:
     return Layout(tuple(range(rank - 1, -1, -1)))
 
 
+MOST_DEPTH = 200
+"""Tuples in each other, at most: all that is done to shapes and values goes into them on Python's stack."""
+
+
 class Shape:
     """The type of a value: an array, a tuple, a token, an opaque handle, or a buffer.
 
@@ -81,7 +85,7 @@ class Shape:
     element shapes (or a buffer's one). Equality includes layout; `compatible` ignores it.
     """
 
-    __slots__ = ("_hash", "_text", "_text_plain", "dims", "dtype", "dynamic", "elements", "layout")
+    __slots__ = ("_depth", "_hash", "_text", "_text_plain", "dims", "dtype", "dynamic", "elements", "layout")
 
     def __init__(
         self,
@@ -96,6 +100,9 @@ class Shape:
         self.dynamic = dynamic if any(dynamic) else ()
         self.layout = layout
         self.elements = elements
+        self._depth = 1 + max(e._depth for e in elements) if elements else 0
+        if self._depth > MOST_DEPTH:
+            raise ShapeError(f"tuples nested too deeply: more than {MOST_DEPTH}", hint="use fewer, wider tuples")
         self._hash = hash((dtype.value, dims, self.dynamic, layout, elements))
         self._text: str | None = None
         self._text_plain: str | None = None

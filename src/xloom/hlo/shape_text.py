@@ -8,14 +8,23 @@ from functools import lru_cache
 from xloom.hlo import dtype as dt
 from xloom.hlo.dtype import DTYPES, DType
 from xloom.hlo.lexer import Cursor
-from xloom.hlo.shape import COMBINE, UNBOUNDED, Layout, Shape, array_shape, buffer_shape, default_layout, tuple_shape
+from xloom.hlo.shape import (
+    COMBINE,
+    MOST_DEPTH,
+    UNBOUNDED,
+    Layout,
+    Shape,
+    array_shape,
+    buffer_shape,
+    default_layout,
+    tuple_shape,
+)
 
 # the form that nearly every shape has: f32[2,3]{1,0}
 PLAIN = re.compile(r"([a-z][a-z0-9]*)\[([0-9,]*)\](?:\{([0-9,]+)\})?")
 _STARTS = re.compile(r"\(|([a-z][a-z0-9]*)\s*\[|b\s*\(")
 _LAYOUT = re.compile(r"\{\s*[-\d:]")
 _DIMS = re.compile(r"\s*(<=\s*(-?\d+)|\?|-?\d+)\s*(,|(?=\]))")
-_MAX_DEPTH = 200
 
 
 @lru_cache(maxsize=65536)
@@ -56,7 +65,7 @@ def parse_shape(cursor: Cursor, depth: int = 0, *, default: bool = True) -> Shap
         if shape is not None:
             cursor.pos = found.end()
             return shape
-    if depth > _MAX_DEPTH:
+    if depth > MOST_DEPTH:
         cursor.error("tuple shape nested too deeply")
     if cursor.eat("("):
         elements: list[Shape] = []
