@@ -79,6 +79,30 @@ def test_masks_and_values_that_decide_shapes():
         torch.testing.assert_close(*both(function, x))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: t[t > 3] ** 2,
+        lambda t: t[t[:, 0] > 3] ** 2,
+        lambda t: t[t > 99] ** 2,
+        lambda t: t[:, t[0] > 1] ** 2,
+        lambda t: t[t == 4] ** 2,
+        lambda t: t.index_put((t > 3,), t[t > 3] ** 2),
+        lambda t: t.index_put((t[:, 0] > 3,), t[0] ** 2, accumulate=True),
+        lambda t: t.index_put((t > 3,), t[0, 1], accumulate=True),
+    ],
+)
+def test_gradients_of_what_a_mask_takes(function):
+    x = torch.arange(12.0).reshape(3, 4)
+    torch.testing.assert_close(*both(torch.func.grad(lambda t: function(t).sum()), x))
+
+    def gradient(t):
+        t = t.detach().requires_grad_()
+        return torch.autograd.grad(function(t).sum(), t)[0]
+
+    torch.testing.assert_close(*both(gradient, x))
+
+
 def test_printing():
     assert repr(torch.tensor([1.0, 2.0], device=DEVICE)) == "tensor([1., 2.], device='xla:0')"
     text = repr(torch.ones(2, 2, device=DEVICE, requires_grad=True) * 1)

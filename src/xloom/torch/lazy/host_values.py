@@ -100,6 +100,18 @@ def index_put(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     return run((target, _without_masks(target, indices), values, accumulate), None)
 
 
+@handles("aten.index_put.default", "aten._unsafe_index_put.default")
+def index_put_in_a_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """x with values in x[indices], which gradients of x[indices] are made of."""
+    from xloom.torch.lazy.dispatch import lowered
+
+    target, indices, values, *rest = args
+    run = _found.setdefault("index_put_in_a_copy", lowered(torch.ops.aten.index_put.default))
+    if values.numel() != 1 or len([each for each in indices if each is not None]) != 1:
+        indices = _without_masks(target, indices)
+    return run((target, indices, values, *rest), kwargs)
+
+
 _found: dict[str, Any] = {}
 
 
