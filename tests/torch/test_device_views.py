@@ -138,3 +138,18 @@ def test_ranges_are_written_to_parts_in_their_shape(fill):
 
 def test_the_parts_of_nothing():
     assert list(torch.empty(0, 3, device="xla")) == []
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("size", [0, 4, 9])
+def test_out_that_is_resized_has_the_strides_that_a_kernel_chooses(size):
+    def run(device):
+        columns, memory = torch.arange(4.0, device=device).reshape(2, 2).t(), torch.zeros(size, device=device)
+        out = memory[:]
+        torch.add(columns, 1, out=out)
+        return out, memory
+
+    (out, memory), expected = run("xla"), run("cpu")
+    assert out.stride() == expected[0].stride() == (1, 2)
+    assert torch.equal(out.cpu(), expected[0])
+    assert torch.equal(memory.cpu(), expected[1])

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from xloom.hlo.instruction import Instruction
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.lazy import view_values
-from xloom.torch.lazy.checking import check_once
+from xloom.torch.lazy.checking import check, check_once
 from xloom.torch.lazy.geometry import Geometry
 from xloom.torch.lazy.operation import apply
 from xloom.torch.lazy.record import Recorder, mixed
-from xloom.torch.lazy.storage import View
+from xloom.torch.lazy.storage import Storage, View
 from xloom.torch.lazy.table import Handler
-from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_of, tensor_on
+from xloom.torch.lazy.tensor import XlaTensor, set_alias, tensor_on
 from xloom.torch.lazy.trace import Value
 from xloom.torch.lazy.transfer import convert
 from xloom.torch.lowering import Graph, has_lowering, lower
@@ -108,10 +109,16 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
         if asks_dtype:
             given["dtype"] = targets[0].dtype
         found = recorder.record(args, given)
-        for target, value in zip(targets, found if isinstance(found, list) else [found], strict=True):
-            if ranges and value.type.size == target.numel():
-                value = apply(_reshaped, value, tuple(target.shape))
-            store(target, value)
+        values = found if isinstance(found, list) else [found]
+        if ranges and values[0].type.size == targets[0].numel():
+            values = [apply(_reshaped, values[0], tuple(targets[0].shape))]
+        if any(value.type.dims != target._alias.type.dims for target, value in zip(targets, values, strict=True)):
+            made = tree_leaves(check(op, args, kwargs or {}))  # resized, to strides that kernels choose
+            strides = [each.stride() if isinstance(each, torch.Tensor) else None for each in made]
+        else:
+            strides = [None] * len(values)
+        for k, (target, value) in enumerate(zip(targets, values, strict=True)):
+            store(target, value, strides[k])
         return targets[0] if alone else None if targets is written[0] else tuple(targets)
 
     return run
@@ -146,18 +153,20 @@ def _names(op: Any) -> list[str]:
     return [argument.name for argument in op._schema.arguments]
 
 
-def store(target: XlaTensor, value: Value) -> None:
-    """Writes to an out= tensor, which takes the value's shape and keeps its own dtype."""
+def store(target: XlaTensor, value: Value, strides: Sequence[int] | None = None) -> None:
+    """Writes to an out= tensor, which takes the value's shape and keeps its own dtype; `strides` if it is resized."""
     if not torch.can_cast(value.type.dtype, target.dtype):
         raise _uncastable(value.type.dtype, target.dtype)
     value = convert(value, target.dtype)
     storage = target._alias.storage
     if value.type.dims == target._alias.type.dims:
         target._alias.write(value)
-    elif storage.type.size:  # others may have that memory
-        resize_and_write(target, value, Geometry(value.type, int(target.storage_offset())))
+        return
+    type = value.type if strides is None else value.type.with_strides(strides)
+    if storage.type.size:  # others may have that memory
+        resize_and_write(target, value, Geometry(type, int(target.storage_offset())))
     else:
-        set_alias(target, tensor_of(value))
+        set_alias(target, tensor_on(Storage(type, value)))
 
 
 def resize_and_write(target: XlaTensor, value: Value, to: Geometry) -> None:
