@@ -227,3 +227,11 @@ def test_counts_of_integers():
     x = torch.tensor([0, 3, 3, 1, 3], dtype=torch.int32)
     counts = torch.histc(x.to("xla"), bins=4, min=0, max=3)
     assert counts.dtype is torch.int32 and counts.tolist() == [1, 1, 0, 3]
+
+
+@pytest.mark.parametrize("size", range(8, 17))
+def test_windows_of_a_few_narrow_elements(size):
+    x = torch.linspace(-3, 3, size * size).sin().reshape(1, 1, size, size).to(torch.bfloat16)
+    for padding in (0, 1):
+        expected = torch.nn.functional.max_pool2d(x, 2, stride=1, padding=padding)
+        assert torch.equal(torch.nn.functional.max_pool2d(x.to("xla"), 2, stride=1, padding=padding).cpu(), expected)
