@@ -143,3 +143,10 @@ def test_numbers_that_no_program_takes_of_tensors_with_other_strides():
     x = torch.arange(9, dtype=torch.int8, device="xla").reshape(3, 3)
     for each in (x, x.t(), x.t()):
         assert (each + -1).tolist() == (each.cpu() - 1).tolist()
+
+
+def test_least_squares_lie_in_columns():
+    matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.0, 1.0]], device="xla")
+    assert torch.linalg.lstsq(matrix, matrix).solution.stride() == (1, 2)
+    solution = torch.linalg.lstsq(matrix[:2], matrix[:2, 0]).solution
+    torch.testing.assert_close(solution.cpu(), torch.tensor([1.0, 0.0]))

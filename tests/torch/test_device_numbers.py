@@ -137,3 +137,13 @@ def test_errors_of_ranges_are_torchs():
         with pytest.raises(theirs.type) as ours:
             wrong(x.to("xla"))
         assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("name", ["sum", "cumsum", "prod"])
+@pytest.mark.parametrize(("own", "out"), [(torch.float64, torch.float32), (torch.int64, torch.float32)])
+def test_sums_are_in_the_dtype_of_what_they_fill(name, own, out):
+    x = torch.tensor([[1 + 2.0**-30, 3.0], [-1.0, 5.0]], dtype=torch.float64).to(own)
+    expected, found = torch.empty(0, dtype=out), torch.empty(0, dtype=out, device="xla")
+    getattr(torch, name)(x, 0, out=expected)
+    getattr(torch, name)(x.to("xla"), 0, out=found)
+    assert torch.equal(found.cpu(), expected)

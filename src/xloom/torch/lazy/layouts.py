@@ -56,6 +56,7 @@ def _as_found(found: Any, signature: Signature) -> list[ArrayType]:
     for place, result in zip(places, results, strict=False):
         if place is not None and isinstance(result, torch.Tensor) and tuple(result.shape) == types[place].dims:
             strided = types[place].with_strides(result.stride())
-            if strided.order is not None:  # else it is a view there, and has memory of its own here
-                types[place] = strided
+            if strided.order is None:  # it is a view there, and has memory of its own here
+                strided = type_of_copy(strided, strided.dtype, None)
+            types[place] = strided
     return types

@@ -95,7 +95,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
     asks_dtype = "dtype" in _names(functional) and "dtype" not in _names(op)
     recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), checks=False)
     known: set[tuple] = set()
-    ranges = op._schema.name in _RANGES
+    ranges, sums = op._schema.name in _RANGES, op._schema.name in _SUMS
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         given = dict(kwargs or {})
@@ -106,7 +106,7 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
             if not isinstance(target, XlaTensor):
                 raise mixed(op, target)
         check_once(known, op, args, kwargs or {})
-        if asks_dtype:
+        if asks_dtype or (sums and given.get("dtype") is None):
             given["dtype"] = targets[0].dtype
         found = recorder.record(args, given)
         values = found if isinstance(found, list) else [found]
@@ -126,6 +126,10 @@ def _out(op: Any, names: Sequence[str]) -> Handler:
 
 _RANGES = ("aten::arange", "aten::range", "aten::linspace")
 """Operators that fill a tensor of the right number of elements, of whatever shape."""
+
+
+_SUMS = ("aten::sum", "aten::mean", "aten::prod", "aten::cumsum", "aten::cumprod")
+"""Operators that compute in the dtype of the tensor that they fill."""
 
 
 def _reshaped(g: Graph, value: Instruction, dims: tuple[int, ...]) -> Instruction:

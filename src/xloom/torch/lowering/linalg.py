@@ -48,7 +48,9 @@ def _without_values(x: Instruction) -> torch.Tensor:
 
 
 def _identities(x: Instruction) -> torch.Tensor:
-    """Matrices of full rank: there are no residuals of others."""
+    """Matrices of full rank: there are no residuals of others. Vectors are right-hand sides."""
+    if x.shape.rank < 2:
+        return torch.ones(x.shape.dims, dtype=torch_dtype(x.shape.dtype))
     return torch.eye(*x.shape.dims[-2:], dtype=torch_dtype(x.shape.dtype)).expand(x.shape.dims)
 
 
