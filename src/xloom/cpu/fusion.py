@@ -260,9 +260,9 @@ def _extend(paths: dict[tuple, int], here: dict[tuple, int], user: Instruction, 
             continue
         key = path if same else (*path, user, k)
         if user.opcode == "concatenate":
-            count = count * operand.shape.size // max(1, user.shape.size)
+            count = max(1, count * operand.shape.size // max(1, user.shape.size))
         elif user.opcode == "pad":
-            count = min(count, count * operand.shape.size // max(1, user.shape.size))
+            count = max(1, min(count, count * operand.shape.size // max(1, user.shape.size)))
         elif user.opcode == "reduce" and user not in path:
             count *= operand.shape.size // max(1, user.shape.size)
         paths[key] = count
