@@ -46,6 +46,20 @@ def test_errors_are_those_of_the_cpu(name):
     assert said[1] == said[0]
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda d, out: torch.multinomial(torch.tensor([0.0, 1.0, 0.0], device=d), 1, out=out),
+        lambda d, out: torch.remainder(torch.tensor([5, 7], device=d), torch.tensor([2, 3], device=d), out=out),
+        lambda d, out: torch.floor_divide(torch.tensor([5, 7], device=d), torch.tensor([2, 3], device=d), out=out),
+        lambda d, out: torch.cholesky_inverse(torch.eye(3, device=d) * 2, out=out.float()),
+    ],
+)
+def test_what_only_zeros_would_raise_is_not_raised(function):
+    found, wanted = [function(device, torch.empty(0, dtype=torch.int64, device=device)) for device in ("xla", "cpu")]
+    assert found.cpu().equal(wanted)
+
+
 def test_what_is_wrong_leaves_nothing_behind():
     x = torch.zeros(2, 3, device="xla")
     before = x + 1

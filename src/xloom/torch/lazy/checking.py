@@ -1,13 +1,13 @@
 """torch's own word on arguments, so that lowerings need no checks of their own.
 
 An operator that is new to the device is called once on tensors without memory; where that fails, on zeros of the host,
-whose errors are the ones to raise.
+whose errors are the ones to raise, unless ones of the host have none: those are about values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -50,9 +50,10 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     tells = name not in _TELLS_NOTHING
     tells = tells and not any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there
     small = _elements(args, kwargs) <= MOST
-    found, error = _tried(op, args, kwargs, "meta" if tells or not small else "cpu")
+    on_meta = tells or not small
+    found, error = _tried(op, args, kwargs, "meta") if on_meta else _tried_on_host(op, args, kwargs)
     if error is not None and tells and small:
-        found, error = _tried(op, args, kwargs, "cpu")
+        found, error = _tried_on_host(op, args, kwargs)
     elif not tells and not small:
         error = None
     elif error is None and tells and _are_few_integers(args):
@@ -63,14 +64,30 @@ def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     return found
 
 
-def _tried(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], device: str) -> tuple[Any, Exception | None]:
+def _tried_on_host(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Exception | None]:
+    """What torch returns for zeros or for ones, or the error that it raises for both."""
+    found, error = _tried(op, args, kwargs, "cpu")
+    if error is not None:
+        of_ones, error_of_ones = _tried(op, args, kwargs, "cpu", torch.ones)
+        if error_of_ones is None:
+            return of_ones, None
+    return found, error
+
+
+def _tried(
+    op: OpOverload,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    device: str,
+    filled: Callable[..., torch.Tensor] = torch.zeros,
+) -> tuple[Any, Exception | None]:
     """What torch returns, or the error that it raises."""
 
     def stand_in(each: Any) -> Any:
         if isinstance(each, XlaTensor):
-            return without_values(Geometry(each._alias.type, int(each.storage_offset())), device)
+            return without_values(Geometry(each._alias.type, int(each.storage_offset())), device, filled)
         if isinstance(each, torch.Tensor):  # of the host: numbers as tensors, whose values are no matter
-            return each if each.dim() == 0 else without_values(geometry(each), device)
+            return each if each.dim() == 0 else without_values(geometry(each), device, filled)
         if isinstance(each, torch.device):
             return torch.device(device)
         return None if isinstance(each, torch.Generator) else each

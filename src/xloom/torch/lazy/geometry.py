@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,9 +30,11 @@ def extent(of: Geometry) -> int:
     return sum((size - 1) * stride for size, stride in zip(of.type.dims, of.type.strides, strict=True)) + of.offset + 1
 
 
-def without_values(of: Geometry, device: str = "meta") -> torch.Tensor:
-    """A tensor of that geometry: without memory, or on the host of zeros."""
-    storage = torch.zeros(extent(of), dtype=of.type.dtype, device=device)
+def without_values(
+    of: Geometry, device: str = "meta", filled: Callable[..., torch.Tensor] = torch.zeros
+) -> torch.Tensor:
+    """A tensor of that geometry: without memory, or on the host of zeros or ones."""
+    storage = filled(extent(of), dtype=of.type.dtype, device=device)
     return storage.as_strided(of.type.dims, of.type.strides, of.offset)
 
 
