@@ -339,3 +339,16 @@ def test_tensors_that_custom_calls_have_seen_can_grow():
     values = compiled(torch.linalg.svdvals)(matrix)
     assert torch.equal(values.resize_(4)[:3], torch.ones(3))
     assert torch.equal(matrix.resize_(4, 4)[0], torch.tensor([1.0, 0.0, 0.0, 0.0]))
+
+
+def test_parts_of_a_result_with_a_gradient_are_written():
+    @compiled
+    def function(x, bias):
+        rows = (x * 2).split(2)
+        return *rows, bias * 2
+
+    x, bias = torch.ones(4, 3), torch.ones(2, requires_grad=True)
+    first, second, _ = function(x, bias)
+    first.mul_(bias.sum())
+    assert torch.equal(first.detach(), torch.full((2, 3), 4.0))
+    assert torch.equal(second, torch.full((2, 3), 2.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,14 +24,14 @@ SHAPES = 32
 """How many shapes of a dynamic graph have programs at a time; the least recently used one goes."""
 
 
-def compile_graph(graph: GraphModule, arguments: Sequence[Any], strided: int | None = 0) -> Any:
+def compile_graph(graph: GraphModule, arguments: Sequence[Any], strided: int | None = 0, *, views: bool = False) -> Any:
     """A function that runs a graph of ATen operators; AOTAutograd calls it with a list, which it empties.
 
-    The first `strided` results, or all, lie in memory as torch's do.
+    The first `strided` results, or all, lie in memory as torch's do: with `views`, as views where they share it.
     """
     if any(_is_symbolic(a) for a in arguments):
-        return make_boxed_func(_Dynamic(graph, strided))
-    program = Program(translate(graph, arguments, strided=strided))
+        return make_boxed_func(_Dynamic(graph, strided, views=views))
+    program = Program(translate(graph, arguments, strided=strided), views=views)
 
     def run(boxed: list[Any]) -> list[Any]:
         results = program(boxed)
@@ -41,11 +42,11 @@ def compile_graph(graph: GraphModule, arguments: Sequence[Any], strided: int | N
     return run
 
 
-def compile_forward(graph: GraphModule, arguments: Sequence[Any]) -> Any:
+def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False) -> Any:
     """The same of a forward graph, whose first results are what the user sees or what views are made of."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns)
+    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns, views=views)
 
 
 def _is_symbolic(argument: Any) -> bool:
@@ -57,8 +58,9 @@ def _is_symbolic(argument: Any) -> bool:
 class _Dynamic:
     """A graph with symbolic sizes: a program for each combination of them that comes."""
 
-    def __init__(self, graph: GraphModule, strided: int | None):
+    def __init__(self, graph: GraphModule, strided: int | None, *, views: bool):
         self.graph = graph
+        self.views = views
         self.strided = strided
         self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
 
@@ -66,7 +68,8 @@ class _Dynamic:
         key = tuple([tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments])
         program = self.programs.get(key)
         if program is None:
-            program = self.programs[key] = Program(translate(self.graph, arguments, strided=self.strided))
+            translated = translate(self.graph, arguments, strided=self.strided)
+            program = self.programs[key] = Program(translated, views=self.views)
             if len(self.programs) > SHAPES:
                 self.programs.popitem(last=False)
         self.programs.move_to_end(key)
@@ -98,6 +101,7 @@ def backend(graph: GraphModule, arguments: list[Any]) -> Callable[..., Any]:
     """What torch.compile calls for `backend="xloom"`."""
     return aot_autograd(
         fw_compiler=compile_forward,
+        inference_compiler=partial(compile_forward, views=True),
         bw_compiler=compile_graph,
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions(),

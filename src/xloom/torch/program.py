@@ -22,8 +22,10 @@ from xloom.torch.strides import inverse
 class Program:
     """Called with the graph's arguments, gives the list of its results."""
 
-    def __init__(self, translated: Translated):
+    def __init__(self, translated: Translated, *, views: bool = True):
+        """With `views`, results in one memory are views; those of a function of autograd cannot be written to."""
         self.translated = translated
+        self._views = views
         executable = compile_for_cpu(translated.module)
         assert isinstance(executable, Executable)  # translated graphs have no dynamic dimensions
         self._executable = executable
@@ -69,7 +71,7 @@ class Program:
             if isinstance(each, Given):
                 results.insert(at, each.value if each.argument is None else arguments[each.argument])
             else:
-                results.insert(at, each.of(bases[each.base]))
+                results.insert(at, each.of(bases[each.base], as_view=self._views))
         for at, order in self._permuted:
             results[at] = results[at].permute(order)
         return results

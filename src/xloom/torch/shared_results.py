@@ -26,9 +26,12 @@ class Part:
     view: torch.Tensor
     """Where the result lies in it: a tensor without memory."""
 
-    def of(self, base: torch.Tensor) -> torch.Tensor:
-        """The result: a view, which autograd may write to as to one that was made where gradients are asked for."""
+    def of(self, base: torch.Tensor, *, as_view: bool) -> torch.Tensor:
+        """The result; `as_view` for autograd too, as if it was made where gradients are asked for."""
         view = self.view
+        if not as_view:
+            made = torch.empty(0, dtype=view.dtype)
+            return made.set_(base.untyped_storage(), view.storage_offset(), view.shape, view.stride())
         with torch.enable_grad():
             typed = base if base.dtype is view.dtype else base.view(-1).view(view.dtype)
             return typed.as_strided(view.shape, view.stride(), view.storage_offset())
