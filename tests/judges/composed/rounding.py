@@ -59,9 +59,8 @@ class _Moves:
     def _draw(self, shape: tuple[int, ...]) -> jax.Array:
         self.drawn += 1
         size = int(np.prod(shape))
-        start = self.drawn * 61 % (PERIOD - min(size, PERIOD - 1))
-        signs = self.signs[start : start + size]
-        return (signs if size == signs.size else jnp.resize(self.signs, (size,))).reshape(shape)
+        signs = jnp.roll(self.signs, self.drawn * 61)  # else those of large arrays would all be the same
+        return jnp.resize(signs, (size,)).reshape(shape)
 
     def by_element(self, x: Any, ulps: int) -> Any:
         """Each element by its own units."""
