@@ -67,7 +67,9 @@ class _Moves:
         if not _rounds(x) or x.size == 0:
             return x
         unit = ulps * float(jnp.finfo(x.dtype).eps) / 2
-        return x * (1 + self._draw(x.shape) * unit).astype(jnp.finfo(x.dtype).dtype)
+        if jnp.iscomplexobj(x):  # of the products that a part is the difference of
+            return x + (jnp.abs(x) * unit * (self._draw(x.shape) + 1j * self._draw(x.shape))).astype(x.dtype)
+        return x * (1 + self._draw(x.shape) * unit).astype(x.dtype)
 
     def by_norm(self, x: Any, ulps: int) -> Any:
         """Each element by units of the greatest one."""
