@@ -235,3 +235,7 @@ def test_windows_of_a_few_narrow_elements(size):
     for padding in (0, 1):
         expected = torch.nn.functional.max_pool2d(x, 2, stride=1, padding=padding)
         assert torch.equal(torch.nn.functional.max_pool2d(x.to("xla"), 2, stride=1, padding=padding).cpu(), expected)
+
+
+def test_a_roll_of_nothing_along_any_dimension():
+    assert_as_on_cpu(lambda x: x.roll(0, 1), torch.zeros(0))

@@ -216,9 +216,11 @@ def flip(g: Graph, x, dims):
 @lowers("aten.roll.default")
 def roll(g: Graph, x, shifts, dims):
     """Rotated along dimensions, or, without them, as one row."""
+    if not x.shape.size:  # torch does not look at the dimensions then
+        return x
     if not dims:
         flat = g.reshape_to(x, (x.shape.size,))
-        return g.reshape_to(roll(g, flat, shifts, [0]), x.shape.dims) if x.shape.size else x
+        return g.reshape_to(roll(g, flat, shifts, [0]), x.shape.dims)
     for shift, dim in zip(shifts, dims, strict=True):
         dim = normalized(dim, x.shape.rank)
         size = x.shape.dims[dim]
