@@ -69,6 +69,7 @@ def stop(*_):
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells have their background jobs ignore
     signal.signal(signal.SIGALRM, stop)
     vector, matrix = np.linspace(0, 1, 8, dtype=np.float32), np.eye(640, dtype=np.float32)
     programs = {

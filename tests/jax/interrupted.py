@@ -19,6 +19,7 @@ def slow(x):
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells have their background jobs ignore
     shape = jax.ShapeDtypeStruct((8,), jnp.float32)
     called = jax.jit(lambda x: jax.lax.fori_loop(0, 3000, lambda _, s: jax.pure_callback(slow, shape, s), x))
     other = jax.jit(lambda x: jnp.sin(x) * 2)

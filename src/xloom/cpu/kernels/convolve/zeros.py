@@ -74,7 +74,7 @@ def multiply_zeros(
     table += [0] * (-len(table) % 8)  # whole vectors: one by one, it would take longer to write than to look
     count = -(-features // lanes)
     work = 2 * prod(d.size for d in window) * problem.feature.size * lanes
-    kernel.need(spoiling.text(), Content.TILES)
+    kernel.need(spoiling.text(), Content.ROUTINES)  # little of it runs unless something is not finite
     with kernel.phase(count, greatest(1, count) if is_seen else grain(work, arithmetic)) as phase:
         b = phase.b
         memory = allocate(b, ir.VectorType(I64, len(table)))
