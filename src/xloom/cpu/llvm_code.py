@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -16,6 +16,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from xloom.cpu.shared_setting import SharedSetting
 from xloom.cpu.while_used import WhileUsed
 
 _SLOW = {
@@ -75,16 +76,11 @@ class _Library:
         raise AttributeError(name)
 
 
-_OPTIONS = {
-    "disable-lsr": ("true", "false"),
-    "unroll-threshold-aggressive": ("150", "300"),
-    "vectorizer-min-trip-count": ("0", "16"),
-}
+_OPTIONS = {"disable-lsr": ("true", "false"), "unroll-threshold-aggressive": ("150", "300")}
 """What LLVM's options are for our modules, and otherwise.
 
 To rewrite the addresses of loops would take a third of code generation, and rarely makes loops faster; nor are they
-faster when they are unrolled to twice as much. Loops of few steps have what vectors leave one by one, not masked: of
-narrowed elements of which the mask has one, LLVM 22 stores as many bytes as they had before, over what comes next.
+faster when they are unrolled to twice as much.
 """
 
 
@@ -100,6 +96,14 @@ def _set_options(number: int) -> None:
 
 _our_options = WhileUsed(_use_our_options)
 """While one of our modules is compiled, LLVM's options are ours: they are the process's, so only for as long."""
+
+
+_least_trip_count = SharedSetting(lambda n: llvm.set_option("xloom", f"-vectorizer-min-trip-count={n}"), "16")
+"""Loops of fewer steps have what vectors leave masked.
+
+Of narrowed elements of which such a mask has one, LLVM 22 stores with AVX-512 as many bytes as they had before, over
+what comes next: modules that narrow anything have no such loops.
+"""
 
 
 @lru_cache(maxsize=1)
@@ -118,7 +122,8 @@ def emitted(text: bytes, machine: llvm.TargetMachine, passes: Passes, as_object:
             raise RuntimeError(f"LLVM IR: {_taken(lib, error)}")
         try:
             with _our_options:
-                _optimise(lib, module, machine._ptr, passes)
+                with _least_trip_count.of("0" if b"trunc " in text else "16") if passes.vectorise else nullcontext():
+                    _optimise(lib, module, machine._ptr, passes)
                 buffer = lib.TargetMachineEmitToMemory(machine._ptr, module, int(as_object), byref(error))
             if not buffer:
                 raise RuntimeError(_taken(lib, error))
