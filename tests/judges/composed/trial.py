@@ -217,19 +217,21 @@ def _by_rounding(
     run(_RUNS)
     if any(_wrong(r, g, d).any() for r, g, d in zip(runs, got, differ, strict=True)):
         run(_MORE_RUNS)
+    thirds: list[np.ndarray | None] = []
     for k, (found, value, where) in enumerate(zip(runs, got, differ, strict=True)):
         wrong = _wrong(found, value, where)
-        if wrong.any() and record.status == "agrees":
+        if wrong.any() and record.status != "wrong":
+            thirds = thirds or _by_interpreter(case)
+            third = thirds[k]
+            alone = third is not None and not (wrong & ~_nearer(value, third, found[0])).any()
             at = tuple(int(n) for n in np.argwhere(wrong)[0])
             others = ", ".join(str(f[at]) for f in found[1:6])
-            record.status = "wrong"
+            record.status = "XLA alone" if alone else "wrong"
+            ours = f"{value[at]}, as the interpreter," if alone else value[at]
             record.message = (
                 f"result {k} {value.dtype}{list(value.shape)}: {wrong.sum()} of {wrong.size} elements, "
-                f"at {list(at)} {value[at]} for {found[0][at]} (other runs: {others})"
+                f"at {list(at)} {ours} for {found[0][at]} (other runs: {others})"
             )
-            third = _by_interpreter(case)[k]
-            if third is not None and not (wrong & ~_nearer(value, third, found[0])).any():
-                record.status, record.message = "XLA alone", f"{record.message}; the interpreter {third[at]}"
         record.compared += int((where & ~_loose(found)).sum())
 
 
