@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex
 
 from xloom.errors import VerifyError, near
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
-from xloom.hlo.instruction import CALLERS, Instruction, map_called
+from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.names import NameUniquer
 from xloom.hlo.shape import Shape
 
@@ -100,11 +101,7 @@ class Module:
     def computation_post_order(self) -> list[Computation]:
         """The computations, callees before callers, the first call first as XLA does."""
         called = {c for comp in self._computations for i in comp._instructions for c in i.called_computations}
-        order: dict[Computation, None] = {}
-        for computation in self._computations:
-            if computation not in called:
-                _put_callees_first(computation, order)
-        return list(order)
+        return callees_first(c for c in self._computations if c not in called)
 
     def callers(self) -> dict[Computation, list[Instruction]]:
         """For each computation, the instructions that call it."""
@@ -190,28 +187,3 @@ def _module_of(says: dict[str, Any], flat: list[Any], entry: int) -> Module:
     if entry >= 0:
         module.entry = list(module._computations)[entry]
     return module
-
-
-def _put_callees_first(top: Computation, order: dict[Computation, None]) -> None:
-    """Adds what `top` calls and then itself, first call first; without recursion, since nests can be deep.
-
-    XLA notes a callee when it meets the call, and so prints one that an inner loop calls too after that loop, where no
-    parser accepts it.
-    """
-    entered, stack = {top}, [(top, _callees(top))]
-    while stack:
-        computation, rest = stack[-1]
-        for callee in rest:
-            if callee not in order and callee not in entered:
-                entered.add(callee)
-                stack.append((callee, _callees(callee)))
-                break
-        else:
-            stack.pop()
-            order[computation] = None
-
-
-def _callees(computation: Computation) -> Iterator[Computation]:
-    for instruction in computation._instructions:
-        if instruction.opcode in CALLERS:
-            yield from instruction.called_computations

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
-from xloom.passes.call_graph import callees_first
 
 _ENDS_ASYNC = frozenset({"async-update", "async-done"})
 

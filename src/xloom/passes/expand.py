@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from xloom.errors import PassError, near
 from xloom.hlo.attributes import Metadata, StackFrames
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
-from xloom.passes.call_graph import callees_first
 from xloom.passes.carrier import carried_module, carries_hlo
 from xloom.passes.inline import inline
 

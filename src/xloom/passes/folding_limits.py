@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
-from xloom.passes.call_graph import callees_first
 
 _AT_RUN_TIME = frozenset(
     {

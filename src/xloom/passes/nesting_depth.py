@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
-from xloom.passes.call_graph import callees_first
 
 DEEP = 32
 """What is deeper is expanded from the outside to the inside, where every instruction is copied once.

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.hlo.shape import results_shape
 from xloom.hlo.stack_frames import keep_used_frames
 from xloom.passes.base import Pass, pin_roots, register
-from xloom.passes.call_graph import callees_first
 from xloom.passes.effects import Effects
 from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
 from xloom.passes.pattern.pattern import Pattern

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
@@ -20,7 +21,6 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.passes.base import instructions_of, pin_roots
-from xloom.passes.call_graph import callees_first
 from xloom.passes.dce import remove_keeping_order
 from xloom.passes.effects import Effects
 

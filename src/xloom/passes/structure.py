@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.passes.call_graph import callees_first
 
 _NOT_MEANING = frozenset({"origin", "statistics"})
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from xloom.errors import EvaluationError
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.perturbed import Perturbed
 from xloom.interpreter.registry import RULES, Value
-from xloom.passes.call_graph import callees_first
 
 MOST_WORK = 1 << 22
 """Elements that a trial computes, or as many instructions as take about as long."""

@@ -6,11 +6,11 @@ import math
 
 from xloom.cpu.executable import Memory
 from xloom.cpu.leaves import leaf_shapes
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.passes.call_graph import callees_first
 from xloom.passes.loops import counted_trips
 
 # to hand a program over to another thread, and to hear of its end, takes 50 to 300 µs on the host, the more the longer
@@ -67,7 +67,7 @@ def _unread(module: Module) -> int:
 
 
 def _work(instruction: Instruction, known: dict[Computation, float]) -> float:
-    """Operations of an instruction, with what is `known` of computations; infinite where nobody knows."""
+    """Operations of an instruction, with what is `known` of computations; infinite where that is unknown."""
     opcode = instruction.opcode
     if opcode in _WAITS:
         return math.inf

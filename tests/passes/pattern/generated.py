@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from tests.judges.programs import generate
 from tests.passes.pattern.roundtrip import expanded, same
 from xloom.errors import PassError
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.interpreter import evaluate
 from xloom.passes import outline_pattern, run_passes
-from xloom.passes.call_graph import callees_first
 from xloom.passes.effects import Effects
 from xloom.passes.hooks import difference
 from xloom.passes.pattern import Pattern, pattern_of

@@ -11,6 +11,7 @@ from xloom.cpu.emit.operator import operator_of
 from xloom.cpu.emit.registry import ROUNDED, RULES
 from xloom.cpu.emit.types import Value, constant
 from xloom.errors import LoweringError
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.trampoline import Nested, run
@@ -41,16 +42,11 @@ def evaluated(b: ir.IRBuilder, instruction: Instruction, *operands: Value) -> Va
 
 def is_scalar_region(computation: Computation) -> bool:
     """True when `apply` can emit it."""
-    waiting, seen = [computation], {computation}
-    while waiting:
-        for i in waiting.pop():
-            if i.opcode in _INLINED:
-                fresh = [c for c in i.called_computations if c not in seen]
-                seen.update(fresh)
-                waiting += fresh
-            elif i.opcode not in RULES and i.opcode not in _GLUE and not (i.opcode in _SAME and i.shape.is_scalar):
-                return False
-    return True
+    return all(
+        i.opcode in RULES or i.opcode in _INLINED or i.opcode in _GLUE or (i.opcode in _SAME and i.shape.is_scalar)
+        for called in callees_first([computation])
+        for i in called
+    )
 
 
 _GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})

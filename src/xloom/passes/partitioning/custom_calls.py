@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xloom.errors import PassError
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.hlo.sharding import Sharding
-from xloom.passes.call_graph import callees_first
 from xloom.passes.partitioning.nesting import leaves, local, packed_shape, parts_of
 from xloom.passes.partitioning.resharding import Emitter, Part
 from xloom.passes.partitioning.rules import like

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
-from xloom.passes.call_graph import callees_first
 from xloom.passes.effects import Effects
 from xloom.passes.pattern.matcher import Match
 from xloom.passes.pattern.views import is_view

@@ -1,6 +1,6 @@
+from xloom.hlo.call_graph import callees_first
 from xloom.hlo.parser import parse
 from xloom.passes import run_passes
-from xloom.passes.call_graph import callees_first
 
 # XLA's own order puts `condition` after `outer`, which calls it too
 SHARED = """condition {

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import CALLERS
 
 
 def callees_first(tops: Iterable[Computation], done: Container[Computation] = ()) -> list[Computation]:
     """`tops` and everything they call, directly or not, each once and after all that it calls; but nothing in `done`.
 
-    XLA's own order, `Module.computation_post_order`, may put a computation with several callers after one of them.
+    The first call comes first, as in XLA. But XLA notes a callee when it meets the call, and so may put one that an
+    inner loop calls too after that loop, where no parser of HLO text accepts it.
     """
     seen: set[Computation] = set()
     order: list[Computation] = []
@@ -33,4 +35,5 @@ def callees_first(tops: Iterable[Computation], done: Container[Computation] = ()
 
 def _callees(computation: Computation) -> Iterator[Computation]:
     for instruction in computation:
-        yield from instruction.called_computations
+        if instruction.opcode in CALLERS:
+            yield from instruction.called_computations
