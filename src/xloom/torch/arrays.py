@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -48,6 +49,13 @@ def over(tensor: torch.Tensor) -> np.ndarray:
     dtype, typestr, is_known = _numpy_dtype(tensor.dtype)
     array = np.asarray(_Memory(tensor, typestr))
     return array if is_known else array.view(dtype)
+
+
+def in_memory_of(
+    memory: torch.Tensor, dtype: torch.dtype, dims: Sequence[int], strides: Sequence[int], offset: int = 0
+) -> torch.Tensor:
+    """A tensor in the memory of another one. To autograd it is no view of that: it can be written to under any mode."""
+    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), offset, dims, strides)
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:

@@ -18,6 +18,7 @@ from torch.fx import GraphModule
 
 from xloom.torch.decompositions import decompositions
 from xloom.torch.fx_graph import translate
+from xloom.torch.graph_memory import read_from_owners
 from xloom.torch.program import Program
 
 SHAPES = 32
@@ -76,6 +77,12 @@ class _Dynamic:
         return program(arguments)
 
 
+def partitioned(joint: GraphModule, *arguments: Any, **options: Any) -> Any:
+    """The joint graph of forward and backward as two graphs."""
+    read_from_owners(joint)  # the backward graph is given what a view is of, where it reads beyond the view
+    return min_cut_rematerialization_partition(joint, *arguments, **options)
+
+
 def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of tensors, through AOTAutograd alone: one graph for forward, one for backward, or an error."""
     forward: Any = compile_forward  # AOTAutograd's type for it has torch's own attributes
@@ -84,7 +91,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
         function,
         fw_compiler=forward,
         bw_compiler=backward,
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partitioned,
         decompositions=decompositions(),
     )
 
@@ -103,6 +110,6 @@ def backend(graph: GraphModule, arguments: list[Any]) -> Callable[..., Any]:
         fw_compiler=compile_forward,
         inference_compiler=partial(compile_forward, views=True),
         bw_compiler=compile_graph,
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partitioned,
         decompositions=decompositions(),
     )(graph, arguments)

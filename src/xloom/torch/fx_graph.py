@@ -21,7 +21,7 @@ from xloom.hlo.shape import array_shape
 from xloom.torch import host_fallback
 from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
-from xloom.torch.graph_memory import OF_MEMORY, lowered, order_in_memory
+from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, reaches
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.lowering.registry import has_lowering
 from xloom.torch.shared_results import Part, parts, shared_results
@@ -40,6 +40,8 @@ class Translated:
     module: Module
     arguments: list[int] = field(default_factory=list)
     """The graph's arguments that are parameters, in order."""
+    stretches: list[Stretch] = field(default_factory=list)
+    """Parts of arguments' memory that follow as parameters."""
     held: list[torch.Tensor] = field(default_factory=list)
     """Tensors of the graph that follow as parameters."""
     needs_key: bool = False
@@ -54,6 +56,20 @@ class Translated:
     """Whether the graph returns several values."""
     assertions: list[str] = field(default_factory=list)
     """What to say where one of the program's last leaves is false."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of an argument's memory, in which there is more than the argument's elements."""
+
+    argument: int
+    start: int
+    """From the argument's first element."""
+    size: int
+
+    def of(self, argument: torch.Tensor) -> torch.Tensor:
+        """That part, of the argument that came. Raises as torch does if its memory is smaller."""
+        return argument.as_strided((self.size,), (1,), argument.storage_offset() + self.start)
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,7 @@ class _Translator:
         self.builder = Builder(name, source_lines=False)
         self.arguments = list(arguments)
         self.values: dict[Node, Any] = {}
+        self.memories: dict[Node, Memory] = {}
         self.parameter_of: dict[Instruction, int] = {}
         self.translated = Translated(self.builder._module)
         self.key: Instruction | None = None
@@ -94,6 +111,9 @@ class _Translator:
         for number, (node, argument) in enumerate(zip(placeholders, self.arguments, strict=True)):
             if any(user.target is not _WITH_EFFECTS for user in node.users):  # not a token, nor what nobody reads
                 self.values[node] = self._parameter(number, node, argument)
+        for node, bytes in reaches(self.graph.graph.nodes).items():
+            if node.op == "placeholder":
+                self.memories[node] = self._stretch(placeholders.index(node), node, bytes)
         nodes = list(self.graph.graph.nodes)
         for node in nodes:
             if node.op == "get_attr":
@@ -118,6 +138,15 @@ class _Translator:
         self.parameter_of[parameter] = number
         self.translated.arguments.append(number)
         return parameter
+
+    def _stretch(self, number: int, node: Node, bytes: range) -> Memory:
+        value = node.meta["val"]
+        unit = 16 // value.itemsize  # so that it begins with an element of a view as any other dtype
+        first = bytes.start // 16 * unit
+        size = -(-bytes.stop // value.itemsize) - first
+        self.translated.stretches.append(Stretch(number, first - value.storage_offset(), size))
+        shape = array_shape(hlo_dtype(value.dtype), (size,))
+        return Memory(self.builder.parameter(shape, f"memory_of_{node.name}"), first)
 
     def _constant(self, node: Node, tensor: Any) -> Any:
         if not isinstance(tensor, torch.Tensor):
@@ -149,7 +178,7 @@ class _Translator:
             self.g.metadata = _metadata(node)
             try:
                 if target in OF_MEMORY:
-                    result = lowered(self.g, node, args, kwargs, self.values)
+                    result = lowered(self.g, node, args, kwargs, self.values, self.memories)
                 elif host_fallback.allowed() and not has_lowering(target):
                     result = host_fallback.call(self.g, target, args, kwargs)
                 else:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -15,11 +15,12 @@ from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.lowering.creation import reinterpreted
 from xloom.torch.lowering.linalg import BY_ORDER, in_columns
-from xloom.torch.strides import dense_order, inverse
+from xloom.torch.strides import dense_order, extent, inverse
 
 aten = torch.ops.aten
 _SCATTERS = aten.as_strided_scatter.default
-OF_MEMORY = frozenset([aten.as_strided.default, aten.as_strided_copy.default, _SCATTERS]) | BY_ORDER
+_STRIDED = frozenset([aten.as_strided.default, aten.as_strided_copy.default, _SCATTERS])
+OF_MEMORY = _STRIDED | BY_ORDER
 
 
 def order_in_memory(node: Node) -> tuple[int, ...] | None:
@@ -30,8 +31,23 @@ def order_in_memory(node: Node) -> tuple[int, ...] | None:
     return dense_order(*([_known(n) for n in numbers] for numbers in (value.shape, value.stride())))
 
 
-def lowered(g: Graph, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any], values: Mapping[Node, Any]) -> Any:
-    """An operator of `OF_MEMORY`."""
+class Memory(NamedTuple):
+    """Elements in the order of torch's memory."""
+
+    flat: Instruction
+    first: int
+    """The place of the first one."""
+
+
+def lowered(
+    g: Graph,
+    node: Node,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    values: Mapping[Node, Any],
+    memories: dict[Node, Memory],
+) -> Any:
+    """An operator of `OF_MEMORY`. `memories` are those that are larger than what is known of their values."""
     source = node.args[0]
     assert isinstance(source, Node)
     assert isinstance(node.target, torch._ops.OpOverload)
@@ -40,25 +56,109 @@ def lowered(g: Graph, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any]
         in_rows = matrices.is_contiguous() or matrices.is_complex()
         return (lower if in_rows else in_columns)(g, node.target, args, kwargs)
     scatters = node.target is _SCATTERS
-    base = source if scatters else owner(source)
-    order = order_in_memory(base)
-    if order is None:
-        raise LoweringError(f"{node.target} of memory that has gaps", hint="call contiguous() first")
-    own: Instruction = values[base]
-    memory = g.reshape_to(g.permute(own, order), (own.shape.size,))
-    first = _known(base.meta["val"].storage_offset())
-    dtype = hlo_dtype(source.meta["val"].dtype)
-    if dtype is not own.shape.dtype:  # of a view as another dtype
-        first = first * base.meta["val"].itemsize // source.meta["val"].itemsize
-        memory = reinterpreted(g, memory, dtype)
+    base = owner(source) if not scatters or owner(source) in memories else source
+    own = memories.get(base) or _memory(g, base, values)
+    dtype, size = hlo_dtype(source.meta["val"].dtype), source.meta["val"].itemsize
+    flat, first = own
+    if dtype is not flat.shape.dtype:  # of a view as another dtype
+        first = first * base.meta["val"].itemsize // size
+        flat = reinterpreted(g, flat, dtype)
     *new, sizes, strides = args[1:4] if scatters else args[1:3]
+    new = [_as_seen(g, each, source.meta["val"], base.meta["val"]) for each in new]
     offset = args[-1] if len(args) > 3 + scatters else kwargs.get("storage_offset")
     offset = _known(source.meta["val"].storage_offset()) if offset is None else offset
     start = offset - first
+    places = extent(sizes, strides)
+    if places and not 0 <= start <= flat.shape.size - places:
+        raise LoweringError(f"{node.target} beyond memory", hint="call contiguous() first, or clone() the tensor")
     if not scatters:
-        return lower(g, aten.as_strided.default, (memory, sizes, strides, start), {})
-    written = lower(g, _SCATTERS, (memory, *new, sizes, strides, start), {})
-    return g.permute(g.reshape_to(written, [own.shape.dims[k] for k in order]), inverse(order))
+        found = lower(g, aten.as_strided.default, (flat, sizes, strides, start), {})
+        return _as_seen(g, found, base.meta["val"], source.meta["val"])
+    written = lower(g, _SCATTERS, (flat, *new, sizes, strides, start), {})
+    if base in memories:
+        memories[node] = Memory(written, first)
+        seen = node.meta["val"]
+        start = _known(seen.storage_offset()) - first
+        found = lower(g, aten.as_strided.default, (written, seen.shape, seen.stride(), start), {})
+        return _as_seen(g, found, base.meta["val"], source.meta["val"])
+    order, result = order_in_memory(base), values[base]
+    assert order is not None
+    return g.permute(g.reshape_to(written, [result.shape.dims[k] for k in order]), inverse(order))
+
+
+def _as_seen(g: Graph, found: Instruction, by: torch.Tensor, other: torch.Tensor) -> Instruction:
+    """What one tensor sees in memory, as another one sees it, which may be its conjugate or its negative."""
+    if by.is_conj() != other.is_conj() and other.is_complex():
+        found = lower(g, aten._conj.default, (found,), {})
+    return g.negate(found) if by.is_neg() != other.is_neg() else found
+
+
+def _memory(g: Graph, base: Node, values: Mapping[Node, Any]) -> Memory:
+    order = order_in_memory(base)
+    if order is None:
+        raise LoweringError(f"as_strided of memory that has gaps, of {base}", hint="call contiguous() first")
+    own: Instruction = values[base]
+    return Memory(g.reshape_to(g.permute(own, order), (own.shape.size,)), _known(base.meta["val"].storage_offset()))
+
+
+def reaches(nodes: Iterable[Node]) -> dict[Node, range]:
+    """Values whose memory is read where they have no elements: between these, or beyond. And those bytes of it."""
+    found: dict[Node, range] = {}
+
+    def reached(base: Node, bytes: range) -> None:
+        known = found.get(base, bytes)
+        found[base] = range(min(known.start, bytes.start), max(known.stop, bytes.stop))
+
+    for node in reversed(list(nodes)):  # what reads a memory comes before what makes it
+        if node.target not in _STRIDED:
+            continue
+        source = node.args[0]
+        assert isinstance(source, Node)
+        if node in found:  # a scatter copies all of the memory
+            reached(owner(source), found[node])
+        bytes = _bytes(node)
+        if bytes is not None and (owner(source) in found or not _has_within(source, bytes)):
+            reached(owner(source), bytes)
+    return {node: bytes for node, bytes in found.items() if not _has_within(node, bytes)}
+
+
+def _bytes(node: Node) -> range | None:
+    """What one of `_STRIDED` reaches in memory; None where that is not known before the graph runs."""
+    scatters = node.target is _SCATTERS
+    source, *rest = node.args
+    assert isinstance(source, Node)
+    sizes, strides, *offsets = rest[1:] if scatters else rest
+    offset = offsets[0] if offsets else node.kwargs.get("storage_offset")
+    offset = source.meta["val"].storage_offset() if offset is None else offset
+    if not all(isinstance(each, int) for each in (*sizes, *strides, offset)):  # type: ignore[misc]
+        return None
+    size = source.meta["val"].itemsize
+    return range(offset * size, (offset + extent(sizes, strides)) * size)  # type: ignore[operator, arg-type]
+
+
+def _has_within(node: Node, bytes: range) -> bool:
+    """Whether all those bytes of memory are elements of a value."""
+    if order_in_memory(node) is None:
+        return not bytes
+    value = node.meta["val"]
+    start = _known(value.storage_offset()) * value.itemsize
+    return not bytes or (start <= bytes.start and bytes.stop <= start + _known(value.numel()) * value.itemsize)
+
+
+def read_from_owners(graph: GraphModule) -> None:
+    """Lets what is read by strides of a view's memory be read of the value that has it.
+
+    as_strided(view(x), ...) = as_strided(x, ...): places are those of memory. A view alone has them not all.
+    """
+    for node in graph.graph.nodes:
+        if node.target in _STRIDED and node.target is not _SCATTERS:
+            source, sizes, strides, *_ = node.args
+            base, bytes = owner(source), _bytes(node)
+            own, other = (each.meta["val"] for each in (source, base))
+            same = (own.dtype, own.is_conj(), own.is_neg()) == (other.dtype, other.is_conj(), other.is_neg())
+            if same and bytes is not None and not _has_within(source, bytes):
+                node.args = (base, sizes, strides, bytes.start // own.itemsize)
+                node.kwargs = {}
 
 
 def owner(node: Node) -> Node:

@@ -13,10 +13,10 @@ from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.executable import Executable
 from xloom.cpu.leaves import leaf_shapes
 from xloom.cpu.memory import KEPT_BYTES, Pool
-from xloom.torch.arrays import as_array
+from xloom.torch.arrays import as_array, in_memory_of
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.fx_graph import Given, Translated
-from xloom.torch.strides import inverse
+from xloom.torch.strides import contiguous_strides, inverse
 
 
 class Program:
@@ -34,8 +34,9 @@ class Program:
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
         self._has_calls = any(i.opcode == "custom-call" for i in translated.module.instructions)
         self._arguments = translated.arguments
+        self._stretches = translated.stretches
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
-        count = len(self._arguments) + len(translated.held) + translated.needs_key
+        count = len(self._arguments) + len(self._stretches) + len(translated.held) + translated.needs_key
         self._pack_arguments = struct.Struct(f"{max(1, count)}Q").pack
         self._pack_results = struct.Struct(f"{max(1, len(shapes))}Q").pack
         self._pad_arguments = [0] * (count == 0)
@@ -48,6 +49,7 @@ class Program:
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         """Runs it. The arguments are tensors of the shapes that it was translated for."""
         tensors = [arguments[k] for k in self._arguments]
+        tensors += [each.of(arguments[each.argument]) for each in self._stretches]
         if self._complex:
             tensors = [t.resolve_conj() for t in tensors]
         tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
@@ -73,7 +75,8 @@ class Program:
             else:
                 results.insert(at, each.of(bases[each.base], as_view=self._views))
         for at, order in self._permuted:
-            results[at] = results[at].permute(order)
+            view = results[at].permute(order)
+            results[at] = in_memory_of(view, view.dtype, view.shape, view.stride())
         return results
 
 
@@ -82,4 +85,5 @@ def _maker(pool: Pool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -
     if nbytes < KEPT_BYTES:
         return lambda: torch.empty(dims, dtype=dtype)
     make = pool.maker((nbytes,), np.dtype(np.uint8), nbytes, aligned=True)
-    return lambda: torch.from_numpy(make()).view(dtype).view(dims)
+    strides = contiguous_strides(dims)
+    return lambda: in_memory_of(torch.from_numpy(make()), dtype, dims, strides)

@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from xloom.hlo.instruction import Instruction
+from xloom.torch.arrays import in_memory_of
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.graph_memory import order_in_memory, owner
 from xloom.torch.strides import inverse
@@ -30,15 +31,14 @@ class Part:
         """The result; `as_view` for autograd too, as if it was made where gradients are asked for."""
         view = self.view
         if not as_view:
-            made = torch.empty(0, dtype=view.dtype)
-            return made.set_(base.untyped_storage(), view.storage_offset(), view.shape, view.stride())
+            return in_memory_of(base, view.dtype, view.shape, view.stride(), int(view.storage_offset()))
         with torch.enable_grad():
             typed = base if base.dtype is view.dtype else base.view(-1).view(view.dtype)
             return typed.as_strided(view.shape, view.stride(), view.storage_offset())
 
 
 def shared_results(results: Sequence[Any]) -> dict[Node, list[int]]:
-    """The values that several of the results are views of, with the numbers of those results."""
+    """The values that several results are views of, or one that leaves gaps; and the numbers of those results."""
     found: dict[Node, list[int]] = defaultdict(list)
     for number, result in enumerate(results):
         if isinstance(result, Node):
@@ -46,7 +46,9 @@ def shared_results(results: Sequence[Any]) -> dict[Node, list[int]]:
     return {
         base: numbers
         for base, numbers in found.items()
-        if len(numbers) > 1 and base.op == "call_function" and order_in_memory(base) is not None
+        if (len(numbers) > 1 or order_in_memory(results[numbers[0]]) is None)
+        and base.op == "call_function"
+        and order_in_memory(base) is not None
     }
 
 

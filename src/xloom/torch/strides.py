@@ -25,6 +25,11 @@ def dense_order(dims: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] 
     return order if same or not math.prod(dims) else None
 
 
+def extent(dims: Sequence[int], strides: Sequence[int]) -> int:
+    """How many places there are from a tensor's first element to its last."""
+    return sum((size - 1) * stride for size, stride in zip(dims, strides, strict=True)) + 1 if math.prod(dims) else 0
+
+
 def overlap(dims: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether two elements of such a tensor lie at one place."""
     if not math.prod(dims):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from xloom.torch import strides
 from xloom.torch.lazy.array_type import ArrayType, array_type
 
 
@@ -25,9 +26,7 @@ def geometry(tensor: torch.Tensor) -> Geometry:
 
 def extent(of: Geometry) -> int:
     """How many elements memory has up to the last one of such a tensor."""
-    if not of.type.size:
-        return of.offset
-    return sum((size - 1) * stride for size, stride in zip(of.type.dims, of.type.strides, strict=True)) + of.offset + 1
+    return of.offset + strides.extent(of.type.dims, of.type.strides)
 
 
 def without_values(
