@@ -156,3 +156,25 @@ ENTRY e {{
     [convolution] = [i for i in module.instructions if i.opcode == "convolution"]
     assert all((d.base_dilation, d.window_dilation) == (1, 2) for d in convolution["window"])
     assert not difference(before, evaluate(module, *arguments))
+
+
+@pytest.mark.parametrize("reversal", ["", " rhs_reversal=1x0"])
+@pytest.mark.parametrize(("result", "padding"), [("6,3,4,2", "2_2x1_3"), ("6,3,3,2", "3_0x-1_5")])
+def test_what_is_not_finite_meets_the_zeros_of_spread_inputs(reversal: str, result: str, padding: str) -> None:
+    """And no zeros around what was the kernel, wherever the operands are exchanged."""
+    module = parse(f"""HloModule m
+ENTRY e {{
+  x = f32[2,3,4,5] parameter(0)
+  g = f32[2,6,8,12] parameter(1)
+  ROOT y = f32[{result}] convolution(x, g), window={{size=8x12 pad={padding} lhs_dilate=2x2{reversal}}},
+    dim_labels=fb01_io01->fb01
+}}""")
+    exchanged = parse(str(module))
+    run_passes(exchanged, "layout-simplification")
+    assert any(d.window_dilation == 2 for i in exchanged.instructions if i.opcode == "convolution" for d in i["window"])
+    random = np.random.default_rng(len(padding))
+    for trial in range(12):
+        arguments = [random.integers(-4, 5, p.shape.dims).astype(np.float32) for p in module.entry.parameters]
+        spoilt = arguments[trial % 2].reshape(-1)
+        spoilt[random.integers(spoilt.size)] = (np.nan, np.inf)[trial % 3 == 0]
+        assert not difference(evaluate(module, *arguments), evaluate(exchanged, *arguments))

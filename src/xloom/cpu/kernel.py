@@ -7,7 +7,7 @@ array of pointers: the operands, the outputs, then scratch memory; before the fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +16,9 @@ from llvmlite import ir
 
 from xloom.cpu.content import Content
 from xloom.cpu.emit import types
+from xloom.cpu.emit.constant_table import constant_table
 from xloom.cpu.emit.folding import FoldingBuilder
-from xloom.cpu.emit.sizes import Sizes
+from xloom.cpu.emit.sizes import Size, Sizes
 from xloom.cpu.emit.types import I64, POINTER, VOID, Value
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -121,6 +122,12 @@ class PhaseBuilder:
                 value.set_metadata("invariant.load", self.b.module.add_metadata([]))
             self._sizes[slot] = value
         return self._sizes[slot]
+
+    def numbers(self, row: Sequence[int | Size]) -> ir.Value:
+        """The pointer to numbers (i64) side by side: in the table of sizes, if there is one."""
+        if self.kernel.sizes is None:
+            return constant_table(self.b.module, self.b.module.get_unique_name("numbers"), I64, row)
+        return self.b.gep(self._pointer(-1), [I64(self.kernel.sizes.row(row))], inbounds=True, source_etype=I64)
 
     def _pointer(self, number: int) -> ir.Value:
         if number not in self._pointers:

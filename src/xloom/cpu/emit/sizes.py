@@ -26,6 +26,7 @@ class Sizes:
         self._computed: dict[tuple[str, int, int], Size] = {}
         self._decided: set[tuple[str, int, int]] = set()
         self._slots: dict[int, int] = {}
+        self._table: list[int] = []
         self.loaded: list[int] = []
         """The table of this shape."""
         self.load: Callable[[int], ir.Value] = _outside
@@ -63,13 +64,19 @@ class Sizes:
     def slot(self, size: Size) -> int:
         """Where a number is in the table."""
         if size.place not in self._slots:
-            self._slots[size.place] = len(self._slots)
-            self.loaded.append(size.value)
+            self._slots[size.place] = self.row([size])
         return self._slots[size.place]
+
+    def row(self, numbers: Sequence[int | Size]) -> int:
+        """Puts numbers side by side into the table: where the first one is."""
+        begin = len(self._table)
+        self._table += map(self._place, numbers)
+        self.loaded += map(_value, numbers)
+        return begin
 
     def formula(self, *results: Sequence[int | Size]) -> SizeFormula:
         """What gives the table and `results` for other sizes, where it serves them."""
-        return self._writer.formula([list(self._slots), *([self._place(x) for x in group] for group in results)])
+        return self._writer.formula([self._table, *([self._place(x) for x in group] for group in results)])
 
     def _place(self, x: int | Size) -> int:
         return x.place if isinstance(x, Size) else self._writer.constant(x)

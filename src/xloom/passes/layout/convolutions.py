@@ -6,7 +6,10 @@ from dataclasses import replace
 from math import prod
 
 from xloom.hlo.attributes import ConvolutionDimensions, WindowDimension
+from xloom.hlo.computation import Computation
+from xloom.hlo.dtype import pred
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -28,6 +31,7 @@ def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
 
 # convolution(spread x, w) == reverse(convolution(w, x), spatial dimensions), with spread windows; of finite numbers:
 # zeros between elements of x are no longer multiplied with w, but zeros around w with x
+# whatever is not finite shows in this result, or is a place of w that meets no element of x
 @rule("convolution")
 def _spread_input(i: Instruction, rw: Rewriter) -> Instruction | None:
     """Gradients of the kernels of transposed convolutions: so all places of the result meet the same of an operand."""
@@ -38,6 +42,8 @@ def _spread_input(i: Instruction, rw: Rewriter) -> Instruction | None:
         return None
     if all(d.base_dilation == 1 for d in window) or any(d.window_dilation > 1 for d in window):
         return None
+    if i.frontend_attributes.get(_EXCHANGEABLE) == "false" or i.shape.dtype.name in _ALWAYS_FINITE:
+        return None
     sizes = [x.shape.dims[d] for d in labels.input_spatial]
     turned = tuple(_turned(d, n, o) for d, n, o in zip(window, sizes, sides, strict=True))
     places = zip(window, labels.output_spatial, strict=True)
@@ -46,7 +52,59 @@ def _spread_input(i: Instruction, rw: Rewriter) -> Instruction | None:
     if "operand_precision" in attrs:
         attrs["operand_precision"] = attrs["operand_precision"][::-1]
     new = rw.make("convolution", i.shape, [w, x], **attrs)
-    return rw.make("reverse", i.shape, [new], dimensions=backwards) if backwards else new
+    new = rw.make("reverse", i.shape, [new], dimensions=backwards) if backwards else new
+    if i.shape.dtype.is_integer:
+        return new
+    met = all(_meets_all(d, n, o) for d, n, o in zip(window, sizes, sides, strict=True))
+    return _if_finite(i, rw, new, (new,) if met else (new, w))
+
+
+_EXCHANGEABLE = "exchangeable"
+"""The frontend attribute, "false" of a convolution whose operands stay in their order."""
+_ALWAYS_FINITE = frozenset({"f4e2m1fn", "f6e2m3fn", "f6e3m2fn"})
+
+
+def _meets_all(d: WindowDimension, size: int, places: int) -> bool:
+    """True where each place of the window meets an element somewhere, of so many that are spread."""
+    met: set[int] = set()
+    for place in range(places):
+        # of elements at multiples of base_dilation, the tap k meets the one at place * stride + k - padding
+        first = d.padding_low - place * d.stride
+        met.update(range(first, first + size * d.base_dilation, d.base_dilation))
+    return met >= set(range(d.size))
+
+
+# x == y where what is `checked` is finite
+def _if_finite(x: Instruction, rw: Rewriter, y: Instruction, checked: tuple[Instruction, ...]) -> Instruction:
+    """`y`, or `x` as it is where something is not: computed then."""
+    module = rw.computation.module
+    assert module is not None
+    are_finite = [_is_finite(rw, value) for value in checked]
+    chosen = rw.make("and", are_finite[0].shape, are_finite) if len(are_finite) > 1 else are_finite[0]
+    operands = rw.make("tuple", tuple_shape([o.shape for o in x.operands]), x.operands)
+    branches = []
+    for operand in (y, operands):
+        inner = Rewriter(module.add(Computation(f"{x.name}.{'exchanged' if operand is y else 'whole'}")))
+        inner.computation.execution_thread = rw.computation.execution_thread
+        root = inner.make("parameter", operand.shape, parameter_number=0)
+        if operand is operands:
+            parts = [inner.make("get-tuple-element", o.shape, [root], index=k) for k, o in enumerate(x.operands)]
+            root = inner.computation.add(x.clone(parts))
+            root.frontend_attributes = {**x.frontend_attributes, _EXCHANGEABLE: "false"}
+            root.sharding = None
+        inner.computation.root = root
+        branches.append(inner.computation)
+    attrs = dict(zip(("true_computation", "false_computation"), branches, strict=True))
+    return rw.make("conditional", x.shape, [chosen, y, operands], **attrs)
+
+
+def _is_finite(rw: Rewriter, x: Instruction) -> Instruction:
+    """Whether all elements are: 0 * x is NaN where one is not."""
+    zero = rw.splat(array_shape(x.shape.dtype, ()), 0)
+    zeros = rw.make("multiply", x.shape, [x, rw.splat(x.shape, 0)])
+    body = rw.sum_of(x.shape.dtype)
+    total = rw.make("reduce", zero.shape, [zeros, zero], dimensions=tuple(range(x.shape.rank)), to_apply=body)
+    return rw.make("compare", array_shape(pred, ()), [total, zero], direction="EQ")
 
 
 def _turned(d: WindowDimension, size: int, places: int) -> WindowDimension:

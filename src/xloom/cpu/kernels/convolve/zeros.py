@@ -12,13 +12,11 @@ from typing import Any
 from llvmlite import ir
 
 from xloom.cpu.content import Content
-from xloom.cpu.emit.loop import allocate
 from xloom.cpu.emit.sizes import greatest
-from xloom.cpu.emit.types import I64, i64
 from xloom.cpu.kernel import Kernel
 from xloom.cpu.kernels.convolve.geometry import Convolution
 from xloom.cpu.kernels.convolve.spoiling import NUMBERS, PLACE_NUMBERS, ROUTINE, Spoiling
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, constant_vector
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.work import grain
 from xloom.hlo.attributes import Window, WindowDimension
@@ -37,53 +35,51 @@ def multiply_zeros(
     Where some outputs meet, between them, all places of the window in elements, they say whether the kernel is finite.
     """
     w, y = arrays
-    features = problem.group.size * problem.output.size
-    lanes = arithmetic.lanes if problem.output.b == 1 and features >= arithmetic.lanes else 1
-    is_dilated = any(d.base_dilation > 1 for d in window)
-    spoiling = Spoiling(w.dtype, y.dtype, len(window), lanes, lanes if problem.output.c == 1 else 1, is_dilated)
+    spoiling = Spoiling(w.dtype, y.dtype)
     seen = [_seen(d, *n) for d, n in zip(window, places, strict=True)]
-    is_seen = None not in seen and arithmetic.stores(y.dtype)
+    known = [some for some in seen if some is not None]
+    is_seen = len(known) == len(seen) and arithmetic.stores(y.dtype)
+    features, taps = problem.group.size * problem.output.size, prod(d.size for d in window)
+    words = arithmetic.parts
     numbers = {
         "features": features,
         "inputs": problem.feature.size,
         "images": problem.batch.size,
-        "w_base": problem.w_base,
-        "w_feature": problem.output.b,
-        "w_input": problem.feature.b,
-        "y_feature": problem.output.c,
-        "y_image": problem.batch.c,
-        "is_seen": int(is_seen),
+        "w_base": problem.w_base * words,
+        "w_feature": problem.output.b * words,
+        "w_input": problem.feature.b * words,
+        "y_feature": problem.output.c * words,
+        "y_image": problem.batch.c * words,
+        "rank": len(window),
+        "taps": taps,
+        "rows": taps * problem.feature.size // problem.output.b,
+        "lines": prod(outputs for _, outputs in places[:-1]),
+        "seen": prod(count for _, count in known) if is_seen else 0,
     }
-    table = [numbers[name] for name in NUMBERS]
-    for d, axis, (inputs, outputs), some in zip(window, problem.taps, places, seen, strict=True):
-        begin, several = some or (0, 0)
+    row = [numbers[name] for name in NUMBERS]
+    dims = zip(window, problem.taps, places, seen, strict=True)
+    for d, axis, (inputs, outputs), some in reversed(list(dims)):
+        first, count = some or (0, 0)
         numbers = {
             "size": d.size,
-            "w": axis.b,
-            "y": axis.c,
+            "w_step": axis.b * words,
+            "y_step": axis.c * words,
             "stride": d.stride,
             "spread": d.window_dilation,
             "before": d.padding_low,
             "extent": inputs * d.base_dilation,
             "dilation": d.base_dilation,
             "outputs": outputs,
-            "seen": begin,
-            "seen_end": begin + several,
+            "seen_first": first,
+            "seen_count": count,
         }
-        table += [numbers[name] for name in PLACE_NUMBERS]
-    table += [0] * (-len(table) % 8)  # whole vectors: one by one, it would take longer to write than to look
-    count = -(-features // lanes)
-    work = 2 * prod(d.size for d in window) * problem.feature.size * lanes
-    kernel.need(spoiling.text(), Content.ROUTINES)  # little of it runs unless something is not finite
-    with kernel.phase(count, greatest(1, count) if is_seen else grain(work, arithmetic)) as phase:
-        b = phase.b
-        memory = allocate(b, ir.VectorType(I64, len(table)))
-        b.store(constant_vector([n if isinstance(n, int) else 0 for n in table], I64), memory)
-        for k, number in enumerate(table):
-            if not isinstance(number, int):
-                b.store(i64(number), b.gep(memory, [I64(k)], inbounds=True, source_etype=I64))
+        row += [numbers[name] for name in PLACE_NUMBERS]
+    kernel.need(spoiling.text(), Content.CALLERS)  # code as it comes is made soonest, and little of it runs
+    of_feature = grain(2 * taps * problem.feature.size, arithmetic)
+    with kernel.phase(features, greatest(1, features) if is_seen else of_feature) as phase:
         routine = ir.Function(kernel.module, ROUTINE, spoiling.symbol)
-        b.call(routine, [memory, w.pointer(phase), y.pointer(phase), phase.begin, phase.end])
+        arrays_at = w.pointer(phase), y.pointer(phase)
+        phase.b.call(routine, [phase.numbers(row), *arrays_at, phase.begin, phase.end])
 
 
 def _seen(d: WindowDimension, inputs: Any, outputs: Any) -> tuple[int, int] | None:
