@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.executable import Memory
-from xloom.cpu.text import loops_text, schedule_text
+from xloom.cpu.printers import loops_text, schedule_text
+from xloom.cpu.runtime.executable import Memory
 from xloom.pjrt.cost import is_cheap
 
 FRAMES = 120

@@ -11,29 +11,32 @@ LAYERS = [
     [
         f"xloom.{name}"
         for name in (
-            "cache_folder",
             "checks",
             "processor",
             "reentry",
             "status_code",
             "thread_count",
             "trace",
-            "trusted_folder",
         )
     ],
+    ["xloom.compilation_cache"],
     [
         f"xloom.hlo.{name}"
         for name in ("dtype", "shape", "literal", "attributes", "opcodes", "names", "lexer", "metadata_text")
     ],
     ["xloom.infer"],
     ["xloom.hlo"],
+    ["xloom.llvm"],
     ["xloom.calls"],
     ["xloom.interpreter"],
     ["xloom.passes"],
     ["xloom.sim"],
-    ["xloom.cpu.emit", "xloom.cpu.math", "xloom.cpu.content", "xloom.cpu.kernel", "xloom.cpu.leaves"],
-    ["xloom.cpu.loops"],
-    ["xloom.cpu.elements"],
+    ["xloom.codegen.ops", "xloom.codegen.thresholds"],
+    ["xloom.codegen.buffer_values", "xloom.codegen.loop_ir"],
+    ["xloom.codegen.elemental"],
+    ["xloom.codegen"],
+    ["xloom.cpu.kernel_modules.kernel", "xloom.cpu.kernel_modules.form"],
+    ["xloom.cpu.loops", "xloom.cpu.kernels"],
     ["xloom.cpu"],
     ["xloom.stablehlo"],
     ["xloom"],

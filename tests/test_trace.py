@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 import xloom as xl
-from xloom.cpu.executable import Executable
+from xloom.cpu.runtime.executable import Executable
 from xloom.pjrt import Client
 from xloom.trace import active, trace
 

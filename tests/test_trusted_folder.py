@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom import trusted_folder
 from xloom.calls import register_c, registry
-from xloom.cpu import cache, compile, jit
+from xloom.compilation_cache import cache, trusted_folder
+from xloom.cpu import compile
+from xloom.llvm import jit
 
 TEXT = """HloModule m
 ENTRY e {

@@ -12,7 +12,7 @@ import pytest
 
 import xloom as xl
 from xloom.calls import registry
-from xloom.cpu import cache
+from xloom.compilation_cache import cache
 from xloom.cpu import compile as cpu
 from xloom.hlo import unread
 from xloom.hlo.module import Module

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import xloom as xl
-from xloom.cpu import jit
-from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels import rule_of
+from xloom.llvm import jit
 
 
 def kernel_of(text) -> Kernel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-from xloom.cpu import jit
+from xloom.llvm import jit
 
 
 def optimised(text: str) -> llvm.ModuleRef:

@@ -5,8 +5,8 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.compile import lowered
-from xloom.cpu.content import Content
 from xloom.cpu.prepare import prepared
+from xloom.llvm.pass_pipeline import Content
 
 LAYER = """
   d{k} = f32[4,8] dot(x{k}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}

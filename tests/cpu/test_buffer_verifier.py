@@ -5,9 +5,11 @@ import pytest
 
 import xloom as xl
 from tests.cpu.call_programs import loop
-from xloom.cpu import arena, buffers, call_memory, entry, side_by_side
-from xloom.cpu.kernels.sort import unread_operands
-from xloom.cpu.leaves import leaf_count, owner
+from xloom.codegen.buffer_values import leaf_count, owner
+from xloom.codegen.buffers import assignment, offsets
+from xloom.cpu.custom_calls import call_buffers
+from xloom.cpu.entry import function, horizontal_fusion
+from xloom.cpu.kernels.sort.sort import unread_operands
 from xloom.errors import BufferAssignmentError
 
 pytestmark = pytest.mark.usefixtures("forget")
@@ -73,19 +75,19 @@ def test_what_is_right_passes(text):
 def test_columns_where_rows_lie(c, monkeypatch):
     c("c_as_it_lies")
     compiled(COLUMNS)
-    monkeypatch.setattr(call_memory, "_has_transposed_squares", lambda shape: True)
+    monkeypatch.setattr(call_buffers, "_has_transposed_squares", lambda shape: True)
     with pytest.raises(BufferAssignmentError, match="layout"):
         compiled(COLUMNS)
 
 
 def test_a_swap_without_a_third_place(monkeypatch):
-    monkeypatch.setattr(entry.EntryBuilder, "copies", lambda self, pairs: [self.copy(t, s) for t, s in pairs])
+    monkeypatch.setattr(function.EntryBuilder, "copies", lambda self, pairs: [self.copy(t, s) for t, s in pairs])
     with pytest.raises(BufferAssignmentError, match="next iteration"):
         compiled(SWAP)
 
 
 def test_everything_at_one_address(monkeypatch):
-    monkeypatch.setattr(arena._Placed, "free", lambda self, slot: 0)
+    monkeypatch.setattr(offsets._Placed, "free", lambda self, slot: 0)
     with pytest.raises(BufferAssignmentError):
         compiled(LATER)
 
@@ -96,20 +98,20 @@ def test_what_is_read_last_is_written_over_in_any_order(monkeypatch):
             return []
         return [owner(o, k) for o in made._operands for k in range(leaf_count(o.shape)) if not unread_operands(made)]
 
-    monkeypatch.setattr(buffers, "overwritable", overwritable)
+    monkeypatch.setattr(assignment, "overwritable", overwritable)
     with pytest.raises(BufferAssignmentError, match="over it"):
         compiled(UPDATE)
 
 
 def test_state_that_changes_is_lent(monkeypatch):
-    monkeypatch.setattr(buffers, "_may_replace", lambda block, source, old: True)
+    monkeypatch.setattr(assignment, "_may_replace", lambda block, source, old: True)
     with pytest.raises(BufferAssignmentError):
         compiled(UPDATE)
 
 
 def test_steps_at_once_that_need_each_other(monkeypatch):
     monkeypatch.setattr(
-        side_by_side.SideBySide, "admit", lambda self, position, read, written: self._positions.append(position)
+        horizontal_fusion.SideBySide, "admit", lambda self, position, read, written: self._positions.append(position)
     )
     with pytest.raises(BufferAssignmentError):
         compiled(MANY.replace("cosine(q)", "reverse(s), dimensions={0}"))

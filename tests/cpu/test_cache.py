@@ -16,8 +16,10 @@ import pytest
 
 import xloom as xl
 from xloom.calls import registry
-from xloom.cpu import cache, compile, jit
+from xloom.compilation_cache import cache
+from xloom.cpu import compile
 from xloom.errors import XloomError
+from xloom.llvm import jit
 from xloom.stablehlo import convert
 
 PROGRAM = """HloModule m

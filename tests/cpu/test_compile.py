@@ -8,9 +8,9 @@ import pytest
 
 import xloom as xl
 from tests.test_opcodes import BEFORE, LINES, PROLOGUE, SUM
+from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.schedule.thunks import block_of
 from xloom.cpu.compile import lowered
-from xloom.cpu.fusion import Group
-from xloom.cpu.plan import block_of
 from xloom.cpu.prepare import prepared
 from xloom.interpreter.samples import random_arguments
 

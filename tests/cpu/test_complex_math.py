@@ -10,12 +10,12 @@ import pytest
 from llvmlite import ir
 
 from tests.cpu.optimised import optimised
-from xloom.cpu import jit
-from xloom.cpu.emit import complex_math
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I8, I64, POINTER, VOID, Complex, load, store
 from xloom.hlo.dtype import DTYPES
 from xloom.interpreter import complex_math as oracle
+from xloom.llvm import jit
+from xloom.llvm.loop import loop
+from xloom.llvm.scalar import complex_math
+from xloom.llvm.types import I8, I64, POINTER, VOID, Complex, load, store
 
 TYPES = ["c64", "c128"]
 REAL = {"c64": np.float32, "c128": np.float64}

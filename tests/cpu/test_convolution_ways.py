@@ -5,11 +5,11 @@ import pytest
 
 from tests.cpu.kernels import kernel_of, run_kernel
 from tests.cpu.test_convolution import program
-from xloom.cpu.emit.registers import registers
-from xloom.cpu.kernels.convolve import emission, products
-from xloom.cpu.kernels.convolve.walk import SHORT
+from xloom.cpu.kernels.convolution import emission, products
+from xloom.cpu.kernels.convolution.window_pointers import SHORT
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.hlo.dtype import bf16
+from xloom.llvm.vector_registers import registers
 
 WIDE = pytest.mark.skipif(registers().nbytes < 64, reason="other tiles for narrower registers")
 

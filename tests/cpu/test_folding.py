@@ -5,8 +5,8 @@ import itertools
 import pytest
 from llvmlite import ir
 
-from xloom.cpu.emit.folding import FoldingBuilder, Zeros
-from xloom.cpu.emit.types import I1, I32, I64
+from xloom.llvm.folding_builder import FoldingBuilder, Zeros
+from xloom.llvm.types import I1, I32, I64
 
 
 @pytest.fixture

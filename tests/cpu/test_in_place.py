@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.copying import LARGE
+from xloom.cpu.kernel_modules.copies import LARGE
 
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
 X = np.arange(1000, dtype=np.float32)

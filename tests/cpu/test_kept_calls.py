@@ -10,7 +10,8 @@ import pytest
 import xloom as xl
 from tests.cpu.call_programs import X
 from xloom.calls import register_c, registry
-from xloom.cpu import cache, compile
+from xloom.compilation_cache import cache
+from xloom.cpu import compile
 
 LIMIT = """ENTRY e {{ a = f32[] parameter(0) one = f32[] custom-call(a), custom_call_target="c_limit",
   api_version=API_VERSION_STATUS_RETURNING, metadata={{source_file="a.py" source_line={line}}}

@@ -3,7 +3,7 @@
 import numpy as np
 
 import xloom as xl
-from xloom.cpu.fusion import DEPTH_LIMIT
+from xloom.codegen.fusion.producer_consumer import DEPTH_LIMIT
 
 
 def test_the_cut_is_not_at_a_reshape():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.buffers import Assignment
-from xloom.cpu.plan import block_of
+from xloom.codegen.buffers.assignment import Assignment
+from xloom.codegen.schedule.thunks import block_of
 
 N = 1000
 X = np.linspace(0.5, 1.5, N, dtype=np.float32)

@@ -9,10 +9,10 @@ from llvmlite import ir
 
 import xloom as xl
 from tests.cpu.optimised import optimised
-from xloom.cpu import jit, math
-from xloom.cpu.emit.registers import registers
-from xloom.cpu.math import exponential
-from xloom.cpu.text import llvm_text
+from xloom.cpu.printers import llvm_text
+from xloom.llvm import jit, math
+from xloom.llvm.math import exponential
+from xloom.llvm.vector_registers import registers
 
 KINDS = {np.dtype(np.float32): ("f32", ir.FloatType()), np.dtype(np.float64): ("f64", ir.DoubleType())}
 LONG = np.longdouble

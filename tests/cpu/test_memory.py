@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.codegen.thresholds import ALIGNMENT, POOLED
 from xloom.cpu.compile import lowered
-from xloom.cpu.emit.registers import packs_lanes, registers
-from xloom.cpu.memory import ALIGNMENT, HUGE_BYTES, KEPT_BYTES, Pool
 from xloom.cpu.prepare import prepared
+from xloom.cpu.runtime.memory_pool import HUGE_BYTES, Pool
+from xloom.llvm.vector_registers import packs_lanes, registers
 
 RANDOM = np.random.default_rng(0)
 N = 128
@@ -328,7 +329,7 @@ def test_small_temporary_arrays_of_calls_at_once_are_not_shared():
       y = f32[40,40] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
       ROOT z = f32[40,40] dot(y, x), lhs_contracting_dims={0}, rhs_contracting_dims={1} }""")
     run = xl.compile(module)
-    assert 0 < run.memory.temporary_bytes < KEPT_BYTES
+    assert 0 < run.memory.temporary_bytes < POOLED
     inputs = [np.full((40, 40), k, np.float32) for k in range(1, 5)]
 
     def wrong(x):
@@ -363,7 +364,7 @@ def test_arrays_that_are_made_together_lie_together_and_are_used_again():
 
 def test_arrays_of_threads_at_once_are_not_shared():
     pool = Pool()
-    make = pool.maker((KEPT_BYTES,), np.dtype(np.uint8), KEPT_BYTES, aligned=True)
+    make = pool.maker((POOLED,), np.dtype(np.uint8), POOLED, aligned=True)
 
     def wrong(value):
         found = 0

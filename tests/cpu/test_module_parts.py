@@ -2,7 +2,7 @@
 
 import llvmlite.binding as llvm
 
-from xloom.cpu.module_parts import parts_of
+from xloom.llvm.module_partitioning import parts_of
 
 HEAD = "@table = internal constant [2 x i64] [i64 1, i64 2]\ndeclare void @outside()\n"
 BODY = "  call void @outside()\n" * 400

@@ -7,11 +7,12 @@ import pytest
 from llvmlite import ir
 
 import xloom as xl
-from xloom.cpu import batches, copying, entry, kernel_units
 from xloom.cpu.compile import lowered
-from xloom.cpu.emit.module_text import global_text, module_text
-from xloom.cpu.emit.types import FLOAT, I1, I8, I32, I64, POINTER
+from xloom.cpu.entry import function as entry_function
+from xloom.cpu.kernel_modules import batches, copies, sharing
 from xloom.cpu.prepare import prepared
+from xloom.llvm.module_text import global_text, module_text
+from xloom.llvm.types import FLOAT, I1, I8, I32, I64, POINTER
 
 PROGRAMS = {
     "elements": lambda x: jnp.where(x > 0, jnp.tanh(x), jnp.exp(x)) + jnp.arange(48.0),
@@ -34,7 +35,7 @@ def test_text_of_programs(name, monkeypatch):
         seen.append(text)
         return text
 
-    for module in (batches, copying, entry, kernel_units):
+    for module in (batches, copies, entry_function, sharing):
         for function in ("module_text", "global_text"):
             monkeypatch.setattr(module, function, both, raising=False)
     x = jax.ShapeDtypeStruct((40, 48), np.float32)

@@ -5,12 +5,12 @@ import ctypes
 import pytest
 
 from xloom import f32
-from xloom.cpu import llvm_code
-from xloom.cpu.content import Content
-from xloom.cpu.jit import PASSES, Library, target_machine
-from xloom.cpu.leaves import owner, owners
-from xloom.cpu.object_codes import ObjectCodes
+from xloom.codegen.buffer_values import owner, owners
 from xloom.hlo.builder import Builder
+from xloom.llvm import object_code
+from xloom.llvm.jit import PASSES, Library, target_machine
+from xloom.llvm.object_files import ObjectCodes
+from xloom.llvm.pass_pipeline import Content
 
 
 def number(k: int) -> str:
@@ -47,7 +47,7 @@ def test_leaving_early_ends_the_threads():
 
 
 def test_assembly_instead_of_an_object():
-    text = llvm_code.emitted(number(3).encode(), target_machine(), PASSES[Content.CALLS], as_object=False)
+    text = object_code.emitted(number(3).encode(), target_machine(), PASSES[Content.CALLS], as_object=False)
     assert b"number.3:" in text
 
 

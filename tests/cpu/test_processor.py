@@ -14,7 +14,7 @@ import json
 import numpy as np
 import xloom as xl
 from xloom.cpu import jit
-from xloom.cpu.emit.registers import registers
+from xloom.llvm.vector_registers import registers
 
 LESS = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }"
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = f32[] add(a, b) }"

@@ -7,10 +7,10 @@ import pytest
 
 import xloom as xl
 from tests.cpu.test_dot import values
-from xloom.cpu import product_fusion
-from xloom.cpu.loops import lines
+from xloom.codegen.fusion import dot_operands
+from xloom.cpu.loops import panels
 from xloom.cpu.prepare import prepared
-from xloom.cpu.text import schedule_text
+from xloom.cpu.printers import schedule_text
 from xloom.hlo.dtype import DTYPES
 
 
@@ -22,8 +22,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small(monkeypatch, folder):
     """Treats small operands as large ones, and keeps what was made so from other tests."""
-    monkeypatch.setattr(product_fusion, "_LEAST", 64)
-    monkeypatch.setattr(lines, "CACHED", 64)
+    monkeypatch.setattr(dot_operands, "_LEAST", 64)
+    monkeypatch.setattr(panels, "CACHED", 64)
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(folder))
 
 

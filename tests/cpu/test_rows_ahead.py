@@ -5,7 +5,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.compile import lowered
-from xloom.cpu.loops import ahead
+from xloom.cpu.loops import software_prefetch
 from xloom.cpu.prepare import prepared
 
 SOFTMAX = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
@@ -19,7 +19,7 @@ ENTRY e { x = f32[DIMS] parameter(0) low = f32[] constant(-inf) zero = f32[] con
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(ahead, "CACHED", 1 << 10)
+    monkeypatch.setattr(software_prefetch, "CACHED", 1 << 10)
 
 
 def _softmax(dims, inner):
@@ -48,7 +48,7 @@ def test_rows_of_any_length(dims, inner):
 
 
 def test_nothing_is_fetched_that_is_in_the_caches(monkeypatch):
-    monkeypatch.setattr(ahead, "CACHED", 1 << 30)
+    monkeypatch.setattr(software_prefetch, "CACHED", 1 << 30)
     assert "llvm.prefetch" not in _text(_softmax((70, 1024), [1]))
 
 

@@ -3,11 +3,14 @@
 import pytest
 
 import xloom as xl
-from xloom.cpu import cache, compile, jit, kernel, shared_code, sized_kernels
+from xloom.codegen.elemental import lowering
+from xloom.codegen.loop_ir.nodes import Apply
+from xloom.compilation_cache import cache
+from xloom.cpu import compile
+from xloom.cpu.kernel_modules import kernel, shape_generic
 from xloom.cpu.kernels import rule_of
-from xloom.cpu.loops import trace
-from xloom.cpu.loops.nodes import Apply
 from xloom.errors import SharedCodeError
+from xloom.llvm import jit, shared_code
 
 NESTS = """HloModule m
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }
@@ -33,7 +36,7 @@ def checked(monkeypatch, tmp_path):
 
 
 def forget():
-    for kept in (jit.object_cache, sized_kernels.kept, compile.linked):
+    for kept in (jit.object_cache, shape_generic.kept, compile.linked):
         kept.clear()
 
 
@@ -55,7 +58,7 @@ class Name(str):
 
 
 def test_a_rule_that_looks_behind_its_operand_is_rejected(monkeypatch):
-    right = trace.ELEMENTS["log"]
+    right = lowering.ELEMENTS["log"]
 
     def wrong(tracer, instruction, index):
         node = yield from right(tracer, instruction, index)
@@ -68,7 +71,7 @@ def test_a_rule_that_looks_behind_its_operand_is_rejected(monkeypatch):
 
         return Apply(node.dtype, "log", emit, node.operands)
 
-    monkeypatch.setitem(trace.ELEMENTS, "log", wrong)
+    monkeypatch.setitem(lowering.ELEMENTS, "log", wrong)
     with pytest.raises(SharedCodeError, match=r"loop nest is shared by uses whose code differs(.|\n)*fneg"):
         xl.compile(xl.parse(NESTS))
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 import xloom as xl
+from xloom.codegen import thresholds
 from xloom.cpu.compile import lowered
-from xloom.cpu.loops import streaming
+from xloom.cpu.loops import nontemporal_stores
 from xloom.cpu.prepare import prepared
 
 SORTED = """sort({}), dimensions={{0}}, to_apply=less"""
@@ -43,8 +44,8 @@ def test_the_same_operators_of_other_arrays_share_a_kernel():
 
 def test_a_result_of_the_program_and_what_it_reads_again_are_stored_by_kernels_of_their_own(monkeypatch):
     """Large results go around the caches."""
-    monkeypatch.setattr(streaming, "LEAST", 1 << 12)
-    monkeypatch.setattr(streaming, "LESS", 1 << 12)
+    monkeypatch.setattr(thresholds, "RETURNED", 1 << 12)
+    monkeypatch.setattr(nontemporal_stores, "LESS", 1 << 12)
     # two negations of arrays in memory, of which a sort may read one
     body = """x = f64[n] parameter(0) y = f64[n] parameter(1) s = f64[n] {} t = f64[n] {}
         p = f64[n] negate(s) q = f64[n] negate(t) {} ROOT r = (f64[n], f64[n], f64[n], f64[n], f64[n]) tuple({})"""

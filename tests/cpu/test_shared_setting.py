@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from xloom.cpu.shared_setting import SharedSetting
+from xloom.llvm.shared_setting import SharedSetting
 
 
 def test_each_thread_has_its_value_until_it_is_out():

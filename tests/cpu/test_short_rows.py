@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.text import loops_text
+from xloom.cpu.printers import loops_text
 from xloom.hlo.dtype import from_numpy
 
 

@@ -7,11 +7,11 @@ import pytest
 
 import xloom as xl
 from tests.judges.programs import generate
-from xloom.cpu import entry
 from xloom.cpu.compile import lowered
+from xloom.cpu.entry import function as entry_function
+from xloom.cpu.entry.horizontal_fusion import SideBySide
 from xloom.cpu.loops import phases
 from xloom.cpu.prepare import prepared
-from xloom.cpu.side_by_side import SideBySide
 from xloom.trace import trace
 
 N = 20_000
@@ -75,7 +75,7 @@ def test_memory_is_not_shared_by_what_runs_together():
 
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_random_programs_return_the_same(first, monkeypatch):
-    monkeypatch.setattr(entry, "INLINE_COST", -1)  # so that small nests wait too, and are cut
+    monkeypatch.setattr(entry_function, "INLINE_COST", -1)  # so that small nests wait too, and are cut
     monkeypatch.setattr(phases, "TASK_COST", 1)
     programs = [generate(5, number) for number in range(first, first + 10)]
     together = [xl.compile(p.module)(*p.arguments) for p in programs]

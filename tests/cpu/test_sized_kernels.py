@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 
 import xloom as xl
 from xloom.cli.main import cli
-from xloom.cpu import compile, entry, jit, kernel_library, sized_kernels
-from xloom.cpu.emit.sizes import Sizes, divides, greatest, least
+from xloom.cpu import compile
+from xloom.cpu.entry import function as entry_function
+from xloom.cpu.kernel_modules import shape_generic
+from xloom.cpu.library import programs
+from xloom.llvm import jit
+from xloom.llvm.symbolic_dimension import Sizes, divides, greatest, least
 
 SIZE = st.integers(16, 90) | st.sampled_from([128, 256, 257, 300])
 
@@ -32,12 +36,12 @@ def emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
         return run
 
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
-    original = entry.rule_of
-    monkeypatch.setattr(entry, "rule_of", lambda opcode: (r := original(opcode)) and noted(r))
-    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
+    original = entry_function.rule_of
+    monkeypatch.setattr(entry_function, "rule_of", lambda opcode: (r := original(opcode)) and noted(r))
+    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
     yield found
-    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
+    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
 
 
@@ -91,7 +95,7 @@ def test_a_product_of_another_shape_is_not_written_again(emitted):
 
 def test_another_process_finds_it(emitted):
     xl.compile(dot(300, 400, 500))
-    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
+    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
         compile.cache.flush()
         cache.clear()
     assert agrees(dot(310, 410, 510))
@@ -122,7 +126,7 @@ def test_a_panel_of_one_element_more_than_a_vector():
 
 
 def test_the_library_is_what_it_says():
-    texts = list(kernel_library.programs())
+    texts = list(programs.programs())
     assert len(set(texts)) == len(texts)
     for text in texts:
         xl.verify(xl.parse(text))
@@ -130,9 +134,9 @@ def test_the_library_is_what_it_says():
 
 def test_the_library_command_keeps_kernels(emitted, monkeypatch):
     text = dot(300, 400, 500).to_text()
-    monkeypatch.setattr(kernel_library, "programs", lambda: iter([text]))
+    monkeypatch.setattr(programs, "programs", lambda: iter([text]))
     assert CliRunner().invoke(cli, ["library"]).exit_code == 0
-    for cache in (compile.linked, jit.object_cache, sized_kernels.kept):
+    for cache in (compile.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
     assert agrees(dot(310, 410, 510))
     assert emitted == ["dot"]

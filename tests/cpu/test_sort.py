@@ -4,7 +4,7 @@ import pytest
 import xloom as xl
 import xloom.cpu.kernels
 from tests.cpu.kernels import run_kernel
-from xloom.cpu.kernels.sorting.keys import plain_keys
+from xloom.cpu.kernels.sort.keys import plain_keys
 
 RNG = np.random.default_rng(0)
 LESS = "p = {t}[] parameter(0) q = {t}[] parameter(1) ROOT c = pred[] compare(p, q), direction={d}"

@@ -5,8 +5,8 @@ import pytest
 
 import xloom as xl
 from tests.cpu.test_sort import ANY, CANONICAL, LESS, RNG, values
-from xloom.cpu.emit.registers import packs_lanes
 from xloom.cpu.prepare import prepared
+from xloom.llvm.vector_registers import packs_lanes
 
 TWO_KEYS = """p = {t}[] parameter(0) q = {t}[] parameter(1) u = {t}[] parameter(2) v = {t}[] parameter(3)
   first = pred[] compare(p, q), direction={d}  same = pred[] compare(p, q), direction=EQ

@@ -6,12 +6,12 @@ import llvmlite.binding as llvm
 import pytest
 
 import xloom as xl
-from xloom.cpu import jit
+from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.cpu.compile import lowered
-from xloom.cpu.loops.affine import Affine, Var
 from xloom.cpu.prepare import prepared
-from xloom.cpu.text import asm_text, llvm_text, loops_text, memory_text, schedule_text
-from xloom.cpu.text.names import bytes_text, element_text, index_text
+from xloom.cpu.printers import asm_text, llvm_text, loops_text, memory_text, schedule_text
+from xloom.cpu.printers.names import bytes_text, element_text, index_text
+from xloom.llvm import jit
 
 
 def body(text: str) -> str:

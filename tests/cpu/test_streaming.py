@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu import jit
+from xloom.codegen import thresholds
 from xloom.cpu.compile import lowered
-from xloom.cpu.loops import streaming
+from xloom.cpu.loops import nontemporal_stores
 from xloom.cpu.prepare import prepared
+from xloom.llvm import jit
 
 PROGRAMS = {
     "flat": "p = f32[70001] parameter(0) ROOT r = f32[70001] negate(p)",
@@ -37,8 +38,9 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    for name in ("FOOTPRINT", "LESS", "LEAST"):
-        monkeypatch.setattr(streaming, name, 1 << 16)
+    monkeypatch.setattr(thresholds, "RETURNED", 1 << 16)
+    for name in ("FOOTPRINT", "LESS"):
+        monkeypatch.setattr(nontemporal_stores, name, 1 << 16)
 
 
 def _module(name):
@@ -76,7 +78,7 @@ def test_what_takes_long_to_compute_is_stored_as_it_is_computed():
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_what_the_program_reads_again_is_streamed_later(monkeypatch, is_read):
-    monkeypatch.setattr(streaming, "FOOTPRINT", 1 << 30)
+    monkeypatch.setattr(nontemporal_stores, "FOOTPRINT", 1 << 30)
     add = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }"
     read = "z = f32[] constant(0) s = f32[64] reduce(n, z), dimensions={1}, to_apply=add"
     module = xl.parse(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from test_threads import in_child, rounding, run_python
 
-from xloom.cpu.threads.tasks import Tasks, tasks
+from xloom.cpu.runtime.threads.tasks import Tasks, tasks
 from xloom.thread_count import thread_count
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -82,7 +82,7 @@ def test_a_forked_child_has_threads_of_its_own(four: Tasks):
 def test_where_no_thread_can_start_the_caller_runs_the_task():
     code = """
 import ctypes, pathlib, resource, threading
-from xloom.cpu.threads.tasks import Tasks
+from xloom.cpu.runtime.threads.tasks import Tasks
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 add = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p)(Tasks(2).add_address)
 seen = []

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from xloom.cpu.threads import Pool, host_ir, pool, pool_ir
-from xloom.cpu.threads.pool import SPIN_NS
+from xloom.cpu.runtime.threads import Pool, host_ir, pool, pool_ir
+from xloom.cpu.runtime.threads.pool import SPIN_NS
 from xloom.errors import XloomError
 from xloom.thread_count import MOST_THREADS, SIZE_VARIABLE, processor_count, thread_count
 
@@ -251,7 +251,7 @@ def test_a_worker_wakes_up_where_there_is_no_other_processor():
     code = """
 import ctypes, os, threading, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-from xloom.cpu.threads import Pool
+from xloom.cpu.runtime.threads import Pool
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(Pool(2, 2).parallel_for_address)
 met = threading.Barrier(2, timeout=30)
@@ -359,7 +359,7 @@ def test_nonsense_in_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch, te
 
 
 def test_size_is_that_of_the_affinity_mask():
-    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from xloom.cpu.threads import pool; print(pool().size)"
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from xloom.cpu.runtime.threads import pool; print(pool().size)"
     assert run_python(code) == "1"
 
 
@@ -367,7 +367,7 @@ def test_size_is_that_of_the_affinity_mask():
 def test_the_process_exits_with_workers_around(pause: float):
     code = f"""
 import ctypes, time
-from xloom.cpu.threads import Pool
+from xloom.cpu.runtime.threads import Pool
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(Pool(4, 4).parallel_for_address)
 run(TASK(lambda *chunk: None), None, 4, 1)

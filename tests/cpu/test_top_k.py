@@ -4,7 +4,7 @@ import pytest
 import xloom as xl
 from tests.cpu.kernels import run_kernel
 from tests.cpu.test_sort import TYPES, values
-from xloom.cpu.kernels.sorting import selection
+from xloom.cpu.kernels.sort import selection
 from xloom.hlo.dtype import DTYPES
 
 RNG = np.random.default_rng(0)

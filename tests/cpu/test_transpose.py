@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nest import Stage, Store
+from xloom.codegen.loop_ir.nodes import Constant, Guard, Load, Node
 from xloom.cpu.compile import lowered
-from xloom.cpu.loops import tiles
-from xloom.cpu.loops.affine import Affine, Var
-from xloom.cpu.loops.nest import Stage, Store
-from xloom.cpu.loops.nodes import Constant, Guard, Load, Node
-from xloom.cpu.loops.tiles import crossing
+from xloom.cpu.loops import tiled_transpose
+from xloom.cpu.loops.tiled_transpose import crossing
 from xloom.cpu.prepare import prepared
-from xloom.cpu.text import loops_text
+from xloom.cpu.printers import loops_text
 from xloom.hlo.dtype import f32, from_numpy
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
@@ -59,7 +59,7 @@ ENTRY e {{
 @pytest.mark.parametrize(("rows", "columns"), [(256, 512), (265, 501)])
 def test_transposes_that_stay_in_a_far_cache(monkeypatch, rows, columns):
     """In blocks of their own, as arrays of several megabytes are; as they are and with arithmetic."""
-    monkeypatch.setattr(tiles, "FAR", 0)
+    monkeypatch.setattr(tiled_transpose, "FAR", 0)
     x = np.random.default_rng(0).integers(-99, 99, (rows, columns)).astype(ml_dtypes.bfloat16)
     for operation, expected in (("copy(t)", x.T), ("negate(t)", np.negative(x.T))):
         module = xl.parse(f"""

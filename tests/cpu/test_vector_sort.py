@@ -4,9 +4,9 @@ import pytest
 import xloom as xl
 from tests.cpu.kernels import kernel_of
 from tests.cpu.test_sort import CANONICAL, LESS, check, program
-from xloom.cpu.emit.registers import packs_lanes
-from xloom.cpu.kernels import sort
+from xloom.cpu.kernels.sort import sort
 from xloom.hlo.dtype import DTYPES
+from xloom.llvm.vector_registers import packs_lanes
 
 RNG = np.random.default_rng(1)
 LONG = 40_000

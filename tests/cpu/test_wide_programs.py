@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu import buffers, entry, fusion, grouping
-from xloom.cpu.arena import MANY, place
-from xloom.cpu.buffers import Slot
+from xloom.codegen.buffers import assignment as buffer_assignment
+from xloom.codegen.buffers.assignment import Slot
+from xloom.codegen.buffers.offsets import MANY, place
+from xloom.codegen.elemental.loop_nests import nest_for
+from xloom.codegen.fusion import multi_output, producer_consumer
 from xloom.cpu.compile import lowered
+from xloom.cpu.entry import function as entry_function
 from xloom.cpu.prepare import prepared
-from xloom.cpu.roots import nest_for
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.verify import verify
 
@@ -34,8 +36,8 @@ def test_values_of_a_wide_program():
 
 @pytest.mark.parametrize("stack", [0, 7, 100])
 def test_what_is_on_the_stack_is_bounded(stack: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(buffers, "STACK_ARRAYS", stack)
-    monkeypatch.setattr(entry, "STACK_POINTERS", stack)
+    monkeypatch.setattr(buffer_assignment, "STACK_ARRAYS", stack)
+    monkeypatch.setattr(entry_function, "STACK_POINTERS", stack)
     module = xl.parse(sums(80))
     given = np.arange(6, dtype=np.float32)
     _, assignment, program = lowered(prepared(module))
@@ -46,7 +48,7 @@ def test_what_is_on_the_stack_is_bounded(stack: int, monkeypatch: pytest.MonkeyP
 
 
 def test_long_state_that_is_turned_round_is_not_saved_on_the_stack(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(buffers, "STACK_ARRAYS", 3)
+    monkeypatch.setattr(buffer_assignment, "STACK_ARRAYS", 3)
     count = 12
     state = f"(s32[], {', '.join(['f32[2]'] * count)})"
     parts = " ".join(f"g{k} = f32[2] get-tuple-element(s), index={k + 1}" for k in range(count))
@@ -71,8 +73,8 @@ def test_a_nest_that_many_join_is_traced_once(monkeypatch: pytest.MonkeyPatch):
         traced += sum(map(len, stages))
         return nest_for(stages, inlined, rank)
 
-    monkeypatch.setattr(grouping, "nest_for", counted)
-    monkeypatch.setattr(fusion, "nest_for", counted)
+    monkeypatch.setattr(multi_output, "nest_for", counted)
+    monkeypatch.setattr(producer_consumer, "nest_for", counted)
     lowered(prepared(xl.parse(sums(240))))
     assert traced <= 3 * 240
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import xloom as xl
 from tests.judges.child import Case, report, run_cases
-from xloom.cpu import cache as kept
+from xloom.compilation_cache import cache as kept
 from xloom.pjrt import Client
 
 SECONDS = 60

@@ -21,9 +21,12 @@ import xloom as xl
 from tests.judges.child import Case, Skipped, report, run_cases
 from tests.judges.programs import generate
 from tests.judges.stablehlo_cases import programs
-from xloom.cpu import cache, compile, jit, shared_code, sized_kernels
+from xloom.compilation_cache import cache
+from xloom.cpu import compile
+from xloom.cpu.kernel_modules import shape_generic
 from xloom.errors import UnregisteredCallError
 from xloom.hlo.module import Module
+from xloom.llvm import jit, shared_code
 
 _ROOT = Path(__file__).parents[2]
 _COUNTS = "XLOOM_JUDGE_COUNTS"
@@ -47,7 +50,7 @@ def judge(load: Callable[[], Module]) -> str:
     except UnregisteredCallError as error:
         raise Skipped(str(error)) from None
     cache.flush()
-    for kept in (jit.object_cache, sized_kernels.kept, compile.linked):
+    for kept in (jit.object_cache, shape_generic.kept, compile.linked):
         kept.clear()
     xl.compile(module)
     counts = Path(os.environ[_COUNTS]) / f"{os.getpid()}.json"

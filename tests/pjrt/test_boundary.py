@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.executable import Memory
+from xloom.cpu.runtime.executable import Memory
 from xloom.errors import EvaluationError, LoweringError
 from xloom.pjrt import Client, Compiler
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from xloom import trusted_folder
-from xloom.cache_folder import cache_dir
+from xloom.compilation_cache import trusted_folder
+from xloom.compilation_cache.folder import cache_dir
 from xloom.errors import CustomCallError, MissingCompilerError
 
 

@@ -40,7 +40,7 @@ def info(file: str | None, memory: bool, libraries: tuple[str, ...]) -> None:
     _program(console, module)
     _native(console, module)
     if memory:
-        from xloom.cpu.text import memory_text
+        from xloom.cpu.printers import memory_text
 
         click.echo("memory")
         click.echo(memory_text(module), nl=False)
@@ -57,7 +57,7 @@ def _installed(console: Console) -> None:
 
 def _program(console: Console, module: Module) -> None:
     from xloom.calls import is_registered
-    from xloom.cpu.text.names import bytes_text
+    from xloom.cpu.printers.names import bytes_text
     from xloom.interpreter.custom_call import BUILT_IN
 
     instructions = list(module.instructions)
@@ -81,7 +81,7 @@ def _program(console: Console, module: Module) -> None:
 
 
 def _native(console: Console, module: Module) -> None:
-    from xloom.cpu.native import missing
+    from xloom.cpu.coverage import missing
 
     errors = missing(module)
     if not errors:

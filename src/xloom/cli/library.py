@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import track
 
 import xloom
-from xloom.cache_folder import cache_dir, cache_enabled
+from xloom.compilation_cache.folder import cache_dir, cache_enabled
 from xloom.errors import XloomError
 
 
@@ -21,8 +21,8 @@ def library() -> None:
     kept in the cache on disk, and need not be made when a program that has them is compiled. It takes some seconds; a
     program that meets a kernel which is not there adds it.
     """
-    from xloom.cpu import cache
-    from xloom.cpu.kernel_library import programs
+    from xloom.compilation_cache import cache
+    from xloom.cpu.library.programs import programs
 
     if not cache_enabled():
         raise XloomError("XLOOM_CACHE=0 keeps nothing", hint="unset it to build the library")

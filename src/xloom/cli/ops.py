@@ -21,7 +21,7 @@ def ops(names: tuple[str, ...], markdown: bool) -> None:
     if markdown:
         click.echo(markdown_table(), nl=False)
         return
-    from xloom.cpu.native import way_of
+    from xloom.cpu.coverage import way_of
 
     for name in names:
         if name not in OPCODES:
@@ -42,7 +42,7 @@ def _arity(row: Op) -> str:
 
 def markdown_table() -> str:
     """The opcode table as a Markdown page."""
-    from xloom.cpu.native import way_of
+    from xloom.cpu.coverage import way_of
 
     lines = [
         "# Opcodes",

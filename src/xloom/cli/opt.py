@@ -90,9 +90,9 @@ def opt(
 
 
 def _stage(module: Module, emit: str) -> str:
-    from xloom.cpu import text
+    from xloom.cpu import printers
 
-    return getattr(text, f"{emit}_text")(module)
+    return getattr(printers, f"{emit}_text")(module)
 
 
 def _list(context: click.Context, wanted: bool) -> None:

@@ -9,25 +9,24 @@ import numpy as np
 
 from xloom import checks, trace
 from xloom.calls.sanitizer import active
-from xloom.cpu import cache, jit, native_call
+from xloom.codegen.buffers.assignment import Assignment
+from xloom.codegen.schedule.thunks import Block, block_of
+from xloom.compilation_cache import cache
 from xloom.cpu.buffer_verifier import verify_buffers
-from xloom.cpu.buffers import Assignment
-from xloom.cpu.custom_call import callbacks
-from xloom.cpu.dynamic import DynamicExecutable
-from xloom.cpu.entry import EntryBuilder
-from xloom.cpu.executable import Executable, Memory
-from xloom.cpu.guarded_executable import GuardedExecutable
-from xloom.cpu.image import Image, Packed
-from xloom.cpu.memory import aligned
-from xloom.cpu.object_codes import ObjectCodes
-from xloom.cpu.plan import Block, block_of
+from xloom.cpu.custom_calls import native_call
+from xloom.cpu.custom_calls.custom_call import callbacks
+from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, Program, Unit
+from xloom.cpu.entry.function import EntryBuilder
+from xloom.cpu.entry.profiling import StepTimes, TimedEntryBuilder, TimedExecutable
 from xloom.cpu.prepare import prepared
-from xloom.cpu.program import MAIN, PARALLEL_FOR, Program, Unit
-from xloom.cpu.shared_code import compare, is_checked
-from xloom.cpu.spmd_executable import SpmdExecutable, is_spmd
-from xloom.cpu.threads import pool
-from xloom.cpu.threads.poll_ir import CALL_PYTHON, POLL
-from xloom.cpu.timed import StepTimes, TimedEntryBuilder, TimedExecutable
+from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
+from xloom.cpu.runtime.executable import Executable, Memory
+from xloom.cpu.runtime.memory_pool import aligned
+from xloom.cpu.runtime.sanitized_executable import GuardedExecutable
+from xloom.cpu.runtime.serialized_executable import Image, Packed
+from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
+from xloom.cpu.runtime.threads import pool
+from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL
 from xloom.errors import OutOfMemoryError
 from xloom.hlo.collector import without_collector
 from xloom.hlo.instruction import Instruction
@@ -35,6 +34,9 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.unread import identity_of
 from xloom.hlo.verify import verify
+from xloom.llvm import jit
+from xloom.llvm.object_files import ObjectCodes
+from xloom.llvm.shared_code import compare, is_checked
 from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.thread_count import thread_count

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xloom.cpu.built_in_calls import expand_built_in_calls
-from xloom.cpu.lapack_calls import expand_lapack_calls
-from xloom.cpu.outside_calls import keep_effects_in_order, keep_names
-from xloom.cpu.plan import CONTROL
-from xloom.cpu.product_fusion import fuse_products
+from xloom.codegen.fusion.dot_operands import fuse_products
+from xloom.codegen.ops import ROWS, Role, Trait, having
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.passes import Pass, parse_pipeline, run_passes
+from xloom.passes.built_in_custom_calls import expand_built_in_calls
+from xloom.passes.custom_call_order import keep_effects_in_order, keep_names
 from xloom.passes.dce import remove_unreachable_computations
 from xloom.passes.inline import inline
+from xloom.passes.lapack_custom_calls import expand_lapack_calls
 from xloom.passes.nesting_depth import DEEP, nesting_depth
 
 PIPELINE = (
@@ -26,7 +26,7 @@ PIPELINE = (
     "choice-sinking,mask-sharing,cse,dce"
 )
 
-INLINED = ("call", "fusion")
+INLINED = having(Trait.INLINED)
 
 
 def prepared(module: Module) -> Module:
@@ -87,7 +87,7 @@ def _separate(module: Module) -> None:
         for instruction in computation.instructions:
             if instruction.opcode == "scatter":
                 _fill_for(computation, instruction)
-            if instruction.opcode in CONTROL:
+            if ROWS[instruction.opcode].role is Role.CONTROL:
                 for state in instruction.operands:
                     if state.opcode == "tuple":
                         _fill_for(computation, state)

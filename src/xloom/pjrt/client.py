@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xloom.cpu.memory import KEPT_BYTES, aligned_copy
+from xloom.codegen.thresholds import POOLED
+from xloom.cpu.runtime.memory_pool import aligned_copy
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.module import Module
@@ -108,7 +109,7 @@ class Client:
         if semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits:
             with span("host to device", "transfer", bytes=array.nbytes):
                 # aligned if that matters: a program that is given the memory may leave its result there
-                large = array.nbytes >= KEPT_BYTES
+                large = array.nbytes >= POOLED
                 array = aligned_copy(array, native) if large else np.array(array, native, order="C")
         return Buffer(shape, space, Future.ready(space.put(array)))
 

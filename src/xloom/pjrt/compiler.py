@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 
 import xloom
+from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.compile import compile as compile_for_cpu
-from xloom.cpu.dynamic import DynamicExecutable
-from xloom.cpu.executable import Direct, Executable, Memory
-from xloom.cpu.leaves import leaf_shapes
-from xloom.cpu.meeting import Meeting
 from xloom.cpu.prepare import prepared
-from xloom.cpu.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
+from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
+from xloom.cpu.runtime.executable import Direct, Executable, Memory
+from xloom.cpu.runtime.rendezvous import Meeting
+from xloom.cpu.runtime.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.module import Module
 from xloom.hlo.unread import declaration_of

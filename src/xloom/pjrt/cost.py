@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from xloom.cpu.executable import Memory
-from xloom.cpu.leaves import leaf_shapes
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.ops import ROWS, Trait, having
+from xloom.cpu.runtime.executable import Memory
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
@@ -22,17 +23,14 @@ _ARRAYS = 128
 _SMALL_BYTES = 1 << 18
 """How large the arrays may be of calls, whose time may grow faster than those."""
 
-_WAITS = frozenset({"infeed", "outfeed", "send", "recv"})
-"""What waits for somebody."""
-_FREE = frozenset({"parameter", "constant", "iota", "tuple", "get-tuple-element", "broadcast", "reshape", "bitcast"})
-_SLOW = frozenset({"atan2", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic"})
-_SLOW |= {"cbrt", "divide", "gather", "power", "remainder", "scatter", "sine", "tan", "tanh", "transpose"}
+_WAITS = having(Trait.WAITS)
+_VIRTUAL = having(Trait.VIRTUAL)
+_SLOW = having(Trait.IRREGULAR) | {name for name, row in ROWS.items() if row.cost > 1}
 _SLOWNESS = 8
 _SORT, _FFT, _TOP, _PRODUCT = 12, 2, 24, 0.25
 """Operations an element: of sorts and Fourier transforms for each time that their length is halved; of products, how
 many one of theirs counts for."""
-_PARTS = frozenset({"gather", "dynamic-slice", "slice"})
-"""What reads only a part of its first operand."""
+_READS_PART = having(Trait.READS_PART)
 
 
 def analysis(module: Module, memory: Memory) -> dict[str, float]:
@@ -61,7 +59,7 @@ def _unread(module: Module) -> int:
     found = 0
     for parameter in module.entry.parameters:
         users = list(parameter.users)
-        if users and all(u.opcode in _PARTS and u.operands[0] is parameter for u in users):
+        if users and all(u.opcode in _READS_PART and u.operands[0] is parameter for u in users):
             found += max(0, parameter.shape.nbytes - sum(u.shape.nbytes for u in users))
     return found
 
@@ -83,7 +81,7 @@ def _operations(instruction: Instruction) -> float:
     opcode, shape = instruction.opcode, instruction.shape
     if opcode in _SPECIAL:
         return _SPECIAL[opcode](instruction)
-    if opcode in _FREE or not shape.is_array:
+    if opcode in _VIRTUAL or not shape.is_array:
         return flops(instruction)
     count = max(flops(instruction), shape.size)
     return count * _SLOWNESS if opcode in _SLOW else count

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xloom.cpu.memory import is_pooled
+from xloom.cpu.runtime.memory_pool import is_pooled
 from xloom.pjrt.future import Future
 
 # Who refers to what when nobody else does. Each question adds two: its own argument, and the caller's variable.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xloom.cpu.cache import Cache, key_of
+from xloom.compilation_cache.cache import Cache, key_of
 from xloom.cpu.compile import note_key
 from xloom.hlo.module import Module
 from xloom.hlo.unread import identity_of

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import xloom
-from xloom.cpu.executable import Memory
-from xloom.cpu.leaves import leaf_shapes
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.cpu.runtime.executable import Memory
 from xloom.hlo.module import Module
 from xloom.pjrt.compiler import Compiler, Launch
 from xloom.sim import DeviceArray, Simulator, Stream

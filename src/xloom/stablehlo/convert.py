@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from xloom.cpu.cache import Cache, key_of
+from xloom.compilation_cache.cache import Cache, key_of
 from xloom.errors import ParseError, XloomError
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode

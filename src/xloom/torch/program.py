@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.thresholds import POOLED
 from xloom.cpu.compile import compile as compile_for_cpu
-from xloom.cpu.executable import Executable
-from xloom.cpu.leaves import leaf_shapes
-from xloom.cpu.memory import KEPT_BYTES, Pool
+from xloom.cpu.runtime.executable import Executable
+from xloom.cpu.runtime.memory_pool import Pool
 from xloom.torch.arrays import as_array, in_memory_of
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.fx_graph import Given, Translated
@@ -82,7 +83,7 @@ class Program:
 
 def _maker(pool: Pool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -> Callable[[], torch.Tensor]:
     """What makes a result: from the pool where fresh pages would cost more than the kernel."""
-    if nbytes < KEPT_BYTES:
+    if nbytes < POOLED:
         return lambda: torch.empty(dims, dtype=dtype)
     make = pool.maker((nbytes,), np.dtype(np.uint8), nbytes, aligned=True)
     strides = contiguous_strides(dims)

@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from xloom.cpu.buffers import Slot
-from xloom.cpu.leaves import Source
+from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffers.assignment import Slot
 
 Layout = tuple[int, ...]
 Name = tuple[Source, Layout]

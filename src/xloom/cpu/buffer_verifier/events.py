@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xloom.cpu.buffers import Slot
-from xloom.cpu.leaves import Source
-from xloom.cpu.loops.nest import Nest
-from xloom.cpu.plan import Block
+from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffers.assignment import Slot
+from xloom.codegen.loop_ir.nest import Nest
+from xloom.codegen.schedule.thunks import Block
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xloom.cpu.leaves import Source
-from xloom.cpu.loops.affine import Affine, Var
-from xloom.cpu.loops.nest import Nest, Stage, Store
-from xloom.cpu.loops.nodes import Folded, Load, Node, indices_of, operands_of
+from xloom.codegen.buffer_values import Source
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nest import Nest, Stage, Store
+from xloom.codegen.loop_ir.nodes import Folded, Load, Node, indices_of, operands_of
 
 ENUMERATED = 1 << 16
 """Elements that are looked at one by one where index expressions alone do not tell."""

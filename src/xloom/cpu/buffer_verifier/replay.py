@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from xloom.codegen.buffer_values import Source, leaf_shapes, owner
+from xloom.codegen.buffers.assignment import Assignment, Slot
+from xloom.codegen.schedule.thunks import Block
 from xloom.cpu.buffer_verifier.contents import ROWS, Contents, Layout, Place, place_of
 from xloom.cpu.buffer_verifier.events import (
     ChangeLayout,
@@ -18,9 +21,6 @@ from xloom.cpu.buffer_verifier.events import (
     Start,
 )
 from xloom.cpu.buffer_verifier.hazards import covers, reads_after, reads_before, stores_of, uses_of
-from xloom.cpu.buffers import Assignment, Slot
-from xloom.cpu.leaves import Source, leaf_shapes, owner
-from xloom.cpu.plan import Block
 from xloom.errors import BufferAssignmentError
 from xloom.hlo.shape import Shape
 from xloom.trampoline import Nested, run

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
-from xloom.cpu.kernel import KERNELS, Rule
-
-FAMILIES = {
-    "cholesky": "cholesky",
-    "convolution": "convolution",
-    "dot": "dot",
-    "fft": "fft",
-    "ragged-dot": "dot",
-    "reduce-window": "reduce_window",
-    "rng": "random_state",
-    "rng-bit-generator": "random",
-    "rng-get-and-update-state": "random_state",
-    "scaled-dot": "dot",
-    "scan": "scan",
-    "scatter": "scatter",
-    "select-and-scatter": "select_and_scatter",
-    "sort": "sort",
-    "topk": "top_k",
-    "triangular-solve": "triangular_solve",
-}
-"""The file of each opcode's rule, which is imported when a program has the opcode."""
+from xloom.codegen.ops import ROWS
+from xloom.cpu.kernel_modules.kernel import KERNELS, Rule
+from xloom.cpu.kernels import facts  # noqa: F401 - registers them
 
 
 def rule_of(opcode: str) -> Rule | None:
     """The rule of an opcode with a kernel of its own."""
-    if opcode in FAMILIES and opcode not in KERNELS and find_spec(file := f"{__name__}.{FAMILIES[opcode]}"):
-        import_module(file)
+    if opcode not in KERNELS and (file := ROWS[opcode].kernel):
+        import_module(f"{__name__}.{file}")
     return KERNELS.get(opcode)

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from xloom.cpu.content import Content
-from xloom.cpu.emit import elementwise  # noqa: F401 - registers the scalar rules
-from xloom.cpu.emit.distinct import distinct
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.nest import plus, times
-from xloom.cpu.emit.region import evaluated
-from xloom.cpu.emit.registry import RULES
-from xloom.cpu.emit.routine import least
-from xloom.cpu.emit.types import I64, Value, constant, load, store
-from xloom.cpu.kernel import Kernel, kernel
+from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.loop import loop
+from xloom.llvm.noalias import distinct
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.routine import least
+from xloom.llvm.scalar import elementwise  # noqa: F401 - registers the scalar rules
+from xloom.llvm.scalar.rules import RULES
+from xloom.llvm.scalar.scalar_computation import evaluated
+from xloom.llvm.strided_loops import plus, times
+from xloom.llvm.types import I64, Value, constant, load, store
 
 _COLUMNS = 128
 """Adjacent elements of a slice that are an item."""

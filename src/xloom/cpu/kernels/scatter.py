@@ -6,17 +6,17 @@ import math
 
 from llvmlite import ir
 
-from xloom.cpu.elements.reduce import plain_operator
-from xloom.cpu.emit.bits import move
-from xloom.cpu.emit.distinct import distinct
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.nest import Dimension, advance, merged, nest, plus, row_major, times
-from xloom.cpu.emit.promotion import apply_promoted
-from xloom.cpu.emit.types import I64, Value, load, store
-from xloom.cpu.kernel import Kernel, kernel
+from xloom.codegen.elemental.reduce import plain_operator
+from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.element_bits import move
+from xloom.llvm.loop import loop
+from xloom.llvm.noalias import distinct
+from xloom.llvm.scalar.promotion import apply_promoted
+from xloom.llvm.strided_loops import Dimension, advance, merged, nest, plus, row_major, times
+from xloom.llvm.types import I64, Value, load, store
 
 _SPLIT = 64
 """Elements of a dense piece of a window from which on threads share the piece."""

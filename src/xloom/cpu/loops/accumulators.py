@@ -6,13 +6,14 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from xloom.cpu.emit import complex_math, conversion, types
-from xloom.cpu.emit.extremum_keys import bits_of, key_of
-from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.types import I1, Complex, Value
-from xloom.cpu.loops.nodes import Fold
+from xloom.codegen.loop_ir.nodes import Fold
 from xloom.hlo.dtype import DType, f32, s16, s32, s64
+from xloom.llvm import types
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import allocate
+from xloom.llvm.scalar import complex_math, conversion
+from xloom.llvm.scalar.ordered_bits import bits_of, key_of
+from xloom.llvm.types import I1, Complex, Value
 
 
 class Representation:

@@ -9,16 +9,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.cpu.emit import conversion, types
-from xloom.cpu.emit.elementwise import choose
-from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import AS_OFTEN, Hint, hints_for, loop
-from xloom.cpu.emit.neutral import neutral
-from xloom.cpu.emit.types import I32, I64, Complex, Value
-from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
-from xloom.cpu.loops.affine import Affine, Var
-from xloom.cpu.loops.ahead import CHUNK, Row
-from xloom.cpu.loops.nodes import (
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nodes import (
     Apply,
     Argument,
     Bounded,
@@ -32,7 +24,16 @@ from xloom.cpu.loops.nodes import (
     Quotient,
     Source,
 )
+from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
+from xloom.cpu.loops.software_prefetch import CHUNK, Row
 from xloom.hlo.dtype import Kind, f32, s64
+from xloom.llvm import types
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import AS_OFTEN, Hint, hints_for, loop
+from xloom.llvm.scalar import conversion
+from xloom.llvm.scalar.elementwise import choose
+from xloom.llvm.scalar.identity_value import neutral
+from xloom.llvm.types import I32, I64, Complex, Value
 from xloom.trampoline import Nested, each, run
 
 Pointers = Callable[[Source], ir.Value]

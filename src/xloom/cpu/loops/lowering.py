@@ -7,19 +7,9 @@ from itertools import pairwise
 
 from llvmlite import ir
 
-from xloom.cpu.emit import types
-from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import allocate, hints_for, masked_hints_for
-from xloom.cpu.emit.types import I64
-from xloom.cpu.kernel import Phase
-from xloom.cpu.leaves import Source
-from xloom.cpu.loops.affine import Var
-from xloom.cpu.loops.ahead import rows_ahead
-from xloom.cpu.loops.blocks import emit_in_blocks
-from xloom.cpu.loops.columns import Columns
-from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.folding import Folding, along_kept
-from xloom.cpu.loops.nest import (
+from xloom.codegen.buffer_values import Source
+from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.nest import (
     Nest,
     Stage,
     arranged,
@@ -32,13 +22,23 @@ from xloom.cpu.loops.nest import (
     outer_breakpoints,
     stage_cost,
 )
-from xloom.cpu.loops.nodes import Fold, Folded, Guard, Load, walk
-from xloom.cpu.loops.pairs import goes_in_pairs, store_pair
+from xloom.codegen.loop_ir.nodes import Fold, Folded, Guard, Load, walk
+from xloom.cpu.kernel_modules.kernel import Phase
+from xloom.cpu.loops.bf16_pairs import goes_in_pairs, store_pair
+from xloom.cpu.loops.blocked import emit_in_blocks
+from xloom.cpu.loops.column_reduction import Columns
+from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.nontemporal_stores import Streams, is_streamed
 from xloom.cpu.loops.phases import Phases
+from xloom.cpu.loops.row_reduction import Folding, along_kept
 from xloom.cpu.loops.short_rows import emit_short_rows, rows_of
-from xloom.cpu.loops.streaming import Streams, is_streamed
-from xloom.cpu.loops.tiles import crossing, emit_tiled
+from xloom.cpu.loops.software_prefetch import rows_ahead
+from xloom.cpu.loops.tiled_transpose import crossing, emit_tiled
 from xloom.hlo.dtype import DType
+from xloom.llvm import types
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import allocate, hints_for, masked_hints_for
+from xloom.llvm.types import I64
 
 DENSE = 6
 """What an element costs at least whose last vector is worth a mask, if it has others."""

@@ -8,15 +8,15 @@ from contextlib import ExitStack, contextmanager
 
 from llvmlite import ir
 
-from xloom.cpu.emit import types
-from xloom.cpu.emit.loop import AS_OFTEN, loop
-from xloom.cpu.emit.types import I64, POINTER, VOID
-from xloom.cpu.kernel import TASK, Phase
-from xloom.cpu.leaves import Source
-from xloom.cpu.loops.affine import Affine, Var
+from xloom.codegen.buffer_values import Source
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nest import Nest, Store
+from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nest import Nest, Store
 from xloom.hlo.dtype import DType, bf16, f16, f32
+from xloom.llvm import types
+from xloom.llvm.loop import AS_OFTEN, loop
+from xloom.llvm.types import I64, POINTER, VOID
 
 TASK_COST = 40_000
 """Additions that are worth a task of their own."""

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
-from xloom.cpu.emit import types
-from xloom.cpu.emit.bits import bits_type, move
-from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import PLAIN, VECTOR_ONLY, allocate, loop
-from xloom.cpu.emit.squares import transposed
-from xloom.cpu.emit.types import I32, I64, memory_type
-from xloom.cpu.loops.affine import Affine, Var
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nest import INTERLEAVED, Stage, Store
+from xloom.codegen.loop_ir.nodes import Folded, Load, Node, walk
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nest import INTERLEAVED, Stage, Store
-from xloom.cpu.loops.nodes import Folded, Load, Node, walk
 from xloom.cpu.loops.phases import Phases
+from xloom.llvm import types
+from xloom.llvm.element_bits import bits_type, move
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import PLAIN, VECTOR_ONLY, allocate, loop
+from xloom.llvm.register_transpose import transposed
+from xloom.llvm.types import I32, I64, memory_type
 
 LONGEST = 64
 """Elements of a row that is set apart."""

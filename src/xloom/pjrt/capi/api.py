@@ -7,7 +7,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from xloom.cpu import jit
+from xloom.llvm import jit
 from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
     buffers,
     call_log,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I8, I64, POINTER
+from xloom.llvm.types import I8, I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Entry, NativeModule
 from xloom.pjrt.capi.storage_ir import lock, unlock
 from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, EVENT, HAS_DATA, IN_PYTHON, NATIVE_EVENT, READY

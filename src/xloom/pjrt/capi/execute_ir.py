@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.llvm.loop import loop
+from xloom.llvm.types import I64, POINTER
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
 from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.native_module import NULL, Builder, Entry, NativeModule

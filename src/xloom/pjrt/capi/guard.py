@@ -13,7 +13,7 @@ import time
 from functools import cache
 from typing import Any
 
-from xloom.cpu import jit
+from xloom.llvm import jit
 from xloom.pjrt.capi import getters, native_entries
 from xloom.pjrt.capi.storage_ir import RETIRED, RUNNING
 from xloom.pjrt.capi.words import PREFIX

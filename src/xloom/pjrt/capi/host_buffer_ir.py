@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I64, POINTER
+from xloom.llvm.loop import loop
+from xloom.llvm.types import I64, POINTER
 from xloom.pjrt.buffer import HostBufferSemantics
 from xloom.pjrt.capi.native_module import Builder, Entry, NativeModule
 from xloom.pjrt.capi.words import BUFFER, DATA_OFFSET, HAS_DATA, LENT, NATIVE_EVENT, READY

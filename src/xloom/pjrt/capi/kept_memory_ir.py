@@ -11,9 +11,9 @@ import mmap
 
 from llvmlite import ir
 
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.types import I32, I64, POINTER
-from xloom.cpu.memory import HUGE_BYTES
+from xloom.cpu.runtime.memory_pool import HUGE_BYTES
+from xloom.llvm.loop import loop
+from xloom.llvm.types import I32, I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
 from xloom.pjrt.capi.storage_ir import lock, unlock
 from xloom.pjrt.capi.words import DATA_OFFSET, OWN, STORAGE, Words

@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import I8, I32, I64, POINTER, VOID
+from xloom.llvm.types import I8, I32, I64, POINTER, VOID
 from xloom.pjrt.capi.memory import least_size, struct
 from xloom.pjrt.capi.words import PREFIX, Words
 

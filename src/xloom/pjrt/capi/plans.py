@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.cpu.executable import Direct
+from xloom.cpu.runtime.executable import Direct
 from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.words import ARGUMENT, PLAN, RESULT
 from xloom.pjrt.compiler import Native

@@ -11,11 +11,11 @@ from functools import cached_property
 
 from llvmlite import ir
 
-from xloom.cpu.emit.folding import Zeros
-from xloom.cpu.emit.intrinsics import overloaded
-from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
+from xloom.llvm.folding_builder import Zeros
+from xloom.llvm.intrinsics import overloaded
+from xloom.llvm.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
+from xloom.llvm.vector_registers import registers
 
 Parts = list[ir.Value]
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.types import i64
-from xloom.cpu.form import LEAST
+from xloom.cpu.kernel_modules.form import LEAST
+from xloom.llvm.types import i64
 
 
 class Axis(NamedTuple):

@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.lines import fetch
-from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.sizes import divides, greatest, least
-from xloom.cpu.emit.types import POINTER, element_pointer, i64
-from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, splat
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
+from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import BLOCK, BLOCK_BYTES, DEPTH_BYTES, Packing, Part
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share, spaced
-from xloom.cpu.kernels.matmul.work import grain
+from xloom.llvm.cache_lines import fetch
+from xloom.llvm.loop import allocate
+from xloom.llvm.symbolic_dimension import divides, greatest, least
+from xloom.llvm.types import POINTER, element_pointer, i64
+from xloom.llvm.vector_registers import registers
 
 _OTHER_ROWS = 128
 """Rows of the other operand that are gone over for each panel of a block."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xloom.cpu.emit.types import I64, element_pointer, i64
-from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
+from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, at_most, few_sums, fitting, nest, rolled, spaced
-from xloom.cpu.kernels.matmul.work import grain
+from xloom.llvm.types import I64, element_pointer, i64
 
 
 def direct(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:

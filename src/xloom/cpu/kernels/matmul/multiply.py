@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
 from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
-from xloom.cpu.kernels.matmul.made import has_lines
+from xloom.cpu.kernels.matmul.fused_operands import has_lines
 from xloom.cpu.kernels.matmul.operands import Array, cleared, made_whole, new_array, readable, stored_sums
-from xloom.cpu.kernels.matmul.pairs import in_pairs
+from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from xloom.cpu.emit.conversion import converted
-from xloom.cpu.emit.line_function import call_lines
-from xloom.cpu.emit.loop import loop
-from xloom.cpu.emit.sizes import divides
-from xloom.cpu.emit.types import constant, element_pointer, i64, load, store
-from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
+from xloom.cpu.loops.panel_function import call_lines
 from xloom.hlo.dtype import DType
+from xloom.llvm.loop import loop
+from xloom.llvm.scalar.conversion import converted
+from xloom.llvm.symbolic_dimension import divides
+from xloom.llvm.types import constant, element_pointer, i64, load, store
 
 _RUN = 1 << 12
 """Elements that are made at once of an array that is made whole."""

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.intrinsics import intrinsic
-from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.sizes import divides, greatest
-from xloom.cpu.emit.types import POINTER, i64
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, shuffled
 from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, linear_offset, row_major
-from xloom.cpu.kernels.matmul.made import Room
+from xloom.cpu.kernels.matmul.fused_operands import Room
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import at_most, nest, rolled
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import allocate
+from xloom.llvm.symbolic_dimension import divides, greatest
+from xloom.llvm.types import POINTER, i64
 
 BLOCK_BYTES = 1 << 18
 """Of what is packed at once: a quarter of a second-level cache of 1 MiB."""

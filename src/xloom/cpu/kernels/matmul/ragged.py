@@ -13,17 +13,17 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.cpu.emit.conversion import converted
-from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.types import I64, i64, load
-from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, offset, row_major
+from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, nest, rolled
-from xloom.cpu.kernels.matmul.work import grain
 from xloom.hlo.dtype import s64
 from xloom.hlo.shape import Shape
+from xloom.llvm.loop import allocate
+from xloom.llvm.scalar.conversion import converted
+from xloom.llvm.types import I64, i64, load
 
 
 @dataclass(frozen=True)

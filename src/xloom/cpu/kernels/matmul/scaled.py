@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import prod
 
-from xloom.cpu.emit.conversion import converted
-from xloom.cpu.emit.types import i64, load, store
-from xloom.cpu.kernel import Kernel
+from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, digits, offset, row_major
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.hlo.shape import Shape
+from xloom.llvm.scalar.conversion import converted
+from xloom.llvm.types import i64, load, store
 
 _GRAIN = 1 << 12
 

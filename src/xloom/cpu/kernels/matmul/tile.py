@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.loop import allocate, loop
-from xloom.cpu.emit.registers import registers
-from xloom.cpu.emit.sizes import Size, greatest, least
-from xloom.cpu.emit.types import I8, I64, POINTER, element_pointer, i64
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.hlo.dtype import DType
+from xloom.llvm.loop import allocate, loop
+from xloom.llvm.symbolic_dimension import Size, greatest, least
+from xloom.llvm.types import I8, I64, POINTER, element_pointer, i64
+from xloom.llvm.vector_registers import registers
 
 
 class Tile(NamedTuple):

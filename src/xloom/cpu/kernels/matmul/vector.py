@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.emit.lines import fetch
-from xloom.cpu.emit.loop import allocate
-from xloom.cpu.emit.sizes import divides, greatest, least
-from xloom.cpu.emit.types import POINTER, element_pointer, i64
-from xloom.cpu.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
-from xloom.cpu.kernels.matmul.made import Room
+from xloom.cpu.kernels.matmul.fused_operands import Room
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, most_sums, needed_lanes, nest, rolled, share
+from xloom.llvm.cache_lines import fetch
+from xloom.llvm.loop import allocate
+from xloom.llvm.symbolic_dimension import divides, greatest, least
+from xloom.llvm.types import POINTER, element_pointer, i64
 
 _STREAMS = 8
 """Rows read side by side: as many as the hardware fetches ahead of use."""

@@ -1,0 +1,83 @@
+"""The arrays that a value consists of, and whose memory each really is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xloom.codegen.ops import Trait, having
+from xloom.hlo.dtype import DType
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+
+Source = tuple[Instruction, int]
+"""An array: leaf number `n` of an instruction's value, in pre-order."""
+
+_FORWARDING = having(Trait.FORWARDS)
+
+
+def leaf_shapes(shape: Shape) -> list[Shape]:
+    """The array shapes in a shape, in pre-order; tokens are none."""
+    if shape.is_tuple:
+        return [leaf for element in shape.elements for leaf in leaf_shapes(element)]
+    return [shape] if shape.is_array else []
+
+
+def leaf_count(shape: Shape) -> int:
+    """How many arrays a value of the shape has."""
+    return sum(map(leaf_count, shape.elements)) if shape.elements else int(shape.is_array)
+
+
+def dtype_of(source: Source) -> DType:
+    """The type of an array's elements."""
+    return leaf_shapes(source[0].shape)[source[1]].dtype
+
+
+def owner(instruction: Instruction, leaf: int = 0) -> Source:
+    """The instruction, and its leaf, that makes the memory in which leaf `leaf` of `instruction` lies."""
+    while True:
+        opcode = instruction.opcode
+        if opcode == "tuple":
+            for operand in instruction._operands:
+                count = leaf_count(operand.shape)
+                if leaf < count:
+                    instruction = operand
+                    break
+                leaf -= count
+        elif opcode == "get-tuple-element":
+            operand = instruction._operands[0]
+            leaf += sum(leaf_count(e) for e in operand.shape.elements[: instruction["index"]])
+            instruction = operand
+        elif opcode in _FORWARDING:
+            instruction = instruction._operands[0]
+        else:
+            return instruction, leaf
+
+
+def owners(instruction: Instruction) -> list[Source]:
+    """The owner of each leaf of a value."""
+    if instruction.opcode == "tuple":
+        return [source for operand in instruction._operands for source in owners(operand)]
+    return [owner(instruction, leaf) for leaf in range(leaf_count(instruction.shape))]
+
+
+def aliased_leaves(instruction: Instruction) -> dict[int, tuple[int, int]]:
+    """The leaves of a custom call's result that start as a leaf of an operand: its operand's number, and its own."""
+    found: dict[int, tuple[int, int]] = {}
+    for alias in instruction["output_to_operand_aliasing"]:
+        first = leaf_number(instruction.shape, alias.output_index)
+        other = leaf_number(instruction._operands[alias.operand].shape, alias.operand_index)
+        part = instruction.shape
+        for k in alias.output_index:
+            part = part.elements[k]
+        for k in range(leaf_count(part)):
+            found[first + k] = (alias.operand, other + k)
+    return found
+
+
+def leaf_number(shape: Shape, index: Sequence[int]) -> int:
+    """The number of the first leaf of the part of a shape at a tuple index."""
+    number = 0
+    for k in index:
+        number += sum(leaf_count(e) for e in shape.elements[:k])
+        shape = shape.elements[k]
+    return number

@@ -1,0 +1,212 @@
+"""Folds that find where the greatest (or least) element is, first: JAX's and PyTorch's arg-max and arg-min.
+
+Their computations compare places where values are equal. While elements come in order nobody need look: the one before
+is the first. Where parts of a row are joined it counts, also of values that are NaN, whatever the computation says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from llvmlite import ir
+
+from xloom.codegen.loop_ir.nodes import Apply, Argument, Constant, Fold, Index, Node
+from xloom.hlo.dtype import Kind, pred
+from xloom.llvm.scalar.elementwise import choose
+from xloom.trampoline import Nested, each, run
+
+_WINS, _EQUALS, _LOSES, _IS_NAN, _MEETS_NAN, _BOTH_NAN = range(6)
+"""How a kept value is to a new one."""
+_FIRST = {_WINS: True, _EQUALS: True, _LOSES: False, _IS_NAN: True, _MEETS_NAN: False, _BOTH_NAN: True}
+"""Whether it is kept, if it was before."""
+_LAST = _FIRST | {_EQUALS: False}
+"""The same if the new one was before; of two that are NaN, either."""
+_NUMBERS = (_WINS, _EQUALS, _LOSES)
+_ORDERS = {"GT": (1,), "GE": (0, 1), "LT": (-1,), "LE": (-1, 0), "EQ": (0,), "NE": (-1, 1)}
+"""By direction, the signs of the difference for which it holds."""
+
+
+def first_extreme(fold: Fold, *, is_used: Sequence[bool]) -> Fold:
+    """The fold of two values, of which some are used: if it is one of these, with less to compute.
+
+    Which of several NaN is first is then definite, also where parts of a row are joined.
+    """
+    if len(fold.vars) != 1:
+        return fold
+    for value, place in ((0, 1), (1, 0)):
+        found = _Found(fold, value, place)
+        symbol = found.symbol if _is_increasing(fold, place) else ""
+        if symbol:
+            return _simplified(fold, found, symbol, is_used[value])
+    return fold
+
+
+def _is_increasing(fold: Fold, number: int) -> bool:
+    """True of elements that are greater with each iteration, and none less than what the fold begins with."""
+    node, init = fold.elements[number], fold.inits[number]
+    while isinstance(node, Apply) and node.label in ("element", "iota"):
+        (node,) = node.operands
+    if not isinstance(node, Index) or not isinstance(init, Constant) or not fold.elements[number].dtype.is_integer:
+        return False
+    return node.value.factor(fold.vars[0]) > 0 and int(init.value) <= node.value.low and _fits(fold, number, node)
+
+
+def _fits(fold: Fold, number: int, node: Index) -> bool:
+    dtype = fold.elements[number].dtype
+    return node.value.high < 1 << dtype.bits - (dtype.kind is Kind.SIGNED)
+
+
+class _Found:
+    """A fold of values and places, as it decides which to keep."""
+
+    def __init__(self, fold: Fold, value: int, place: int):
+        self.value, self.place = value, place
+        self._values = (fold.arguments[value], fold.elements[value])
+        self._places = (fold.arguments[place], fold.elements[place])
+        self.value_choice = _choice(fold.bodies[value], self._values)
+        self.place_choice = _choice(fold.bodies[place], self._places)
+        self._relations = tuple(_FIRST) if fold.elements[value].dtype.is_float else _NUMBERS
+
+    @property
+    def symbol(self) -> str:
+        """Greater for an arg-max, less for an arg-min, nothing for others."""
+        if self.value_choice is None or self.place_choice is None:
+            return ""
+        for symbol in (">", "<"):
+            places = [self._table(self.place_choice, symbol, is_first) for is_first in (True, False)]
+            values = [self._table(self.value_choice, symbol, is_first) for is_first in (True, False)]
+            if (
+                _agree(places[0], _FIRST)
+                and _agree(places[1], _LAST, but=(_BOTH_NAN,))
+                and all(_agree(v, _FIRST, but=(_EQUALS, _BOTH_NAN)) for v in values)
+            ):
+                return symbol
+        return ""
+
+    def keeps_first_value(self, symbol: str) -> bool:
+        """Whether of equal values the first is kept."""
+        assert self.value_choice is not None
+        return self._table(self.value_choice, symbol, is_first=True)[_EQUALS] is True
+
+    def _table(self, choice: tuple[Node, bool], symbol: str, is_first: bool) -> Mapping[int, bool | None]:
+        condition, keeps = choice
+        found = {}
+        for relation in self._relations:
+            known: dict[Node, bool | None] = {}
+            holds = run(self._holds(condition, symbol, relation, is_first, known))
+            found[relation] = None if holds is None else holds == keeps
+        return found
+
+    def _holds(
+        self, node: Node, symbol: str, relation: int, is_first: bool, known: dict[Node, bool | None]
+    ) -> Nested[bool | None]:
+        """A condition's value; None of those that depend on more."""
+        if node not in known:
+            parts: list[bool | None] = []
+            if isinstance(node, Apply) and not node.label.startswith("compare "):
+                parts = yield each(self._holds(o, symbol, relation, is_first, known) for o in node.operands)
+            known[node] = self._joined(node, parts, symbol, relation, is_first)
+        return known[node]
+
+    def _joined(
+        self, node: Node, parts: Sequence[bool | None], symbol: str, relation: int, is_first: bool
+    ) -> bool | None:
+        """The same, with that of its operands."""
+        if isinstance(node, Constant) and node.dtype is pred:
+            return bool(node.value)
+        if not isinstance(node, Apply):
+            return None
+        if node.label.startswith("compare "):
+            return self._compared(node, symbol, relation, is_first)
+        if any(part is None for part in parts):
+            return None
+        if node.label == "not":
+            return not parts[0]
+        if node.label in ("and", "or", "xor"):
+            first, second = parts
+            return {"and": first and second, "or": first or second, "xor": first is not second}[node.label]
+        return None
+
+    def _compared(self, node: Apply, symbol: str, relation: int, is_first: bool) -> bool | None:
+        direction = node.label.removeprefix("compare ")
+        x, y = node.operands
+        if direction not in _ORDERS:
+            return None
+        if {id(x), id(y)} <= set(map(id, self._values)):
+            if x is y:
+                is_nan = relation == _BOTH_NAN or relation == (_IS_NAN if x is self._values[0] else _MEETS_NAN)
+                order = None if is_nan else 0
+            elif relation in _NUMBERS:
+                order = {_WINS: 1, _EQUALS: 0, _LOSES: -1}[relation] * (1 if symbol == ">" else -1)
+                order = order if x is self._values[0] else -order
+            else:
+                order = None
+            return direction == "NE" if order is None else order in _ORDERS[direction]
+        if {id(x), id(y)} == set(map(id, self._places)):
+            order = -1 if is_first == (x is self._places[0]) else 1
+            return order in _ORDERS[direction]
+        return None
+
+
+def _agree(table: Mapping[int, bool | None], wanted: Mapping[int, bool], but: tuple[int, ...] = ()) -> bool:
+    return all(holds is not None and (holds == wanted[k] or k in but) for k, holds in table.items())
+
+
+def _choice(body: Node, pair: tuple[Argument, Node]) -> tuple[Node, bool] | None:
+    """The condition on which one of two is chosen, and whether the first is if it holds."""
+    if not isinstance(body, Apply) or body.label != "select":
+        return None
+    condition, on_true, on_false = body.operands
+    for keeps, (x, y) in ((True, pair), (False, pair[::-1])):
+        if on_true is x and on_false is y:
+            return condition, keeps
+    return None
+
+
+def _simplified(fold: Fold, found: _Found, symbol: str, value_is_used: bool) -> Fold:
+    kept, new = fold.arguments[found.value], fold.elements[found.value]
+    before, after = fold.arguments[found.place], fold.elements[found.place]
+    # kept >= new | isnan(kept) = the first, while elements come in order
+    first = _compare(f"{symbol}=", kept, new)
+    joined = list(fold.bodies)
+    if kept.dtype.is_float:
+        is_nan, meets_nan = _compare("uno", kept, kept), _compare("uno", new, new)
+        first = _both("or", first, is_nan)
+        # kept > new | isnan(kept) & !isnan(new) | (kept == new | isnan(kept) & isnan(new)) & before < after
+        wins = _both("or", _compare(symbol, kept, new), _both("and", is_nan, _compare("ord", new, new)))
+        equal = _both("or", _compare("==", kept, new), _both("and", is_nan, meets_nan))
+        condition = _both("or", wins, _both("and", equal, _compare("<", before, after)))
+        joined[found.place] = _select(condition, before, after)
+    in_order = list(fold.bodies)
+    in_order[found.place] = _select(first, before, after)
+    if found.keeps_first_value(symbol) or not value_is_used:
+        in_order[found.value] = _select(first, kept, new)
+    return replace(fold, bodies=tuple(joined), in_order=tuple(in_order))
+
+
+def _compare(symbol: str, x: Node, y: Node) -> Node:
+    return Apply(pred, f"compare {symbol}", partial(_emit_compare, symbol, x.dtype.kind), (x, y))
+
+
+def _emit_compare(symbol: str, kind: Kind, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    if kind is Kind.FLOAT:
+        return b.fcmp_ordered(symbol, x, y)
+    return (b.icmp_signed if kind is Kind.SIGNED else b.icmp_unsigned)(symbol, x, y)
+
+
+def _both(label: str, x: Node, y: Node) -> Node:
+    return Apply(pred, label, _emit_and if label == "and" else _emit_or, (x, y))
+
+
+def _emit_and(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.and_(x, y)
+
+
+def _emit_or(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.or_(x, y)
+
+
+def _select(condition: Node, x: Node, y: Node) -> Node:
+    return Apply(x.dtype, "select", choose, (condition, x, y))

@@ -1,0 +1,281 @@
+"""Which instructions of a computation have an array in memory, and which are computed where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from xloom.codegen.buffer_values import owners
+from xloom.codegen.elemental import register_rules
+from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
+from xloom.codegen.kernel_facts import unread_operands
+from xloom.codegen.loop_ir.nest import Nest, node_count
+from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.codegen.ops import ROWS, Role, Trait, having
+from xloom.codegen.thresholds import TRANSPOSED_SIDE
+from xloom.hlo.computation import Computation
+from xloom.hlo.instruction import Instruction
+
+register_rules()
+
+NODE_LIMIT = 190
+"""Instructions in one expression, but for constants and broadcasts: LLVM's time grows faster than the number."""
+DEPTH_LIMIT = 120
+"""Instructions one in the other in one kernel."""
+PATH_LIMIT = 8
+"""Different places in one kernel where an instruction's elements may be computed again."""
+
+_ROOTS = frozenset(name for name, row in ROWS.items() if row.role is Role.ROOT)
+_FORWARDING = having(Trait.FORWARDS)
+_FREE = having(Trait.FREE)
+_KEEPS_ORDER = having(Trait.KEEPS_ORDER)
+_OF_PARTS = having(Trait.OF_PARTS)
+
+
+@dataclass(eq=False)
+class Group:
+    """Instructions of one loop nest: those of `stages` are stored, `inlined` are computed where they are used.
+
+    With several stages the loops over the first `rank` dimensions are around all of them.
+    """
+
+    stages: list[list[Instruction]]
+    inlined: set[Instruction] = field(default_factory=set)
+    rank: int = 0
+    sum_of_nodes: int = 0
+    """Of a group that is put together of others without a look at its nest: the nodes that these have."""
+
+    @property
+    def roots(self) -> list[Instruction]:
+        """The stored instructions of all stages."""
+        return [root for stage in self.stages for root in stage]
+
+    @cached_property
+    def nest(self) -> Nest:
+        """The loops of all that it makes."""
+        return nest_for(self.stages, self.inlined, self.rank)
+
+    @cached_property
+    def loads(self) -> list[list[Load]]:
+        """What each stage of its nest reads."""
+        found = [walk([s.node for s in stage.stores]) for stage in self.nest.stages]
+        return [[node for node in nodes if isinstance(node, Load)] for nodes in found]
+
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes its nest has at most."""
+        return self.sum_of_nodes or node_count(self.nest)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether loops of its nest are parts of a dimension: others that share them would have more nodes."""
+        return not self.sum_of_nodes and self.nest.divided
+
+    @cached_property
+    def reads(self) -> set[Instruction]:
+        """What makes the arrays that it reads."""
+        found: set[Instruction] = set()
+        for instruction in (*self.roots, *self.inlined):
+            found.update(made for o in instruction._operands if o not in self.inlined for made, _ in owners(o))
+            found.update(instruction.control_predecessors)
+        return found.difference(self.roots)
+
+
+def is_fusible(instruction: Instruction) -> bool:
+    """True when an element of it can be computed by itself."""
+    role, shape = ROWS[instruction.opcode].role, instruction.shape
+    if instruction.opcode == "constant":
+        return shape.is_array and shape.size == 1
+    return role is Role.ROOT or (role is Role.ELEMENT and shape.is_array)
+
+
+def is_alias(opcode: str) -> bool:
+    """True when an instruction only says whose memory a value is, unless it is part of a loop nest."""
+    return ROWS[opcode].role is Role.ALIAS or opcode in _FORWARDING
+
+
+class Fusion:
+    """Decides for one computation. `stored` are the instructions with memory; `groups` the nests, in order."""
+
+    def __init__(self, computation: Computation):
+        self.root = computation.root
+        self.order = computation.post_order()
+        self.stored: set[Instruction] = set()
+        self._cuts = self._long_expressions()
+        self._spared: dict[Instruction, int] = {}
+        """Elements that need not be computed again where an instruction is stored for no other reason."""
+        self._in_parts: set[Instruction] = set()
+        self._decide()
+        self._compute_again()
+
+    # -- how much
+    def _long_expressions(self) -> set[Instruction]:
+        """Instructions to store so that no expression is longer than the limit."""
+        cuts: set[Instruction] = set()
+        trees: dict[Instruction, set[Instruction]] = {}
+        depths: dict[Instruction, int] = {}
+        for instruction in self.order:
+            if not is_fusible(instruction):
+                continue
+            parts = [o for o in instruction._operands if o in trees and o not in cuts and o.opcode not in _ROOTS]
+            tree = {instruction}.union(*(trees[p] for p in parts))
+            while _length(tree) > NODE_LIMIT or any(depths[p] >= DEPTH_LIMIT for p in parts):
+                largest = max(parts, key=lambda p: len(trees[p]))
+                parts = [p for p in parts if p is not largest]
+                while largest.opcode in _FORWARDING:  # what is stored is the value that it forwards
+                    trees[largest], depths[largest] = {largest}, 1
+                    largest = largest._operands[0]
+                cuts.add(largest)
+                tree = {instruction}.union(*(trees[p] for p in parts))
+            trees[instruction] = tree
+            depths[instruction] = 1 + max((depths[p] for p in parts), default=0)
+        self._trees = trees
+        return cuts
+
+    def _tree_cost(self, instruction: Instruction) -> int:
+        return sum(ROWS[i.opcode].cost for i in self._trees[instruction] if i.opcode not in _FREE)
+
+    # -- which
+    def _decide(self) -> None:
+        paths: dict[Instruction, dict[tuple, int]] = {}
+        needed: set[Instruction] = {self.root}
+        for instruction in reversed(self.order):
+            if is_alias(instruction.opcode) and (instruction in needed or not is_fusible(instruction)):
+                needed.update(instruction._operands)
+                continue
+            if not is_fusible(instruction):
+                skipped = unread_operands(instruction)
+                needed.update(o for k, o in enumerate(instruction._operands) if k not in skipped)
+                self.stored.add(instruction)
+                continue
+            here = paths.get(instruction, {})
+            if self._is_stored(instruction, here, instruction in needed):
+                self.stored.add(instruction)
+                here = {(instruction,): _extent(instruction)}
+            if instruction.opcode == "dynamic-update-slice":
+                needed.add(instruction._operands[0])
+            if instruction.opcode in _OF_PARTS or (instruction in self._in_parts and instruction not in self.stored):
+                self._in_parts.update(instruction._operands)
+            for k, operand in enumerate(instruction._operands):
+                if operand not in needed:
+                    _extend(paths.setdefault(operand, {}), here, instruction, operand, k)
+
+    def _is_stored(self, instruction: Instruction, here: dict[tuple, int], needed: bool) -> bool:
+        if needed or instruction.opcode in _ROOTS or instruction in self._cuts:
+            return True
+        if instruction in self._in_parts and _crosses(instruction):
+            return True
+        size = instruction.shape.size
+        total = sum(here.values())
+        if total <= size or instruction.opcode in _FREE:
+            return False
+        if len(here) <= PATH_LIMIT and not self._is_worth_it(self._tree_cost(instruction), size, total - size):
+            return False
+        self._spared[instruction] = total - size
+        return True
+
+    @staticmethod
+    def _is_worth_it(cost: int, size: int, again: int) -> bool:
+        """Whether so many elements more at this cost take longer than all once to memory and back for each use."""
+        return cost * again > 4 * (2 * size + again)
+
+    # -- of what is stored anyway
+    def _compute_again(self) -> None:
+        """Takes back what is stored although little is between it and one other array."""
+        for instruction in self.order:
+            again = self._spared.get(instruction)
+            if again is None:
+                continue
+            cost = self._cost_from_one_array(instruction)
+            if cost is not None and not self._is_worth_it(cost, instruction.shape.size, again):
+                self.stored.discard(instruction)
+
+    def _cost_from_one_array(self, instruction: Instruction) -> int | None:
+        """What an element costs that is computed of one array in memory, of whatever small ones, and in few steps."""
+        size, cost = instruction.shape.size, 0
+        arrays: set[Instruction] = set()
+        seen = {instruction}
+        stack = [instruction]
+        while stack:
+            found = stack.pop()
+            if not found.op.elementwise and found.opcode not in _KEEPS_ORDER:
+                return None
+            cost += 0 if found.opcode in _FREE else ROWS[found.opcode].cost
+            for operand in found._operands:
+                if operand in seen or operand.shape.size * _SMALL <= size:
+                    continue
+                seen.add(operand)
+                if operand in self.stored or not is_fusible(operand):
+                    arrays.add(operand)
+                else:
+                    stack.append(operand)
+            if len(arrays) > 1 or len(seen) > _STEPS:
+                return None
+        return cost
+
+
+def _length(tree: set[Instruction]) -> int:
+    return sum(i.opcode not in ("constant", "broadcast") for i in tree)
+
+
+_SMALL = 8
+"""How much less than a result an array has that is read as often as one likes."""
+_STEPS = 8
+"""Instructions between an array and what is computed of it again."""
+
+
+def _extent(instruction: Instruction) -> int:
+    """How many elements a stored instruction evaluates of each elementwise operand."""
+    size = 1
+    for dim in loop_dims(instruction):
+        size *= dim
+    if instruction.opcode == "reduce":
+        return instruction._operands[0].shape.size
+    return size
+
+
+def _extend(paths: dict[tuple, int], here: dict[tuple, int], user: Instruction, operand: Instruction, k: int) -> None:
+    """Adds the places where `user` needs elements of its operand number k."""
+    same = user.op.elementwise and operand.shape.rank == user.shape.rank
+    for path, count in here.items():
+        if operand.shape.size == 1:
+            paths[path[:1]] = 1  # it does not change in the loops
+            continue
+        key = path if same else (*path, user, k)
+        if user.opcode == "concatenate":
+            count = max(1, count * operand.shape.size // max(1, user.shape.size))
+        elif user.opcode == "pad":
+            count = max(1, min(count, count * operand.shape.size // max(1, user.shape.size)))
+        elif user.opcode == "reduce" and user not in path:
+            count *= operand.shape.size // max(1, user.shape.size)
+        paths[key] = count
+
+
+def inlined_by(roots: Sequence[Instruction], stored: set[Instruction]) -> set[Instruction]:
+    """The instructions that a nest computes for `roots`, without them."""
+    found: set[Instruction] = set()
+    stack = [o for r in roots for o in _read(r)]
+    while stack:
+        instruction = stack.pop()
+        if instruction in found or instruction in stored or not is_fusible(instruction):
+            continue
+        found.add(instruction)
+        stack.extend(instruction._operands)
+    return found
+
+
+def _read(root: Instruction) -> Sequence[Instruction]:
+    return root._operands[1:] if root.opcode == "dynamic-update-slice" else root._operands
+
+
+def _crosses(instruction: Instruction) -> bool:
+    """True of a transpose that is done in tiles, which parts of an array are not."""
+    if instruction.opcode != "transpose" or instruction.shape.size < _MANY:
+        return False
+    (operand,), dims = instruction._operands, instruction.shape.dims
+    return instruction["dimensions"][-1] != len(dims) - 1 and min(dims[-1], operand.shape.dims[-1]) >= TRANSPOSED_SIDE
+
+
+_MANY = 4096
+"""Elements that are worth writing and reading once more."""

@@ -1,0 +1,249 @@
+"""A loop nest: what a fused kernel does, element by element, and the order of its loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nodes import Apply, Fold, Folded, Guard, Load, Node, Source, indices_of, operands_of, walk
+
+
+@dataclass(frozen=True)
+class Store:
+    """`target[address] = node`."""
+
+    target: Source
+    address: Affine
+    node: Node
+
+
+@dataclass
+class Stage:
+    """Loops over `vars`, outermost first, that do `stores`."""
+
+    vars: list[Var]
+    stores: list[Store]
+
+
+@dataclass
+class Nest:
+    """Loops over `outer`, shared among threads, and within them `stages` one after another."""
+
+    outer: list[Var]
+    stages: list[Stage]
+    private: set[Source] = field(default_factory=set)
+    """Arrays that live within one iteration of the outer loops."""
+    returned: set[Source] = field(default_factory=set)
+    """Large arrays that are results of the program, of which nothing else in it reads."""
+    divided: bool = False
+    """Whether several loops run over one dimension."""
+
+
+def sources(nest: Nest) -> list[Source]:
+    """The arrays that the nest loads, in order of first use."""
+    found: dict[Source, None] = {}
+    for stage in nest.stages:
+        for node in walk([s.node for s in stage.stores]):
+            if isinstance(node, Load):
+                found[node.source] = None
+        for store in stage.stores:
+            for var, _ in store.address.terms:
+                if var.node is not None:
+                    found.update({n.source: None for n in walk([var.node]) if isinstance(n, Load)})
+    return list(found)
+
+
+def affine_expressions(stage: Stage) -> list[Affine]:
+    """Every index expression of a stage."""
+    nodes = walk([s.node for s in stage.stores])
+    dynamic = [v.node for s in stage.stores for v, _ in s.address.terms if v.node is not None]
+    return [s.address for s in stage.stores] + [i for n in (*nodes, *walk(dynamic)) for i in indices_of(n)]
+
+
+def folds_of(stage: Stage) -> list[Fold]:
+    """The folds that are stored as they are, when all stores of the stage are of such, over the same loops."""
+    found: dict[int, Fold] = {}
+    for store in stage.stores:
+        if not isinstance(store.node, Folded):
+            return []
+        found[id(store.node.fold)] = store.node.fold
+    folds = list(found.values())
+    return folds if all(f.vars == folds[0].vars for f in folds) else []
+
+
+def stride_score(stage: Stage, var: Var) -> int:
+    """How well `var` serves as the innermost loop: unit strides are good, long ones bad.
+
+    Stores count more, but those of folds not at all: there are few.
+    """
+    score = 0
+    for store in stage.stores:
+        if not isinstance(store.node, Folded):
+            score += 3 * _worth(store.address, var)
+    for node in walk([s.node for s in stage.stores]):
+        if isinstance(node, Load):
+            score += _worth(node.address, var)
+    return score
+
+
+def _worth(address: Affine, var: Var) -> int:
+    factor = address.factor(var)
+    if factor == 0:
+        return 0
+    return 2 if factor == 1 else 1 if factor == -1 else -2
+
+
+def ordered(stage: Stage, loops: Iterable[Var]) -> list[Var]:
+    """Loops in the order in which their stores (or first loads) lie in memory, the best innermost loop last."""
+    return _best_last(stage, _by_extent(stage, loops))
+
+
+def arranged(stage: Stage, loops: Iterable[Var]) -> tuple[list[Var], dict[Var, None]]:
+    """Loops joined where they are as one, in the same order; and those that thereby are always 0."""
+    joined, gone = merged([stage], _by_extent(stage, loops))
+    return _best_last(stage, joined), gone
+
+
+def _by_extent(stage: Stage, loops: Iterable[Var]) -> list[Var]:
+    loops = [v for v in loops if v.size != 1]
+    if len(loops) < 2:
+        return loops
+    addresses = [s.address for s in stage.stores]
+    addresses += [n.address for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+
+    def extent(var: Var) -> int:
+        return next((abs(a.factor(var)) for a in addresses if a.factor(var)), 0)
+
+    return sorted(loops, key=extent, reverse=True)
+
+
+def _best_last(stage: Stage, loops: list[Var]) -> list[Var]:
+    if len(loops) < 2:
+        return loops
+    wide = [v for v in loops if v.size >= 8 and not _differs(stage, v)] or loops
+    best = max(reversed(wide), key=lambda v: stride_score(stage, v))
+    return [*(v for v in loops if v != best), best]
+
+
+def interleaved(stage: Stage, loops: Sequence[Var]) -> Var | None:
+    """A short loop whose elements lie between those of the innermost one, so that it is better done in each step."""
+    if not loops:
+        return None
+    for var in loops[:-1]:
+        dense = (s.address.factor(var) == 1 and s.address.factor(loops[-1]) == var.size for s in stage.stores)
+        if (var.size <= INTERLEAVED or _differs(stage, var)) and all(dense):
+            return var if var.size * len(walk([s.node for s in stage.stores])) < INTERLEAVED_NODES else None
+    return None
+
+
+def _differs(stage: Stage, var: Var) -> bool:
+    """True when about each step of a short loop does something else."""
+    return var.size <= 2 * INTERLEAVED and len(breakpoints(stage, var)) >= var.size // 2
+
+
+def merged(stage_groups: Sequence[Stage], loops: list[Var]) -> tuple[list[Var], dict[Var, None]]:
+    """Loops with neighbours joined where every index treats them as one; and those that thereby are always 0.
+
+    The joined loop is the inner one of the two, with the size of both.
+    """
+    expressions = [e for stage in stage_groups for e in affine_expressions(stage)]
+    sizes = {v: v.size for v in loops}
+    out = list(loops)
+    gone: dict[Var, None] = {}
+    k = len(out) - 2
+    while k >= 0:
+        outer, inner = out[k], out[k + 1]
+        if all(e.factor(outer) == e.factor(inner) * sizes[inner] for e in expressions):
+            sizes[inner] *= sizes[outer]
+            gone[outer] = None
+            del out[k]
+        k -= 1
+    return [Var(v.name, sizes[v], None, v.number) if sizes[v] != v.size else v for v in out], gone
+
+
+def breakpoints(stage: Stage, inner: Var, copies: int = 1) -> list[int]:
+    """Values of a variable at which a guard's condition changes; none when there are too many for so many copies."""
+    nodes = walk([s.node for s in stage.stores])
+    found: set[int] = set()
+    for node in nodes:
+        for expression, low, high in node.conditions if isinstance(node, Guard) else ():
+            if [v for v, _ in expression.terms] == [inner]:
+                factor = expression.factor(inner)
+                for limit in (low, high):
+                    # factor * x + const >= limit from x on, or up to it
+                    at = (
+                        -((expression.const - limit) // factor)
+                        if factor > 0
+                        else (limit - expression.const) // factor + 1
+                    )
+                    found.add(at)
+    cuts = sorted(c for c in found if 0 < c < inner.size)
+    return cuts if len(cuts) < PIECES and len(cuts) * len(nodes) * copies < PIECE_NODES else []
+
+
+def outer_breakpoints(stage: Stage, loops: Sequence[Var]) -> list[int]:
+    """Those of the loop around the innermost one: there is code for each of its pieces."""
+    if len(loops) < 2:
+        return []
+    return breakpoints(stage, loops[-2], 1 + len(breakpoints(stage, loops[-1])))
+
+
+INTERLEAVED = 4
+INTERLEAVED_NODES = 200
+"""How many elements at most are done in a step, what processors shuffle well; and how many nodes they may have."""
+PIECES = 8
+PIECE_NODES = 1500
+"""Into how many pieces a loop is cut at most, and how many nodes they may have together."""
+
+
+def node_count(nest: Nest) -> int:
+    """Operators in the nest, a measure of its code."""
+    return sum(len(walk([s.node for s in stage.stores])) for stage in nest.stages)
+
+
+def cost_of(nodes: Sequence[Node]) -> int:
+    """About how many additions an element of `nodes` costs, loads counted."""
+    return _cost(walk(nodes))
+
+
+def _cost(nodes: Iterable[Node]) -> int:
+    total = 1
+    for node in nodes:
+        if isinstance(node, Apply):
+            total += node.cost
+        elif isinstance(node, (Load, Guard)):
+            total += 1
+    return total
+
+
+def cost_along(nodes: Sequence[Node], var: Var) -> int:
+    """The same of what changes with a loop's variable: the rest is computed once."""
+    found = walk(nodes)
+    users: dict[int, list[Node]] = {}
+    for node in found:
+        inside = [v.node for i in indices_of(node) for v, _ in i.terms if v.node is not None]
+        for operand in (*operands_of(node), *inside):
+            users.setdefault(id(operand), []).append(node)
+    changing: dict[int, Node] = {}
+    stack = [node for node in found if any(i.factor(var) for i in indices_of(node))]
+    while stack:
+        node = stack.pop()
+        if id(node) not in changing:
+            changing[id(node)] = node
+            stack += users.get(id(node), [])
+    return _cost(changing.values())
+
+
+def stage_cost(stage: Stage) -> int:
+    """About how many additions all of a stage costs."""
+    folds = folds_of(stage)
+    extent = math.prod(v.size for v in stage.vars) * (math.prod(v.size for v in folds[0].vars) if folds else 1)
+    nodes = [e for f in folds for e in f.elements] if folds else [s.node for s in stage.stores]
+    return cost_of(nodes) * extent
+
+
+def nest_cost(nest: Nest) -> int:
+    """About how many additions all of a nest costs."""
+    return math.prod(v.size for v in nest.outer) * sum(map(stage_cost, nest.stages))

@@ -1,0 +1,155 @@
+"""What one element is: a graph of loads, constants, indices and scalar operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xloom.codegen.buffer_values import Source
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.hlo.dtype import DType
+
+
+@dataclass(eq=False)
+class Node:
+    """A scalar of `dtype`."""
+
+    dtype: DType
+
+
+@dataclass(eq=False)
+class Constant(Node):
+    """A literal's only element."""
+
+    value: Any
+
+
+@dataclass(eq=False)
+class Load(Node):
+    """An element of an array."""
+
+    source: Source
+    address: Affine
+
+
+@dataclass(eq=False)
+class Index(Node):
+    """An index expression as an s64, or its low half as an s32."""
+
+    value: Affine
+
+
+@dataclass(eq=False)
+class Quotient(Node):
+    """An index divided by a constant, where that is not an index expression; or what is left of it."""
+
+    value: Affine
+    by: int
+    remainder: bool
+
+
+@dataclass(eq=False)
+class Bounded(Node):
+    """An integer that the program computes, as an s64 clamped to [0, high]."""
+
+    operand: Node
+    high: int
+
+
+@dataclass(eq=False)
+class Apply(Node):
+    """`emit(builder, *operands)`; `label` says what it does."""
+
+    label: str
+    emit: Callable[..., Any]
+    operands: tuple[Node, ...]
+    cost: int = 1
+    is_wider: bool = False
+    """It emits a narrow float with all digits that it is computed with."""
+    takes_wider: bool = False
+    """Its operands may have more digits than their types."""
+
+
+@dataclass(eq=False)
+class Guard(Node):
+    """`then` where every condition `low <= index < high` holds, else `otherwise`; the other one is not computed."""
+
+    conditions: tuple[tuple[Affine, int, int], ...]
+    then: Node
+    otherwise: Node
+
+
+@dataclass(eq=False)
+class Argument(Node):
+    """What a fold has accumulated so far: its value number `number`."""
+
+    number: int
+
+
+@dataclass(eq=False)
+class Fold:
+    """Values accumulated over loops: `state = body(state, elements)`, from `inits`."""
+
+    vars: tuple[Var, ...]
+    inits: tuple[Node, ...]
+    arguments: tuple[Argument, ...]
+    bodies: tuple[Node, ...]
+    elements: tuple[Node, ...]
+    plain: str = ""
+    """The opcode, when the body is one operator of one accumulator and one element."""
+    in_order: tuple[Node, ...] = ()
+    """What is as good as `bodies` for elements that come one after another, where that is less."""
+
+
+@dataclass(eq=False)
+class Folded(Node):
+    """One of a fold's values."""
+
+    fold: Fold
+    number: int
+
+
+def operands_of(node: Node) -> Sequence[Node]:
+    """The nodes that a node is computed from; of a fold, not what is inside its loops."""
+    if isinstance(node, Apply):
+        return node.operands
+    if isinstance(node, Guard):
+        return (node.then, node.otherwise)
+    if isinstance(node, Bounded):
+        return (node.operand,)
+    if isinstance(node, Folded):
+        return (*node.fold.inits, *node.fold.elements)
+    return ()
+
+
+def indices_of(node: Node) -> Sequence[Affine]:
+    """The index expressions in a node itself."""
+    if isinstance(node, Load):
+        return (node.address,)
+    if isinstance(node, (Index, Quotient)):
+        return (node.value,)
+    if isinstance(node, Guard):
+        return tuple(c[0] for c in node.conditions)
+    return ()
+
+
+def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
+    """Every node that `roots` are computed from, each once, those inside folds and inside indices too.
+
+    Without `guarded`, not what is computed only where a guard's conditions hold, or only where they do not.
+    """
+    seen: dict[int, Node] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen[id(node)] = node
+        if guarded or not isinstance(node, Guard):
+            stack.extend(operands_of(node))
+        if isinstance(node, Folded):
+            stack.extend(node.fold.bodies)
+        for index in indices_of(node):
+            stack.extend(v.node for v, _ in index.terms if v.node is not None)
+    return list(seen.values())

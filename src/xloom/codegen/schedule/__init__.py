@@ -1,0 +1,1 @@
+"""Thunks in the order in which they run."""

@@ -1,0 +1,99 @@
+"""The order of steps, so that less memory is taken at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xloom.codegen.buffer_values import owners
+from xloom.codegen.fusion.producer_consumer import Group
+from xloom.hlo.instruction import Instruction
+
+Step = Group | Instruction
+"""A loop nest, or an instruction with code of its own."""
+
+
+def reads_of(step: Step) -> set[Instruction]:
+    """What makes the arrays that a step reads, and what it waits for."""
+    if isinstance(step, Group):
+        return step.reads
+    operands = {made for o in step._operands for made, _ in owners(o)}
+    return operands.union(step.control_predecessors)
+
+
+def made_by(step: Step) -> Sequence[Instruction]:
+    """The instructions whose values a step stores."""
+    return step.roots if isinstance(step, Group) else [step]
+
+
+class _Release:
+    """Goes through the steps in their order, but does those that free more memory than they take as soon as it can."""
+
+    def __init__(self, steps: Sequence[Step], returned: Collection[Instruction]):
+        self._made = [made_by(s) for s in steps]
+        self._returned = returned
+        producer = {made: k for k, found in enumerate(self._made) for made in found}
+        self._reads = [[m for m in reads_of(s) if m in producer] for s in steps]
+        self._readers: dict[Instruction, set[int]] = {m: set() for m in producer}
+        self._waits_for = [{producer[m] for m in reads} - {k} for k, reads in enumerate(self._reads)]
+        self._followers: list[list[int]] = [[] for _ in steps]
+        for k, reads in enumerate(self._reads):
+            for made in reads:
+                self._readers[made].add(k)
+            for before in self._waits_for[k]:
+                self._followers[before].append(k)
+        self._left = [len(w) for w in self._waits_for]
+        self._done = [False] * len(steps)
+        self.order: list[int] = []
+
+    def run(self) -> list[int]:
+        """The numbers of the steps in their new order."""
+        for k in range(len(self._made)):
+            candidates = [k]
+            while candidates:
+                number = candidates.pop()
+                is_next = number == k or (self._left[number] == 0 and self._gain(number) > 0)
+                if not self._done[number] and is_next:
+                    candidates += self._do(number)
+        return self.order
+
+    def _do(self, k: int) -> list[int]:
+        """Does a step; returns those that it may have made worth doing."""
+        self._done[k] = True
+        self.order.append(k)
+        found: list[int] = []
+        for made in self._reads[k]:
+            self._readers[made].discard(k)
+            if len(self._readers[made]) == 1:
+                found += self._readers[made]
+        for follower in self._followers[k]:
+            self._left[follower] -= 1
+            if not self._left[follower]:
+                found.append(follower)
+        return sorted(found, reverse=True)  # taken from the end: the earliest step first
+
+    def _gain(self, k: int) -> int:
+        """Bytes that are free after a step and were not before."""
+        freed = sum(m.shape.nbytes for m in self._reads[k] if m not in self._returned and self._readers[m] == {k})
+        return freed - sum(m.shape.nbytes for m in self._made[k] if m not in self._returned and self._readers[m])
+
+
+def freeing_first(steps: Sequence[Step], returned: Collection[Instruction]) -> list[Step]:
+    """Steps that free more than they take come as early as they can; `returned` are results, which are never free."""
+    return [steps[k] for k in _Release(steps, returned).run()]
+
+
+def filled_late(steps: Sequence[Step]) -> list[Step]:
+    """What reads nothing goes to just before its first reader, so that it takes no memory until then."""
+    first: dict[Instruction, int] = {}
+    for k, step in enumerate(steps):
+        for made in reads_of(step):
+            first.setdefault(made, k)
+
+    def place(k: int) -> tuple[int, bool]:
+        step = steps[k]
+        if not isinstance(step, Group) or step.reads or any(r.control_successors for r in step.roots):
+            return k, True
+        readers = [first[r] for r in step.roots if r in first]
+        return (min(readers), False) if readers else (k, True)
+
+    return [steps[k] for k in sorted(range(len(steps)), key=place)]

@@ -1,0 +1,124 @@
+"""Python called from native code: it sees the program's memory as arrays, and what it raises ends the run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.calls.typed_ffi import Execution
+from xloom.codegen.buffers.assignment import Slot
+from xloom.codegen.schedule.thunks import Block
+from xloom.cpu.custom_calls.call_buffers import call_memory
+from xloom.cpu.runtime.memory_pool import Block as Memory
+from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+from xloom.llvm.types import I32, POINTER, VOID
+
+if TYPE_CHECKING:
+    from xloom.calls.program_run import ProgramRun
+    from xloom.cpu.entry.function import EntryBuilder
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a program, as the Python code that it calls sees it."""
+
+    arguments: Sequence[np.ndarray]
+    results: Sequence[np.ndarray]
+    constants: Sequence[np.ndarray]
+    arena: Memory
+    infeed: deque[Any]
+    outfeed: list[Any]
+    channels: dict[int | None, deque[Any]] = field(default_factory=dict)
+    message: str = ""
+    """Of the native call that failed."""
+    error: BaseException | None = None
+    """What the Python code that failed raised."""
+    guarded: ProgramRun | None = None
+    """What calls in guarded memory keep."""
+    _execution: Execution | None = None
+
+    @property
+    def execution(self) -> Execution:
+        """What typed calls see of the run."""
+        if self._execution is None:
+            self._execution = Execution()
+        return self._execution
+
+    def channel(self, number: int | None) -> deque[Any]:
+        """What was sent on a channel and not received yet."""
+        return self.channels.setdefault(number, deque())
+
+
+Body = Callable[[Run, Any, list[Any]], None]
+"""Gets the run, the buffers of the result, which it fills, and the operands, nested as the shapes are."""
+
+_View = Callable[[Run], Any]
+
+
+def call_python(
+    entry: EntryBuilder, block: Block, instruction: Instruction, shapes: Sequence[Shape], body: Body
+) -> None:
+    """Emits a call of `body` with operands of `shapes`, that many of the instruction's."""
+    with call_memory(entry, block, instruction, shapes, for_python=True) as memory:
+        out = _view(instruction.shape, iter(memory.outputs), writable=True)
+        inputs = [
+            _view(shape, iter(slots), writable=False) for shape, slots in zip(shapes, memory.operands, strict=True)
+        ]
+
+        def call(run: Run) -> None:
+            body(run, out(run), [view(run) for view in inputs])
+
+        function = entry.imported(id(call), ir.FunctionType(VOID, []), call)
+        # the arena's address tells LLVM that what is there may change
+        caller = entry.declared(CALL_PYTHON, ir.FunctionType(I32, [POINTER] * 3))
+        failed = entry.b.call(caller, [entry.b.bitcast(function, POINTER), entry.run, entry.arena])
+        entry.stop_if(entry.b.icmp_signed("!=", failed, I32(0)), instruction)
+
+
+def _view(shape: Shape, slots: Iterator[Slot], *, writable: bool) -> _View:
+    """Gives the arrays of a value; tokens are None."""
+    if shape.is_tuple:
+        parts = [_view(e, slots, writable=writable) for e in shape.elements]
+        return lambda run: tuple([part(run) for part in parts])
+    if not shape.is_array:
+        return lambda run: None
+    view = _array_view(next(slots), shape)
+    return view if writable else lambda run: _protected(view(run))
+
+
+def _protected(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
+
+
+def _array_view(slot: Slot, shape: Shape) -> _View:
+    dims, dtype, number = shape.dims, shape.dtype.numpy, slot.number
+    strides = _strides(shape)
+    # an array over memory refers to whatever owns it: who keeps the array keeps the memory
+    if slot.kind == "arena":  # it has its place when the whole program is known
+        return lambda run: np.ndarray(dims, dtype, _around(slot, run), slot.offset, strides)
+    if slot.kind == "argument":
+        return lambda run: np.ndarray(dims, dtype, run.arguments[number], 0, strides)
+    if slot.kind == "result":
+        return lambda run: np.ndarray(dims, dtype, run.results[number], 0, strides)
+    assert slot.kind == "constant", slot.kind
+    return lambda run: np.ndarray(dims, dtype, run.constants[number], 0, strides)
+
+
+def _around(slot: Slot, run: Run) -> np.ndarray:
+    return run.results[slot.home.number].reshape(-1).view(np.uint8) if slot.home else run.arena.array
+
+
+def _strides(shape: Shape) -> tuple[int, ...]:
+    strides, step = [0] * shape.rank, shape.dtype.numpy.itemsize
+    for d in reversed(shape.major_to_minor):
+        strides[d] = step
+        step *= max(1, shape.dims[d])
+    return tuple(strides)

@@ -1,0 +1,1 @@
+"""The entry function of a program: thunks called in order, control flow, collectives, and memory."""

@@ -1,0 +1,279 @@
+"""Collectives that move data: members of a group meet, read each other's operands, and meet again before they go on.
+
+Devices are numbered by replica, then partition. What reduces has become these and loops by `collective-expansion`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.buffers.assignment import Slot
+from xloom.codegen.schedule.thunks import Block
+from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEET, NUMBER, PARTITION, REPLICA, ROOM
+from xloom.errors import LoweringError
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+from xloom.interpreter.collective import Device, members_of, mode_of
+from xloom.llvm.constant_table import constant_table
+from xloom.llvm.loop import loop
+from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry.function import EntryBuilder
+
+BROKEN = -2
+"""What a program returns when another device will never come."""
+
+_MEET = ir.FunctionType(I32, [POINTER, I64, I64, I64, POINTER])
+_NOBODY = -1
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What one device must know of a collective."""
+
+    group: int
+    size: int
+    rank: int
+    source: int
+    """Who it gets data from, where that is one device."""
+    members: tuple[int, ...]
+
+
+_GROUP, _SIZE, _RANK, _SOURCE, _MEMBERS = range(5)
+
+
+def device_counts(instruction: Instruction) -> tuple[int, int]:
+    """Replicas and partitions of the program that an instruction is in."""
+    assert instruction.parent is not None and instruction.parent.module is not None
+    config = instruction.parent.module.config
+    return config.replica_count, config.num_partitions
+
+
+def _rows(instruction: Instruction) -> list[_Row]:
+    replicas, partitions = device_counts(instruction)
+    devices = [(r, p) for r in range(replicas) for p in range(partitions)]
+    permutes = instruction.opcode == "collective-permute"
+    groups = [
+        _all_numbers(instruction, d, replicas, partitions)
+        if permutes
+        else members_of(instruction, d, replicas, partitions)
+        for d in devices
+    ]
+    numbers = {members: k for k, members in enumerate(dict.fromkeys(map(tuple, groups)))}
+    rows = []
+    for me, group in zip(devices, groups, strict=True):
+        members = [devices.index(d) for d in group]
+        source = _source(instruction, me, group, members)
+        rows.append(_Row(numbers[tuple(group)], len(group), group.index(me), source, tuple(members)))
+    return rows
+
+
+def _all_numbers(instruction: Instruction, me: Device, replicas: int, partitions: int) -> list[Device]:
+    if instruction.attrs.get("channel_id") is not None:
+        return [(me[0], n) for n in range(partitions)]
+    return [(n, me[1]) for n in range(replicas)]
+
+
+def _source(instruction: Instruction, me: Device, group: Sequence[Device], members: Sequence[int]) -> int:
+    if instruction.opcode == "collective-broadcast":
+        groups = instruction.attrs.get("replica_groups")
+        listed = [n for g in groups.groups(1) for n in g] if groups is not None and groups.lists else []
+        number = me[0] if mode_of(instruction) == "cross_replica" else me[1]
+        return members[0] if not listed or number in listed else _NOBODY
+    if instruction.opcode == "collective-permute":
+        mine = group.index(me)
+        found = [s for s, t in instruction["source_target_pairs"] if t == mine and s < len(group)]
+        return members[found[0]] if found else _NOBODY
+    return _NOBODY
+
+
+class _Meeting:
+    """The code of one collective, between its two meetings."""
+
+    def __init__(self, entry: EntryBuilder, instruction: Instruction):
+        self.entry, self.b, self.words = entry, entry.b, entry.device_words
+        rows = _rows(instruction)
+        self.members = max(len(row.members) for row in rows)
+        width = _MEMBERS + self.members
+        numbers = []
+        for number, row in enumerate(rows):
+            filled = (*row.members, *[number] * (self.members - len(row.members)))
+            numbers += [row.group, row.size, row.rank, row.source, *filled]
+        table = constant_table(entry.module, entry.module.get_unique_name("members"), I64, numbers)
+        b = self.b
+        place = b.mul(self.word(NUMBER), I64(width))
+        self._row = b.gep(table, [place], inbounds=True, source_etype=I64)
+        self._row.type = POINTER
+        self._op = entry.program.collectives
+        entry.program.collectives += 1
+        self.sources = len(instruction._operands)
+        slots = [entry.assignment.of((o, 0)) for o in instruction._operands]
+        self._mine = entry.table([entry.pointer(slot) for slot in slots])
+        left = I64((self._op * (CELL_BYTES + 8) + CELL_BYTES) * len(rows))
+        room = b.load(b.gep(self.words, [I64(ROOM)], inbounds=True, source_etype=I64), typ=POINTER)
+        self._left = b.gep(room, [left], inbounds=True, source_etype=I8)
+
+    def word(self, index: int) -> ir.Value:
+        """A word of what the device knows."""
+        return self.b.load(self.b.gep(self.words, [I64(index)], inbounds=True, source_etype=I64), typ=I64)
+
+    def number(self, index: int | ir.Value) -> ir.Value:
+        """A number of the device's row."""
+        index = index if isinstance(index, ir.Value) else I64(index)
+        return self.b.load(self.b.gep(self._row, [index], inbounds=True, source_etype=I64), typ=I64)
+
+    def meet(self) -> None:
+        """Waits for the others."""
+        b = self.b
+        function = b.load(b.gep(self.words, [I64(MEET)], inbounds=True, source_etype=I64), typ=POINTER)
+        function.type = _MEET.as_pointer()  # llvmlite must know what it calls
+        given = [self.words, I64(self._op), self.number(_GROUP), self.number(_SIZE), self._mine]
+        failed = b.icmp_signed("!=", b.call(function, given), I32(0))
+        with b.if_then(failed, likely=False):
+            b.ret(I32(BROKEN))
+
+    def operand(self, device: ir.Value, index: int | ir.Value) -> ir.Value:
+        """The address of a device's operand."""
+        b = self.b
+        table = b.load(b.gep(self._left, [device], inbounds=True, source_etype=POINTER), typ=POINTER)
+        index = index if isinstance(index, ir.Value) else I64(index)
+        return b.load(b.gep(table, [index], inbounds=True, source_etype=POINTER), typ=POINTER)
+
+    def member(self, k: ir.Value) -> ir.Value:
+        """The number of member k."""
+        return self.number(self.b.add(k, I64(_MEMBERS)))
+
+    def copy(self, target: ir.Value, source: ir.Value, nbytes: ir.Value | int) -> None:
+        """Copies bytes."""
+        memcpy = self.entry.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
+        size = nbytes if isinstance(nbytes, ir.Value) else I64(nbytes)
+        self.b.call(memcpy, [target, source, size, I1(0)])
+
+    def at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
+        """So many bytes further."""
+        return self.b.gep(pointer, [offset], inbounds=True, source_etype=I8)
+
+
+@contextmanager
+def _meeting(entry: EntryBuilder, instruction: Instruction) -> Iterator[_Meeting]:
+    meeting = _Meeting(entry, instruction)
+    meeting.meet()
+    yield meeting
+    meeting.meet()
+
+
+def _targets(entry: EntryBuilder, instruction: Instruction) -> list[tuple[ir.Value, Slot, Shape]]:
+    shapes = leaf_shapes(instruction.shape)
+    slots = [entry.assignment.slots[instruction, k] for k in range(len(shapes))]
+    return [(entry.pointer(slot), slot, shape) for slot, shape in zip(slots, shapes, strict=True)]
+
+
+def _block_bytes(shape: Shape, dim: int) -> tuple[int, int]:
+    """How many blocks there are before a dimension, and the bytes from there on."""
+    return math.prod(shape.dims[:dim]), math.prod(shape.dims[dim:]) * shape.dtype.numpy.itemsize
+
+
+def _all_gather(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    (dim,) = instruction["dimensions"]
+    with _meeting(entry, instruction) as m:
+        for index, (target, _, _) in enumerate(_targets(entry, instruction)):
+            count, nbytes = _block_bytes(instruction._operands[index].shape, dim)
+            if not count or not nbytes:
+                continue
+            with loop(m.b, 0, m.members, name="member") as k:
+                source = m.operand(m.member(k), index)
+                with loop(m.b, 0, count, name="block") as o:
+                    place = m.b.add(m.b.mul(o, I64(m.members)), k)
+                    m.copy(m.at(target, m.b.mul(place, I64(nbytes))), m.at(source, m.b.mul(o, I64(nbytes))), nbytes)
+
+
+def _all_to_all(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    dims = instruction["dimensions"]
+    with _meeting(entry, instruction) as m:
+        b, rank = m.b, m.number(_RANK)
+        for index, (target, slot, shape) in enumerate(_targets(entry, instruction)):
+            if not slot.nbytes:
+                continue
+            if not dims:
+                m.copy(target, m.operand(m.member(I64(index)), rank), slot.nbytes)
+                continue
+            count, whole = _block_bytes(shape, dims[0])
+            nbytes = whole // m.members
+            with loop(b, 0, m.members, name="member") as k:
+                source = m.operand(m.member(k), index)
+                with loop(b, 0, count, name="block") as o:
+                    start = b.mul(o, I64(whole))
+                    to, origin = (b.add(start, b.mul(part, I64(nbytes))) for part in (k, rank))
+                    m.copy(m.at(target, to), m.at(source, origin), nbytes)
+
+
+def _from_one(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    if instruction.attrs.get("slice_sizes") or instruction.attrs.get("has_dynamic_root"):
+        raise LoweringError(f"this form of {instruction.opcode} has no native code", where=instruction.name)
+    with _meeting(entry, instruction) as m:
+        source = m.number(_SOURCE)
+        is_there = m.b.icmp_signed(">=", source, I64(0))
+        for index, (target, slot, _) in enumerate(_targets(entry, instruction)):
+            with m.b.if_else(is_there) as (found, nobody):
+                with found:
+                    m.copy(target, m.operand(source, index), slot.nbytes)
+                with nobody:
+                    entry.clear(slot)
+
+
+def _ragged(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    """Updates that do not fit are not made."""
+    data, output, offsets = instruction._operands[:3]
+    ((target, slot, shape),) = _targets(entry, instruction)
+    row_bytes = math.prod(shape.dims[1:]) * shape.dtype.numpy.itemsize
+    integer = ir.IntType(8 * offsets.shape.dtype.numpy.itemsize)
+    with _meeting(entry, instruction) as m:
+        b, rank = m.b, m.number(_RANK)
+        entry.copy(slot, entry.assignment.of((output, 0)))
+        each = offsets.shape.size // m.members
+        with loop(b, 0, m.members, name="member") as k:
+            member = m.member(k)
+            source = m.operand(member, 0)
+            with loop(b, 0, each, name="update") as j:
+                place = b.add(b.mul(rank, I64(each)), j)
+
+                def number(operand: int, place: ir.Value = place, member: ir.Value = member) -> ir.Value:
+                    pointer = b.gep(m.operand(member, operand), [place], inbounds=True, source_etype=integer)
+                    value = b.load(pointer, typ=integer)
+                    return value if integer.width == 64 else b.sext(value, I64)
+
+                start, size, to = number(2), number(3), number(4)
+                fits = b.icmp_signed(">", size, I64(0))
+                for begin, rows in ((start, data.shape.dims[0]), (to, shape.dims[0])):
+                    fits = b.and_(fits, b.icmp_signed(">=", begin, I64(0)))
+                    fits = b.and_(fits, b.icmp_signed("<=", b.add(begin, size), I64(rows)))
+                with b.if_then(fits):
+                    into, origin = (b.mul(v, I64(row_bytes)) for v in (to, start))
+                    m.copy(m.at(target, into), m.at(source, origin), b.mul(size, I64(row_bytes)))
+
+
+def _own_number(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    word = REPLICA if instruction.opcode == "replica-id" else PARTITION
+    b = entry.b
+    number = b.load(b.gep(entry.device_words, [I64(word)], inbounds=True, source_etype=I64), typ=I64)
+    b.store(b.trunc(number, I32), entry.of((instruction, 0)))
+
+
+COLLECTIVES = {
+    "all-gather": _all_gather,
+    "all-to-all": _all_to_all,
+    "collective-broadcast": _from_one,
+    "collective-permute": _from_one,
+    "partition-id": _own_number,
+    "ragged-all-to-all": _ragged,
+    "replica-id": _own_number,
+}
+"""Steps of programs for several devices."""

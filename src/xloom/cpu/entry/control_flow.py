@@ -1,0 +1,72 @@
+"""Loops and branches of the entry function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import Source, leaf_shapes, owner
+from xloom.codegen.schedule.thunks import Block
+from xloom.cpu.buffer_verifier.events import Event, RunBranch, RunLoop
+from xloom.hlo.dtype import Kind
+from xloom.hlo.instruction import Instruction
+from xloom.llvm.types import I8, I32
+from xloom.passes.loops import counted_trips
+from xloom.trampoline import Nested
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry.function import EntryBuilder
+
+
+def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> Nested[None]:
+    """State in place: condition, body, and again."""
+    b, slots = entry.b, entry.assignment.slots
+    body, condition = block.nested[instruction]
+    (operand,) = instruction._operands
+    states = [slots[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
+    entry.copies([(slot, slots[owner(operand, k)]) for k, slot in enumerate(states)])
+    head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
+    with entry.polling.loop(head, counted_trips(instruction)):
+        b.position_at_end(head)
+        with entry.recorded() as test:
+            yield entry.block(condition)
+        b.cbranch(_predicate(entry, condition.root[0]), inside, done)
+        b.position_at_end(inside)
+        with entry.recorded() as steps:
+            yield entry.block(body, repeated=True)
+            entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
+        entry.events.append(RunLoop(instruction, condition, body, states, test, steps))
+    b.position_at_end(done)
+
+
+def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> Nested[None]:
+    """One of the branches; an index out of range means the last."""
+    b, slots = entry.b, entry.assignment.slots
+    chooser = instruction._operands[0]
+    branches = block.nested[instruction]
+    if chooser.shape.dtype.kind is Kind.PRED:
+        number = b.select(_predicate(entry, owner(chooser)), I32(0), I32(1))
+    else:
+        number = b.load(entry.of((chooser, 0)), typ=I32)
+    done = entry.function.append_basic_block("branch.done")
+    blocks = [entry.function.append_basic_block(f"branch.{k}") for k in range(len(branches))]
+    switch = b.switch(number, blocks[-1])
+    result = [slots[instruction, leaf] for leaf in range(len(leaf_shapes(instruction.shape)))]
+    all_steps: list[list[Event]] = []
+    for k, (nested, place) in enumerate(zip(branches, blocks, strict=True)):
+        switch.add_case(I32(k), place)
+        b.position_at_end(place)
+        with entry.recorded() as steps:
+            yield entry.block(nested)
+            for slot, source in zip(result, nested.root, strict=True):
+                entry.copy(slot, slots[source])
+        all_steps.append(steps)
+        b.branch(done)
+    entry.events.append(RunBranch(instruction, branches, result, all_steps))
+    b.position_at_end(done)
+
+
+def _predicate(entry: EntryBuilder, source: Source) -> ir.Value:
+    """A scalar pred in memory, as an i1."""
+    return entry.b.icmp_unsigned("!=", entry.b.load(entry.of(source), typ=I8), I8(0))

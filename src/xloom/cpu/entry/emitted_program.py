@@ -1,0 +1,75 @@
+"""Native code to be, as LLVM IR: the entry function of a program, and the kernels that it calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xloom.codegen.fusion.multi_output import Step
+from xloom.codegen.loop_ir.nest import Nest
+from xloom.cpu.custom_calls.native_call import NativeCall
+from xloom.cpu.kernel_modules.kernel import Phase
+from xloom.hlo.instruction import Instruction
+from xloom.llvm.pass_pipeline import Content
+
+MAIN = "xloom_main"
+"""The entry function."""
+DEEP = 64
+"""Blocks in each other beyond which LLVM's passes take too long: their time grows as the square of loops' depth."""
+LONG = 1 << 20
+"""Characters of an entry function beyond which they take a minute."""
+PARALLEL_FOR = "xloom_parallel_for"
+"""What it gives kernels to that several threads do."""
+
+
+@dataclass
+class Unit:
+    """A kernel's LLVM module as text, by a name that its content gives."""
+
+    name: str
+    text: str
+    phases: list[Phase]
+    content: Content = Content.LOOPS
+    objects: tuple[bytes, ...] = ()
+    """Its machine code where that is known: then there is no text."""
+
+
+@dataclass(frozen=True)
+class StepCode:
+    """What a step became: phases of a unit or, without a name, a part of the entry function; and the loops if any."""
+
+    unit: str
+    phases: list[Phase]
+    nest: Nest | None = None
+
+
+@dataclass
+class Program:
+    """The entry function's module, the units that it calls, and what must be there when they run."""
+
+    main: str
+    units: dict[str, Unit] = field(default_factory=dict)
+    code: dict[Step, StepCode] = field(default_factory=dict)
+    """Of loop nests and kernels."""
+    calls: list[Instruction] = field(default_factory=list)
+    """What calls code outside the program and may fail, in the order of their numbers."""
+    native_calls: list[NativeCall] = field(default_factory=list)
+    """Of custom calls, by number."""
+    imports: dict[str, int] = field(default_factory=dict)
+    """Addresses by symbol of what only this process has: Python functions."""
+    kept: list[object] = field(default_factory=list)
+    """What must live as long as the program may run."""
+    aligned_results: set[int] = field(default_factory=set)
+    """Results that such code sees, by number."""
+    collectives: int = 0
+    """How many of its steps other devices take part in."""
+    meeting_bytes: int = 0
+
+    depth: int = 0
+    """The most blocks in each other."""
+
+    @property
+    def main_content(self) -> Content:
+        """What the entry function consists of."""
+        if not any(c.phases and not c.unit for c in self.code.values()):
+            return Content.CALLS
+        return Content.CALLERS if self.depth > DEEP or len(self.main) > LONG else Content.LOOPS

@@ -1,0 +1,409 @@
+"""The one native function of a program: its kernels called in order, loops and branches around them.
+
+`i32 xloom_main(ptr arguments, ptr results, ptr constants, ptr arena, ptr run)`: the first three are arrays of pointers,
+`run` is what Python called from here gets; 0 means that all went well, any other number is that of the call (counted
+from 1) that failed, or less than 0 for a run that another reason has ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import Source, dtype_of, leaf_shapes, owner
+from xloom.codegen.buffers.assignment import Assignment, Slot, is_kept
+from xloom.codegen.buffers.in_place import overwritable
+from xloom.codegen.fusion.multi_output import Step, nest_of
+from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.kernel_facts import unread_operands
+from xloom.codegen.loop_ir.nest import Nest, nest_cost, sources
+from xloom.codegen.schedule.thunks import Block
+from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunStep, Start
+from xloom.cpu.custom_calls.custom_call import custom_call
+from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
+from xloom.cpu.entry.allocation_pointers import SlotPointers
+from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
+from xloom.cpu.entry.control_flow import conditional, while_loop
+from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, Program, StepCode, Unit
+from xloom.cpu.entry.fused_dot import fused_product
+from xloom.cpu.entry.horizontal_fusion import SideBySide
+from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
+from xloom.cpu.kernel_modules.copies import LARGE
+from xloom.cpu.kernel_modules.kernel import TASK, Rule
+from xloom.cpu.kernel_modules.sharing import KernelCode, KernelUnits
+from xloom.cpu.kernels import rule_of
+from xloom.cpu.loops.lowering import Lowering
+from xloom.cpu.runtime.threads.rendezvous_ir import room_bytes
+from xloom.errors import LoweringError
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+from xloom.llvm.constant_table import constant_table
+from xloom.llvm.loop import allocate
+from xloom.llvm.module_text import module_text
+from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID
+from xloom.trampoline import Nested, run
+
+INLINE_COST = 3000
+"""Loop nests that cost no more additions are part of the entry function."""
+INLINE_NESTS = 16
+LOOP_NESTS = 64
+"""So many at most, in what runs once and in the body of a loop: LLVM's time grows faster than the function."""
+ALL_NESTS = 512
+"""So many at most in all."""
+STACK_POINTERS = 1 << 16
+"""In tables on the stack, at most: a thread's stack ends without warning."""
+
+
+class EntryBuilder:
+    """Emits the entry function of a planned program; `heard` gets each kernel as soon as it is there.
+
+    Without it nobody makes machine code, and kernels are written out that are known already.
+    """
+
+    def __init__(self, block: Block, assignment: Assignment, heard: Callable[[Unit], None] | None = None):
+        self.assignment = assignment
+        self.module = ir.Module()
+        self.program = Program("")
+        self.units = KernelUnits(self.program, heard)
+        self.status: ir.Value | None = None
+        """The status of native calls, once one has it."""
+        self._nests = 0
+        self._is_apart = False
+        self._size_tables: dict[tuple[int, ...], ir.Value] = {}
+        self._loops = 0
+        """Around the block whose steps are emitted."""
+        self._table_pointers = 0
+        """In all tables of kernels."""
+        self._depth = 0
+        """Blocks around a step, those of branches as well."""
+        function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
+        function.attributes.add("nounwind")
+        self.function = function
+        self.arguments, _, _, self.arena, self.run = function.args
+        for argument in function.args[:4]:
+            argument.add_attribute("noalias")
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self._memory = SlotPointers(self.b, assignment, function.args[:4])
+        self._argument_count = sum(len(leaf_shapes(p.shape)) for p in block.computation.parameters)
+        self._device_words: ir.Value | None = None
+        parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
+        self.events: list[Event] = []
+        """What is emitted does to memory."""
+        self.polling = Polling(self.b)
+        self.side_by_side = SideBySide(self.b, parallel_for, self.events)
+        start = function.append_basic_block("start")
+        self.b.position_at_end(start)
+        for result, argument in assignment.given:
+            self._start_as(result, argument)
+        run(self.block(block))
+        self.copies(list(zip(assignment.results, (assignment.slots[s] for s in block.root), strict=True)))
+        self.b.ret(I32(0))
+        self.b.position_at_end(function.entry_basic_block)
+        self.b.branch(start)
+        self._memory.settle()
+        self.units.close()
+        if self.program.collectives:
+            replicas, partitions = device_counts(block.computation.root)
+            self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
+        self.program.main = module_text(self.module)
+
+    # -- memory
+    def pointer(self, slot: Slot) -> ir.Value:
+        """The address of a slot."""
+        return self._memory.of(slot)
+
+    def of(self, source: Source) -> ir.Value:
+        """The address of an array."""
+        return self.pointer(self.assignment.of(source))
+
+    @property
+    def device_words(self) -> ir.Value:
+        """The address of what the device knows of itself, in programs of several devices: the last argument."""
+        if self._device_words is None:
+            b = self.b
+            with b.goto_block(self.function.entry_basic_block):
+                place = b.gep(self.arguments, [I64(self._argument_count)], inbounds=True, source_etype=POINTER)
+                self._device_words = b.load(place, typ=POINTER)
+        return self._device_words
+
+    def copy(self, target: Slot, source: Slot) -> None:
+        """Copies a whole array, unless it lies there already."""
+        if target is source or not target.nbytes:
+            return
+        b, to, origin = self.b, self.pointer(target), self.pointer(source)
+        nbytes = target.nbytes
+        self.events.append(Copy(target, source, nbytes))
+        if nbytes >= LARGE:
+            code, left = self.units.of_copy(nbytes)
+            self.call(code, [to, origin])
+            to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
+            nbytes = left
+        memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
+        b.call(memcpy, [to, origin, I64(nbytes), I1(0)])
+
+    def _start_as(self, target: Slot, source: Slot) -> None:
+        """Copies an array, unless the caller gave both the same memory."""
+        apart = self.b.icmp_unsigned("!=", self.pointer(target), self.pointer(source))
+        with self.recorded(), self.b.if_then(apart):
+            self.copy(target, source)
+        self.events.append(Start(target, source))
+
+    def transpose_in_place(self, slot: Slot, shape: Shape) -> None:
+        """Transposes the square matrices of an array."""
+        code = self.units.of_transposition(shape.dtype, math.prod(shape.dims[:-2]), shape.dims[-1])
+        self.call(code, [self.pointer(slot)])
+
+    def copies(self, pairs: list[tuple[Slot, Slot]]) -> None:
+        """Copies as if all at once: sources that are targets too are saved first."""
+        pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
+        targets = {t for t, _ in pairs}
+        saved: dict[Slot, Slot] = {}
+        for _, source in pairs:
+            if source in targets and source not in saved:
+                small = self.assignment.fits_stack(source.nbytes)
+                saved[source] = Slot("stack", source.nbytes) if small else self.scratch(source.nbytes)
+                self.copy(saved[source], source)
+        for target, source in pairs:
+            self.copy(target, saved.get(source, source))
+
+    def clear(self, slot: Slot) -> None:
+        """Zeros a whole array."""
+        if slot.nbytes:
+            self.events.append(Overwrite(slot))
+            memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
+            self.b.call(memset, [self.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
+
+    def scratch(self, nbytes: int) -> Slot:
+        """Memory for the current step."""
+        return self._memory.scratch(nbytes)
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[Event]]:
+        """What is emitted in the `with` does to memory, which is no part of `events` then."""
+        found: list[Event] = []
+        first = len(self.events)
+        yield found
+        found += self.events[first:]
+        del self.events[first:]
+
+    # -- code outside
+    def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
+        """The function of that name, which is defined elsewhere."""
+        function = self.module.globals.get(name)
+        return ir.Function(self.module, kind, name) if function is None else function
+
+    def imported(self, address: int, kind: ir.FunctionType, keep: object) -> ir.Function:
+        """The function at an address; `keep` lives as long as the program."""
+        name = f"xloom_outside.{len(self.program.imports)}"
+        self.program.imports[name] = address
+        self.program.kept.append(keep)
+        return self.declared(name, kind)
+
+    def stop_if(self, failed: ir.Value, instruction: Instruction) -> None:
+        """Ends the program here, with the number of `instruction`, where `failed` (i1) is true."""
+        self.program.calls.append(instruction)
+        with self.b.if_then(failed, likely=False):
+            self.b.ret(I32(len(self.program.calls)))
+
+    # -- steps
+    def block(self, block: Block, *, repeated: bool = False) -> Nested[None]:
+        """Emits the steps of a block, of a loop's body if `repeated`; what comes next is done after all of them."""
+        self._loops += repeated
+        before, limit = self._is_apart, LOOP_NESTS if self._loops else INLINE_NESTS
+        self._depth += 1
+        self.program.depth = max(self.program.depth, self._depth)
+        many = sum(isinstance(step, Group) for step in block.steps) > limit
+        self._is_apart = many or self._depth > DEEP or self._nests > ALL_NESTS
+        for number, step in enumerate(block.steps):
+            nested = self.step(block, step, number)
+            if nested is not None:
+                yield nested
+            self.polling.between_steps()
+        self.side_by_side.finish()
+        self._is_apart = before
+        self._depth -= 1
+        self._loops -= repeated
+        self._memory.position = self.assignment.ends[block]
+
+    def step(self, block: Block, step: Step, number: int) -> Nested[None] | None:
+        """Emits step `number` of a block; returns what is left to run where there are other blocks in it."""
+        self._memory.position = self.assignment.positions[step]
+        if isinstance(step, Group):
+            self._nest(block, step, number)
+            return None
+        self.side_by_side.finish()
+        if (nested := NESTED.get(step.opcode)) is not None:
+            return nested(self, block, step)
+        if (emit := STEPS.get(step.opcode)) is not None:
+            emit(self, block, step)
+            if step.opcode == "custom-call":
+                self.polling.cost += OF_CALL
+                self.polling.calls += 1
+            if step.opcode in COLLECTIVES or emit is fused_product:
+                self.polling.cost += kernel_cost(step)
+                self._record(step)
+        elif (rule := rule_of(step.opcode)) is not None:
+            self._kernel(step, rule)
+        else:
+            raise LoweringError(
+                f"{step.opcode} has no native code yet",
+                where=f"{step.name} {step.metadata.location}".strip(),
+                hint="run the program on the interpreter: xloom.evaluate",
+            )
+        return None
+
+    def _nest(self, block: Block, group: Group, number: int) -> None:
+        kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
+        kept = {s for s in kept if is_kept(block, group, s, number)}
+        updates = [root for root in group.roots if root.opcode == "dynamic-update-slice"]
+        for root in updates:
+            self.side_by_side.finish()
+            self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
+        self.program.code[group] = self.emit_nest(nest_of(group, kept), may_wait=not updates)
+
+    def emit_nest(self, nest: Nest, *, may_wait: bool = False) -> StepCode:
+        """Calls a loop nest: a part of this function when it is small, else a kernel of its own.
+
+        One that may wait is called later, with others that it does not depend on.
+        """
+        if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
+            return StepCode("", [], nest)
+        found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
+        slots: dict[Slot, int] = {}
+        numbers: dict[Source, int] = {}
+        for source in found:
+            if source not in nest.private:
+                numbers[source] = slots.setdefault(self.assignment.of(source), len(slots))
+        pointers = [self.pointer(s) for s in slots]
+        event = RunNest(nest, {source: self.assignment.of(source) for source in numbers})
+        if may_wait:
+            written = {self.assignment.of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
+            self.side_by_side.admit(self._memory.position, slots.keys() - written, written)
+        cost = nest_cost(nest)
+        self.polling.cost += cost
+        small = cost <= INLINE_COST
+        if small and not self._is_apart:
+            self.events.append(event)
+            return self._inlined(nest, numbers, pointers)
+        code = self.units.of_nest(nest, numbers, len(pointers), small=small)
+        waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
+        waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present step
+        event.scratch = self.call(code, pointers, waiting=event if waits else None)
+        if not waits:
+            self.events.append(event)
+        return StepCode(code.unit, code.phases, nest)
+
+    def _inlined(self, nest: Nest, numbers: dict[Source, int], pointers: Sequence[ir.Value]) -> StepCode:
+        """Emits a nest as a part of this function."""
+        lowering = Lowering(self.module, f"xloom.nest{self._nests}", nest, numbers, dtype_of)
+        lowering.run()
+        self._nests += 1
+        for phase in lowering.phases:
+            self.module.globals[phase.symbol].linkage = "internal"  # nobody calls it
+            body = self.module.globals[f"{phase.symbol}.body"]
+            self.b.call(body, [*pointers, I64(0), I64(phase.count)])
+        return StepCode("", lowering.phases, nest)
+
+    def _kernel(self, instruction: Instruction, rule: Rule) -> None:
+        inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
+        targets = [self.assignment.of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]
+        unread = frozenset(k for k, slot in enumerate(targets) if slot.kind == "nowhere")
+        if targets and len(unread) == len(targets):
+            return  # a part of a tuple of which others are read
+        kernel, code = self.units.of_rule(instruction, rule, unread)
+        if kernel.must_alias:
+            for output, operand in kernel.in_place.items():
+                self.copy(targets[output], inputs[operand])
+        scratch = self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
+        self.polling.cost += kernel_cost(instruction)
+        self._record(instruction, scratch)
+        self.program.code[instruction] = StepCode(code.unit, code.phases)
+
+    def _record(self, instruction: Instruction, scratch: Sequence[Slot] = ()) -> None:
+        """Notes that a step reads all its operands, and writes all its outputs, each in its slot."""
+        skipped = unread_operands(instruction)
+        operands = [
+            Access(owner(operand, k), self.assignment.of((operand, k)), Shape(shape.dtype, shape.dims))
+            for number, operand in enumerate(instruction._operands)
+            if number not in skipped
+            for k, shape in enumerate(leaf_shapes(operand.shape))
+        ]
+        outputs = [
+            Access((instruction, k), self.assignment.of((instruction, k)), Shape(shape.dtype, shape.dims))
+            for k, shape in enumerate(leaf_shapes(instruction.shape))
+        ]
+        reads = [access.source for access in operands]
+        in_place = {k: reads.index(s) for k in range(len(outputs)) for s in overwritable(instruction, instruction, k)}
+        self.events.append(RunStep(instruction, operands, outputs, scratch, in_place))
+
+    def call(self, code: KernelCode, pointers: Sequence[ir.Value], *, waiting: RunNest | None = None) -> list[Slot]:
+        """Does all phases of a kernel on the arrays at `pointers`, or, where it is `waiting`, its single phase later.
+
+        Returns the slots of its scratch memory.
+        """
+        b = self.b
+        if code.symbol:
+            b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
+            return []
+        scratch, slots = self._memory.of_scratch(code.scratch)
+        buffers = [*pointers, *scratch]
+        self._table_pointers += len(buffers)
+        if code.sizes:
+            whole = self.table([self._size_table(code.sizes), *buffers])
+            buffers = b.gep(whole, [I64(1)], inbounds=True, source_etype=POINTER)
+        else:
+            buffers = self.table(buffers)
+        for phase in code.phases:
+            if phase.count <= 0:
+                continue
+            function = self.declared(phase.symbol, TASK)
+            if waiting is not None:
+                self.side_by_side.wait(function, buffers, phase, waiting)
+            else:
+                self.side_by_side.call(function, buffers, phase)
+        return slots
+
+    def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
+        """An array of pointers on the stack, while that has room."""
+        b = self.b
+        if self._table_pointers > STACK_POINTERS:
+            table = self.pointer(self.scratch(8 * max(1, len(pointers))))
+        else:
+            table = allocate(b, POINTER, max(1, len(pointers)))
+        for k, pointer in enumerate(pointers):
+            b.store(pointer, b.gep(table, [I64(k)], inbounds=True, source_etype=POINTER))
+        return table
+
+    def _size_table(self, values: tuple[int, ...]) -> ir.Value:
+        if values not in self._size_tables:
+            name = f"xloom.sizes{len(self._size_tables)}"
+            self._size_tables[values] = constant_table(self.module, name, I64, values)
+        return self._size_tables[values]
+
+
+def _nothing(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+    """A value that is in memory already, or a token."""
+
+
+StepRule = Callable[[EntryBuilder, Block, Instruction], None]
+NESTED: dict[str, Callable[[EntryBuilder, Block, Instruction], Nested[None]]] = {
+    "while": while_loop,
+    "conditional": conditional,
+}
+"""Steps that have blocks in them."""
+STEPS: dict[str, StepRule] = {
+    "constant": _nothing,
+    "after-all": _nothing,
+    "custom-call": custom_call,
+    "infeed": infeed,
+    "outfeed": outfeed,
+    "send": send,
+    "send-done": _nothing,
+    "recv": receive,
+    "fusion": fused_product,
+    **COLLECTIVES,
+}
+"""Other steps that are neither loop nests nor kernels."""

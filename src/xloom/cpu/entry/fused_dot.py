@@ -1,0 +1,72 @@
+"""Steps that are a product whose operand is made a block at a time: the product's kernel, and a function for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import Source
+from xloom.codegen.elemental.loop_nests import nest_for
+from xloom.codegen.loop_ir.nest import sources
+from xloom.codegen.schedule.thunks import Block
+from xloom.cpu.entry.emitted_program import StepCode
+from xloom.cpu.kernels import rule_of
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
+from xloom.cpu.loops.panel_function import LINES
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+
+if TYPE_CHECKING:
+    from xloom.cpu.entry.function import EntryBuilder
+
+_FEW = 8
+"""Rows, with which a product waits for memory."""
+
+
+def fused_product(entry: EntryBuilder, block: Block, fusion: Instruction) -> None:
+    """Calls the kernel of the dot."""
+    dot = fusion["calls"].root
+    rule = rule_of(dot.opcode)
+    assert rule is not None
+    pointers: list[ir.Value] = []
+    shapes: list[Shape] = []
+    made: set[int] = set()
+    for number, operand in enumerate(dot.operands):
+        read = operand.operands[0] if operand.opcode == "convert" else operand
+        if read.opcode == "parameter" and (read is operand or _is_loaded(operand, dot)):
+            pointers.append(_pointer(entry, fusion, (read, 0)))
+            shapes.append(read.shape)
+        else:
+            pointers.append(_made(entry, fusion, operand))
+            shapes.append(operand.shape)
+            made.add(number)
+    _, code = entry.units.of_rule(dot, rule, frozenset(), shapes, frozenset(made))
+    entry.call(code, [*pointers, entry.of((fusion, 0))])
+    entry.program.code[fusion] = StepCode(code.unit, code.phases)
+
+
+def _is_loaded(convert: Instruction, dot: Instruction) -> bool:
+    """True when the product converts elements as it loads them, and that is all there is to it."""
+    source, target = convert.operands[0].shape.dtype, convert.shape.dtype
+    arithmetic = Arithmetic(accumulator(dot.shape.dtype))
+    if not arithmetic.loads(source):
+        return False
+    if target is arithmetic.dtype:
+        return True
+    # what is multiplied in pairs had better come in pairs, unless it is waited for
+    return source.bits == 8 and target.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
+
+
+def _pointer(entry: EntryBuilder, fusion: Instruction, source: Source) -> ir.Value:
+    return entry.of((fusion.operands[source[0]["parameter_number"]], source[1]))
+
+
+def _made(entry: EntryBuilder, fusion: Instruction, operand: Instruction) -> ir.Value:
+    """What the kernel calls: a function of its own for the operand, and where the arrays are that it reads."""
+    inlined = {i for i in fusion["calls"] if i.opcode not in ("parameter", "dot") and i is not operand}
+    nest = nest_for([[operand]], inlined)
+    arrays = sources(nest)
+    symbol = entry.units.of_lines(nest, {source: number for number, source in enumerate(arrays)})
+    function = entry.declared(symbol, LINES)
+    return entry.table([function, *(_pointer(entry, fusion, source) for source in arrays)])

@@ -1,0 +1,138 @@
+"""Loop nests of which none needs another, done side by side.
+
+Each of many small ones, as those of an optimiser that updates many arrays, would be cut for threads that then wait for
+each other. They are called later instead, by one loop over pieces of all of them, which is cut once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from math import inf
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.codegen.buffers.assignment import Slot
+from xloom.cpu.buffer_verifier.events import Event, RunNest, RunTogether
+from xloom.cpu.kernel_modules.kernel import TASK, Phase
+from xloom.llvm.constant_table import constant_table
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import PLAIN, allocate, loop
+from xloom.llvm.types import I64, POINTER
+
+PIECES = 16
+"""Into how many pieces that is cut which is worth a thread: of work of unequal length, threads get about as much."""
+
+
+class _Call(NamedTuple):
+    function: ir.Function
+    buffers: ir.Value
+    phase: Phase
+    event: RunNest
+
+    @property
+    def pieces(self) -> int:
+        return min(self.phase.count, max(1, round(PIECES * self.phase.count / self.phase.grain)))
+
+
+class SideBySide:
+    """The calls that wait, in the function that `builder` emits; `parallel_for` is what cuts loops.
+
+    What it emits is added to `events`.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, parallel_for: ir.Function, events: list[Event]):
+        self._events = events
+        self._b = builder
+        self._parallel_for = parallel_for
+        self._calls: list[_Call] = []
+        self._read: set[Slot] = set()
+        self._written: set[Slot] = set()
+        self._until: float = inf
+        """The first position after which some of their memory may be another array's."""
+        self._positions: list[int] = []
+        self._tables = 0
+        self._task: ir.Function | None = None
+
+    def admit(self, position: int, read: Set[Slot], written: Set[Slot]) -> None:
+        """Has what waits done first where the step at `position` depends on it, or may have its memory."""
+        before, after = self._read, self._written
+        apart = written.isdisjoint(before) and written.isdisjoint(after) and read.isdisjoint(after)
+        if not apart or self._until < position:
+            self.finish()
+        if not self._calls:
+            self._forget()
+        self._read |= read
+        self._written |= written
+        self._until = min([self._until, *(s.last for s in (*read, *written) if s.kind == "arena")])
+        self._positions.append(position)
+
+    def wait(self, function: ir.Function, buffers: ir.Value, phase: Phase, event: RunNest) -> None:
+        """Adds the call of the step that was admitted last."""
+        self._calls.append(_Call(function, buffers, phase, event))
+
+    def finish(self) -> None:
+        """Emits all calls."""
+        calls, self._calls = self._calls, []
+        if calls:
+            self._events.append(RunTogether([c.event for c in calls]))
+        if len(calls) == 1:
+            self.call(*calls[0][:3])
+        elif calls:
+            for slot in self._read | self._written:
+                slot.use(min(self._positions))
+                slot.use(max(self._positions))
+            self._call_all(calls)
+        self._forget()
+
+    def call(self, function: ir.Function, buffers: ir.Value, phase: Phase) -> None:
+        """Calls a phase, by several threads if it is worth that."""
+        b = self._b
+        if phase.count <= phase.grain:
+            b.call(function, [buffers, I64(0), I64(phase.count)])
+        else:
+            b.call(self._parallel_for, [function, buffers, I64(phase.count), I64(phase.grain)])
+
+    def _forget(self) -> None:
+        self._read, self._written, self._positions, self._until = set(), set(), [], inf
+
+    def _call_all(self, calls: list[_Call]) -> None:
+        b, module = self._b, self._b.module
+        numbers, first = [len(calls)], 0
+        for call in calls:
+            numbers += [first, call.pieces, call.phase.count]
+            first += call.pieces
+        constants = constant_table(module, f"xloom.side_by_side{self._tables}", I64, numbers)
+        self._tables += 1
+        pointers = [constants, *(p for call in calls for p in (call.function, call.buffers))]
+        table = allocate(b, POINTER, len(pointers))
+        for k, pointer in enumerate(pointers):
+            b.store(pointer, _at(b, table, POINTER, I64(k)))
+        if self._task is None:
+            self._task = _task(module)
+        b.call(self._parallel_for, [self._task, table, I64(first), I64(PIECES)])
+
+
+def _at(b: ir.IRBuilder, table: ir.Value, kind: ir.Type, index: ir.Value) -> ir.Value:
+    return b.gep(table, [index], inbounds=True, source_etype=kind)
+
+
+def _task(module: ir.Module) -> ir.Function:
+    """The function that does pieces [begin, end) of all calls in a table."""
+    function = ir.Function(module, TASK, "xloom.side_by_side")
+    function.linkage = "internal"
+    table, begin, end = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    numbers = b.load(table, typ=POINTER)
+    with loop(b, 0, b.load(numbers, typ=I64), name="call", hints=PLAIN) as k:
+        row = b.mul(k, I64(3))
+        first, pieces, count = (b.load(_at(b, numbers, I64, b.add(row, I64(n))), typ=I64) for n in (1, 2, 3))
+        low = intrinsic(b, "smax", b.sub(begin, first), I64(0))
+        high = intrinsic(b, "smin", b.sub(end, first), pieces)
+        with b.if_then(b.icmp_signed("<", low, high)):
+            pair = b.mul(k, I64(2))
+            task = b.load(_at(b, table, POINTER, b.add(pair, I64(1))), typ=TASK.as_pointer())
+            buffers = b.load(_at(b, table, POINTER, b.add(pair, I64(2))), typ=POINTER)
+            b.call(task, [buffers, *(b.udiv(b.mul(x, count), pieces) for x in (low, high))])
+    b.ret_void()
+    return function

@@ -1,0 +1,136 @@
+"""Programs that note when each of their kernels begins and ends, for a trace."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.buffers.assignment import Assignment
+from xloom.codegen.fusion.multi_output import Step
+from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.schedule.thunks import Block
+from xloom.cpu.entry.emitted_program import Unit
+from xloom.cpu.entry.function import EntryBuilder
+from xloom.cpu.runtime.executable import Executable
+from xloom.cpu.runtime.serialized_executable import Image
+from xloom.hlo.cost import flops
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.llvm.loop import allocate
+from xloom.llvm.types import I32, I64, POINTER
+from xloom.trace import active, span
+from xloom.trampoline import Nested
+
+_CAPACITY = 1 << 16
+"""Steps that a run notes; those after it are only counted."""
+_MONOTONIC = 1
+_clock_gettime = ctypes.CDLL(None).clock_gettime
+
+
+class StepTimes:
+    """Memory that native code writes to: how many steps ran, then (step, start, end) of each, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._words = np.zeros(1 + 3 * _CAPACITY, np.int64)
+        self.address = self._words.ctypes.data
+
+    def take(self) -> list[tuple[Step, int, int]]:
+        """What ran since the last time."""
+        count = min(int(self._words[0]), _CAPACITY)
+        rows = self._words[1 : 1 + 3 * count].reshape(count, 3).tolist()
+        self._words[0] = 0
+        return [(self.steps[step], start, end) for step, start, end in rows]
+
+
+class TimedEntryBuilder(EntryBuilder):
+    """Its entry function reads the clock around each step."""
+
+    def __init__(self, block: Block, assignment: Assignment, times: StepTimes, heard: Callable[[Unit], None] | None):
+        self._times = times
+        self._clock: ir.Function | None = None
+        super().__init__(block, assignment, heard)
+        self.program.kept.append(times)
+
+    def step(self, block: Block, step: Step, number: int) -> Nested[None]:
+        """As `EntryBuilder`, timed: one at a time."""
+        start = self._now()
+        nested = super().step(block, step, number)
+        if nested is not None:
+            yield nested
+        self.side_by_side.finish()
+        self._note(step, start, self._now())
+
+    def _now(self) -> ir.Value:
+        b = self.b
+        if self._clock is None:
+            address = ctypes.cast(_clock_gettime, ctypes.c_void_p).value or 0
+            self._clock = self.imported(address, ir.FunctionType(I32, [I32, POINTER]), _clock_gettime)
+        place = allocate(b, I64, 2)
+        b.call(self._clock, [I32(_MONOTONIC), place])
+        seconds = b.load(place, typ=I64)
+        nanoseconds = b.load(b.gep(place, [I64(1)], source_etype=I64), typ=I64)
+        return b.add(b.mul(seconds, I64(1_000_000_000)), nanoseconds)
+
+    def _note(self, step: Step, start: ir.Value, end: ir.Value) -> None:
+        b, times = self.b, self._times
+        words = I64(times.address).inttoptr(POINTER)
+        row = b.atomic_rmw("add", words, I64(1), "monotonic")
+        with b.if_then(b.icmp_unsigned("<", row, I64(_CAPACITY))):
+            first = b.add(b.mul(row, I64(3)), I64(1))
+            for k, value in enumerate((I64(len(times.steps)), start, end)):
+                b.store(value, b.gep(words, [b.add(first, I64(k))], source_etype=I64))
+        times.steps.append(step)
+
+
+class TimedExecutable(Executable):
+    """Tells the trace that is being taken of its kernels."""
+
+    def __init__(self, module: Module, image: Image, times: StepTimes):
+        super().__init__(module, image)
+        self._times = times
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """As `Executable`."""
+        with span(self.module.name, "execute"):
+            try:
+                return super().__call__(*arguments, **options)
+            finally:
+                self._tell()
+
+    def call_at(self, arguments: Any, results: Any) -> None:
+        """As `Executable`."""
+        with span(self.module.name, "execute"):
+            super().call_at(arguments, results)
+            self._tell()
+
+    def _tell(self) -> None:
+        trace = active()
+        for step, start, end in self._times.take():
+            if trace is not None:
+                trace.add(_name(step), "kernel", start, end, **_details(step))
+
+
+def _name(step: Step) -> str:
+    return ", ".join(root.name for root in _roots(step))
+
+
+def _details(step: Step) -> dict[str, Any]:
+    """What it is, and how much it reads, writes and computes."""
+    roots = _roots(step)
+    inside = [*step.roots, *step.inlined] if isinstance(step, Group) else [step]
+    found: dict[str, Any] = {"opcode": "fusion" if len(inside) > 1 else roots[0].opcode}
+    arrays = {operand for i in inside for operand in i.operands}.difference(inside).union(roots)
+    found["bytes"] = sum(leaf.nbytes for array in arrays for leaf in leaf_shapes(array.shape))
+    found["flops"] = sum(map(flops, roots[0]["calls"] if roots[0].opcode == "fusion" else inside))
+    sources = [root.metadata.op_name for root in roots if root.metadata.op_name]
+    return {**found, "op_name": sources[0]} if sources else found
+
+
+def _roots(step: Step) -> tuple[Instruction, ...]:
+    return tuple(step.roots) if isinstance(step, Group) else (step,)

@@ -1,0 +1,61 @@
+"""What a kernel is apart from its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+from xloom.llvm.symbolic_dimension import Sizes
+
+LEAST = 16
+"""Smaller dimensions are part of a form, whose loops over them are unrolled, unless a rule says otherwise."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel's problem without its sizes."""
+
+    text: str
+    """What it is."""
+    values: tuple[int, ...]
+    """The sizes."""
+    problem: Callable[[Sizes], Any]
+    """What the kernel's rule is given, with a symbol for each size."""
+
+
+Opened = Callable[[Callable[[int], Any]], Any]
+
+
+def form(text: str, opened: Opened) -> Form:
+    """The form of the problem that `opened(size)` makes, which calls `size` for each number that is no part of it."""
+    values: list[int] = []
+
+    def blank(value: int) -> str:
+        values.append(value)
+        return "?"
+
+    whole = f"{text} {opened(blank)!r}"
+
+    def problem(sizes: Sizes) -> Any:
+        symbols = iter(sizes.symbols)
+        return opened(lambda _: next(symbols))
+
+    return Form(whole, tuple(values), problem)
+
+
+FormRule = Callable[[Instruction, Sequence[Shape]], Form]
+FORMS: dict[str, FormRule] = {}
+
+
+def form_of(*opcodes: str) -> Callable[[FormRule], FormRule]:
+    """Registers `rule(instruction, shapes)`, which gives the form of a kernel on arrays of these shapes."""
+
+    def register(rule: FormRule) -> FormRule:
+        for opcode in opcodes:
+            FORMS[opcode] = rule
+        return rule
+
+    return register

@@ -1,0 +1,38 @@
+"""A kernel as those see it who call it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xloom.cpu.kernel_modules.kernel import Kernel, Phase
+from xloom.cpu.kernel_modules.shape_generic import for_shape
+from xloom.llvm.pass_pipeline import Content
+
+PLACEHOLDER = "xloom.kernel"
+"""What functions are called until their unit has a name."""
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel that can be called on any arrays of its shapes: phase by phase, or all of it by `symbol`."""
+
+    unit: str
+    phases: list[Phase]
+    scratch: tuple[int, ...]
+    symbol: str = ""
+    sizes: tuple[int, ...] = ()
+    """The table of a kernel that serves many shapes."""
+
+
+def code_of(text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content) -> KernelCode:
+    """The kernel that LLVM IR `text` is: only equal ones have the same name."""
+    name = f"k{hashlib.sha256(f'{content.value} {text}'.encode()).hexdigest()[:24]}"
+    return KernelCode(name, [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases], tuple(scratch))
+
+
+def sized_code_of(text: str, kernel: Kernel) -> KernelCode:
+    """The same of one that serves other shapes too, for its own shape."""
+    assert kernel.sizes is not None
+    return replace(code_of(text, *for_shape(kernel), kernel.content), sizes=tuple(kernel.sizes.loaded))

@@ -1,0 +1,98 @@
+"""Kernels whose machine code serves many shapes: found by what they are apart from their sizes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from xloom.compilation_cache.cache import Cache, key_of
+from xloom.cpu.kernel_modules.form import Form
+from xloom.cpu.kernel_modules.kernel import Kernel, Phase
+from xloom.llvm import jit
+from xloom.llvm.dimension_formula import SizeFormula
+from xloom.llvm.module_partitioning import parts_of
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.symbolic_dimension import number
+
+_MOST = 64
+"""Kernels of one form that are remembered."""
+
+kept = Cache()
+"""By form: the kernels that there are, each a line of JSON with its formula."""
+
+
+def _key(form: Form) -> str:
+    return key_of(jit.target_key().encode(), form.text.encode())
+
+
+class Code(NamedTuple):
+    """Machine code of a unit."""
+
+    name: str
+    content: Content
+    objects: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A kernel for one shape."""
+
+    name: str
+    objects: tuple[bytes, ...]
+    """Its machine code."""
+    needed: tuple[Code, ...]
+    """That of functions which it calls."""
+    table: tuple[int, ...]
+    phases: list[Phase]
+    scratch: tuple[int, ...]
+    content: Content
+
+
+def find(form: Form) -> Sized | None:
+    """The kernel that was made for another shape and serves this one too."""
+    data = kept.get(_key(form))
+    for line in data.splitlines() if data else ():
+        symbols, parts, formula = _read(line)
+        served = formula.of(form.values)
+        if served is None:
+            continue
+        codes = []
+        for name, content, keys in parts:
+            found = [jit.object_cache.get(key) for key in keys]
+            codes.append(Code(name, Content(content), tuple(data for data in found if data is not None)))
+            if len(codes[-1].objects) < len(keys):
+                return None
+        table, counts, grains, scratch = served
+        phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
+        own, *needed = codes
+        return Sized(own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.content)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], SizeFormula]:
+    symbols, parts, *formula = json.loads(line)
+    return symbols, parts, SizeFormula(*formula)
+
+
+def remember(form: Form, kernel: Kernel, units: Mapping[str, tuple[str, Content]], symbols: Sequence[str]) -> None:
+    """Keeps a kernel for other shapes: machine code is being made of its `units`, by name, itself first."""
+    assert kernel.sizes is not None
+    phases = kernel.phases
+    formula = kernel.sizes.formula([p.count for p in phases], [p.grain for p in phases], kernel.scratch)
+    parts = [
+        (name, content.value, [jit.object_key(part, content) for part in parts_of(text)])
+        for name, (text, content) in units.items()
+    ]
+    line = json.dumps([list(symbols), parts, *astuple(formula)]).encode()
+    data = kept.get(_key(form))
+    kept.put(_key(form), b"\n".join([line, *(data.splitlines() if data else ())][:_MOST]))
+
+
+def for_shape(kernel: Kernel) -> tuple[list[Phase], list[int]]:
+    """A kernel's phases and scratch memory, with the numbers of the shape that it was made for."""
+    phases = [Phase(p.symbol, number(p.count), number(p.grain), p.loops) for p in kernel.phases]
+    return phases, [number(n) for n in kernel.scratch]

@@ -1,0 +1,190 @@
+"""The kernels that an entry function calls: of equal ones one is made, a unit of its own or in one with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import Source, dtype_of, leaf_shapes
+from xloom.codegen.loop_ir.nest import Nest
+from xloom.codegen.loop_ir.structural_key import nest_key
+from xloom.codegen.ops import Trait, having
+from xloom.cpu.entry.emitted_program import Program, Unit
+from xloom.cpu.kernel_modules.batches import PLACEHOLDER as SMALL
+from xloom.cpu.kernel_modules.batches import Batches
+from xloom.cpu.kernel_modules.checks import KernelChecks
+from xloom.cpu.kernel_modules.copies import copying, pieces
+from xloom.cpu.kernel_modules.form import FORMS, Form, form
+from xloom.cpu.kernel_modules.kernel import Kernel, Phase, Rule
+from xloom.cpu.kernel_modules.kernel_code import PLACEHOLDER, KernelCode, code_of, sized_code_of
+from xloom.cpu.kernel_modules.shape_generic import find, remember
+from xloom.cpu.kernels.linalg.tile_transpose import transpose_in_place
+from xloom.cpu.loops.lowering import Lowering
+from xloom.cpu.loops.panels import emit_lines
+from xloom.hlo.dtype import DType
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+from xloom.llvm.module_text import module_text
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.shared_code import is_checked
+from xloom.llvm.symbolic_dimension import Sizes
+
+_BY_SHAPE = having(Trait.BY_SHAPE)
+
+
+class KernelUnits:
+    """Adds units to a program, and tells `heard` of each.
+
+    Without it nobody makes machine code, and kernels are written out that are known already.
+    """
+
+    def __init__(self, program: Program, heard: Callable[[Unit], None] | None):
+        self._program = program
+        self._heard = heard
+        self._batches = Batches()
+        self._nests: dict[Hashable, KernelCode] = {}
+        self._checks = KernelChecks() if is_checked() else None
+        self._shaped: dict[Hashable, tuple[Kernel, KernelCode]] = {}
+
+    def of_copy(self, nbytes: int) -> tuple[KernelCode, int]:
+        """A kernel that copies so many bytes but for the last few, and how many those are."""
+        phase, left = pieces(nbytes, f"{PLACEHOLDER}.0")
+        return self._unit(copying(phase.symbol), [phase], (), Content.VECTORS), left
+
+    def of_nest(self, nest: Nest, numbers: dict[Source, int], pointers: int, *, small: bool) -> KernelCode:
+        """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
+        key = nest_key(nest, numbers, dtype_of)
+        code = self._nests.get(key)
+        if code is not None and self._checks is None:
+            return code
+        module = ir.Module()
+        lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
+        lowering.run()
+        if key is not None and self._checks is not None:
+            self._checks.nest(key, module, lowering)
+        if code is None:
+            code = self._nest_code(module, lowering, pointers, small)
+            if key is not None:
+                self._nests[key] = code
+        return code
+
+    def _nest_code(self, module: ir.Module, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
+        if small:
+            symbol, unit = self._batches.add(module, lowering.phases, pointers)
+            return KernelCode(unit, lowering.phases, (), symbol)
+        content = Content.ROWS if lowering.nest.outer else Content.LOOPS
+        return self._unit(module_text(module), lowering.phases, lowering.scratch, content)
+
+    def of_lines(self, nest: Nest, numbers: dict[Source, int]) -> str:
+        """A function that makes parts of the array that the nest stores: its symbol."""
+        module = ir.Module()
+        emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of)
+        return self._unit(module_text(module), [], ()).unit
+
+    def of_rule(
+        self,
+        instruction: Instruction,
+        rule: Rule,
+        unread: frozenset[int],
+        operands: Sequence[Shape] = (),
+        made: frozenset[int] = frozenset(),
+    ) -> tuple[Kernel, KernelCode]:
+        """The kernel that `rule` writes for an instruction, of whose outputs nobody reads `unread`.
+
+        It may read operands of other types, and have those of numbers `made` computed line by line.
+        """
+        operands = [_dense(s) for s in operands or (o.shape for o in instruction._operands)]
+        outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
+        key = (instruction.opcode, *operands, made, *outputs, unread, repr(instruction.attrs))
+        known = self._shaped.get(key)
+        if known is not None and self._checks is None:
+            return known
+        kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread, made=made)
+        if instruction.opcode in FORMS:
+            form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
+            if kernel.made:
+                form = replace(form, text=f"{form.text} made {sorted(kernel.made)}")
+            code = self._sized(form, kernel, lambda kernel: rule(kernel, instruction))
+        else:
+            rule(kernel, instruction)
+            self._needed(kernel)
+            code = self._unit(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.content)
+        if known is not None and self._checks is not None:
+            self._checks.kernel(f"{instruction.opcode} {instruction.name}", known[1], code)
+        if instruction.opcode in _BY_SHAPE:
+            self._shaped[key] = kernel, code
+        return kernel, code
+
+    def of_transposition(self, dtype: DType, batch: int, n: int) -> KernelCode:
+        """A kernel that transposes so many matrices of n rows where they lie."""
+        kernel = Kernel(PLACEHOLDER, (Shape(dtype, (batch, n, n)),), (), content=Content.VECTORS)
+        whole = form(f"transpose-in-place {dtype.name}", lambda size: (size(batch), size(n)))
+        return self._sized(whole, kernel, lambda kernel: transpose_in_place(kernel, dtype, *kernel.problem))
+
+    def _sized(self, form: Form, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
+        """Code that serves other shapes too, or served another; else `emit` makes some."""
+        known = find(form) if self._heard else None
+        if known:
+            for needed in known.needed:
+                self._have(Unit(needed.name, "", [], needed.content, needed.objects))
+            self._have(Unit(known.name, "", known.phases, known.content, known.objects))
+            code = KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
+            if self._checks is not None:
+                anew = replace(kernel, module=ir.Module(), phases=[], scratch=[])
+                text = _for_sizes(form, anew, emit)
+                self._checks.sized(form.text, code, known, sized_code_of(text, anew), text)
+            return code
+        text = _for_sizes(form, kernel, emit)
+        code = sized_code_of(text, kernel)
+        needed = self._needed(kernel)
+        self._made(text, code, kernel.content)
+        if self._heard:
+            units = {code.unit: (text.replace(PLACEHOLDER, code.unit), kernel.content), **needed}
+            remember(form, kernel, units, [phase.symbol for phase in code.phases])
+        return code
+
+    def _needed(self, kernel: Kernel) -> dict[str, tuple[str, Content]]:
+        """Units of the functions that a kernel calls: by name, what they are."""
+        return {self._unit(text, [], [], content).unit: (text, content) for text, content in kernel.needed.items()}
+
+    def _unit(
+        self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
+    ) -> KernelCode:
+        """A kernel, which becomes a unit of its own unless there is an equal one."""
+        code = code_of(text, phases, scratch, content)
+        self._made(text, code, content)
+        return code
+
+    def _made(self, text: str, code: KernelCode, content: Content) -> None:
+        if self._checks is not None:
+            self._checks.written(code, text)
+        self._have(Unit(code.unit, text.replace(PLACEHOLDER, code.unit), code.phases, content))
+
+    def _have(self, unit: Unit) -> None:
+        if unit.name not in self._program.units:
+            self._add(unit)
+
+    def _add(self, unit: Unit) -> None:
+        self._program.units[unit.name] = unit
+        if self._heard:
+            self._heard(unit)
+
+    def close(self) -> None:
+        """Adds the units that hold many small kernels."""
+        self._batches.close()
+        for name, text in self._batches.modules.items():
+            self._add(Unit(name, text, [], Content.ROWS))
+
+
+def _for_sizes(form: Form, kernel: Kernel, emit: Callable[[Kernel], None]) -> str:
+    """The LLVM IR of a kernel that does for other sizes."""
+    kernel.sizes = Sizes(form.values)
+    kernel.problem = form.problem(kernel.sizes)
+    emit(kernel)
+    return module_text(kernel.module)
+
+
+def _dense(shape: Shape) -> Shape:
+    return Shape(shape.dtype, shape.dims)

@@ -1,0 +1,101 @@
+"""Long sums of a convolution, piece by piece: a piece of the kernel's panel stays in the second-level cache.
+
+A few tiles go over one piece after the other; between pieces their sums are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.cpu.kernels.convolution.tiling import Way
+from xloom.cpu.kernels.convolution.window_pointers import Loops
+from xloom.cpu.kernels.matmul.axes import Axis, digits
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, share
+from xloom.llvm.loop import allocate
+from xloom.llvm.symbolic_dimension import greatest
+from xloom.llvm.types import POINTER, i64
+
+TILES = 16
+"""Tiles that go over a piece before the next."""
+_PIECE_BYTES = 1 << 16
+"""Of a panel in a piece."""
+_MOST_PIECES = 3
+"""Of so many the panel stays in the cache as it is."""
+
+
+class Blocks(NamedTuple):
+    """Where the loops of a sum are cut: the number of the loop, and its iterations in a piece."""
+
+    loops: Sequence[tuple[int, Sequence[int]]]
+    number: int
+    step: int
+
+    @property
+    def axes(self) -> list[Axis]:
+        """How the pieces are counted."""
+        sizes = [size for size, _ in self.loops[: self.number]]
+        return [Axis(n, 0, 0, 0) for n in (*sizes, -(-self.loops[self.number][0] // self.step))]
+
+    @property
+    def count(self) -> int:
+        """How many pieces there are."""
+        return prod(x.size for x in self.axes)
+
+    def piece(self, b: ir.IRBuilder, index: ir.Value) -> tuple[list[ir.Value], Loops]:
+        """How far a piece moves the pointers, and the loops inside it."""
+        *outer, last = digits(b, self.axes, index)
+        first = b.mul(last, i64(self.step))
+        size, steps = self.loops[self.number]
+        moved = [b.mul(first, i64(s)) for s in steps]
+        for digit, (_, outer_steps) in zip(outer, self.loops, strict=False):
+            moved = [b.add(m, b.mul(digit, i64(s))) for m, s in zip(moved, outer_steps, strict=True)]
+        length = self.step if size % self.step == 0 else at_most(b, b.sub(i64(size), first), self.step)
+        return moved, [(length, steps), *self.loops[self.number + 1 :]]
+
+
+def blocks_of(chosen: Way, loops: Sequence[tuple[int, Sequence[int]]]) -> Blocks | None:
+    """How to cut the loops of a sum; None when the panel is small enough."""
+    tile = chosen.tile
+    most = _PIECE_BYTES // (tile.columns * tile.arithmetic.parts * tile.arithmetic.dtype.real.bytes)
+    sizes = [size for size, _ in loops]
+    if prod(sizes) <= _MOST_PIECES * most:
+        return None
+    number = next(k for k in range(len(sizes)) if prod(sizes[k + 1 :]) <= most)
+    return Blocks(loops, number, share(sizes[number], greatest(1, most // prod(sizes[number + 1 :]))))
+
+
+class Kept:
+    """Memory for the sums of `TILES` tiles."""
+
+    def __init__(self, b: ir.IRBuilder, tile: Tile):
+        self._tile = tile
+        self._size = tile.rows * tile.vectors * tile.arithmetic.parts
+        self._memory = allocate(b, tile.arithmetic.kind(tile.lanes), self._size * TILES)
+        self._memory.align, self._memory.type = 64, POINTER
+
+    def put(self, b: ir.IRBuilder, sums: Sums, number: ir.Value) -> None:
+        """Keeps the sums of a tile."""
+        for place, (r, v, p) in self._places(b, number):
+            b.store(sums.get(b, r, v)[p], place)
+
+    def get(self, b: ir.IRBuilder, sums: Sums, number: ir.Value) -> None:
+        """Sets them to what was kept."""
+        kind = self._tile.arithmetic.kind(self._tile.lanes)
+        values: dict[tuple[int, int], list[ir.Value]] = {}
+        for place, (r, v, _) in self._places(b, number):
+            values.setdefault((r, v), []).append(b.load(place, typ=kind))
+        for (r, v), value in values.items():
+            sums.set(b, r, v, value)
+
+    def _places(self, b: ir.IRBuilder, number: ir.Value) -> list[tuple[ir.Value, tuple[int, int, int]]]:
+        tile = self._tile
+        kind, first = tile.arithmetic.kind(tile.lanes), b.mul(number, i64(self._size))
+        each = [(r, v, p) for r in range(tile.rows) for v in range(tile.vectors) for p in range(tile.arithmetic.parts)]
+        return [
+            (b.gep(self._memory, [b.add(first, i64(k))], inbounds=True, source_etype=kind), which)
+            for k, which in enumerate(each)
+        ]

@@ -1,0 +1,277 @@
+"""A convolution as phases of a kernel: its input copied and its kernel packed where that is needed, and its tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xloom.cpu.kernel_modules.kernel import Kernel
+from xloom.cpu.kernels.convolution.correlation import correlate, correlation_of
+from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
+from xloom.cpu.kernels.convolution.depthwise_adjacent import Lines, is_adjacent
+from xloom.cpu.kernels.convolution.edges import edges_of
+from xloom.cpu.kernels.convolution.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
+from xloom.cpu.kernels.convolution.padding import Extent, padded
+from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, step_of, thinned
+from xloom.cpu.kernels.convolution.tiles import convolve
+from xloom.cpu.kernels.convolution.tiling import pair_axis, pairs_of, vectors_along, way
+from xloom.cpu.kernels.convolution.zeros import multiply_zeros
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
+from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
+from xloom.cpu.kernels.matmul.operands import Array, cleared, converted_array, new_array, readable
+from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
+from xloom.cpu.kernels.matmul.packing import BLOCK
+from xloom.hlo.attributes import ConvolutionDimensions
+from xloom.hlo.dtype import Kind
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
+from xloom.llvm.pass_pipeline import Content
+
+
+def emit(kernel: Kernel, instruction: Instruction) -> None:
+    """Forms the sums, and makes NaN of those for which zeros beside the input meet what is not finite."""
+    kernel.content = Content.TILES
+    arrays = *kernel.operands, *kernel.outputs
+    *sizes, (groups,) = kernel.problem or [*(s.dims for s in arrays), (instruction["feature_group_count"],)]
+    lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))
+    y = Array("output", 0, out.dtype)
+    if 0 in (*rhs.dims, *out.dims):
+        cleared(kernel, y, prod(out.dims))
+        return
+    labels, window = instruction["dim_labels"], instruction["window"]
+    arithmetic = Arithmetic(accumulator(out.dtype))
+    w = readable(kernel, arithmetic, Array("operand", 1, rhs.dtype), prod(rhs.dims))
+    dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
+    problem = _problem(instruction, groups, (lhs, rhs, out), dims, [0] * lhs.rank, row_major(lhs.dims))
+    if 0 in lhs.dims:
+        cleared(kernel, y, prod(out.dims))
+    else:
+        x = readable(kernel, arithmetic, Array("operand", 0, lhs.dtype), prod(lhs.dims))
+        _form_sums(kernel, instruction, arithmetic, problem, dims, (groups, lhs, rhs, out), (x, w, y))
+    is_whole = any(s.dtype.kind not in (Kind.FLOAT, Kind.COMPLEX) for s in (rhs, out))
+    if not is_whole and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
+        spatial_places = zip(labels.input_spatial, labels.output_spatial, strict=True)
+        places = [(lhs.dims[p], out.dims[q]) for p, q in spatial_places]
+        multiply_zeros(kernel, arithmetic, problem, window, places, (w, y))
+
+
+def _form_sums(
+    kernel: Kernel,
+    instruction: Instruction,
+    arithmetic: Arithmetic,
+    problem: Convolution,
+    dims: tuple[Spatial, ...],
+    shapes: tuple[int, Shape, Shape, Shape],
+    arrays: tuple[Array, Array, Array],
+) -> None:
+    """Copies the input and packs the kernel, where they are not read as they lie; then computes tiles of the output."""
+    groups, lhs, rhs, out = shapes
+    x, w, y = arrays
+    labels, window = instruction["dim_labels"], instruction["window"]
+    reaches_out = _reaches_out(lhs, labels, dims)
+    starts, strides = [0] * lhs.rank, row_major(lhs.dims)
+    places = prod(sum(c.count for c in d.classes) for d in dims)
+    is_gradient = prod(d.size for d in window) > places
+    nbytes = prod(rhs.dims) * arithmetic.dtype.bytes
+    is_large = nbytes >= (_LARGE_KERNEL if is_gradient else _LARGEST_KERNEL)
+    sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
+    sides = [lhs.dims[p] for p in labels.input_spatial]
+    if _across_groups(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
+        if sums is not y:
+            converted_array(kernel, sums, prod(out.dims), y)
+        return
+    if problem.batch.size > 1 and problem.feature.size > 1 and _is_thinned(arithmetic, lhs, labels, dims, x):
+        copied = thinned(kernel, arithmetic, x, lhs.dims, dict(zip(labels.input_spatial, dims, strict=True)))
+        x, lhs, dims = copied[0], Shape(x.dtype, tuple(copied[1])), tuple(copied[2].values())
+        strides, sides = row_major(lhs.dims), [lhs.dims[p] for p in labels.input_spatial]
+        problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
+    # a large kernel is packed once for all images, which a product would do for each
+    product = (
+        None if reaches_out or (nbytes >= _LARGE_KERNEL and problem.batch.size > 1) else as_pointwise_product(problem)
+    )
+    if product is not None:
+        _multiply(kernel, product, w, x, y)
+        return
+    extents = _met(lhs, labels, dims)
+    narrow = in_pairs(arithmetic, x.dtype, w.dtype)
+    if is_gradient and narrow.places > 1 and _is_wide(problem):
+        whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, range(lhs.rank)))
+        product = as_product(whole if reaches_out else problem)
+        if product is not None:  # which makes pairs of lines that are not adjacent
+            x = padded(kernel, narrow, x, extents) if reaches_out else x
+            _multiply(kernel, product, x, w, y)
+            return
+    paired = pairs_of(arithmetic, problem, x, w)
+    arithmetic = paired or arithmetic
+    held = x.dtype if paired else arithmetic.dtype
+    edges = chosen = None
+    pairs = pair_axis(problem) if paired else None
+    is_read = x.dtype is held and (pairs != -1 or problem.feature.a == 1)
+    if is_read and reaches_out and nbytes < _LARGE_KERNEL:
+        chosen = way(arithmetic, problem, w)
+        edges = edges_of(problem, chosen, sides, x)
+    if edges is None and (reaches_out or not is_read):
+        is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
+        # of one image, planes with padding are as quick at the most, and take more memory
+        is_better = nbytes >= _LARGE_KERNEL or (reaches_out and problem.batch.size == 1)
+        is_moved = is_far or _is_moved_last(arithmetic, instruction, problem, lhs.rank - 1, is_better)
+        order = _order(arithmetic, instruction, lhs, is_moved, pairs)
+        if (
+            reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL
+        ):  # what is copied to be moved needs no padding
+            strides = _strides(order, lhs.dims)
+            problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
+            chosen = way(arithmetic, problem, w)
+            edges = edges_of(problem, chosen, sides, Array("operand", 0, held))
+        if edges is None:
+            problem = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, order))
+            chosen = None
+        else:
+            extents = _met(lhs, labels, ())
+        x = padded(kernel, arithmetic, x, [extents[k] for k in order])
+    product = as_product(problem) if is_large and (places == 1 or problem.output.size > _FEW_OUTPUTS) else None
+    if product is not None:
+        _multiply(kernel, product, x, w, y)
+        return
+    convolve(kernel, chosen or way(arithmetic, problem, w), problem, sides, edges, (x, w, sums))
+    if sums is not y:
+        converted_array(kernel, sums, prod(out.dims), y)
+
+
+def _reaches_out(lhs: Shape, labels: ConvolutionDimensions, dims: Sequence[Spatial]) -> bool:
+    return any(d.low < 0 or d.high >= lhs.dims[p] for p, d in zip(labels.input_spatial, dims, strict=True))
+
+
+def _is_wide(problem: Convolution) -> bool:
+    """True for a gradient of many features, of which the product's operands have vectors."""
+    rows, columns = problem.batch, problem.output
+    vectors = rows.a == columns.c == 1 and rows.size % BLOCK == 0
+    return vectors and (columns.size > _FEW_OUTPUTS or pair_axis(problem) is None)
+
+
+def _is_thinned(
+    arithmetic: Arithmetic, shape: Shape, labels: ConvolutionDimensions, dims: tuple[Spatial, ...], x: Array
+) -> bool:
+    """True where only every second place of adjacent ones is met."""
+    if not dims or labels.input_spatial[-1] != shape.rank - 1 or x.dtype is not arithmetic.dtype:
+        return False
+    inside = all(d.low >= 0 and d.high < shape.dims[p] for d, p in zip(dims, labels.input_spatial, strict=True))
+    return inside and all(is_sparse(d) for d in dims) and step_of(dims[-1]) == 2
+
+
+def _across_groups(
+    kernel: Kernel,
+    arithmetic: Arithmetic,
+    problem: Convolution,
+    instruction: Instruction,
+    sizes: Sequence[int],
+    arrays: tuple[Array, ...],
+) -> bool:
+    """Emits a convolution of few features a group, in vectors across groups; False where it is another."""
+    window = instruction["window"]
+    x, w, sums = arrays
+    if is_adjacent(arithmetic, problem, window):
+        Lines(arithmetic, problem, window, sizes, (x, w, sums)).emit(kernel)
+    elif plan := plan_of(arithmetic, problem, window, sizes, x):
+        depthwise(kernel, plan, problem, window, w, sums)
+    elif correlation := correlation_of(arithmetic, problem, window, sizes, x, w):
+        correlate(kernel, correlation, problem, window, w, sums)
+    else:
+        return False
+    return True
+
+
+def _multiply(kernel: Kernel, product: Product, a: Array, b: Array, y: Array) -> None:
+    from xloom.cpu.kernels.matmul.multiply import multiply  # which few convolutions need
+
+    multiply(kernel, product, a, b, y)
+
+
+_FEW_FEATURES = 8
+_LONG = 8
+"""A window whose own places lie together long enough."""
+_FEW_OUTPUTS = 128
+"""For which it is better to read each element of the input several times than to pack it."""
+_LARGE_KERNEL = 3 << 18
+"""Bytes of a kernel that does not stay in the second-level cache, so that it is better packed once."""
+_LARGEST_KERNEL = 3 << 22
+"""Bytes of one of which a panel is that large, so that sums are formed in blocks."""
+
+
+def _order(
+    arithmetic: Arithmetic, instruction: Instruction, shape: Shape, is_moved: bool, pairs: int | None
+) -> list[int]:
+    """The dimensions of a copy of the input, outermost first; many features are the last if it is better so."""
+    feature, order = instruction["dim_labels"].input_feature, list(range(shape.rank))
+    many = shape.dims[feature] >= _FEW_FEATURES and arithmetic.parts == 1 and instruction["feature_group_count"] == 1
+    if pairs == -1 or (pairs is None and many and is_moved):
+        order.remove(feature)
+        order.append(feature)
+    return order
+
+
+def _met(lhs: Shape, labels: ConvolutionDimensions, dims: Sequence[Spatial]) -> list[Extent]:
+    """All of the input's dimensions, and of the spatial `dims` what windows meet."""
+    extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
+    for place, dim in zip(labels.input_spatial, dims, strict=False):
+        extents[place] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[place], extents[place].stride)
+    return extents
+
+
+def _copied(extents: list[Extent], order: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Where each dimension of such a copy begins, and its strides."""
+    return [e.start for e in extents], _strides(order, [e.size for e in extents])
+
+
+def _strides(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """The strides of dimensions of these sizes, in a copy that has them in another order."""
+    strides = dict(zip(order, row_major([sizes[k] for k in order]), strict=True))
+    return [strides[k] for k in range(len(order))]
+
+
+def _is_moved_last(
+    arithmetic: Arithmetic, instruction: Instruction, problem: Convolution, last: int, is_better: bool
+) -> bool:
+    """True where the last dimension is spatial and it is better to have the features last: those that are summed."""
+    labels = instruction["dim_labels"]
+    if last not in labels.input_spatial:
+        return False
+    number = labels.input_spatial.index(last)
+    dim, is_last = problem.dims[number], labels.output_spatial[number] == last
+    along = is_last and len(dim.classes) == 1 and dim.input_step == 1
+    whole = along and vectors_along(arithmetic, problem.output.size, dim.classes[0].count)
+    return not whole and instruction["window"][number].size < _LONG and (is_better or dim.input_step > 1)
+
+
+def _problem(
+    instruction: Instruction,
+    groups: int,
+    shapes: tuple[Shape, ...],
+    dims: tuple[Spatial, ...],
+    starts: list[int],
+    sx: list[int],
+) -> Convolution:
+    lhs, rhs, out = shapes
+    labels, window = instruction["dim_labels"], instruction["window"]
+    sw, sy = row_major(rhs.dims), row_major(out.dims)
+    batch_groups = instruction["batch_group_count"]
+    features, outputs = rhs.dims[labels.kernel_input_feature], rhs.dims[labels.kernel_output_feature]
+    batch = lhs.dims[labels.input_batch] // batch_groups
+    each = outputs // (groups * batch_groups)
+    step = sx[labels.input_feature] * features if batch_groups == 1 else sx[labels.input_batch] * batch
+    w_output, y_feature = sw[labels.kernel_output_feature], sy[labels.output_feature]
+    taps = [
+        Axis(d.size, sx[p], -sw[q] if d.window_reversal else sw[q], sy[r])
+        for d, p, q, r in zip(window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True)
+    ]
+    return Convolution(
+        group=Axis(groups * batch_groups, step, w_output * each, y_feature * each),
+        batch=Axis(batch, sx[labels.input_batch], 0, sy[labels.output_batch]),
+        feature=Axis(features, sx[labels.input_feature], sw[labels.kernel_input_feature], 0),
+        output=Axis(each, 0, w_output, y_feature),
+        dims=dims,
+        taps=tuple(taps),
+        x_base=-sum(a * s for a, s in zip(starts, sx, strict=True)),
+        w_base=-sum((t.size - 1) * t.b for t in taps if t.b < 0),
+        feature_groups=groups > 1,
+    )

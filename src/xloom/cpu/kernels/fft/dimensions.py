@@ -1,0 +1,101 @@
+"""Complex transforms of an array along one dimension after the other, each in memory of their own or in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.fft import plan
+from xloom.cpu.kernels.fft.batches import Lines, Side, lanes_of
+from xloom.hlo.dtype import DType
+
+Pointer = Callable[[PhaseBuilder], ir.Value]
+
+
+def stays(dtype: DType, dims: Sequence[int], axis: int) -> bool:
+    """True when an axis can be transformed from its memory to the same."""
+    outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
+    return inner > 1 or (plan.split(dims[axis], outer) == 1 and outer % lanes_of(dtype, outer).count == 0)
+
+
+class Dimensions:
+    """Adds the phases of transforms of one type and sign to a kernel."""
+
+    def __init__(self, kernel: Kernel, dtype: DType, sign: int):
+        self.kernel, self.dtype, self.sign = kernel, dtype, sign
+
+    def scratch(self, dims: Sequence[int]) -> Pointer:
+        """Memory for an array."""
+        number = self.kernel.add_scratch(math.prod(dims) * self.dtype.bytes)
+        return lambda p: p.scratch(number)
+
+    def over(self, dims: Sequence[int], axes: Sequence[int], source: Pointer, target: Pointer, scale: float) -> None:
+        """Transforms `axes`, the last one first, and multiplies by `scale`.
+
+        The source may be the target if all axes stay.
+        """
+        in_place = all(stays(self.dtype, dims, axis) for axis in axes[:-1])
+        for axis in reversed(axes):
+            is_last = axis == axes[0]
+            between = target if is_last or in_place else self.scratch(dims)
+            self._axis(dims, axis, source, between, scale if is_last else 1.0)
+            source = between
+
+    def _axis(self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float) -> None:
+        outer, n, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
+        if inner > 1:
+            self._lines(n, outer, inner, (Side(source, n * inner, inner, 1), Side(target, n * inner, inner, 1)), scale)
+        elif plan.split(n, outer) > 1:
+            self.long_lines(outer, n, source, target, scale)
+        else:
+            self._lines(n, 1, outer, (Side(source, 0, 1, n), Side(target, 0, 1, n)), scale)
+
+    def long_lines(
+        self,
+        lines: int,
+        n: int,
+        source: Pointer,
+        target: Pointer,
+        scale: float,
+        steps: tuple[int, int] | None = None,
+        *,
+        united: bool = False,
+    ) -> None:
+        """Transforms lines that are `steps` apart, each as a matrix: columns, which become rows, then those' columns.
+
+        The source of `united` lines is a spectrum of n + 1 points each.
+        """
+        width, (given, wanted) = plan.split(n, lines), steps or (n, n)
+        height = n // width
+        columns = Side(source, given, width, 1), Side(target, wanted, 1, height)
+        self._lines(height, lines, width, columns, scale, united=n if united else 0)
+        again = Side(target, wanted, height, 1)
+        self._lines(width, lines, height, (again, again), 1.0, turn=n)
+
+    def halves(self, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> bool:
+        """Transforms n complex points that are 2 n real ones, forwards to a spectrum of n + 1, or such a one backwards.
+
+        False where that has to be done in several steps.
+        """
+        if plan.split(n, lines) > 1:
+            return False
+        given, wanted = (n, n + 1) if self.sign < 0 else (n + 1, n)
+        sides = Side(source, 0, 1, given), Side(target, 0, 1, wanted)
+        Lines(self.dtype, self.sign, n, 1, lines, *sides, scale, halves=True).emit(self.kernel)
+        return True
+
+    def _lines(
+        self,
+        n: int,
+        groups: int,
+        count: int,
+        sides: tuple[Side, Side],
+        scale: float,
+        *,
+        turn: int = 0,
+        united: int = 0,
+    ) -> None:
+        Lines(self.dtype, self.sign, n, groups, count, *sides, scale, turn, united).emit(self.kernel)

@@ -1,0 +1,61 @@
+"""Discrete Fourier transforms of the innermost dimensions."""
+
+from __future__ import annotations
+
+import math
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder, kernel
+from xloom.cpu.kernels.fft import real
+from xloom.cpu.kernels.fft.dimensions import Dimensions, stays
+from xloom.hlo.dtype import c64, c128
+from xloom.hlo.instruction import Instruction
+from xloom.llvm.pass_pipeline import Content
+
+
+@kernel("fft")
+def fft(kernel: Kernel, instruction: Instruction) -> None:
+    """Inverse transforms divide by the number of points."""
+    shape, kind, lengths = kernel.outputs[0], instruction["fft_type"], instruction["fft_length"]
+    if not shape.size:
+        return
+    dtype = c128 if shape.dtype.real.bits == 64 else c64
+    kernel.content = Content.TILES
+    is_inverse = kind in ("IFFT", "IRFFT")
+    work = Dimensions(kernel, dtype, 1 if is_inverse else -1)
+    outer, n = math.prod(shape.dims[: shape.rank - len(lengths)]), lengths[-1]
+    if kind in ("FFT", "IFFT"):
+        scale = 1 / math.prod(lengths) if is_inverse else 1.0
+        work.over((outer, *lengths), range(1, len(lengths) + 1), _operand, _output, scale)
+        return
+    dims = (outer, *lengths[:-1], n // 2 + 1)
+    others, lines = range(1, len(lengths)), math.prod(dims[:-1])
+    if kind == "RFFT":
+        between = _output if all(stays(dtype, dims, axis) for axis in others) else work.scratch(dims)
+        real.forward(work, lines, n, _operand, between)
+        if others:
+            work.over(dims, others, between, _output, 1.0)
+        return
+    between = work.scratch(dims) if others else _operand
+    if others:
+        work.over(dims, others, _operand, between, 1 / math.prod(lengths[:-1]))
+    # the half length has half the points to divide by, and halves are taken before
+    real.backward(work, lines, n, between, _output, 1 / (n // 2 if n % 2 == 0 else n))
+
+
+def transforms_in_place(instruction: Instruction) -> bool:
+    """True when the result may lie where the operand does."""
+    shape, lengths = instruction.shape, instruction["fft_length"]
+    if instruction["fft_type"] not in ("FFT", "IFFT") or not shape.size:
+        return False
+    dims = (math.prod(shape.dims[: shape.rank - len(lengths)]), *lengths)
+    return all(stays(shape.dtype, dims, axis) for axis in range(1, len(dims)))
+
+
+def _operand(p: PhaseBuilder) -> ir.Value:
+    return p.operand(0)
+
+
+def _output(p: PhaseBuilder) -> ir.Value:
+    return p.output(0)

@@ -1,0 +1,103 @@
+"""The spectrum of 2 n real points, and the transform of n complex ones that has them as real and imaginary parts.
+
+With E the spectrum of the even points and O that of the odd ones, the transform is E + i O, and the spectrum
+E + O exp(-pi i k / n). Points k and n - k of either are made of the same two of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from llvmlite import ir
+
+from xloom.cpu.kernels.fft import plan
+from xloom.cpu.kernels.fft.transform import Transform
+from xloom.cpu.kernels.linalg.lanes import Number, load_scalar
+from xloom.llvm.loop import loop
+from xloom.llvm.types import I64
+
+Part = Sequence[ir.Value]
+"""The real and the imaginary part of a number, or of a vector of them."""
+
+
+def separated(b: ir.IRBuilder, x: Part, y: Part, root: Part) -> tuple[Number, Number]:
+    """Points k and n - k of the spectrum, of those of the transform."""
+    even = [b.fadd(x[0], y[0]), b.fsub(x[1], y[1])]
+    turned = product(b, [b.fadd(x[1], y[1]), b.fsub(y[0], x[0])], root)
+    # of the other point both are the conjugates, and what is turned has the other sign
+    near = [b.fadd(even[0], turned[0]), b.fadd(even[1], turned[1])]
+    far = [b.fsub(even[0], turned[0]), b.fsub(turned[1], even[1])]
+    return _halved(b, near), _halved(b, far)
+
+
+def united(b: ir.IRBuilder, x: Part, y: Part, root: Part) -> tuple[Number, Number]:
+    """Points k and n - k of the transform, of those of the spectrum."""
+    even = [b.fadd(x[0], y[0]), b.fsub(x[1], y[1])]
+    odd = product(b, [b.fsub(x[0], y[0]), b.fadd(x[1], y[1])], root)
+    near = [b.fsub(even[0], odd[1]), b.fadd(even[1], odd[0])]
+    far = [b.fadd(even[0], odd[1]), b.fsub(odd[0], even[1])]
+    return _halved(b, near), _halved(b, far)
+
+
+def separated_ends(b: ir.IRBuilder, x: Part) -> tuple[Number, Number]:
+    """Points 0 and n of the spectrum, of point 0 of the transform."""
+    nothing = ir.Constant(x[0].type, None)
+    return [b.fadd(x[0], x[1]), nothing], [b.fsub(x[0], x[1]), nothing]
+
+
+def united_ends(b: ir.IRBuilder, x: Part, y: Part) -> Number:
+    """Point 0 of the transform, of points 0 and n of the spectrum."""
+    return _halved(b, [b.fadd(x[0], y[0]), b.fsub(x[0], y[0])])
+
+
+def conjugate(b: ir.IRBuilder, x: Part) -> Number:
+    """Of either, point n / 2 of the other."""
+    return [x[0], b.fneg(x[1])]
+
+
+def separate(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
+    """The same of the n points of several lines, in place."""
+    ends = separated_ends(b, transform.get(b, data, I64(0)))
+    for point, value in zip((0, transform.n), ends, strict=True):
+        transform.put(b, data, I64(point), value)
+    _pairs(b, transform, data, separated)
+
+
+def unite(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
+    """The same of the n + 1 points of several lines, in place."""
+    first, last = (transform.get(b, data, I64(k)) for k in (0, transform.n))
+    transform.put(b, data, I64(0), united_ends(b, first, last))
+    _pairs(b, transform, data, united)
+
+
+_Pair = Callable[[ir.IRBuilder, Part, Part, Part], tuple[Number, Number]]
+
+
+def _pairs(b: ir.IRBuilder, transform: Transform, data: ir.Value, pair: _Pair) -> None:
+    n, lanes = transform.n, transform.lanes
+    if n % 2 == 0:
+        middle = I64(n // 2)
+        transform.put(b, data, middle, conjugate(b, transform.get(b, data, middle)))
+    if n < 3:
+        return
+    roots = plan.roots(2 * n, transform.sign, np.arange((n + 1) // 2))
+    table = plan.table(b.module, lanes.dtype, f"{transform.prefix}.halves.{n}", roots)
+    with loop(b, 1, (n + 1) // 2, name="pair") as k:
+        other = b.sub(I64(n), k)
+        root = lanes.splat(b, load_scalar(b, table, lanes.dtype, k))
+        near, far = pair(b, transform.get(b, data, k), transform.get(b, data, other), root)
+        transform.put(b, data, k, near)
+        transform.put(b, data, other, far)
+
+
+def product(b: ir.IRBuilder, x: Part, y: Part) -> Number:
+    """x y."""
+    real = b.fsub(b.fmul(x[0], y[0]), b.fmul(x[1], y[1]))
+    return [real, b.fadd(b.fmul(x[0], y[1]), b.fmul(x[1], y[0]))]
+
+
+def _halved(b: ir.IRBuilder, z: Number) -> Number:
+    kind = z[0].type
+    half = ir.Constant(kind, [0.5] * kind.count if isinstance(kind, ir.VectorType) else 0.5)
+    return [b.fmul(part, half) for part in z]

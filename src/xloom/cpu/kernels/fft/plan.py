@@ -1,0 +1,76 @@
+"""How a length is transformed: radices of passes, or a convolution of a better length; and tables of roots of unity."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from xloom.hlo.dtype import DType
+from xloom.llvm.constant_table import constant_table
+from xloom.llvm.types import I8
+
+BUTTERFLIES = (8, 4, 2, 3, 5, 7, 11, 13)
+"""Radices that are transformed in registers."""
+PRIMES = tuple(p for p in range(17, 100) if all(p % k for k in range(2, 10)))
+"""Radices that are transformed by loops; a convolution is faster for greater ones."""
+_LONG = 2048
+"""Lines above this length are transformed as the rows and columns of a matrix."""
+_SHORT = 64
+_MANY = 8
+
+
+@lru_cache(maxsize=256)
+def radices(n: int) -> tuple[int, ...] | None:
+    """Radices whose product is n; None where n has a great prime factor."""
+    out = []
+    for radix in BUTTERFLIES + PRIMES:
+        while n % radix == 0:
+            out.append(radix)
+            n //= radix
+    # 8 * 2 is slower than 4 * 4
+    if 2 in out and 8 in out:
+        out.remove(2)
+        out.remove(8)
+        out += [4, 4]
+    return tuple(out) if n == 1 else None
+
+
+@lru_cache(maxsize=256)
+def convolution_length(n: int) -> int:
+    """The least length with small radices in which a chirp of length n does not wrap."""
+    least = 2 * n - 1
+    bits = least.bit_length()
+    odd = [3**i * 5**j for i, j in product(range(3), range(2))]
+    return min(f << k for f in odd for k in range(bits + 1) if f << k >= least)
+
+
+@lru_cache(maxsize=256)
+def split(n: int, lines: int) -> int:
+    """The height of the matrix that a line is transformed as; 1 for a line that is done at once.
+
+    Long lines are, and those that are too few to fill vectors.
+    """
+    if n <= _LONG and (lines >= _MANY or n < _SHORT):
+        return 1
+    return max(d for d in range(1, int(n**0.5) + 1) if n % d == 0)
+
+
+def roots(n: int, sign: int, steps: np.ndarray) -> NDArray[np.complex128]:
+    """exp(sign 2 pi i k / n) for each k of `steps`."""
+    angle = 2 * np.pi * (steps % n) / n
+    return np.cos(angle) + sign * 1j * np.sin(angle)
+
+
+def table(module: ir.Module, dtype: DType, name: str, values: np.ndarray) -> ir.GlobalVariable:
+    """A constant array of complex numbers."""
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    data = bytearray(values.astype(dtype.numpy).tobytes())
+    variable = constant_table(module, name, I8, data)
+    variable.align = 64
+    return variable

@@ -1,0 +1,97 @@
+"""Products of narrow numbers in pairs: two places of the depth at once, as 16-bit halves of a 32-bit element."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, like
+from xloom.hlo.dtype import DType, Kind, bf16, f32, s32
+from xloom.llvm.intrinsics import overloaded
+from xloom.llvm.types import I16, I32, element_pointer
+from xloom.llvm.vector_registers import registers
+
+_LANES = (4, 8, 16)
+"""Of registers that have the instruction."""
+
+
+class PairArithmetic(Arithmetic):
+    """Sums of 32-bit integers, of operands that fit 16 bits with their sign; they wrap as single products would."""
+
+    places = 2
+
+    def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
+        """total + the sum of two products."""
+        kind = total[0].type
+        if kind.count not in _LANES:
+            halves = [(self._half(b, x[0], k), self._half(b, y[0], k)) for k in (0, 1)]
+            return [b.add(b.add(total[0], b.mul(*halves[0])), b.mul(*halves[1]))]
+        name = f"x86.avx512.vpdpwssd.{32 * kind.count}"
+        return [overloaded(b, name, [], kind, [total[0], x[0], y[0]])]
+
+    def _half(self, b: ir.IRBuilder, x: ir.Value, k: int) -> ir.Value:
+        """The low or the high 16 bits of each element, with their sign."""
+        sixteen = constant(x.type, 16)
+        return b.ashr(x if k else b.shl(x, sixteen), sixteen)
+
+    def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
+        """Elements of two neighbouring places of the depth."""
+        kind = low[0].type
+        return [b.or_(b.and_(low[0], constant(kind, 0xFFFF)), b.shl(high[0], constant(kind, 16)))]
+
+    def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
+        """As `load`, of `lanes` pairs that are adjacent in memory."""
+        raw = self.load(b, pointer, dtype, offset, 2 * lanes)[0]
+        return [b.bitcast(b.trunc(raw, like(raw.type, I16)), self.kind(lanes))]
+
+
+class _BFloat(ir.Type):
+    """LLVM's 16-bit upper halves of floats."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+
+_BFLOAT = _BFloat()
+
+
+class BFloatPairArithmetic(Arithmetic):
+    """Sums in f32 of products of bf16, each added with one rounding. What is below the normal numbers counts as 0."""
+
+    places = 2
+
+    def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
+        """total + the product of the high halves + that of the low ones."""
+        kind = total[0].type
+        if kind.count not in _LANES:
+            for k in (1, 0):
+                total = [self._fused(b, self._half(b, x[0], k), self._half(b, y[0], k), total[0])]
+            return total
+        halves = ir.VectorType(_BFLOAT, 2 * kind.count)
+        name = f"x86.avx512bf16.dpbf16ps.{32 * kind.count}"
+        return [overloaded(b, name, [], kind, [total[0], b.bitcast(x[0], halves), b.bitcast(y[0], halves)])]
+
+    def _half(self, b: ir.IRBuilder, x: ir.Value, k: int) -> ir.Value:
+        """The low or the high 16 bits of each element, as a float."""
+        wide = like(x.type, I32)
+        bits = b.bitcast(x, wide)
+        return b.bitcast(b.and_(bits, constant(wide, -1 << 16)) if k else b.shl(bits, constant(wide, 16)), x.type)
+
+    def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
+        """Elements of two neighbouring places of the depth."""
+        wide = like(low[0].type, I32)
+        bits = [b.bitcast(x[0], wide) for x in (low, high)]
+        return [b.bitcast(b.or_(b.lshr(bits[0], constant(wide, 16)), bits[1]), low[0].type)]
+
+    def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
+        """As `load`, of `lanes` pairs that are adjacent in memory."""
+        place = element_pointer(b, pointer, dtype, offset)
+        return [b.load(place, typ=self.kind(lanes), align=dtype.bytes)]
+
+
+def in_pairs(arithmetic: Arithmetic, *operands: DType) -> Arithmetic:
+    """Arithmetic in pairs, where the host has it and the operands fit it; else the same arithmetic."""
+    if arithmetic.dtype is f32 and all(x is bf16 for x in operands) and registers().has_bfloat_products:
+        return BFloatPairArithmetic(f32)
+    narrow = all(x.kind is Kind.PRED or x.bits < 16 or x.name == "s16" for x in operands)
+    fits = arithmetic.dtype is s32 and narrow
+    return PairArithmetic(s32) if fits and registers().has_pair_products else arithmetic

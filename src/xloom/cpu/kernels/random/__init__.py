@@ -1,0 +1,1 @@
+"""Random numbers: the generators of XLA, bit for bit."""

@@ -1,0 +1,68 @@
+"""Rows whose elements are their own keys, sorted by vectors where they end."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel
+from xloom.cpu.kernels.sort import vectors
+from xloom.cpu.kernels.sort.element_keys import ElementKey, element_functions
+from xloom.cpu.kernels.sort.records import Row
+from xloom.cpu.kernels.sort.rows import Rows
+from xloom.llvm.memory_copy import copy
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.strided_loops import plus
+from xloom.llvm.types import I1, I64, POINTER, VOID
+
+_CONVERT = ir.FunctionType(I1, [POINTER, POINTER, I64])
+_BACK = ir.FunctionType(VOID, [POINTER, POINTER, I64])
+_RESTORE = ir.FunctionType(VOID, [POINTER, I64, POINTER, I64, I64])
+
+
+def sort(kernel: Kernel, rows: Rows, key: ElementKey) -> None:
+    """Emits the phases that sort all rows, which are contiguous."""
+    vectors.sort(kernel, _Elements(kernel, rows, key))
+
+
+class _Elements:
+    """Rows whose elements are their own keys, sorted where they end."""
+
+    def __init__(self, kernel: Kernel, rows: Rows, key: ElementKey):
+        self.rows, self.bits, self.in_output = rows, key.dtype.bits, True
+        self.content = Content.CALLERS
+        kernel.need(element_functions(key), Content.ROUTINES)
+        self._convert = ir.Function(kernel.module, _CONVERT, key.convert_symbol)
+        self._back = ir.Function(kernel.module, _BACK, key.back_symbol)
+        self._restore = None
+        if key.equal_zeros:
+            self._restore = ir.Function(kernel.module, _RESTORE, key.restore_symbol)
+
+    def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+        """Makes keys of the elements [begin, end); true when some are not told apart."""
+        source = self._at(b, row.operands[0], plus(b, row.base, begin))
+        return b.call(self._convert, [source, self._at(b, array, begin), b.sub(end, begin)])
+
+    def write(
+        self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
+    ) -> None:
+        """Makes elements of sorted keys, which differ from other parts'; `changed` when some were not told apart."""
+        place, count = self._at(b, array, begin), b.sub(end, begin)
+        output = self._at(b, vectors.in_output(b, row, ir.IntType(self.bits)), begin)
+        if self._restore is None:
+            b.call(self._back, [place, output, count])
+            return
+        with b.if_else(changed) as (some, none):
+            with some:  # the unsorted row may lie where the output does
+                b.call(self._back, [place, place, count])
+                source = self._at(b, row.operands[0], row.base)
+                b.call(self._restore, [source, I64(self.rows.size), array, begin, end])
+                copy(b, output, place, b.mul(count, I64(self.bits // 8)))
+            with none:
+                b.call(self._back, [place, output, count])
+
+    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+        """What is read again is so before the first is written."""
+        return row
+
+    def _at(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
+        return b.gep(pointer, [place], inbounds=True, source_etype=ir.IntType(self.bits))

@@ -1,0 +1,242 @@
+"""Long rows by keys of 32 bits, sorted by vectors in the memory of the outputs: keys in one array, numbers in another.
+
+Of several keys the last comes first: rows in its order are then sorted by the one before, whose equal keys stay in
+order, as their places in the row are a part of what is sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.sort.bitonic import network
+from xloom.cpu.kernels.sort.element_keys import ElementKey, pair_function
+from xloom.cpu.kernels.sort.keys import Key
+from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
+from xloom.cpu.kernels.sort.records import Indexed, Row, joined, resized, row_of
+from xloom.cpu.kernels.sort.rows import Rows
+from xloom.cpu.kernels.sort.vectors import Array, Part, Parts
+from xloom.hlo.dtype import DType
+from xloom.llvm.element_bits import bits_type, move
+from xloom.llvm.loop import allocate, loop
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.routine import read, write
+from xloom.llvm.strided_loops import plus
+from xloom.llvm.types import I1, I32, I64, POINTER, VOID
+
+Memory = tuple[int | None, int] | ir.Value
+"""An output, or None for scratch, and which half of the one or which of the other; or where a row's lies."""
+_BITS = 32
+_TASK = 2_000
+"""Elements sorted in about 20 µs."""
+_SHORT = 1 << 13
+"""Elements of rows that need no parts."""
+_PAIR = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, I64, I64])
+
+
+class KeyPart(NamedTuple):
+    """Bits of a key, `bits` of them above the lowest `shift`."""
+
+    key: Key
+    shift: int
+    bits: int
+
+
+def sort(
+    kernel: Kernel,
+    rows: Rows,
+    dtypes: Sequence[DType],
+    keys: Sequence[Key],
+    numbers: frozenset[int],
+    given: frozenset[int],
+    lent: tuple[int, int] | None,
+) -> None:
+    """Emits the phases that sort all rows, which are contiguous. The operands `numbers` hold each element's number.
+
+    Outputs of short rows may lie in the place of the operands `given`. Of others, the first of `lent` is an output
+    whose memory may have the other, an operand.
+    """
+    _Sort(kernel, rows, dtypes, numbers, given, groups(keys), None if lent is None else lent[0]).emit()
+
+
+def is_short(rows: Rows) -> bool:
+    """True for rows that are sorted on the stack."""
+    return rows.size < _SHORT
+
+
+def groups(keys: Sequence[Key]) -> list[list[KeyPart]]:
+    """Keys side by side in 32 bits, as many as fit; the last ones first."""
+    parts = [
+        KeyPart(key, shift, min(_BITS, key.bits - shift))
+        for key in reversed(keys)
+        for shift in range(0, key.bits, _BITS)
+    ]
+    out: list[list[KeyPart]] = []
+    for part in parts:
+        if out and sum(p.bits for p in out[-1]) + part.bits <= _BITS:
+            out[-1].insert(0, part)
+        else:
+            out.append([part])
+    return out
+
+
+class _Sort:
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        dtypes: Sequence[DType],
+        numbers: frozenset[int],
+        overwritten: frozenset[int],
+        passes: Sequence[Sequence[KeyPart]],
+        last: int | None,
+    ):
+        self.kernel, self.rows, self.dtypes, self.given, self.passes = kernel, rows, dtypes, numbers, passes
+        self.overwritten = overwritten
+        self.wanted = [k for k in range(len(dtypes)) if k not in kernel.unread]
+        self.last = last if last in self.wanted else None
+        free = [k for k in self.wanted if k != self.last]
+        # a number that is wanted is there when the rest is, and of others each is the last that needs it
+        hosts = sorted((k for k in free if dtypes[k].bytes == 4), key=lambda k: (k not in self.given, -k))
+        self.is_short = is_short(rows)
+        self.host = hosts[0] if hosts and self.last is None and not self.is_short else None
+        self._outputs = [(k, 0) for k in hosts]
+        if len(passes) > 1:  # none is written before the last part is sorted
+            self._outputs += [(k, half) for k in free if dtypes[k].bytes == 8 for half in range(2)]
+
+    def emit(self) -> None:
+        """All the phases."""
+        kernel = self.kernel
+        kernel.content = Content.ROUTINES
+        kernel.need(network(64), Content.ROUTINES)
+        kernel.need(quicksort(64, apart=True), Content.ROUTINES)
+        function = ir.Function(kernel.module, SORT, sort_symbol(64, apart=True))
+        if self.is_short:
+            self._short_rows(function)
+        else:
+            self._long_rows(function)
+
+    def _short_rows(self, function: ir.Function) -> None:
+        rows, kernel = self.rows, self.kernel
+        begin, end = I64(0), I64(rows.size)
+        with kernel.phase(rows.count, max(1, _TASK // (rows.size * len(self.passes)))) as phase:
+            b = phase.b
+            self.keys, self.numbers, self.order = (allocate(b, I32, rows.size) for _ in range(3))
+            with loop(b, phase.begin, phase.end, name="row") as number:
+                records = Indexed(rows, self.dtypes, given=self.overwritten)
+                row = records.kept(b, row_of(phase, rows, number))
+                part = Part(phase, number, number, row, self._pairs(phase, row, number), begin, end)
+                for k, keys in enumerate(self.passes):
+                    self._read(part, keys, None if k == 0 else self.order)
+                    b.call(function, [part.array.pointer, part.array.distance, end, I1(0), I1(0)])
+                    if k:
+                        self._follow(part)
+                self._finish(part)
+
+    def _long_rows(self, function: ir.Function) -> None:
+        kernel = self.kernel
+        self.numbers = self._array(may_be_output=self.host is not None)
+        self.keys = self._array()
+        self.order = self._array() if len(self.passes) > 1 else None
+        parts = Parts(kernel, self.rows, function, self._pairs)
+        for k, keys in enumerate(self.passes):
+            with parts.equal() as part:
+                self._read(part, keys, None if k == 0 else self.order)
+            parts.split()
+            with parts.sorted() as part:
+                if k:
+                    self._follow(part)
+                if len(self.passes) == 1:
+                    self._finish(part)
+        if len(self.passes) > 1:  # the order is read everywhere until the last part is sorted
+            with parts.equal() as part:
+                self._finish(part)
+        if self.last is not None:
+            with parts.equal() as part:
+                self._write(part, [self.last])
+
+    def _array(self, *, may_be_output: bool = True) -> tuple[int | None, int]:
+        """Memory for 32 bits of each element: an output or half of one, as long as there is one, or else scratch."""
+        if self._outputs and may_be_output:
+            return self._outputs.pop(0)
+        return None, self.kernel.add_scratch(4 * self.rows.count * self.rows.size)
+
+    def _pointer(self, phase: PhaseBuilder, row: Row, array: Memory) -> ir.Value:
+        if isinstance(array, ir.Value):
+            return array
+        b, (output, number) = phase.b, array
+        if output is None:
+            return b.gep(phase.scratch(number), [row.base], inbounds=True, source_etype=I32)
+        place = plus(b, row.base, I64(number * self.rows.count * self.rows.size))
+        return b.gep(phase.output(output), [place], inbounds=True, source_etype=I32)
+
+    def _pairs(self, phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
+        b = phase.b
+        keys, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
+        return Array(keys, I32, b.sub(b.ptrtoint(numbers, I64), b.ptrtoint(keys, I64)))
+
+    def _read(self, part: Part, keys: Sequence[KeyPart], order: Memory | None) -> None:
+        """Makes keys and numbers of the elements, which are gone through in the order that there is from before."""
+        phase, row, b = part.phase, part.row, part.phase.b
+        found, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
+        key = keys[0].key
+        element = ElementKey.of(key) if len(keys) == 1 else None
+        plain = element is not None and element.dtype.bits == _BITS
+        source = b.gep(row.operands[key.operand], [row.base], inbounds=True, source_etype=I32) if plain else None
+        if order is not None:
+            before = self._pointer(phase, row, order)
+            with loop(b, part.begin, part.end) as i:
+                number = read(b, numbers, I32, i)
+                write(b, before, i, number)
+                if source is not None:
+                    write(b, found, i, read(b, source, I32, b.zext(number, I64)))
+        if source is not None:
+            assert element is not None
+            elements = source if order is None else found
+            b.call(self._pair_function(element), [elements, found, numbers, part.begin, part.end])
+            return
+        records = Indexed(self.rows, self.dtypes)
+        with loop(b, part.begin, part.end) as i:
+            at = i if order is None else b.zext(read(b, numbers, I32, i), I64)
+            elements = records.elements(b, row, at)
+            bits = [b.lshr(x, x.type(k.shift)) for k in keys for x in [k.key.integer(b, elements)]]
+            parts = [resized(b, x, ir.IntType(k.bits)) for k, x in zip(keys, bits, strict=True)]
+            write(b, found, i, joined(b, parts[::-1], I32))
+            write(b, numbers, i, b.trunc(i, I32))
+
+    def _pair_function(self, key: ElementKey) -> ir.Function:
+        self.kernel.need(pair_function(key), Content.ROUTINES)
+        known = self.kernel.module.globals.get(key.pair_symbol)
+        return known or ir.Function(self.kernel.module, _PAIR, key.pair_symbol)
+
+    def _follow(self, part: Part) -> None:
+        """Makes places in the order from before numbers of elements."""
+        assert self.order is not None
+        b, row = part.phase.b, part.row
+        numbers, before = (self._pointer(part.phase, row, array) for array in (self.numbers, self.order))
+        with loop(b, part.begin, part.end) as i:
+            write(b, numbers, i, read(b, before, I32, b.zext(read(b, numbers, I32, i), I64)))
+
+    def _finish(self, part: Part) -> None:
+        """Writes the elements of all outputs but the last; where the numbers lie, behind the others."""
+        rest = [k for k in self.wanted if k not in (self.host, self.last)]
+        if self.host is not None and self.host not in self.given:
+            rest.append(self.host)
+        if rest:
+            self._write(part, rest)
+
+    def _write(self, part: Part, outputs: Sequence[int]) -> None:
+        b, row = part.phase.b, part.row
+        numbers = self._pointer(part.phase, row, self.numbers)
+        with loop(b, part.begin, part.end) as i:
+            number, target = b.zext(read(b, numbers, I32, i), I64), plus(b, row.base, i)
+            for k in outputs:
+                output = row.outputs[k]
+                assert output is not None
+                if k in self.given:
+                    write(b, output, target, resized(b, number, bits_type(self.dtypes[k])))
+                else:
+                    move(b, row.operands[k], plus(b, row.base, number), output, target, self.dtypes[k])

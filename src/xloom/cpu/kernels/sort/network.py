@@ -1,0 +1,83 @@
+"""Batcher's merge exchange network, for short rows: eight rows at a time, one in each lane of a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel
+from xloom.cpu.kernels.sort.exchanges import merge_exchange
+from xloom.cpu.kernels.sort.records import Indexed, Row, row_of
+from xloom.llvm.element_bits import bits_type, move
+from xloom.llvm.loop import allocate, loop
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.routine import function, keep_small, least, read, write
+from xloom.llvm.types import I64, POINTER
+
+_LANES = 8
+_VECTOR = ir.VectorType(I64, _LANES)
+_TASK = 8_000
+"""Elements sorted in about 20 µs."""
+
+
+def sort(kernel: Kernel, records: Indexed) -> None:
+    """Emits the phase that sorts all rows by 64-bit records; these hold the element's number, so it is stable."""
+    kernel.content = Content.VECTORS
+    rows = records.rows
+    exchange = exchange_function(kernel.module, _VECTOR)
+    groups = -(-rows.count // _LANES)
+    with kernel.phase(groups, max(1, _TASK // (rows.size * _LANES))) as phase:
+        b = phase.b
+        keep_small(b)
+        memory, bases = allocate(b, _VECTOR, rows.size), allocate(b, I64, _LANES)
+        whole = row_of(phase, rows, I64(0))
+        apart = {k: bits_type(records.dtypes[k]) for k in records.given} if rows.stride > 1 else {}
+        copies = {k: allocate(b, kind, rows.size * _LANES) for k, kind in apart.items()}
+        with loop(b, phase.begin, phase.end, name="group") as group:
+            first = b.mul(group, I64(_LANES))
+            valid = least(b, b.sub(I64(rows.count), first), I64(_LANES))
+            with loop(b, 0, valid) as lane:
+                write(b, bases, lane, rows.base(b, b.add(first, lane)))
+            kept = whole._replace(copies=copies)
+            if rows.stride == 1:
+                row = Row(whole.operands, whole.outputs, b.mul(first, I64(rows.size)))
+                kept = records.kept(b, row, _LANES, b.mul(valid, I64(rows.size)))
+            for row, i, place in _each_element(b, records, whole, bases, valid):
+                write(b, memory, place, records.read(b, row, i))
+                for k, copy in copies.items():
+                    move(b, row.operands[k], rows.place(b, row.base, i), copy, place, records.dtypes[k])
+            for distance, span, rest in merge_exchange(rows.size):
+                b.call(exchange, [memory, *map(I64, (rows.size - distance, distance, span, rest))])
+            for row, i, place in _each_element(b, records, kept, bases, valid):
+                records.write(b, row, i, read(b, memory, I64, place))
+
+
+def _each_element(
+    b: ir.IRBuilder, records: Indexed, whole: Row, bases: ir.Value, valid: ir.Value
+) -> Iterator[tuple[Row, ir.Value, ir.Value]]:
+    """Once: loops over lanes and elements, in the order in which these lie in memory; with the place in the vectors."""
+    size = I64(records.rows.size)
+    dense = records.rows.stride == 1
+    with loop(b, 0, valid if dense else size) as outer, loop(b, 0, size if dense else valid) as inner:
+        lane, i = (outer, inner) if dense else (inner, outer)
+        kinds = {k: bits_type(records.dtypes[k]) for k in whole.copies}
+        copies = {k: b.gep(c, [lane], inbounds=True, source_etype=kinds[k]) for k, c in whole.copies.items()}
+        row = Row(whole.operands, whole.outputs, read(b, bases, I64, lane), copies, _LANES)
+        yield row, i, b.add(b.mul(i, I64(_LANES)), lane)
+
+
+def exchange_function(module: ir.Module, kind: ir.Type) -> ir.Function:
+    """`exchange(array, count, d, p, r)`: i and i + d are brought in order, for all i < count for which i & p is r."""
+    with function(module, "exchange", [POINTER, *[I64] * 4]) as (b, out):
+        array, count, distance, span, rest = out.args
+        step = b.shl(span, I64(1))
+        with loop(b, 0, b.udiv(b.add(count, b.sub(step, I64(1))), step)) as block:
+            begin = b.add(b.mul(block, step), rest)
+            with loop(b, begin, least(b, b.add(begin, span), count)) as i:
+                j = b.add(i, distance)
+                x, y = read(b, array, kind, i), read(b, array, kind, j)
+                ordered = b.icmp_unsigned("<", x, y)
+                write(b, array, i, b.select(ordered, x, y))
+                write(b, array, j, b.select(ordered, y, x))
+    return out

@@ -1,0 +1,40 @@
+"""The rows of an array along one dimension."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from xloom.hlo.shape import Shape
+from xloom.llvm.strided_loops import plus, times
+from xloom.llvm.types import I64
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`count` rows of `size` elements, which lie `stride` apart."""
+
+    count: int
+    size: int
+    stride: int
+
+    @classmethod
+    def along(cls, shape: Shape, dimension: int) -> Rows:
+        """Those of a dense array; of a scalar, one row of one."""
+        if not shape.rank:
+            return cls(1, 1, 1)
+        size = shape.dims[dimension]
+        return cls(math.prod(shape.dims) // max(1, size), size, math.prod(shape.dims[dimension + 1 :]))
+
+    def base(self, b: ir.IRBuilder, row: ir.Value) -> ir.Value:
+        """The place of a row's first element."""
+        if self.stride == 1:
+            return times(b, row, self.size)
+        stride = I64(self.stride)
+        return plus(b, times(b, b.udiv(row, stride), self.size * self.stride), b.urem(row, stride))
+
+    def place(self, b: ir.IRBuilder, base: ir.Value, i: ir.Value) -> ir.Value:
+        """The place of element `i` of the row at `base`."""
+        return plus(b, base, times(b, i, self.stride))

@@ -1,0 +1,235 @@
+"""The k least records of each row, where k is small: most elements are compared with a threshold, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel
+from xloom.cpu.kernels.sort.bitonic import network
+from xloom.cpu.kernels.sort.element_keys import ElementKey, scan_function
+from xloom.cpu.kernels.sort.network import exchange_function
+from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
+from xloom.cpu.kernels.sort.records import Indexed, Row, resized, row_of
+from xloom.cpu.kernels.sort.vector_text import lanes
+from xloom.llvm.loop import allocate, loop
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.routine import function, keep_small, least, read, repeat, write
+from xloom.llvm.types import I1, I32, I64, POINTER
+from xloom.llvm.vector_registers import packs_lanes
+
+_BLOCK = 32
+"""Elements that a loop compares at once."""
+_MOST_AT_ONCE = 64
+"""That a loop or vectors do."""
+_FEW = 64
+"""The greatest k for which records are kept in order."""
+_LANES = 8
+_TASK = 40_000
+"""Elements compared in about 20 µs."""
+
+
+def select(kernel: Kernel, records: Indexed, k: int) -> None:
+    """Emits the phase that writes the k least records of all rows."""
+    rows, key = records.rows, _element_key(records)
+    candidates = _blocks_by_loop if key is None else partial(_blocks_by_vectors, key)
+    if key:
+        kernel.content = Content.VECTORS
+        kernel.need(scan_function(key), Content.ROUTINES)
+    with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
+        b = phase.b
+        if k <= _FEW:
+            least_records = _InOrder(b, records.type, k)
+        else:
+            least_records = _Collected(kernel, b, records.type, k)
+        with loop(b, phase.begin, phase.end, name="row") as number:
+            row = row_of(phase, rows, number)
+            least_records.start(lambda i: records.read(b, row, i))
+            # later elements with the threshold's key come after it
+            with candidates(b, records, row, k, lambda: records.key(b, least_records.threshold)) as (begin, end):
+                with loop(b, begin, end) as i:
+                    least_records.offer(records.read(b, row, i))
+                least_records.make_room()
+            least_records.finish()
+            with loop(b, 0, k) as i:
+                records.write(b, row, i, read(b, least_records.memory, records.type, i))
+
+
+def _element_key(records: Indexed) -> ElementKey | None:
+    """How elements that vectors can scan order, or None."""
+    if not packs_lanes() or records.rows.stride != 1:
+        return None
+    key = ElementKey.of(records.keys[0])
+    return key if key and key.dtype.bits == records.key_bits else None
+
+
+@contextmanager
+def _blocks_by_vectors(
+    key: ElementKey, b: ir.IRBuilder, records: Indexed, row: Row, first: int, limit: Callable[[], ir.Value]
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """For each block [begin, end) from element `first` on that has a key below the limit."""
+    width, size = key.dtype.bits, I64(records.rows.size)
+    kind = ir.FunctionType(I64, [POINTER, I64, I64, ir.IntType(width)])
+    scan = ir.Function(b.module, kind, key.scan_symbol)
+    elements = b.gep(row.operands[0], [row.base], inbounds=True, source_etype=ir.IntType(width))
+    place = allocate(b, I64)
+    b.store(I64(first), place)
+
+    def found() -> ir.Value:
+        b.store(b.call(scan, [elements, b.load(place, typ=I64), size, limit()]), place)
+        return b.icmp_signed("<", b.load(place, typ=I64), size)
+
+    with repeat(b, found):
+        begin = b.load(place, typ=I64)
+        following = b.add(begin, I64(lanes(width)))
+        yield begin, least(b, following, size)
+        b.store(following, place)
+
+
+@contextmanager
+def _blocks_by_loop(
+    b: ir.IRBuilder, records: Indexed, row: Row, first: int, limit: Callable[[], ir.Value]
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """The same, for keys that LLVM has to find out how to compute several of at once."""
+    kind, size = ir.IntType(1 << (records.key_bits - 1).bit_length()), I64(records.rows.size)
+    lowest = allocate(b, kind)
+    with loop(b, first, size, _BLOCK, name="block") as begin:
+        end = least(b, b.add(begin, I64(_BLOCK)), size)
+        bound = resized(b, limit(), kind)
+        b.store(bound, lowest)
+        with loop(b, begin, end) as i:
+            key, low = resized(b, records.key_of(b, row, i), kind), b.load(lowest, typ=kind)
+            b.store(b.select(b.icmp_unsigned("<", key, low), key, low), lowest)
+        with b.if_then(b.icmp_unsigned("<", b.load(lowest, typ=kind), bound)):
+            yield begin, end
+
+
+class _InOrder:
+    """A few records kept in order: each new one moves those after it by one place, and the last one out."""
+
+    def __init__(self, b: ir.IRBuilder, kind: ir.IntType, k: int):
+        self.b, self.kind = b, kind
+        self.vector = ir.VectorType(kind, _LANES)
+        self.vectors = -(-k // _LANES)
+        self.k = k
+        # the lane before the first record is below all of them
+        self.whole = allocate(b, kind, (self.vectors + 1) * _LANES)
+        self.memory = b.gep(self.whole, [I64(_LANES)], inbounds=True, source_etype=kind)
+
+    @property
+    def threshold(self) -> ir.Value:
+        """The greatest of the k."""
+        return read(self.b, self.memory, self.kind, I64(self.k - 1))
+
+    def start(self, record: Callable[[ir.Value], ir.Value]) -> None:
+        """With the first k records."""
+        b = self.b
+        write(b, self.whole, I64(_LANES - 1), self.kind(0))
+        with loop(b, 0, self.vectors * _LANES) as i:
+            write(b, self.memory, i, self.kind(-1))
+        with loop(b, 0, self.k) as i:
+            self._insert(record(i))
+
+    def offer(self, record: ir.Value) -> None:
+        """Takes a record that is below the threshold."""
+        with self.b.if_then(self.b.icmp_unsigned("<", record, self.threshold)):
+            self._insert(record)
+
+    def _insert(self, record: ir.Value) -> None:
+        b = self.b
+        splat = b.shuffle_vector(
+            b.insert_element(ir.Constant(self.vector, ir.Undefined), record, I32(0)),
+            ir.Constant(self.vector, ir.Undefined),
+            ir.Constant(ir.VectorType(I32, _LANES), [0] * _LANES),
+        )
+        with loop(b, 0, self.vectors) as n:
+            place = b.mul(b.sub(I64(self.vectors - 1), n), I64(_LANES))
+            here = b.gep(self.memory, [place], inbounds=True, source_etype=self.kind)
+            before = b.gep(here, [I64(-1)], inbounds=True, source_etype=self.kind)
+            x, y = (b.load(p, typ=self.vector, align=self.kind.width // 8) for p in (here, before))
+            moved = b.select(b.icmp_unsigned(">", y, splat), y, splat)
+            kept = b.select(b.icmp_unsigned("<", x, moved), x, moved)
+            b.store(kept, here, align=self.kind.width // 8)
+
+    def make_room(self) -> None:
+        """There always is some."""
+
+    def finish(self) -> None:
+        """They are in order."""
+
+
+class _Collected:
+    """Records in any order, sorted when memory for them runs out."""
+
+    def __init__(self, kernel: Kernel, b: ir.IRBuilder, kind: ir.IntType, k: int):
+        self.b, self.kind, self.k = b, kind, k
+        self.capacity = 2 * k + 2 * _MOST_AT_ONCE
+        self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
+        if kind.width == 64 and packs_lanes():
+            kernel.need(network(64), Content.ROUTINES)
+            kernel.need(quicksort(64), Content.ROUTINES)
+            self.sort = ir.Function(b.module, SORT, sort_symbol(64))
+            self.first, self.rest = [self.memory, I64(0)], [I1(0), I1(0)]
+        else:
+            self.sort, self.first, self.rest = _sort_function(b.module, kind), [self.memory], []
+
+    @property
+    def threshold(self) -> ir.Value:
+        """The greatest of the k when they were last sorted."""
+        return read(self.b, self.memory, self.kind, I64(self.k - 1))
+
+    def start(self, record: Callable[[ir.Value], ir.Value]) -> None:
+        """With the first k records."""
+        with loop(self.b, 0, self.k) as i:
+            write(self.b, self.memory, i, record(i))
+        self.b.store(I64(self.k), self.count)
+        self.finish()
+
+    def offer(self, record: ir.Value) -> None:
+        """Takes a record that is below the threshold."""
+        b, place = self.b, self.b.load(self.count, typ=I64)
+        write(b, self.memory, place, record)
+        below = b.icmp_unsigned("<", record, self.threshold)
+        b.store(b.add(place, b.zext(below, I64)), self.count)
+
+    def make_room(self) -> None:
+        """For one more block."""
+        b = self.b
+        with b.if_then(b.icmp_signed(">", b.load(self.count, typ=I64), I64(self.capacity - _MOST_AT_ONCE))):
+            self.finish()
+
+    def finish(self) -> None:
+        """Sorts them, and drops those after the first k."""
+        self.b.call(self.sort, [*self.first, self.b.load(self.count, typ=I64), *self.rest])
+        self.b.store(I64(self.k), self.count)
+
+
+def _sort_function(module: ir.Module, kind: ir.IntType) -> ir.Function:
+    """`sort(records, count)`: Batcher's merge exchange, whose exchanges do not depend on the data."""
+    exchange = exchange_function(module, kind)
+    with function(module, "sort", [POINTER, I64]) as (b, out):
+        keep_small(b)
+        records, count = out.args
+        top, p, q, r, d, going = (allocate(b, I64) for _ in range(6))
+        b.store(I64(1), top)
+        with repeat(b, lambda: b.icmp_signed("<", b.shl(b.load(top, typ=I64), I64(1)), count)):
+            b.store(b.shl(b.load(top, typ=I64), I64(1)), top)
+        b.store(b.load(top, typ=I64), p)
+        with repeat(b, lambda: b.icmp_signed(">", b.load(p, typ=I64), I64(0))):
+            span = b.load(p, typ=I64)
+            b.store(b.load(top, typ=I64), q)
+            b.store(I64(0), r)
+            b.store(span, d)
+            b.store(I64(1), going)
+            with repeat(b, lambda: b.icmp_signed("!=", b.load(going, typ=I64), I64(0))):
+                rest, distance = b.load(r, typ=I64), b.load(d, typ=I64)
+                b.call(exchange, [records, b.sub(count, distance), distance, span, rest])
+                b.store(b.zext(b.icmp_signed("!=", b.load(q, typ=I64), span), I64), going)
+                b.store(b.sub(b.load(q, typ=I64), span), d)
+                b.store(b.lshr(b.load(q, typ=I64), I64(1)), q)
+                b.store(span, r)
+            b.store(b.lshr(span, I64(1)), p)
+    return out

@@ -1,0 +1,246 @@
+"""Sort: which algorithm serves which comparator and row length. All are stable."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH, Kernel, kernel
+from xloom.cpu.kernels.sort.keys import Key, plain_keys
+from xloom.cpu.kernels.sort.records import INDEX_BITS, Indexed, Packed
+from xloom.cpu.kernels.sort.rows import Rows
+from xloom.hlo.dtype import DType
+from xloom.hlo.instruction import Instruction
+from xloom.llvm.element_bits import move
+from xloom.llvm.loop import loop
+from xloom.llvm.vector_registers import packs_lanes
+
+if TYPE_CHECKING:
+    from xloom.cpu.kernels.sort.element_keys import ElementKey
+
+_NETWORK_SIZE = 512
+"""The longest rows that a network sorts faster, when there are enough of them to fill its lanes."""
+_LONE_NETWORK_SIZE = 64
+_LEAST_KEY = 16
+"""Bits of keys that radix sorts are as quick with."""
+_MOST_KEYS = 4
+"""Of 32 bits, so many times of which a row is sorted by vectors sooner than once by all of them."""
+_LEAST_IN_PAIRS = 32
+"""Elements of a row that vectors sort sooner by several such keys."""
+_WIDEST = 128
+"""Bits of a record."""
+_NEVER_GIVEN = frozenset({"parameter", "constant", "iota"})
+"""Operators whose results the result of a sort takes the memory of seldom or never."""
+
+
+@kernel("sort")
+def sort(kernel: Kernel, instruction: Instruction) -> None:
+    """Plain keys by vectors, a network or a radix sort, other comparators by merging."""
+    p = _problem(instruction)
+    if p.rows.size < 2 or not p.rows.count:
+        _copy(kernel, p.rows)
+        return
+    # no more is imported than what sorts this: all of it would take as long as to compile it
+    match _method(p):
+        case _Method.ELEMENTS:
+            from xloom.cpu.kernels.sort import elements
+
+            key = _element_key(p)
+            assert key is not None
+            elements.sort(kernel, p.rows, key)
+        case _Method.NETWORK:
+            from xloom.cpu.kernels.sort import network
+
+            network.sort(kernel, _indexed(p))
+        case _Method.PAIRS:
+            from xloom.cpu.kernels.sort import key_arrays
+
+            key_arrays.sort(kernel, p.rows, p.dtypes, p.keys, p.numbers, p.given, _lent(p))
+        case _Method.NUMBERED:
+            from xloom.cpu.kernels.sort import packed_keys
+
+            packed_keys.sort(kernel, _indexed(p))
+        case _Method.RADIX:
+            from xloom.cpu.kernels.sort import radix
+
+            radix.sort(kernel, _records(p, max(64, Indexed.bits(p.keys))))
+        case _Method.MERGE:
+            from xloom.cpu.kernels.sort import merge
+
+            merge.sort(kernel, _records(p._replace(keys=[]), _WIDEST), instruction["to_apply"])
+
+
+class _Problem(NamedTuple):
+    rows: Rows
+    dtypes: list[DType]
+    keys: list[Key]
+    """None, where the comparator has no plain ones."""
+    numbers: frozenset[int]
+    """The operands of no key of which each element is its number in the row."""
+    given: frozenset[int]
+    """Those that are computed, whose memory results may take."""
+
+
+def _problem(instruction: Instruction) -> _Problem:
+    operands = instruction._operands
+    rows = Rows.along(operands[0].shape, instruction["dimensions"][0] if operands[0].shape.rank else 0)
+    keys = plain_keys(instruction["to_apply"]) or []
+    used = {k for key in keys for k in key.operands}
+    numbers = frozenset[int]()
+    if keys and rows.size > 1:
+        numbers = frozenset(k for k in range(len(operands)) if k not in used and _is_number(instruction, k))
+    given = frozenset(k for k, o in enumerate(operands) if o.opcode not in _NEVER_GIVEN) - numbers
+    return _Problem(rows, [o.shape.dtype for o in operands], keys, numbers, given)
+
+
+def _is_number(instruction: Instruction, operand: int) -> bool:
+    """True for an operand of which each element is its number in the row."""
+    made, dimension = instruction._operands[operand], instruction["dimensions"][0]
+    if made.opcode == "broadcast":
+        dimensions, made = made["dimensions"], made._operands[0]
+        dimension = dimensions.index(dimension) if dimension in dimensions else None
+    dtype = made.shape.dtype
+    whole = dtype.is_integer and dtype.bits == 8 * dtype.bytes
+    return made.opcode == "iota" and whole and made["iota_dimension"] == dimension
+
+
+class _Method(Enum):
+    ELEMENTS = auto()
+    NETWORK = auto()
+    PAIRS = auto()
+    NUMBERED = auto()
+    RADIX = auto()
+    MERGE = auto()
+
+
+def _method(p: _Problem) -> _Method:
+    rows, bits = p.rows, sum(k.bits for k in p.keys)
+    short = rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE)
+    if not p.keys:
+        return _Method.MERGE
+    if _element_key(p):
+        return _Method.ELEMENTS
+    if short and bits + INDEX_BITS <= 64:
+        return _Method.NETWORK
+    if _in_pairs(rows, p.keys):
+        return _Method.PAIRS
+    if _LEAST_KEY < bits <= 64 - INDEX_BITS and packs_lanes():
+        return _Method.NUMBERED
+    if bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, -(-bits // 8)):
+        return _Method.RADIX
+    return _Method.MERGE
+
+
+def _element_key(p: _Problem) -> ElementKey | None:
+    """How the elements of rows that vectors sort are keys themselves, or None."""
+    single = len(p.dtypes) == len(p.keys) == 1
+    if not single or p.rows.stride != 1 or not packs_lanes():
+        return None
+    from xloom.cpu.kernels.sort.element_keys import ElementKey
+    from xloom.cpu.kernels.sort.vectors import sorts
+
+    key = ElementKey.of(p.keys[0])
+    return key if key and sorts(p.rows, key.dtype.bits) else None
+
+
+def _in_pairs(rows: Rows, keys: list[Key]) -> bool:
+    """True for long rows that vectors sort by some keys, or parts of such, of 32 bits."""
+    if rows.stride != 1 or sum(k.bits for k in keys) <= _LEAST_KEY or not packs_lanes():
+        return False
+    from xloom.cpu.kernels.sort.key_arrays import groups
+    from xloom.cpu.kernels.sort.vectors import is_short
+
+    passes = len(groups(keys))
+    short = rows.size < _LEAST_IN_PAIRS if passes > 1 else is_short(rows, 64, in_output=True)
+    return passes <= _MOST_KEYS and rows.size < 1 << INDEX_BITS and not short
+
+
+def _indexed(p: _Problem) -> Indexed:
+    return Indexed(p.rows, p.dtypes, p.keys, p.numbers, p.given)
+
+
+def _records(p: _Problem, most: int) -> Packed | Indexed:
+    """Those that hold all operands where they need no more bits than `most`."""
+    return Packed(p.rows, p.dtypes, p.keys, p.numbers) if Packed.bits(p.dtypes) <= most else _indexed(p)
+
+
+def unread_operands(instruction: Instruction) -> frozenset[int]:
+    """The operands of a sort whose elements are their numbers, where no key is of them: the kernel makes these."""
+    return _problem(instruction).numbers
+
+
+def overwritten_operand(instruction: Instruction, output: int) -> int | None:
+    """The operand of a sort in whose memory an output may lie."""
+    p = _problem(instruction)
+    if p.rows.size < 2 or not p.rows.count:
+        return None
+    method = _method(p)
+    if method is _Method.PAIRS and not _reads_first(p, method):
+        lent = _lent(p)
+        return lent[1] if lent and lent[0] == output else None
+    may_be = method is _Method.ELEMENTS or output in p.given
+    return output if may_be and _reads_first(p, method) else None
+
+
+def _reads_first(p: _Problem, method: _Method) -> bool:
+    """True where a row's elements are all read before any is written.
+
+    Those of long rows are read again only where elements are equal that differ.
+    """
+    match method:
+        case _Method.ELEMENTS:
+            from xloom.cpu.kernels.sort.vectors import is_short
+
+            key = _element_key(p)
+            assert key is not None
+            return not key.equal_zeros or is_short(p.rows, key.dtype.bits, in_output=True)
+        case _Method.NETWORK:
+            return True
+        case _Method.PAIRS:
+            from xloom.cpu.kernels.sort.key_arrays import is_short
+
+            return is_short(p.rows)
+        case _Method.NUMBERED:
+            from xloom.cpu.kernels.sort.vectors import is_short
+
+            return p.rows.stride == 1 and is_short(p.rows, 64, in_output=False)
+        case _Method.RADIX:
+            from xloom.cpu.kernels.sort.radix import is_short
+
+            records = _records(p, max(64, Indexed.bits(p.keys)))
+            return (isinstance(records, Packed) or p.rows.stride == 1) and is_short(records)
+        case _Method.MERGE:
+            from xloom.cpu.kernels.sort.merge import is_short
+
+            return (isinstance(_records(p, _WIDEST), Packed) or p.rows.stride == 1) and is_short(p.rows)
+
+
+def _lent(p: _Problem) -> tuple[int, int] | None:
+    """An output that is written when all others are, and an operand that may lie there until then.
+
+    Only where what else that takes fits the stack.
+    """
+    from xloom.cpu.kernels.sort.key_arrays import groups, is_short
+
+    if is_short(p.rows) or len(groups(p.keys)) == 1 or 8 * p.rows.count * p.rows.size > STACK_SCRATCH:
+        return None
+    pairs = ((k, given) for given in sorted(p.given) for k in range(len(p.dtypes)) if k != given)
+    alike = ((k, given) for k, given in pairs if p.dtypes[k].bytes == p.dtypes[given].bytes)
+    return next(((k, given) for k, given in alike if k not in p.numbers), None)
+
+
+def _radix_is_faster(size: int, passes: float) -> bool:
+    """By about what they take in ns: a radix pass 2 an element and 300 for its digits, a merge 2.5."""
+    return passes * (2 * size + 300) < 2.5 * size * math.log2(size)
+
+
+def _copy(kernel: Kernel, rows: Rows) -> None:
+    total = rows.count * rows.size
+    if not total:
+        return
+    with kernel.phase(total, 1 << 16) as phase, loop(phase.b, phase.begin, phase.end) as i:
+        for k, shape in enumerate(kernel.operands):
+            if k in kernel.unread:
+                continue
+            move(phase.b, phase.operand(k), i, phase.output(k), i, shape.dtype)

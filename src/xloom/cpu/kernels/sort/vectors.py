@@ -1,0 +1,226 @@
+"""Sorting by vectors: rows of elements that are their own keys, or of records of 64 bits.
+
+Rows that fit the stack are an item each. Longer ones are split in a few parts, which then are the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple, Protocol
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
+from xloom.cpu.kernels.sort.bitonic import MOST, NETWORK, network, network_symbol, room
+from xloom.cpu.kernels.sort.quicksort import SORT, partitions, quicksort, sort_symbol
+from xloom.cpu.kernels.sort.records import Row, row_of
+from xloom.cpu.kernels.sort.rows import Rows
+from xloom.cpu.kernels.sort.vector_text import BYTES, lanes
+from xloom.llvm.loop import allocate, loop
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.routine import read, write
+from xloom.llvm.types import I1, I8, I64
+from xloom.llvm.vector_registers import moves_lanes
+
+_STACK_BYTES = 1 << 17
+"""The greatest array on the stack."""
+_MANY_STACK_BYTES = 1 << 18
+"""The same where there are rows enough for all threads."""
+_PARTS = 4
+"""Of a long row, for threads to share."""
+_LEAST_ELEMENTS = 16
+"""In the shortest rows that leave few lanes of vectors idle."""
+_TASK = 4_000
+"""Elements sorted in about 20 µs."""
+
+
+class Integers(Protocol):
+    """What is sorted, as unsigned integers, no two of which may be told apart."""
+
+    rows: Rows
+    bits: int
+    content: Content
+    """What `read` and `write` consist of."""
+    in_output: bool
+    """True when `write` makes elements in place, and the rows of the output have room for the integers."""
+
+    def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+        """Makes integers of the elements [begin, end); true when elements that differ became the same."""
+        ...
+
+    def write(
+        self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
+    ) -> None:
+        """Makes elements [begin, end) of sorted integers, all others of which differ from these.
+
+        `changed` is true when `read` was somewhere in the row.
+        """
+        ...
+
+    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+        """What elements are read of while others are written."""
+        ...
+
+
+def sort(kernel: Kernel, source: Integers) -> None:
+    """Emits the phases that sort all rows."""
+    kernel.content = source.content
+    kernel.need(network(source.bits), Content.ROUTINES)
+    if is_short(source.rows, source.bits, in_output=source.in_output):
+        _short_rows(kernel, source)
+    else:
+        _long_rows(kernel, source)
+
+
+def sorts(rows: Rows, bits: int) -> bool:
+    """True for rows of elements that vectors of the host sort sooner than others do: narrow ones on the stack."""
+    if rows.size < max(_LEAST_ELEMENTS, lanes(bits)):
+        return False
+    return partitions(bits) or (moves_lanes(bits) and is_short(rows, bits, in_output=True))
+
+
+def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
+    """True for rows of integers that are sorted on the stack: each is read as a whole before it is written."""
+    most = _MANY_STACK_BYTES if rows.count >= 2 * _PARTS and not in_output else _STACK_BYTES
+    return rows.size * bits // 8 <= most
+
+
+def _short_rows(kernel: Kernel, source: Integers) -> None:
+    rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
+    whole = not partitions(bits) or rows.size <= MOST * lanes(bits)
+    function = ir.Function(kernel.module, NETWORK, network_symbol(bits)) if whole else _quicksort(kernel, bits)
+    with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
+        b = phase.b
+        array = allocate(b, kind, room(bits, rows.size))
+        array.align = BYTES
+        begin, end = I64(0), I64(rows.size)
+        with loop(b, phase.begin, phase.end, name="row") as number:
+            row = source.kept(b, row_of(phase, rows, number))
+            changed = source.read(b, row, array, begin, end)
+            b.call(function, [array, end] if whole else [array, I64(0), end, I1(0), I1(0)])
+            source.write(b, row, array, begin, end, changed)
+
+
+def _quicksort(kernel: Kernel, bits: int) -> ir.Function:
+    kernel.need(quicksort(bits), Content.ROUTINES)
+    return ir.Function(kernel.module, SORT, sort_symbol(bits))
+
+
+def in_output(b: ir.IRBuilder, row: Row, kind: ir.IntType) -> ir.Value:
+    """Where a row of the only output lies."""
+    return b.gep(row.outputs[0], [row.base], inbounds=True, source_etype=kind)
+
+
+def _long_rows(kernel: Kernel, source: Integers) -> None:
+    rows, kind, nbytes = source.rows, ir.IntType(source.bits), source.bits // 8
+    own = None if source.in_output else kernel.add_scratch(rows.count * rows.size * nbytes)
+
+    def array(phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
+        b = phase.b
+        if own is None:
+            return Array(in_output(b, row, kind), kind)
+        first = b.mul(number, I64(rows.size))
+        return Array(b.gep(phase.scratch(own), [first], inbounds=True, source_etype=kind), kind)
+
+    parts = Parts(kernel, rows, _quicksort(kernel, source.bits), array)
+    flags = kernel.add_scratch(rows.count * _PARTS)
+    with parts.equal() as part:
+        b = part.phase.b
+        changed = source.read(b, part.row, part.array.pointer, part.begin, part.end)
+        write(b, part.phase.scratch(flags), part.item, b.zext(changed, I8))
+    parts.split()
+    with parts.sorted() as part:
+        phase, b = part.phase, part.phase.b
+        flag = b.gep(phase.scratch(flags), [b.mul(part.number, I64(_PARTS))], inbounds=True, source_etype=I8)
+        together = ir.IntType(8 * _PARTS)
+        changed = b.icmp_unsigned("!=", b.load(flag, typ=together, align=1), together(0))
+        source.write(b, part.row, part.array.pointer, part.begin, part.end, changed)
+
+
+class Array(NamedTuple):
+    """A row's integers: where they lie, and the type of what lies there; `distance` as the sorting function has it."""
+
+    pointer: ir.Value
+    kind: ir.IntType
+    distance: ir.Value = I64(0)
+
+    def at(self, b: ir.IRBuilder, place: ir.Value) -> ir.Value:
+        """Where integer number `place` lies."""
+        return b.gep(self.pointer, [place], inbounds=True, source_etype=self.kind)
+
+
+class Part(NamedTuple):
+    """Elements [begin, end) of row number `number`, as item `item` of a phase."""
+
+    phase: PhaseBuilder
+    item: ir.Value
+    number: ir.Value
+    row: Row
+    array: Array
+    begin: ir.Value
+    end: ir.Value
+
+
+class Parts:
+    """Long rows in parts: equal ones that are read, and then parts that hold the least, the next ... of a row."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        function: ir.Function,
+        array: Callable[[PhaseBuilder, Row, ir.Value], Array],
+    ):
+        self._kernel, self._rows, self._function, self._row_array = kernel, rows, function, array
+        self._split = kernel.add_scratch(rows.count * (_PARTS + 1) * 8)
+
+    def equal(self) -> AbstractContextManager[Part]:
+        """A phase over equal parts of all rows."""
+        return self._each(equal=True)
+
+    def split(self) -> None:
+        """A phase that makes the parts by value: the lesser half to a row's front, and the same in each half."""
+        with self._kernel.phase(self._rows.count) as phase, loop(phase.b, phase.begin, phase.end) as number:
+            b = phase.b
+            array = self._row_array(phase, row_of(phase, self._rows, number), number)
+            bounds = self._bounds(phase, number)
+            write(b, bounds, I64(0), I64(0))
+            write(b, bounds, I64(_PARTS), I64(self._rows.size))
+            # what is split is that from 0 to 4, from 0 to 2, from 2 to 4
+            with loop(b, 0, 3) as step:
+                whole, last = b.icmp_unsigned("==", step, I64(0)), b.icmp_unsigned("==", step, I64(2))
+                low = b.select(last, I64(2), I64(0))
+                half = b.select(whole, I64(2), I64(1))
+                begin, end = (read(b, bounds, I64, k) for k in (low, b.add(low, b.shl(half, I64(1)))))
+                lesser = self._sort(b, array, begin, end, once=True)
+                write(b, bounds, b.add(low, half), b.add(begin, lesser))
+
+    @contextmanager
+    def sorted(self) -> Iterator[Part]:
+        """A phase over the parts that `split` has made, which sorts them first."""
+        with self._each(equal=False) as part:
+            self._sort(part.phase.b, part.array, part.begin, part.end, once=False)
+            yield part
+
+    def _sort(self, b: ir.IRBuilder, array: Array, begin: ir.Value, end: ir.Value, once: bool) -> ir.Value:
+        count = b.sub(end, begin)
+        return b.call(self._function, [array.at(b, begin), array.distance, count, I1(0), I1(once)])
+
+    @contextmanager
+    def _each(self, equal: bool) -> Iterator[Part]:
+        size, parts = self._rows.size, I64(_PARTS)
+        with self._kernel.phase(self._rows.count * _PARTS) as phase, loop(phase.b, phase.begin, phase.end) as item:
+            b = phase.b
+            number, k = b.udiv(item, parts), b.urem(item, parts)
+            ends = k, b.add(k, I64(1))
+            if equal:
+                begin, end = (b.udiv(b.mul(n, I64(size)), parts) for n in ends)
+            else:
+                begin, end = (read(b, self._bounds(phase, number), I64, n) for n in ends)
+            row = row_of(phase, self._rows, number)
+            yield Part(phase, item, number, row, self._row_array(phase, row, number), begin, end)
+
+    def _bounds(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
+        place = phase.b.mul(number, I64(_PARTS + 1))
+        return phase.b.gep(phase.scratch(self._split), [place], inbounds=True, source_etype=I64)

@@ -1,0 +1,165 @@
+"""Cumulative folds in linear time: each window is the one before and one more element.
+
+Long folds are of runs, which are folded after one another: errors grow less, and runs of a row go side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel
+from xloom.cpu.kernels.window.axes import Axis
+from xloom.cpu.kernels.window.folder import Folder
+from xloom.cpu.kernels.window.operator import LANES, Operator
+from xloom.cpu.kernels.window.vector_scan import scan
+from xloom.llvm.loop import loop
+from xloom.llvm.noalias import distinct
+from xloom.llvm.routine import least
+from xloom.llvm.strided_loops import plus, times
+from xloom.llvm.types import I64, Value
+
+_COLUMNS = 128
+"""Adjacent folds that are an item, and go an element of each at a time."""
+_SHORT = 64
+"""Elements up to which a computation that may not be associative is folded as it is written."""
+_RUN = 512
+"""Elements folded one after another in longer rows, and then after the runs before: errors grow with that number."""
+_TASK = 20_000
+"""Elements folded in about 20 µs."""
+
+
+def is_cumulative(folder: Folder, axes: list[Axis]) -> bool:
+    """True when one axis has windows, which all begin, or all end, at one end of it."""
+    found = [a for a in axes if not a.is_plain]
+    if len(found) != 1:
+        return False
+    (axis,) = found
+    w = axis.window
+    grows = w.size >= axis.size and (w.padding_low, w.padding_high) in ((w.size - 1, 0), (0, w.size - 1))
+    if not grows or (w.stride, w.window_dilation, w.base_dilation, w.window_reversal) != (1, 1, 1, False):
+        return False
+    # from the end, elements are folded in the other order, which XLA allows itself of every computation
+    return _is_forward(axis) or Operator.of(folder) is not None or axis.size > _SHORT
+
+
+def _is_forward(axis: Axis) -> bool:
+    return axis.window.padding_high == 0
+
+
+def fold_cumulatively(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
+    """Emits the phase for windows that are cumulative."""
+    number = next(k for k, a in enumerate(axes) if not a.is_plain)
+    axis = axes[number]
+    rows = math.prod(a.size for a in axes[:number])
+    vector = Operator.of(folder, LANES) if axis.stride == 1 else None
+    blocks = -(-axis.stride // _COLUMNS)
+    with (
+        kernel.phase(rows * blocks, max(1, _TASK // (axis.size * min(axis.stride, _COLUMNS)))) as phase,
+        distinct(phase.b, folder.pointers(phase), [phase.begin, phase.end]) as (b, pointers, bounds),
+        loop(b, bounds[0], bounds[1], name="item") as item,
+    ):
+        start = times(b, b.udiv(item, I64(blocks)), axis.size * axis.stride)
+        if vector:
+            scan(b, vector, pointers, start, axis.size, forward=_is_forward(axis))
+        elif axis.stride == 1 and axis.size >= 2 * _RUN and folder.inputs == folder.states:
+            _runs(b, folder, pointers, axis, start)
+        else:
+            begin = times(b, b.urem(item, I64(blocks)), _COLUMNS)
+            columns = least(b, I64(axis.stride), plus(b, begin, _COLUMNS))
+            _columns(b, folder, pointers, axis, start, (begin, columns))
+
+
+def _columns(
+    b: ir.IRBuilder,
+    folder: Folder,
+    pointers: list[ir.Value],
+    axis: Axis,
+    start: ir.Value,
+    columns: tuple[ir.Value, ir.Value],
+) -> None:
+    """An element of each column at a time, after the state that the last one left in the output."""
+    forward = _is_forward(axis)
+    last = plus(b, start, (axis.size - 1) * axis.stride)
+
+    def row(number: ir.Value) -> ir.Value:
+        step = times(b, number, axis.stride)
+        return plus(b, start, step) if forward else b.sub(last, step)
+
+    def steps(begin: ir.Value, end: ir.Value) -> None:
+        with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
+            here = plus(b, row(i), column)
+            before = plus(b, here, -axis.stride if forward else axis.stride)
+            _put(
+                b,
+                folder,
+                pointers,
+                here,
+                folder.state(b, pointers, before),
+                folder.elements(b, pointers, here),
+                forward,
+            )
+
+    run = _RUN if axis.size >= 2 * _RUN and folder.inputs == folder.states else axis.size
+    initial = folder.initial(b, pointers)
+    with loop(b, *columns, name="column") as column:
+        here = plus(b, row(I64(0)), column)
+        _put(b, folder, pointers, here, initial, folder.elements(b, pointers, here), forward)
+    steps(I64(1), I64(run))
+    if run == axis.size:
+        return
+    with loop(b, run, axis.size, run, name="run") as begin:
+        end = least(b, plus(b, begin, run), I64(axis.size))
+        with loop(b, *columns, name="column") as column:
+            here = plus(b, row(begin), column)
+            folder.keep(b, pointers, here, folder.elements(b, pointers, here))
+        steps(plus(b, begin, 1), end)
+        with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
+            here, before = plus(b, row(i), column), plus(b, row(plus(b, begin, -1)), column)
+            _put(b, folder, pointers, here, folder.state(b, pointers, before), folder.state(b, pointers, here), forward)
+
+
+def _runs(b: ir.IRBuilder, folder: Folder, pointers: list[ir.Value], axis: Axis, start: ir.Value) -> None:
+    """Equal runs of a row, which LLVM takes side by side; then each after the one before, and last what is left."""
+    forward, length = _is_forward(axis), min(_RUN, axis.size // LANES)
+    count = axis.size // length
+    last = plus(b, start, axis.size - 1)
+
+    def place(number: ir.Value) -> ir.Value:
+        return plus(b, start, number) if forward else b.sub(last, number)
+
+    def after(number: ir.Value, before: ir.Value) -> None:
+        here, state = place(number), folder.state(b, pointers, place(before))
+        _put(b, folder, pointers, here, state, folder.elements(b, pointers, here), forward)
+
+    first = place(I64(0))
+    _put(b, folder, pointers, first, folder.initial(b, pointers), folder.elements(b, pointers, first), forward)
+    with loop(b, 1, count, name="run") as run:
+        here = place(times(b, run, length))
+        folder.keep(b, pointers, here, folder.elements(b, pointers, here))
+    with loop(b, 1, length) as i, loop(b, 0, count, name="run") as run:
+        number = plus(b, times(b, run, length), i)
+        after(number, plus(b, number, -1))
+    with loop(b, 1, count, name="run") as run:
+        begin = times(b, run, length)
+        state = folder.state(b, pointers, place(plus(b, begin, -1)))
+        with loop(b, 0, length) as i:
+            here = place(plus(b, begin, i))
+            _put(b, folder, pointers, here, state, folder.state(b, pointers, here), forward)
+    with loop(b, count * length, axis.size) as i:
+        after(i, plus(b, i, -1))
+
+
+def _put(
+    b: ir.IRBuilder,
+    folder: Folder,
+    pointers: list[ir.Value],
+    place: ir.Value,
+    state: Sequence[Value],
+    following: Sequence[Value],
+    forward: bool,
+) -> None:
+    fold = folder.fold(b, state, following) if forward else folder.fold_reversed(b, following, state)
+    folder.keep(b, pointers, place, fold)

@@ -1,0 +1,52 @@
+"""The computation of a windowed fold, applied to elements in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
+from xloom.hlo.computation import Computation
+from xloom.llvm.scalar.promotion import apply_promoted
+from xloom.llvm.types import I64, Value, load, store
+
+
+class Folder:
+    """`to_apply` of n operands, n initial values and n outputs, which have the types of the initial values."""
+
+    def __init__(self, kernel: Kernel, body: Computation):
+        self.count, self.body = len(kernel.outputs), body
+        self.inputs = [s.dtype for s in kernel.operands[: self.count]]
+        self.states = [s.dtype for s in kernel.outputs]
+
+    def pointers(self, phase: PhaseBuilder) -> list[ir.Value]:
+        """Operands, initial values and outputs."""
+        operands = [phase.operand(k) for k in range(2 * self.count)]
+        return [*operands, *(phase.output(k) for k in range(self.count))]
+
+    def initial(self, b: ir.IRBuilder, pointers: Sequence[ir.Value]) -> list[Value]:
+        """The initial values."""
+        inits = pointers[self.count : 2 * self.count]
+        return [load(b, p, t, I64(0)) for p, t in zip(inits, self.states, strict=True)]
+
+    def elements(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], place: ir.Value) -> list[Value]:
+        """The operands' elements."""
+        return [load(b, p, t, place) for p, t in zip(pointers[: self.count], self.inputs, strict=True)]
+
+    def state(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], place: ir.Value) -> list[Value]:
+        """The outputs' elements."""
+        return [load(b, p, t, place) for p, t in zip(pointers[2 * self.count :], self.states, strict=True)]
+
+    def keep(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], place: ir.Value, state: Sequence[Value]) -> None:
+        """Writes the outputs' elements."""
+        for p, t, v in zip(pointers[2 * self.count :], self.states, state, strict=True):
+            store(b, p, t, place, v)
+
+    def fold(self, b: ir.IRBuilder, state: Sequence[Value], elements: Sequence[Value]) -> list[Value]:
+        """The state with one more element."""
+        return apply_promoted(b, self.body, [*state, *elements], [*self.states, *self.inputs], self.states)
+
+    def fold_reversed(self, b: ir.IRBuilder, elements: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+        """The state with one more element, which comes before the others."""
+        return apply_promoted(b, self.body, [*elements, *state], [*self.inputs, *self.states], self.states)

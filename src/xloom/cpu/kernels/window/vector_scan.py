@@ -1,0 +1,50 @@
+"""Running folds with an associative operator, a vector of elements at a time."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.cpu.kernels.window.operator import LANES, Operator, mask
+from xloom.llvm.loop import allocate, loop
+from xloom.llvm.strided_loops import plus, times
+from xloom.llvm.types import I64
+
+
+def scan(
+    b: ir.IRBuilder,
+    operator: Operator,
+    pointers: list[ir.Value],
+    start: ir.Value,
+    size: int,
+    forward: bool,
+) -> None:
+    """Folds `size` elements from `start` on, from either end; pointers are operand, initial value and output."""
+    source, initial, target = pointers
+    carry = allocate(b, operator.type)
+    b.store(operator.splat(b, initial, I64(0)), carry)
+    vectors = size // LANES
+    with loop(b, 0, vectors, name="vector") as n:
+        offset = times(b, n, LANES) if forward else b.sub(I64(size - LANES), times(b, n, LANES))
+        place = plus(b, start, offset)
+        x = _within(b, operator, operator.load(b, source, place), forward)
+        before = b.load(carry, typ=operator.type)
+        operator.store(b, target, place, operator.apply(b, before, x))
+        # only this one operation waits for the vector before
+        b.store(operator.apply(b, before, operator.lane(b, x, LANES - 1 if forward else 0)), carry)
+    with loop(b, vectors * LANES, size) as n:
+        place = plus(b, start, n if forward else b.sub(I64(size - 1), n))
+        x = operator.splat(b, source, place)
+        state = operator.apply(b, b.load(carry, typ=operator.type), x)
+        b.store(state, carry)
+        operator.store_first(b, target, place, state)
+
+
+def _within(b: ir.IRBuilder, operator: Operator, x: ir.Value, forward: bool) -> ir.Value:
+    """The running fold of one vector."""
+    step = 1
+    while step < LANES:
+        lanes = [i - step if forward else i + step for i in range(LANES)]
+        moved = b.shuffle_vector(x, operator.neutral, mask([i if 0 <= i < LANES else LANES for i in lanes]))
+        x = operator.apply(b, moved, x)
+        step *= 2
+    return x

@@ -1,0 +1,1 @@
+"""Programs whose kernels most others need: `xloom library` compiles them ahead."""

@@ -1,0 +1,268 @@
+"""Folds whose neighbours in memory belong to different results: each step takes a piece of a row into all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import pairwise
+
+from llvmlite import ir
+
+from xloom.codegen.loop_ir.affine import Var, linear, variable
+from xloom.codegen.loop_ir.nest import Stage, arranged, ordered
+from xloom.codegen.loop_ir.nodes import Fold, walk
+from xloom.cpu.loops.accumulators import Accumulator, Sum, accumulators, representation_of
+from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.phases import TASK_COST, Phases
+from xloom.cpu.loops.short_rows import BLOCK, LONGEST, Apart, loads_of_short_rows
+from xloom.llvm import types
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import VECTOR_ONLY, loop
+from xloom.llvm.types import I64
+
+FEW = 64
+"""Results that registers hold while all rows are taken, if their loop is unrolled."""
+RUN = 32
+"""Rows whose sum is made before it is added to that of the rows before."""
+TASKS = 16
+"""Into how many pieces the rows are cut where there are fewer blocks; a constant, as it decides the order of sums."""
+ROWS = 8
+"""Rows taken in one step, if they divide evenly: each result is then loaded and stored less often."""
+STEPS = 128
+"""More steps than these are taken in runs, where numbers are added up: their error grows with the steps."""
+STEP_NODES = 96
+"""Nodes that a step has at most, if it is of several rows."""
+
+States = Mapping[int, Sequence[Accumulator]]
+"""The accumulators of each fold, by its identity."""
+Lanes = Callable[[], AbstractContextManager[ir.Value]]
+"""A loop over the results of a block: each time, the same ones."""
+Values = Callable[[Fold], Sequence[types.Value]]
+"""What the accumulators of a fold start from."""
+
+
+class Columns:
+    """The folds of one stage, in lanes of neighbouring results."""
+
+    def __init__(self, phases: Phases, stage: Stage, folds: Sequence[Fold]):
+        self.phases = phases
+        self.stage = stage
+        self.folds = folds
+        *self.others, self.best = ordered(Stage([*stage.vars, *folds[0].vars], stage.stores), stage.vars)
+        self.most = min(self.best.size, BLOCK)
+        rows = Stage([*folds[0].vars], stage.stores)
+        self.rows, self._gone = arranged(rows, folds[0].vars)
+        self._apart: list[Apart] = []
+
+    def kernel(self, cost: int) -> None:
+        """All results, of which one takes `cost` a row, in blocks that threads share."""
+        height = math.prod(v.size for v in self.rows)
+        blocks = Var("block", -(-self.best.size // BLOCK), None, -1)
+        items = [*self.others, blocks]
+        count = math.prod(v.size for v in items)
+        work = cost * height * self.most
+        pieces = min(-(-TASKS // count), count * work // (2 * TASK_COST)) if self.rows else 1
+        if count < TASKS // 2 and pieces > 1:
+            self._in_pieces(items, work, pieces)
+            return
+        with self.phases.phase(items, work) as elements:
+            self._block(elements, elements.b.mul(elements.vars[blocks], I64(BLOCK)))
+
+    def inside(self, elements: Elements) -> None:
+        """All results, as a part of other loops."""
+        with elements.loops(self.others):
+            if self.best.size <= 4 * BLOCK:
+                self._results(elements, I64(0), I64(self.best.size), self.best.size)
+            else:
+                with loop(elements.b, 0, self.best.size, BLOCK) as first, elements.scope():
+                    self._block(elements, first)
+
+    def _in_pieces(self, items: list[Var], work: int, pieces: int) -> None:
+        """First results of pieces of the rows, then those of the pieces."""
+        phases, outermost = self.phases, self.rows[0]
+        # pieces of whole runs
+        size = -(-outermost.size // pieces)
+        size = -(-size // RUN) * RUN if len(self.rows) == 1 else size
+        part = Var("part", -(-outermost.size // size), None, -2)
+        order = [*self.others, self.best]
+        total = math.prod(v.size for v in order)
+        scratch = {
+            (id(fold), k): phases.add_scratch(part.size * total * representation_of(fold, k).kept.bytes)
+            for fold in self.folds
+            for k in range(len(fold.inits))
+        }
+        place = linear((variable(part), *map(variable, order)), (part.size, *(v.size for v in order)))
+        blocks = items[-1]
+        with phases.phase([*items, part], work // part.size) as elements:
+            b = elements.b
+            first = b.mul(elements.vars[blocks], I64(BLOCK))
+            lanes = self._lanes(elements, first, self._left(b, first))
+            state = self._states(b, self.most)
+            self._start(elements, state, self.most, elements.neutral_values)
+            begin = b.mul(elements.vars[part], I64(size))
+            end = intrinsic(b, "smin", b.add(begin, I64(size)), I64(outermost.size))
+            self._accumulate(elements, state, lanes, begin, end, self.most, size)
+            with lanes() as lane:
+                for fold in self.folds:
+                    for k, accumulator in enumerate(state[id(fold)]):
+                        pointer = phases.scratch_pointer(scratch[id(fold), k])
+                        kept = accumulator.representation.kept
+                        types.store(b, pointer, kept, elements.index(place), accumulator.get(lane), exact=True)
+        with phases.phase(items, part.size * self.most) as elements:
+            b = elements.b
+            first = b.mul(elements.vars[blocks], I64(BLOCK))
+            lanes = self._lanes(elements, first, self._left(b, first))
+            with lanes():
+                state = self._started(elements, elements.initial_values)
+                for number in range(part.size):
+                    elements.vars[part] = I64(number)
+                    for fold in self.folds:
+                        values = [
+                            types.load(
+                                b,
+                                phases.scratch_pointer(scratch[id(fold), k]),
+                                a.representation.kept,
+                                elements.index(place),
+                            )
+                            for k, a in enumerate(state[id(fold)])
+                        ]
+                        elements.combine(fold, state[id(fold)], values)
+                self._store(elements, state)
+
+    def _left(self, b: ir.IRBuilder, first: ir.Value) -> ir.Value:
+        if self.best.size % BLOCK == 0 or FEW < self.best.size < BLOCK:  # known: then no loop has a remainder
+            return I64(self.most)
+        return intrinsic(b, "smin", b.sub(I64(self.best.size), first), I64(BLOCK))
+
+    def _block(self, elements: Elements, first: ir.Value) -> None:
+        """The results from `first` on, at most BLOCK."""
+        self._results(elements, first, self._left(elements.b, first), self.most)
+
+    def _results(self, elements: Elements, first: ir.Value, count: ir.Value, most: int) -> None:
+        """`count` results, at most `most`, from `first` on."""
+        lanes = self._lanes(elements, first, count)
+        state = self._states(elements.b, most)
+        self._set_apart(elements, first, count, most)
+        self._start(elements, state, most, elements.initial_values)
+        last = self.rows[0].size if self.rows else 1
+        self._accumulate(elements, state, lanes, I64(0), I64(last), most, last)
+        with lanes() as lane:
+            self._store(elements, state, lane)
+
+    def _set_apart(self, elements: Elements, first: ir.Value, count: ir.Value, most: int) -> None:
+        """What is taken from memory of its own, as it lies there the other way round."""
+        if len(self.rows) != 1:
+            return
+        (within,) = self.rows
+        elements.unbind(self._gone)
+        nodes = [n for f in self.folds for n in f.elements]
+        with elements.scope():
+            elements.vars.update({self.best: first, within: I64(0)})
+            for node in loads_of_short_rows(nodes, self.best, within, most):
+                self._apart.append(Apart(elements, node, within.size, most))
+                self._apart[-1].fill(count)
+
+    # -- loops
+    def _lanes(self, elements: Elements, first: ir.Value, count: ir.Value) -> Lanes:
+        @contextmanager
+        def lanes() -> Iterator[ir.Value]:
+            hints = VECTOR_ONLY if self.best.size > FEW else ()
+            with loop(elements.b, 0, count, name="lane", hints=hints) as lane, elements.scope():
+                elements.vars[self.best] = elements.b.add(first, lane, flags=["nsw"])
+                yield lane
+
+        return lanes
+
+    def _accumulate(
+        self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value, most: int, height: int
+    ) -> None:
+        """Rows of which the outermost loop's number is from `begin` to `end`."""
+        b = elements.b
+        elements.unbind(self._gone)
+        if not self.rows:
+            with lanes() as lane:
+                for fold in self.folds:
+                    elements.step(fold, [a.lane(lane) for a in state[id(fold)]])
+            return
+        with ExitStack() as stack:
+            for var, following in pairwise(self.rows):
+                elements.vars[var] = stack.enter_context(loop(b, begin, end, name=var.name, hints=VECTOR_ONLY))
+                begin, end = I64(0), I64(following.size)
+            stack.enter_context(elements.scope())
+            if not self._in_runs(height):
+                self._take(elements, state, lanes, begin, end)
+                return
+            # sums of sums: the error grows with the length of a run and their number, not with all of it
+            part = self._states(b, most)
+            with loop(b, begin, end, RUN, name="run", hints=VECTOR_ONLY) as first, elements.scope():
+                self._start(elements, part, most, elements.neutral_values)
+                self._take(elements, part, lanes, first, intrinsic(b, "smin", b.add(first, I64(RUN)), end))
+                with lanes() as lane:
+                    for fold in self.folds:
+                        values = [a.get(lane) for a in part[id(fold)]]
+                        elements.combine(fold, [a.lane(lane) for a in state[id(fold)]], values)
+
+    def _in_runs(self, outermost: int) -> bool:
+        steps = outermost * math.prod(v.size for v in self.rows[1:]) // self._together()
+        return self._sums() and steps > STEPS
+
+    def _sums(self) -> bool:
+        return all(f.plain == "add" and isinstance(representation_of(f), Sum) for f in self.folds)
+
+    def _together(self) -> int:
+        """How many rows are taken in one step."""
+        nodes = len(walk([n for f in self.folds for n in (*f.elements, *f.bodies)]))
+        most = max(1, STEP_NODES * len(self.folds) // nodes)
+        size = max(1, self.rows[-1].size)
+        return next(k for k in (size if size <= LONGEST else ROWS, ROWS, 4, 2, 1) if k <= most and size % k == 0)
+
+    def _take(self, elements: Elements, state: States, lanes: Lanes, begin: ir.Value, end: ir.Value) -> None:
+        """The rows of the innermost loop from `begin` to `end`."""
+        b, last = elements.b, self.rows[-1]
+        together = self._together()
+        with loop(b, begin, end, together, name=last.name, hints=VECTOR_ONLY) as row, elements.scope(), lanes() as lane:
+            places = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.folds}
+            taken: list[dict[int, list[Accumulator]]] = []
+            for k in range(together):
+                elements.vars[last] = place = b.add(row, I64(k), flags=["nsw"]) if k else row
+                elements.staged = {id(a.node): a.staged(place, lane) for a in self._apart}
+                # sums of a step are added to each other first: the error grows with the number of steps
+                if self._sums():
+                    taken.append(self._started(elements, elements.neutral_values))
+                with elements.scope():
+                    for fold in self.folds:
+                        elements.step(fold, taken[-1][id(fold)] if taken else places[id(fold)])
+            while len(taken) > 1:
+                for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time
+                    for fold in self.folds:
+                        elements.combine(fold, some[id(fold)], [a.get() for a in other[id(fold)]])
+                taken = taken[::2]
+            for some in taken:
+                for fold in self.folds:
+                    elements.combine(fold, places[id(fold)], [a.get() for a in some[id(fold)]])
+            elements.staged = {}
+
+    # -- accumulators
+    def _states(self, b: ir.IRBuilder, count: int) -> States:
+        return {id(f): accumulators(b, f, count) for f in self.folds}
+
+    def _start(self, elements: Elements, state: States, count: int, values: Values) -> None:
+        """All of an array's lanes, wanted or not: a constant number of them is less code."""
+        with loop(elements.b, 0, count, name="lane", hints=VECTOR_ONLY) as lane, elements.scope():
+            for fold in self.folds:
+                for accumulator, value in zip(state[id(fold)], values(fold), strict=True):
+                    accumulator.start(value, lane)
+
+    def _started(self, elements: Elements, values: Values) -> dict[int, list[Accumulator]]:
+        """Accumulators of one lane, in registers."""
+        state = {id(f): accumulators(elements.b, f) for f in self.folds}
+        for fold in self.folds:
+            for accumulator, value in zip(state[id(fold)], values(fold), strict=True):
+                accumulator.start(value)
+        return state
+
+    def _store(self, elements: Elements, state: States, lane: ir.Value | None = None) -> None:
+        for store in self.stage.stores:
+            accumulator = state[id(store.node.fold)][store.node.number]  # type: ignore[attr-defined]
+            self.phases.store(elements, store, accumulator.result(lane))

@@ -1,0 +1,112 @@
+"""Parts of an array that is never whole in memory: functions that compute some of its elements when they are needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import Source, leaf_shapes
+from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.nest import Nest, cost_along, merged
+from xloom.codegen.loop_ir.nodes import Load, Node, walk
+from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.panel_function import LINES
+from xloom.hlo.dtype import DType
+from xloom.llvm import types
+from xloom.llvm.cache_lines import CACHED, LINE, fetch
+from xloom.llvm.intrinsics import intrinsic
+from xloom.llvm.loop import PLAIN, hints_for, loop
+from xloom.llvm.types import I64, POINTER, VOID
+
+
+def emit_lines(
+    module: ir.Module,
+    symbol: str,
+    nest: Nest,
+    numbers: Mapping[Source, int],
+    types_of: Callable[[Source], DType],
+) -> None:
+    """The function of the only array that a nest stores; `numbers` are the places of those that it loads."""
+    count = max(numbers.values(), default=-1) + 1
+    body = ir.Function(module, ir.FunctionType(VOID, [*[POINTER] * (count + 1), *[I64] * 5]), f"{symbol}.body")
+    body.linkage = "internal"
+    for attribute in ("alwaysinline", "nounwind"):
+        body.attributes.add(attribute)
+    for argument in body.args[: count + 1]:
+        argument.add_attribute("noalias")
+    _emit_body(body, nest, {source: body.args[n] for source, n in numbers.items()}, types_of)
+    function = ir.Function(module, LINES, symbol)
+    function.attributes.add("nounwind")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    context, target, *rest = function.args
+    places = [b.gep(context, [I64(k + 1)], inbounds=True, source_etype=POINTER) for k in range(count)]
+    b.call(body, [*(b.load(place, typ=POINTER) for place in places), target, *rest])
+    b.ret_void()
+
+
+def _place(elements: Elements, outer: Sequence[Var], row: ir.Value) -> None:
+    """Sets the variables of the outer loops to those of a row."""
+    b = elements.b
+    for k, var in enumerate(reversed(outer)):
+        last = k == len(outer) - 1
+        elements.vars[var] = row if last else b.urem(row, I64(var.size))
+        row = row if last else b.udiv(row, I64(var.size))
+
+
+def _fetch(elements: Elements, node: Node, inner: Var, begin: ir.Value, end: ir.Value) -> None:
+    """Has the caches fetch what a piece of a row is made of."""
+    b = elements.b
+    for load in walk([node]):
+        if isinstance(load, Load) and _is_streamed(load, inner):
+            with loop(b, begin, end, LINE // load.dtype.bytes, name="fetch", hints=PLAIN) as i, elements.scope():
+                elements.vars[inner] = i
+                place = elements.pointers(load.source), load.dtype, elements.address_of(load)
+                fetch(b, types.element_pointer(b, *place))
+
+
+def _is_streamed(load: Load, inner: Var) -> bool:
+    """True for elements along the lines of an array that no cache holds."""
+    instruction, leaf = load.source
+    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > CACHED
+
+
+def _emit_body(
+    body: ir.Function, nest: Nest, pointers: Mapping[Source, ir.Value], types_of: Callable[[Source], DType]
+) -> None:
+    (stage,) = nest.stages
+    (store,) = stage.stores
+    loops, gone = merged([stage], stage.vars)
+    *outer, inner = loops
+    target, apart, first, step, lines, length = body.args[len(body.args) - 6 :]
+    b = ir.IRBuilder(body.append_basic_block("entry"))
+    elements = Elements(b, pointers.__getitem__, lambda _, address: address)
+    elements.unbind(gone)
+    size = I64(inner.size)
+    hints = hints_for(inner.size, cost_along([store.node], inner))
+    with loop(b, 0, lines, name="line", hints=PLAIN) as line:
+        begin = b.add(first, b.mul(line, step))
+        end = b.add(begin, length)
+        # a line may have the ends of several rows of the innermost loop in it
+        last = b.udiv(b.add(end, I64(inner.size - 1)), size) if outer else I64(1)
+        with loop(b, b.udiv(begin, size) if outer else 0, last, name="row", hints=PLAIN) as row, elements.scope():
+            start = b.mul(row, size)
+            low = intrinsic(b, "smax", b.sub(begin, start), I64(0))
+            high = intrinsic(b, "smin", b.sub(end, start), size)
+            place = b.add(b.mul(line, apart), b.sub(start, begin))
+            # lines are too short for the hardware to find out what is wanted next
+            distance = b.mul(lines, step)
+            with b.if_then(b.icmp_signed("!=", distance, I64(0))), elements.scope():
+                if outer:
+                    most = math.prod(v.size for v in outer) - 1
+                    _place(elements, outer, intrinsic(b, "umin", b.add(row, b.udiv(distance, size)), I64(most)))
+                    distance = I64(0)
+                _fetch(elements, store.node, inner, b.add(low, distance), b.add(high, distance))
+            _place(elements, outer, row)
+            elements.innermost = inner
+            with loop(b, low, high, name=inner.name, hints=hints) as i, elements.scope():
+                elements.vars[inner] = i
+                value = elements.value(store.node)
+                types.store(b, target, types_of(store.target), b.add(place, i), value, exact=True)
+    b.ret_void()

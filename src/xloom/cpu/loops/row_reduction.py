@@ -1,0 +1,252 @@
+"""Folds along what lies together in memory: one result at a time, and a single one in pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.nest import Stage, arranged, ordered, stride_score
+from xloom.codegen.loop_ir.nodes import Fold
+from xloom.cpu.loops.accumulators import Accumulator, Merging, State, accumulators, representation_of
+from xloom.cpu.loops.emission import Elements
+from xloom.cpu.loops.phases import TASK_COST, Phases
+from xloom.cpu.loops.short_rows import may_be_set_apart
+from xloom.hlo.dtype import Kind
+from xloom.llvm import types
+from xloom.llvm.loop import VECTOR_ONLY, loop
+from xloom.llvm.types import I64
+
+LANES = (16, 64)
+"""Accumulators, at least and at most, of all values of a fold along a row that LLVM does not vectorise by itself."""
+PARTS = 64
+"""Pieces of a fold to a single value; a constant, so that results do not depend on the number of threads."""
+MANY = 4096
+"""Elements of each result that are worth lanes of fewer results than make a vector."""
+
+States = Mapping[int, Sequence[Accumulator]]
+"""The accumulators of each fold, by its identity."""
+
+
+class Folding:
+    """The folds of one stage, one result after another."""
+
+    def __init__(self, phases: Phases, stage: Stage, folds: Sequence[Fold]):
+        self.phases = phases
+        self.stage = stage
+        self.folds = folds
+        self.all_loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
+
+    def kernel(self, cost: int) -> None:
+        """All results, each of `cost` an element; a single one in pieces."""
+        extent = math.prod(v.size for v in self.folds[0].vars)
+        if not self.stage.vars and extent * cost > 4 * TASK_COST:
+            self._whole(extent * cost)
+            return
+        with self.phases.phase(ordered(self.all_loops, self.stage.vars), cost * extent) as elements:
+            self.horizontal(elements)
+
+    def inside(self, elements: Elements) -> None:
+        """All results, as a part of other loops."""
+        with elements.loops(ordered(self.all_loops, self.stage.vars)):
+            self.horizontal(elements)
+
+    # -- one result at a time
+    def horizontal(self, elements: Elements) -> None:
+        """One result, along the loops that are folded."""
+        loops, gone = arranged(self.all_loops, self.folds[0].vars)
+        elements.unbind(gone)
+        if self._is_scalar(loops):
+            state = self._started(elements)
+            with elements.loops(loops):
+                self._step(elements, state)
+        else:
+            *outer, inner = loops
+            lanes = _Lanes(elements, self.folds, inner)
+            with elements.loops(outer):
+                lanes.take(I64(0), I64(inner.size))
+            state = self._started(elements)
+            lanes.join(state)
+        self._results(elements, state, None)
+
+    def _is_scalar(self, loops: list[Var]) -> bool:
+        """True when elements are taken one by one, by LLVM in vectors where it may."""
+        return all(map(_vectorises, self.folds)) or not loops or loops[-1].size < 2 * LANES[0]
+
+    # -- a single result
+    def _whole(self, cost: int) -> None:
+        """A single value: pieces of the outermost loop side by side, then the pieces."""
+        phases, folds = self.phases, self.folds
+        loops, gone = arranged(self.all_loops, folds[0].vars)
+        split, rest = loops[0], loops[1:]
+        parts = min(PARTS, split.size)
+        numbers = {
+            (id(fold), k): phases.add_scratch((16 if init.dtype.is_complex else 8) * parts)
+            for fold in folds
+            for k, init in enumerate(fold.inits)
+        }
+        part = Var("part", parts, None, -1)
+        with phases.phase([part], cost // parts) as elements:
+            elements.unbind(gone)
+            b = elements.b
+            state = self._started(elements, neutral=True)
+            at = elements.vars[part]
+            begin, end = _part(b, at, split.size, parts)
+            if self._is_scalar(loops):
+                with _ranging(elements, split, begin, end), elements.loops(rest):
+                    self._step(elements, state)
+            else:
+                lanes = _Lanes(elements, folds, loops[-1])
+                if rest:
+                    with _ranging(elements, split, begin, end), elements.loops(rest[:-1]):
+                        lanes.take(I64(0), I64(rest[-1].size))
+                else:
+                    lanes.take(begin, end)
+                lanes.join(state)
+            for fold in folds:
+                for k, accumulator in enumerate(state[id(fold)]):
+                    pointer = phases.scratch_pointer(numbers[id(fold), k])
+                    types.store(b, pointer, accumulator.representation.kept, at, accumulator.get(), exact=True)
+        with phases.phase([], 0) as elements:
+            b = elements.b
+            state = self._started(elements)
+            with loop(b, 0, parts, name="part") as at, elements.scope():
+                for fold in folds:
+                    values = [
+                        types.load(b, phases.scratch_pointer(numbers[id(fold), k]), a.representation.kept, at)
+                        for k, a in enumerate(state[id(fold)])
+                    ]
+                    elements.combine(fold, state[id(fold)], values)
+            self._results(elements, state, None)
+
+    # -- accumulators
+    def _started(self, elements: Elements, *, neutral: bool = False) -> States:
+        state = _states(elements, self.folds)
+        for fold in self.folds:
+            values = elements.neutral_values(fold) if neutral else elements.initial_values(fold)
+            for accumulator, value in zip(state[id(fold)], values, strict=True):
+                accumulator.start(value)
+        return state
+
+    def _step(self, elements: Elements, state: States) -> None:
+        for fold in self.folds:
+            elements.step(fold, state[id(fold)])
+
+    def _results(self, elements: Elements, state: States, lane: ir.Value | None) -> None:
+        for store in self.stage.stores:
+            value = state[id(store.node.fold)][store.node.number].result(lane)  # type: ignore[attr-defined]
+            self.phases.store(elements, store, value)
+
+
+class _Lanes:
+    """Any computation along `inner` in vector lanes, each from a neutral value; in the end they are folded."""
+
+    def __init__(self, elements: Elements, folds: Sequence[Fold], inner: Var):
+        self._elements, self._folds, self._inner = elements, folds, inner
+        most = LANES[1] // max(len(fold.inits) for fold in folds)
+        self._count = min(most, 1 << (inner.size.bit_length() - 2))  # half of the row at most
+        self._kept = _states(elements, folds, self._count)
+        with loop(elements.b, 0, self._count, name="lane") as lane, elements.scope():
+            for fold in folds:
+                for accumulator, value in zip(self._kept[id(fold)], elements.neutral_values(fold), strict=True):
+                    accumulator.start(value, lane)
+
+    def take(self, begin: ir.Value, end: ir.Value) -> None:
+        """The elements from `begin` to `end`, one in each lane at a time."""
+        b, count = self._elements.b, I64(self._count)
+        last = b.sub(end, b.srem(b.sub(end, begin), count))
+        with loop(b, begin, last, self._count, name=self._inner.name) as base:
+            self._step(base, count)
+        if not (isinstance(begin, ir.Constant) and self._inner.size % self._count == 0):
+            self._step(last, b.sub(end, last))
+
+    def _step(self, base: ir.Value, count: ir.Value) -> None:
+        elements = self._elements
+        with loop(elements.b, 0, count, name="lane") as lane, elements.scope():
+            elements.vars[self._inner] = elements.b.add(base, lane, flags=["nsw"])
+            for fold in self._folds:
+                elements.step(fold, [a.lane(lane) for a in self._kept[id(fold)]])
+
+    def join(self, state_of: States) -> None:
+        """Folds all lanes into `state_of` each fold."""
+        elements, count = self._elements, self._count
+        kept, spare = self._kept, _states(elements, self._folds, max(1, count // 2))
+        while count > 1:  # halves of the lanes, so that these are vectors too
+            count //= 2
+            with loop(elements.b, 0, count, name="lane", hints=VECTOR_ONLY) as lane:
+                other = elements.b.add(lane, I64(count))
+                for fold in self._folds:
+                    pairs = zip(kept[id(fold)], spare[id(fold)], strict=True)
+                    state = [_Moving(k.lane(lane), s.lane(lane)) for k, s in pairs]
+                    elements.combine(fold, state, [a.get(other) for a in kept[id(fold)]])
+            kept, spare = spare, kept
+        for fold in self._folds:
+            elements.combine(fold, state_of[id(fold)], [a.get(I64(0)) for a in kept[id(fold)]])
+
+
+class _Moving:
+    """An accumulator that is read at one place and written at another.
+
+    Where one is written that was read, LLVM stores only what has changed, and processors wait for such stores before
+    they load from there.
+    """
+
+    def __init__(self, source: State, target: State):
+        self.representation = source.representation
+        self.get, self.set = source.get, target.set
+
+
+def _states(elements: Elements, folds: Sequence[Fold], lanes: int | None = None) -> States:
+    return {id(f): accumulators(elements.b, f, lanes) for f in folds}
+
+
+@contextmanager
+def _ranging(elements: Elements, var: Var, begin: ir.Value, end: ir.Value) -> Iterator[None]:
+    with loop(elements.b, begin, end, name=var.name) as value, elements.scope():
+        elements.vars[var] = value
+        yield
+
+
+def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Value, ir.Value]:
+    """Where one of `parts` of about the same length begins and ends."""
+    if size % parts == 0:  # of a length that LLVM sees
+        begin = b.mul(at, I64(size // parts), flags=["nsw"])
+        return begin, b.add(begin, I64(size // parts), flags=["nsw"])
+    begin = b.udiv(b.mul(at, I64(size)), I64(parts))
+    return begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts))
+
+
+def along_kept(stage: Stage, folds: Sequence[Fold]) -> bool:
+    """True when neighbours in memory belong to different results, or the rows that are folded are short."""
+    loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
+    extent = math.prod(v.size for v in folds[0].vars)
+    wide = [v for v in stage.vars if v.size >= (5 if extent >= MANY else 8)]
+    if not wide:
+        return False
+    if _are_short(folds):
+        return True
+    reduced = [v for v in folds[0].vars if v.size >= 8]
+    best = max(stride_score(loops, v) for v in wide)
+    return not reduced or best > max(stride_score(loops, v) for v in reduced)
+
+
+def _are_short(folds: Sequence[Fold]) -> bool:
+    """True for rows that are no whole vectors, and for longer ones of which a vector is not folded by one operator."""
+    extent = math.prod(v.size for v in folds[0].vars)
+    if all(f.plain for f in folds):
+        return extent < LANES[0] and extent != LANES[0] // 2
+    return extent != LANES[0] // 2 and may_be_set_apart([n for f in folds for n in f.elements], extent)
+
+
+def _vectorises(fold: Fold) -> bool:
+    """True when LLVM turns the scalar loop into vector code."""
+    dtype = fold.inits[0].dtype
+    if isinstance(representation_of(fold), Merging):
+        return dtype.is_float
+    exact = dtype.is_integer and dtype.bits >= 8
+    if fold.plain in ("add", "multiply", "maximum", "minimum"):
+        return exact
+    return (exact or dtype.kind is Kind.PRED) and fold.plain in ("and", "or", "xor")

@@ -1,0 +1,88 @@
+"""What the next row is made of, fetched while this one is computed.
+
+A nest that goes over each row several times waits for memory as it reads it first, and leaves memory idle as it
+computes with what the caches then hold. So its costliest passes have the caches fetch the next row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.codegen.buffer_values import Source, leaf_shapes
+from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.nest import Nest, Stage, folds_of, stage_cost
+from xloom.codegen.loop_ir.nodes import Load, walk
+from xloom.llvm.cache_lines import CACHED, LINE, fetch
+from xloom.llvm.loop import PLAIN, loop
+from xloom.llvm.types import I8, I64
+
+CHUNK = 512
+"""Iterations between which lines are fetched: those of as many elements, which arrive before as many more are done."""
+_SHORTEST = 1024
+"""Bytes of a row in which a processor does not see the next one by itself."""
+
+
+class Row(NamedTuple):
+    """Adjacent elements of an array, from `start` on."""
+
+    source: Source
+    nbytes: int
+    """Of an element."""
+    start: Affine
+    length: int
+
+    def fetch(self, b: ir.IRBuilder, pointer: ir.Value, begin: ir.Value, count: int) -> None:
+        """Has `count` elements brought into the caches, `begin` after the start; they may be outside of the array."""
+        first = b.gep(pointer, [b.mul(begin, I64(self.nbytes))], source_etype=I8)
+        with loop(b, 0, count * self.nbytes, LINE, name="ahead", hints=PLAIN) as at:
+            fetch(b, b.gep(first, [at], source_etype=I8))
+
+
+def rows_ahead(nest: Nest, row: Var) -> dict[int, list[Row]]:
+    """What each stage, by number, is to fetch; `row` is the loop right around the stages."""
+    rows = _next_rows(nest, row)
+    # the first stage is the one that waits, and those that write results wait for memory too
+    costs = {k: stage_cost(s) for k, s in enumerate(nest.stages) if k and not _writes(nest, s)}
+    busy = sorted((k for k in costs if 2 * costs[k] > max(costs.values())), key=lambda k: (-costs[k], k))
+    shares: dict[int, list[Row]] = {}
+    for number, following in enumerate(rows):
+        if busy:
+            shares.setdefault(busy[number % len(busy)], []).append(following)
+    return shares
+
+
+def _writes(nest: Nest, stage: Stage) -> bool:
+    return not folds_of(stage) and any(s.target not in nest.private for s in stage.stores)
+
+
+def _next_rows(nest: Nest, row: Var) -> list[Row]:
+    found: dict[Source, Row] = {}
+    for stage in nest.stages:
+        for node in walk([s.node for s in stage.stores]):
+            if isinstance(node, Load) and node.source not in nest.private:
+                following = _next_row(node, nest.outer, row)
+                if following is not None:
+                    found.setdefault(node.source, following)
+    return list(found.values())
+
+
+def _next_row(load: Load, outer: Sequence[Var], row: Var) -> Row | None:
+    """The elements that the next iteration loads, where they are many side by side of an array that no cache holds."""
+    instruction, leaf = load.source
+    address, nbytes = load.address, load.dtype.bytes
+    step = address.factor(row)
+    if not step or leaf_shapes(instruction.shape)[leaf].nbytes <= CACHED:
+        return None
+    inside = sorted(((f, v) for v, f in address.terms if v not in outer), key=lambda term: term[0])
+    length = math.prod(var.size for _, var in inside)
+    for k, (factor, var) in enumerate(inside):
+        if var.node is not None or factor != math.prod(v.size for _, v in inside[:k]):
+            return None
+    if length * nbytes < _SHORTEST:
+        return None
+    around = tuple(t for t in address.terms if t[0] in outer)
+    return Row(load.source, nbytes, Affine(address.const + step, around), length)

@@ -1,0 +1,40 @@
+"""A program's LLVM IR and machine code: the entry function, then each kernel."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from xloom.codegen.schedule.thunks import roots_of
+from xloom.cpu.compile import lowered
+from xloom.cpu.entry.emitted_program import MAIN, Program
+from xloom.cpu.prepare import prepared
+from xloom.hlo.module import Module
+from xloom.llvm import jit
+
+
+def llvm_text(module: Module) -> str:
+    """The LLVM modules of a program, before LLVM's passes. Raises LoweringError for what has no native code."""
+    return _text(module, ";", lambda text, _: text)
+
+
+def asm_text(module: Module) -> str:
+    """The assembly of a program for this machine. Raises LoweringError for what has no native code."""
+    return _text(module, "#", jit.assembly)
+
+
+def _text(module: Module, comment: str, shown: Callable[[str, jit.Content], str]) -> str:
+    _, _, program = lowered(prepared(module))
+    makes = _makers(program)
+    parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main, program.main_content)}"]
+    for name, unit in program.units.items():
+        parts.append(f"{comment} {name}: {'; '.join(makes[name])}\n{shown(unit.text, unit.content)}")
+    return "\n".join(parts)
+
+
+def _makers(program: Program) -> dict[str, list[str]]:
+    """What the steps make that are done by each kernel."""
+    made: dict[str, list[str]] = defaultdict(list)
+    for step, code in program.code.items():
+        made[code.unit].append(", ".join(f"%{i.name}" for i in roots_of(step)))
+    return made

@@ -1,0 +1,228 @@
+"""A program as pseudo-code: every loop with what is computed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from xloom.codegen.buffer_values import Source, leaf_count, owner
+from xloom.codegen.buffers.assignment import Assignment
+from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.loop_ir.affine import ZERO, Var, variable
+from xloom.codegen.loop_ir.nest import (
+    Stage,
+    arranged,
+    breakpoints,
+    folds_of,
+    interleaved,
+    merged,
+    ordered,
+    outer_breakpoints,
+)
+from xloom.codegen.loop_ir.nodes import Fold
+from xloom.codegen.schedule.thunks import Block
+from xloom.cpu.compile import lowered
+from xloom.cpu.entry.emitted_program import Program, StepCode
+from xloom.cpu.loops.short_rows import rows_of
+from xloom.cpu.loops.tiled_transpose import crossing
+from xloom.cpu.prepare import prepared
+from xloom.cpu.printers.expression import Writer
+from xloom.cpu.printers.names import array_name, array_shape, scalar_text
+from xloom.hlo.dtype import pred
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.trampoline import Nested, run
+
+_HEAD = """\
+# %name is an array, as in the HLO; vN is a value in a register, accN one that a loop adds to.
+# Arrays are dense and row-major; one index into several dimensions counts elements in that order.
+"""
+
+
+def loops_text(module: Module) -> str:
+    """The program that `module` is compiled to, as pseudo-code. Raises LoweringError for what has no native code."""
+    block, assignment, program = lowered(prepared(module))
+    body = run(_Program(assignment, program).block(block))
+    lines = [f"{_HEAD}\nENTRY %{block.computation.name}:", *_indented(body)]
+    return "\n".join([*lines, f"  return {', '.join(map(array_name, block.root))}"]) + "\n"
+
+
+class _Program:
+    """Writes the blocks of one program."""
+
+    def __init__(self, assignment: Assignment, program: Program):
+        self.assignment = assignment
+        self.program = program
+
+    def block(self, block: Block) -> Nested[list[str]]:
+        """The steps of a block."""
+        lines: list[str] = []
+        for step in block.steps:
+            if isinstance(step, Group):
+                code = self.program.code[step]
+                lines += [*_heading(step, code), *self._copies(step), *nest_lines(code)]
+            elif step.opcode == "while":
+                lines += yield self._while(block, step)
+            elif step.opcode == "conditional":
+                lines += yield self._conditional(block, step)
+            elif step.opcode == "constant":
+                lines.append(f"{array_name((step, 0))} = {_constant(step)}")
+            else:
+                lines += _phases(self.program.code.get(step))
+                lines.append(f"{_arrays(step)} = {step.opcode}({_operands(step)})")
+        return lines
+
+    def _copies(self, group: Group) -> list[str]:
+        """What loops change a part of, where it is not changed in place."""
+        changed = [(r, owner(r._operands[0])) for r in group.roots if r.opcode == "dynamic-update-slice"]
+        of = self.assignment.of
+        return [f"{array_name((r, 0))} = {array_name(s)}  # a copy" for r, s in changed if of((r, 0)) is not of(s)]
+
+    def _while(self, block: Block, step: Instruction) -> Nested[list[str]]:
+        body, condition = block.nested[step]
+        states = _arrays(body.computation.parameters[0])
+        test = [*(yield self.block(condition)), f"if not {array_name(condition.root[0])}: break"]
+        return [
+            f"{states} = {_operands(step)}",
+            f"while true:  # condition %{condition.computation.name}",
+            *_indented([*_renamed(condition, body), *test]),
+            f"  # body %{body.computation.name}",
+            *_indented([*(yield self.block(body)), _state(body, body.root)]),
+            f"{_arrays(step)} = {states}",
+        ]
+
+    def _conditional(self, block: Block, step: Instruction) -> Nested[list[str]]:
+        chooser = step._operands[0]
+        lines = [f"switch {array_name(owner(chooser))}:"]
+        for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
+            case = ("true", "false")[k] if chooser.shape.dtype is pred else str(k)
+            lines.append(f"  case {case}:  # %{nested.computation.name}")
+            given = [owner(operand, k) for k in range(leaf_count(operand.shape))]
+            inside = [_state(nested, given)] if given else []
+            inside += [*(yield self.block(nested)), f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]
+            lines += _indented(_indented(inside))
+        return lines
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" if line else "" for line in lines]
+
+
+def _constant(instruction: Instruction) -> str:
+    shape = array_shape((instruction, 0))
+    return scalar_text(instruction.literal.value[()]) if shape.is_scalar else f"constant {shape}"
+
+
+def _arrays(instruction: Instruction) -> str:
+    return ", ".join(array_name((instruction, k)) for k in range(leaf_count(instruction.shape)))
+
+
+def _operands(instruction: Instruction) -> str:
+    owners = (owner(o, k) for o in instruction._operands for k in range(leaf_count(o.shape)))
+    return ", ".join(map(array_name, owners))
+
+
+def _renamed(condition: Block, body: Block) -> list[str]:
+    mine, theirs = (_arrays(b.computation.parameters[0]) for b in (condition, body))
+    return [] if mine == theirs else [f"{mine} = {theirs}"]
+
+
+def _state(block: Block, sources: Iterable[Source]) -> str:
+    return f"{_arrays(block.computation.parameters[0])} = {', '.join(map(array_name, sources))}"
+
+
+# -- loop nests
+
+
+def _heading(group: Group, code: StepCode) -> list[str]:
+    assert code.nest is not None
+    made = dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores)
+    kept = [f"{array_name(s)} {array_shape(s)}" for s in made if s not in code.nest.private]
+    lines = [f"# makes {', '.join(kept)}"]
+    if code.nest.private:
+        private = [array_name(s) for s in made if s in code.nest.private]
+        lines[0] += f"; {', '.join(private)} in memory of one iteration of the outer loops"
+    fused = [f"%{i.name}" for i in _in_order(group) if i not in group.roots and i.opcode != "constant"]
+    if fused:
+        lines.append(f"# with {', '.join(fused)} computed where used")
+    return ["", *lines, *_phases(code)]
+
+
+def _in_order(group: Group) -> list[Instruction]:
+    parent = group.roots[0].parent
+    assert parent is not None
+    return [i for i in parent.post_order() if i in group.inlined]
+
+
+def _phases(code: StepCode | None) -> list[str]:
+    """What a kernel shares among threads."""
+    lines = []
+    for phase in code.phases if code else ():
+        if phase.count > phase.grain and code and code.unit:
+            loops = f" ({', '.join(phase.loops)})" if phase.loops else ""
+            items = "items" if phase.block == 1 else f"blocks of {phase.block} items"
+            lines.append(f"# shared among threads: {phase.count} {items}{loops}, {phase.grain} or more at a time")
+    return lines
+
+
+def nest_lines(code: StepCode) -> list[str]:
+    """A loop nest as pseudo-code."""
+    nest = code.nest
+    assert nest is not None
+    if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
+        return ["nothing: there are no elements"]
+    shared = {name for p in code.phases if code.unit and p.count > p.grain for name in p.loops}
+    writer = Writer(nest)
+    if nest.outer:
+        outer = _joined(writer, *merged(nest.stages, list(nest.outer)))
+        with writer.loops(outer, shared):
+            for stage in nest.stages:
+                with writer.scope():
+                    _stage(writer, stage, shared)
+    else:
+        _stage(writer, nest.stages[0], shared, may_tile=True)
+    return writer.lines
+
+
+def _joined(writer: Writer, loops: list[Var], gone: Iterable[Var]) -> list[Var]:
+    """The loops that the compiler makes of several, and those that thereby are always 0."""
+    writer.joined.update({var: variable(var) for var in loops})
+    writer.joined.update(dict.fromkeys(gone, ZERO))
+    return loops
+
+
+def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: bool = False) -> None:
+    folds = folds_of(stage)
+    if folds:
+        _folds(writer, stage, folds, shared)
+        return
+    loops = _joined(writer, *arranged(stage, stage.vars))
+    crossed = crossing(stage, loops) if may_tile else None
+    if crossed is not None:
+        writer.line(f"# in square tiles of {crossed[0].name} and {loops[-1].name}, transposed in registers")
+    rows = rows_of(stage, loops) if may_tile and crossed is None else None
+    if rows is not None:
+        writer.line(f"# in blocks of {rows[0].name}, vectors of which are set apart and put together in registers")
+        loops = [v for v in loops if v not in rows] + [*rows]
+    group = interleaved(stage, loops) if crossed is None and rows is None else None
+    loops = [v for v in loops if v != group]
+    cuts: dict[Var, list[int]] = {}
+    if loops and crossed is None and rows is None:
+        cuts[loops[-1]] = breakpoints(stage, loops[-1])
+        if may_tile and len(loops) > 1:
+            cuts[loops[-2]] = outer_breakpoints(stage, loops)
+    with writer.loops(loops, shared, cuts), writer.loops([group] if group else []):
+        values = [writer.value(store.node) for store in stage.stores]
+        for store, value in zip(stage.stores, values, strict=True):
+            writer.assign(writer.element(store.target, store.address), value)
+
+
+def _folds(writer: Writer, stage: Stage, folds: list[Fold], shared: Collection[str]) -> None:
+    inner = Stage([*stage.vars, *folds[0].vars], stage.stores)
+    with writer.loops(ordered(inner, stage.vars), shared):
+        state = {id(fold): writer.start(fold) for fold in folds}
+        with writer.loops(_joined(writer, *arranged(inner, folds[0].vars)), shared):
+            for fold in folds:
+                writer.step(fold, state[id(fold)])
+        for store in stage.stores:
+            fold, number = store.node.fold, store.node.number  # type: ignore[attr-defined]
+            writer.assign(writer.element(store.target, store.address), state[id(fold)][number])

@@ -1,0 +1,299 @@
+"""A compiled program: NumPy arrays in, NumPy arrays out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xloom.codegen.buffer_values import leaf_shapes
+from xloom.codegen.buffers.assignment import Assignment
+from xloom.codegen.buffers.input_output_aliases import aliases
+from xloom.codegen.thresholds import ALIGNMENT, POOLED
+from xloom.cpu.custom_calls.custom_call import failure
+from xloom.cpu.custom_calls.python_callback import Run
+from xloom.cpu.entry.emitted_program import MAIN, Program
+from xloom.cpu.entry.interruption import INTERRUPTED
+from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, offsets_hold
+from xloom.cpu.runtime.memory_pool import Block, Pool
+from xloom.cpu.runtime.threads import pool
+from xloom.errors import EvaluationError, LoweringError, ShapeError, UnsupportedError
+from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
+from xloom.hlo.unread import declaration_of
+from xloom.interpreter.registry import TOKEN
+from xloom.interpreter.values import from_argument
+
+if TYPE_CHECKING:
+    from xloom.cpu.runtime.serialized_executable import Image
+
+_MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)
+_NOTHING: deque[Any] = deque()
+_MOST_DIMENSIONS = 64
+"""Of NumPy's arrays."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a run needs: of arguments, results, constants, and temporary arrays (the arena)."""
+
+    argument_bytes: int
+    result_bytes: int
+    constant_bytes: int
+    temporary_bytes: int
+    meeting_bytes: int = 0
+    """Of what the devices of one run share."""
+    aliased_bytes: int = 0
+    """Of results that lie where an argument does, if the caller gives it away."""
+    largest: str = ""
+    """The largest temporary array: its name, and its shape."""
+
+    @staticmethod
+    def of(assignment: Assignment, program: Program) -> Memory:
+        """Of a planned program."""
+        constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
+        return Memory(
+            sum(slot.nbytes for slot in assignment.arguments),
+            sum(slot.nbytes for slot in assignment.results),
+            sum(leaf.nbytes for leaf in constants),
+            assignment.arena_bytes,
+            program.meeting_bytes,
+            sum(result.nbytes for result, _ in assignment.given),
+            assignment.largest,
+        )
+
+    @property
+    def peak_bytes(self) -> int:
+        """All of them, what is both an argument and a result counted once."""
+        needed = self.argument_bytes + self.result_bytes + self.constant_bytes + self.temporary_bytes
+        return needed - self.aliased_bytes
+
+
+@dataclass(frozen=True)
+class Direct:
+    """What native code needs to run a program without Python.
+
+    `main` takes tables of the addresses of row-major arrays: arguments, results, constants; then the arena."""
+
+    main: int
+    constants: int
+    arena_bytes: int
+    aliases: list[tuple[int, int]]
+    """The results that may lie where an argument does that is given away, by number."""
+    owner: Any
+    """What the addresses are of."""
+
+
+class Executable:
+    """A program ready to run: `y = executable(a, b)`."""
+
+    hidden: Sequence[tuple[str, Shape]] = ()
+    """Arguments after those that the module has parameters for."""
+
+    def __init__(self, module: Module, image: Image, key: str | None = None):
+        self.module = module
+        self.key = key
+        """What its machine code is kept under, if it is."""
+        self.memory = image.memory
+        self._pool = Pool(partial(_needed_for, module, image.memory))  # which does not refer to the executable
+        self._image = image
+        self._main = image.library.function(MAIN, _MAIN)
+        declaration = declaration_of(module)
+        self._parameters = [*((p.name, p.shape) for p in declaration.entry.parameters), *self.hidden]
+        self._leaves = [leaf for _, shape in self._parameters for leaf in leaf_shapes(shape)]
+        for leaf in (*self._leaves, *leaf_shapes(declaration.entry.root.shape)):
+            if leaf.rank > _MOST_DIMENSIONS:
+                hint = f"reshape it: arrays of NumPy have at most {_MOST_DIMENSIONS}"
+                raise LoweringError(f"an argument or result of {leaf.rank} dimensions", where=module.name, hint=hint)
+        self._plain = all(shape.is_array for _, shape in self._parameters)
+        self._dtypes = [s.dtype.numpy for s in self._leaves]
+        self._result_shape = declaration.entry.root.shape
+        self._results = [(s.dims, s.dtype.numpy, s.nbytes) for s in leaf_shapes(self._result_shape)]
+        self._calls = image.calls
+        self._makers = [
+            self._pool.maker(*result, aligned=k in image.aligned_results) for k, result in enumerate(self._results)
+        ]
+        self._aligned_results = image.aligned_results
+        self._aliases = aliases(declaration)
+        self._must_give = {a.parameter for a in self._aliases if a.must}
+        self.outfeed: list[Any] = []
+        """What runs have fed out, in order."""
+        self._constants = image.constants
+        self._constant_table = _table([a.ctypes.data for a in self._constants])
+        self._arena_bytes = image.memory.temporary_bytes
+        self._arena = self._pool.taker(self._arena_bytes)
+        self._spare = list[Block]()
+        """Small arenas of runs that are over; what a program calls may look at its own for longer."""
+        self._spares = 0 < self._arena_bytes < POOLED and not self._calls
+        self._argument_table = ctypes.c_void_p * max(1, len(self._leaves))
+        self._result_table = ctypes.c_void_p * max(1, len(self._results))
+        self._is_one = self._result_shape.is_array
+        self._is_flat = all(e.is_array for e in self._result_shape.elements)
+        self._dispatch = None
+        if self._plain and not self._must_give and offsets_hold():
+            rows = [(dtype, shape.dims) for dtype, (_, shape) in zip(self._dtypes, self._parameters, strict=True)]
+            constants = ctypes.addressof(self._constant_table)
+            self._call = Call(image.library.address(MAIN), constants, rows, len(self._results))
+            self._dispatch = dispatch()
+
+    def __call__(self, *arguments: Any, infeed: Iterable[Any] = (), donated: Collection[int] = ()) -> Any:
+        """The result for `arguments`, one a parameter: an array, or nested tuples of arrays.
+
+        `infeed` are the values that the program's infeeds take, in order. `donated` are the numbers of arguments that
+        the caller gives away: results that the module's header aliases with them take their memory, if it can be
+        written to. Raises ShapeError for arguments that do not fit, CustomCallError where a call fails: nothing after
+        it runs.
+        """
+        if len(arguments) != len(self._parameters):
+            raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
+        queue = deque(infeed) if self._calls else _NOTHING
+        if self._dispatch is not None:
+            outputs = self._outputs(self._outputs_in(arguments, donated) if donated else {})
+            try:
+                arena = self._spare.pop() if self._spares else self._arena()
+            except IndexError:  # so many runs at once as never before
+                arena = self._arena()
+            run = self._started(arguments, outputs, arena, queue) if self._calls else None
+            number = self._dispatch(self._call.address, arguments, outputs, arena.address, run)
+            if self._spares:
+                self._spare.append(arena)
+            if number == 0:
+                return outputs[0] if self._is_one else self._value(outputs)
+            if number != MISFIT:
+                return self._finished(number, run, outputs)
+        inputs = self._inputs(arguments)
+        return self._run(inputs, queue, self._outputs_in(inputs, donated))
+
+    @property
+    def direct(self) -> Direct | None:
+        """How to run it without Python; None where calls, tuples or memory that must be given away need it."""
+        if self._calls or not self._plain or self._must_give:
+            return None
+        return Direct(
+            self._image.library.address(MAIN),
+            ctypes.addressof(self._constant_table),
+            self._arena_bytes,
+            [(alias.result, alias.argument) for alias in self._aliases],
+            self,
+        )
+
+    def call_at(self, arguments: Any, results: Any) -> None:
+        """Runs it on memory that the caller answers for: tables of the addresses of row-major arrays, one a leaf.
+
+        Raises UnsupportedError when the program calls code outside, which needs the arrays themselves.
+        """
+        if self._calls:
+            raise UnsupportedError(f"{self.module.name} calls code that is not its own")
+        arena = self._arena()
+        if self._main(arguments, results, self._constant_table, arena.address, None) == INTERRUPTED:
+            raise pool().interrupts.taken()
+
+    def call_into(self, arguments: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        """Runs it on row-major arrays, with results in arrays that the caller has made, one a leaf."""
+        self._run(list(arguments), deque(), dict(enumerate(results)))
+
+    def _outputs(self, given: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Memory for the results, but for those that have some."""
+        if not given:
+            return tuple([make() for make in self._makers])
+        return tuple([given[k] if k in given else make() for k, make in enumerate(self._makers)])
+
+    def _run(self, inputs: list[np.ndarray], infeed: deque[Any], given: dict[int, np.ndarray]) -> Any:
+        pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
+        outputs = self._outputs(given)
+        results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
+        arena = self._arena()
+        run = self._started(inputs, outputs, arena, infeed) if self._calls else None
+        number = self._main(pointers, results, self._constant_table, arena.address, run)
+        return self._finished(number, run, outputs)
+
+    def _outputs_in(self, inputs: Sequence[Any], donated: Collection[int]) -> dict[int, np.ndarray]:
+        """The results that lie in arguments that are given away, by number."""
+        found: dict[int, np.ndarray] = {}
+        for alias in self._aliases:
+            array = inputs[alias.argument]
+            given = alias.parameter in donated and type(array) is np.ndarray and array.flags.carray
+            if given and alias.result in self._aligned_results:
+                address = address_of(array) if offsets_hold() else array.__array_interface__["data"][0]
+                given = address % ALIGNMENT == 0
+            if given:
+                dims, dtype, nbytes = self._results[alias.result]
+                if array.shape == dims and array.dtype is dtype:
+                    found[alias.result] = array
+                elif array.nbytes == nbytes:
+                    found[alias.result] = array.reshape(-1).view(np.uint8).view(dtype).reshape(dims)
+            elif alias.must:
+                raise EvaluationError(
+                    "An input was configured to be must-alias at compile time but not donated at runtime: "
+                    f"parameter {alias.parameter}",
+                    where=self.module.name,
+                    hint="name it in donated=, and pass memory that can be written to",
+                )
+        return found
+
+    def _started(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], arena: Block, infeed: deque[Any]
+    ) -> Run:
+        return Run(inputs, outputs, self._constants, arena, infeed, self.outfeed)
+
+    def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
+        if number == INTERRUPTED:
+            raise pool().interrupts.taken()
+        if number:
+            assert run is not None
+            raise failure(self._calls[number - 1], run)
+        return self._value(outputs)
+
+    def _value(self, outputs: tuple[np.ndarray, ...]) -> Any:
+        if not self._result_shape.is_tuple:
+            return outputs[0] if outputs else TOKEN
+        return outputs if self._is_flat else _nested(self._result_shape, iter(outputs))
+
+    def _inputs(self, arguments: tuple[Any, ...]) -> list[np.ndarray]:
+        if self._plain:
+            found = []
+            for argument, (name, shape), dtype in zip(arguments, self._parameters, self._dtypes, strict=True):
+                if not (
+                    type(argument) is np.ndarray
+                    and argument.dtype == dtype
+                    and argument.shape == shape.dims
+                    and argument.flags.c_contiguous
+                ):
+                    argument = _contiguous(from_argument(argument, shape, name))
+                found.append(argument)
+            return found
+        values = [from_argument(a, s, n) for a, (n, s) in zip(arguments, self._parameters, strict=True)]
+        return [_contiguous(leaf) for value in values for leaf in _flat(value)]
+
+
+def _needed_for(module: Module, memory: Memory, nbytes: int) -> str:
+    """What of so many bytes a run needs."""
+    for k, shape in enumerate(leaf_shapes(declaration_of(module).entry.root.shape)):
+        if shape.nbytes == nbytes:
+            return f"result {k} of {module.name}, {shape.to_text(layout=False)}"
+    return f"temporary arrays of {module.name}, the largest {memory.largest}"
+
+
+def _contiguous(array: Any) -> np.ndarray:
+    return np.asarray(array, order="C")
+
+
+def _flat(value: Any) -> list[np.ndarray]:
+    if isinstance(value, tuple):
+        return [leaf for element in value for leaf in _flat(element)]
+    return [] if value is TOKEN else [value]
+
+
+def _nested(shape: Shape, leaves: Any) -> Any:
+    if shape.is_tuple:
+        return tuple(_nested(e, leaves) for e in shape.elements)
+    return next(leaves) if shape.is_array else TOKEN
+
+
+def _table(addresses: list[int]) -> Any:
+    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)

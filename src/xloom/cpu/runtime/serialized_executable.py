@@ -1,0 +1,77 @@
+"""What a program needs to run apart from its module, and the same as bytes for later processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from dataclasses import astuple, dataclass, field
+
+import numpy as np
+
+from xloom.cpu.runtime.executable import Memory
+from xloom.cpu.runtime.memory_pool import aligned
+from xloom.hlo.instruction import Instruction
+from xloom.llvm import jit
+
+
+@dataclass
+class Image:
+    """Linked machine code, the contents of its constants, and how much memory it needs."""
+
+    library: jit.Library
+    constants: list[np.ndarray]
+    memory: Memory
+    calls: list[Instruction] = field(default_factory=list)
+    """What calls code outside the program and may fail, in the order of their numbers."""
+    kept: list[object] = field(default_factory=list)
+    """What must live as long as the program may run."""
+    aligned_results: set[int] = field(default_factory=set)
+    """Results that such code sees, by number."""
+
+
+@dataclass
+class Packed:
+    """What an image is made of that no Python function is a part of."""
+
+    objects: list[bytes]
+    """Object files."""
+    constants: list[np.ndarray]
+    memory: Memory
+    native_calls: bytes = b""
+    """Custom calls, as `native_call.to_bytes` gives them; empty without any."""
+    failing: list[int] = field(default_factory=list)
+    """The numbers of those of `Image.calls`."""
+    aligned_results: list[int] = field(default_factory=list)
+    """See Image."""
+
+    def to_bytes(self) -> bytes:
+        """For a process to come."""
+        parts = [self.native_calls, *self.objects, *(a.tobytes() for a in self.constants)]
+        sizes = [len(p) for p in parts]
+        fields = [astuple(self.memory), self.failing, self.aligned_results, len(self.objects), sizes]
+        header = json.dumps(fields).encode()
+        return b"".join([struct.pack("<I", len(header)), header, *parts])
+
+    def outline(self) -> str:
+        """Lines that only equal ones have."""
+        contents = {
+            "object file": self.objects,
+            "constant": [a.tobytes() for a in self.constants],
+            "custom calls": [self.native_calls],
+        }
+        lines = [f"{kind} {hashlib.sha256(data).hexdigest()}" for kind, parts in contents.items() for data in parts]
+        return "\n".join([f"{astuple(self.memory)} {self.failing} {self.aligned_results}", *lines])
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Packed:
+        """The same again; constants as bytes, for only native code reads them."""
+        (size,) = struct.unpack_from("<I", data)
+        at = 4 + size
+        memory, failing, aligned_results, count, sizes = json.loads(data[4:at])
+        parts = []
+        for size in sizes:
+            parts.append(data[at : at + size])
+            at += size
+        constants = [aligned(np.frombuffer(p, np.uint8)) for p in parts[1 + count :]]
+        return Packed(parts[1 : 1 + count], constants, Memory(*memory), parts[0], failing, aligned_results)

@@ -1,0 +1,172 @@
+"""LLVM IR to machine code in this process."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from xloom.compilation_cache.cache import Cache, key_of
+from xloom.llvm.compiler_runtime import SYMBOLS, support_ir
+from xloom.llvm.object_code import Passes, emitted
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.shared_code import compare_object, is_checked
+from xloom.processor import cpu_name, feature_text
+
+object_cache = Cache()
+
+
+_OF_TILES = ("AlwaysInliner", "SROA", "SimplifyCFG", "InstCombine", "LoopRotate")
+_OF_VECTORS = (
+    "AlwaysInliner",
+    "SROA",
+    "SimplifyCFG",
+    "InstCombine",
+    "LoopRotate",
+    "NewGVN",
+    "InstCombine",
+    "SimplifyCFG",
+)
+PASSES = {
+    Content.LOOPS: Passes(level=3, vectorise=True, unroll=True),
+    Content.ROWS: Passes(level=3, vectorise=True),
+    Content.VECTORS: Passes(level=None, named=_OF_VECTORS),
+    Content.TILES: Passes(level=None, named=_OF_TILES),
+    Content.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
+    Content.CALLERS: Passes(level=0),
+    Content.CALLS: Passes(level=0),
+}
+
+
+_idle: dict[int, list[llvm.TargetMachine]] = defaultdict(list)
+"""Target machines by level, for the next who needs one: a new one first works out all that the processor can do."""
+
+
+@contextmanager
+def _borrowed_machine(content: Content) -> Iterator[llvm.TargetMachine]:
+    """A target machine that no other thread uses meanwhile."""
+    level = 0 if content in (Content.CALLERS, Content.CALLS) else 3
+    try:
+        machine = _idle[level].pop()
+    except IndexError:
+        machine = _new_target_machine(level)
+    try:
+        yield machine
+    finally:
+        _idle[level].append(machine)
+
+
+def _new_target_machine(level: int) -> llvm.TargetMachine:
+    """The host: its CPU with all its features."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=cpu_name(),
+        features=feature_text(),
+        opt=level,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+@lru_cache(maxsize=1)
+def target_machine() -> llvm.TargetMachine:
+    """The host, for one thread: to ask it something, or to link."""
+    return _new_target_machine(3)
+
+
+_NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
+"""What llvmlite says of a module's target."""
+
+
+@lru_cache(maxsize=1)
+def target_header() -> str:
+    """The lines of a module's text that name the target."""
+    machine = target_machine()
+    return f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
+
+
+@lru_cache(maxsize=1)
+def target_key() -> str:
+    """What machine code depends on besides its IR: LLVM's version, the CPU and its features."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"{version} {cpu_name()} {feature_text()}"
+
+
+def object_key(text: str, content: Content) -> str:
+    """What `object_cache` has the object file of LLVM IR `text` under."""
+    return key_of(target_key().encode(), content.value.encode(), text.encode())
+
+
+def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
+    """The relocatable object file of LLVM IR `text`, which is made once."""
+    if content is Content.CALLS:  # quick, and no two programs have the same
+        return made_anew(text, content)
+    key = object_key(text, content)
+    data = object_cache.get(key)
+    if data is None:
+        data = made_anew(text, content)
+        object_cache.put(key, data)
+    elif is_checked():
+        compare_object(key, data, partial(made_anew, text, content))
+    return data
+
+
+def made_anew(text: str, content: Content) -> bytes:
+    """The object file of LLVM IR `text`, whether there is one or not."""
+    return _emitted(text, content, as_object=True)
+
+
+def assembly(text: str, content: Content = Content.LOOPS) -> str:
+    """The assembly of LLVM IR `text`."""
+    return _emitted(text, content, as_object=False).decode()
+
+
+def _emitted(text: str, content: Content, as_object: bool) -> bytes:
+    with _borrowed_machine(content) as machine:
+        return emitted(text.replace(_NO_TARGET, target_header(), 1).encode(), machine, PASSES[content], as_object)
+
+
+@lru_cache(maxsize=1)
+def _jit() -> Any:
+    target_machine()
+    return llvm.create_lljit_compiler(target_machine(), use_jit_link=True, suppress_errors=False)
+
+
+_serial = itertools.count()
+
+
+class Library:
+    """Object files linked into the process. It must live as long as its code may run."""
+
+    def __init__(self, objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None):
+        builder = llvm.JITLibraryBuilder()
+        objects = list(objects)
+        if any(name.encode() in data for data in objects for name in SYMBOLS):
+            objects.append(object_code(support_ir()))
+        for data in objects:
+            builder.add_object_img(data)
+        for name, address in (imports or {}).items():
+            builder.import_symbol(name, address)
+        for name in exports:
+            builder.export_symbol(name)
+        builder.add_current_process()
+        self._tracker = builder.link(_jit(), f"xloom.{next(_serial)}")
+
+    def address(self, symbol: str) -> int:
+        """The address of an exported symbol."""
+        return self._tracker[symbol]
+
+    def function(self, symbol: str, prototype: Any) -> Any:
+        """An exported function, as ctypes calls it."""
+        return prototype(self.address(symbol))
+
+
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+"""ctypes' type of a kernel's phase."""

@@ -1,0 +1,116 @@
+"""Loops in LLVM IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from xloom.llvm.symbolic_dimension import Size
+from xloom.llvm.types import I1, I32, I64, POINTER, i64
+from xloom.llvm.vector_registers import registers
+
+Hint = tuple[str, ir.Constant | None]
+"""A name of LLVM's loop metadata, and its value."""
+VECTOR_ONLY: tuple[Hint, ...] = (("llvm.loop.unroll.disable", None),)
+"""For innermost loops of few but enough iterations: were they unrolled, an outer loop would be vectorised instead."""
+AS_OFTEN: tuple[Hint, ...] = (("llvm.loop.unroll.runtime.disable", None),)
+"""For loops around others, of an unknown number of iterations: several copies of the loops inside are no gain."""
+PLAIN: tuple[Hint, ...] = (("llvm.loop.disable_nonforced", None),)
+"""For loops that run seldom: left as they are, they cost little to compile."""
+_MASKED: Hint = ("llvm.loop.vectorize.predicate.enable", I1(1))
+_FEW = range(16, 128)
+_INTERLEAVED = ((12, 0), (64, 4), (400, 2))
+"""How many vectors are computed side by side, by what an element of them costs at most."""
+
+
+def hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:
+    """Loop metadata for an innermost loop of so many iterations; longer ones LLVM would not unroll.
+
+    With the `cost` of an iteration that is a chain of operations, long loops do several at once: processors look only
+    so far ahead for something that need not wait.
+    """
+    if iterations in _FEW:
+        return VECTOR_ONLY
+    vectors = interleaving(cost)
+    return (("llvm.loop.interleave.count", I32(vectors)),) if vectors > 1 else ()
+
+
+def interleaving(cost: int) -> int:
+    """How many vectors of elements of that cost are computed side by side; 0 leaves it to LLVM."""
+    return next((n for most, n in _INTERLEAVED if cost <= most), 1)
+
+
+def masked_hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:
+    """The same of a loop without branches that adds nothing up.
+
+    Where the processor has masks, the last vector is one of fewer elements if that leaves few lanes idle: one at a
+    time, these elements could take longer than all those before.
+    """
+    if iterations < _FEW.stop and iterations % 16 > 8 and registers().nbytes == 64:
+        return (*VECTOR_ONLY, _MASKED)
+    return hints_for(iterations, cost)
+
+
+class _LoopIdentity(ir.MDValue):
+    """Loop metadata: a distinct node whose first operand is itself."""
+
+    def __init__(self, module: ir.Module, hints: Sequence[Hint]):
+        flags = [
+            module.add_metadata([ir.MetaDataString(module, name), *([] if value is None else [value])])
+            for name, value in hints
+        ]
+        super().__init__(module, [], name=str(len(module.metadata)))
+        self.operands = (self, *flags)
+
+    def descr(self, buf: list[str]) -> None:
+        """The definition, as llvmlite prints it."""
+        super().descr(buf)
+        for k in range(len(buf) - 1, -1, -1):
+            if buf[k].startswith("!{"):
+                buf[k] = f"distinct {buf[k]}"
+                return
+
+
+@contextmanager
+def loop(
+    b: ir.IRBuilder,
+    begin: ir.Value | int | Size,
+    end: ir.Value | int | Size,
+    step: int | Size = 1,
+    name: str = "i",
+    hints: Sequence[Hint] = (),
+) -> Iterator[ir.Value]:
+    """`for (i64 i = begin; i < end; i += step)`; the body is what is emitted in the `with`.
+
+    The test is at the top, so that empty ranges run nothing. Values of the body are not seen after it: keep what is
+    needed in an `alloca`, which LLVM turns into registers. `hints` are LLVM's loop metadata.
+    """
+    first, last = (x if isinstance(x, ir.Value) else i64(x) for x in (begin, end))
+    following = i64(step)
+    before = b.block
+    head, body, done = (b.append_basic_block(f"{name}.{part}") for part in ("head", "body", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(I64, name)
+    i.add_incoming(first, before)
+    b.cbranch(b.icmp_signed("<", i, last), body, done)
+    b.position_at_end(body)
+    yield i
+    down = isinstance(step, int) and step < 0
+    i.add_incoming(b.add(i, following, flags=["nsw"] if down else ["nsw", "nuw"]), b.block)
+    back = b.branch(head)
+    if hints:
+        back.set_metadata("llvm.loop", _LoopIdentity(b.module, hints))
+    b.position_at_end(done)
+
+
+def allocate(b: ir.IRBuilder, kind: ir.Type, count: int | None = None, name: str = "") -> ir.Value:
+    """Stack memory of one `kind`, or of `count`, made once at the function's entry."""
+    entry = b.function.entry_basic_block
+    with b.goto_block(entry):
+        b.position_at_start(entry)
+        slot = b.alloca(kind if count is None else ir.ArrayType(kind, count), name=name)
+    slot.type = POINTER  # loads and stores say what they are of
+    return slot

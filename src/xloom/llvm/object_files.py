@@ -1,0 +1,112 @@
+"""The machine code of a program's modules, made while the rest of the program is still being written."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Self
+
+from xloom.llvm.jit import object_code
+from xloom.llvm.module_partitioning import parts_of
+from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.while_used import WhileUsed
+
+_SWITCH_SECONDS = 5e-4
+"""After so long a thread lets others run Python. By Python's own 5 ms, each of a module's few calls of LLVM would end
+with such a wait for the thread that writes the next ones."""
+
+
+def _switch_briskly() -> Callable[[], None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SWITCH_SECONDS))
+    return partial(sys.setswitchinterval, before)
+
+
+_brisk_switching = WhileUsed(_switch_briskly)
+
+
+class ObjectCodes:
+    """The object files of a program's modules, made by up to so many threads, from the moment that each is added.
+
+    A module of several long functions has several.
+
+    Used in a `with`, whose end waits for what has begun.
+    """
+
+    def __init__(self, threads: int):
+        self._threads = threads
+        self._helpers: list[threading.Thread] = []
+        self._waiting: list[tuple[int, str, Content]] = []
+        self._objects: list[bytes] = []
+        self._failures: list[BaseException] = []
+        self._change = threading.Condition()
+        self._open = True
+
+    def __enter__(self) -> Self:
+        _brisk_switching.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _brisk_switching.__exit__()
+        with self._change:
+            self._waiting.clear()
+        self._join()
+
+    def add(self, text: str, content: Content) -> None:
+        """One more module."""
+        with self._change:
+            for part in parts_of(text):
+                self._waiting.append((len(self._objects), part, content))
+                self._objects.append(b"")
+            self._change.notify_all()
+        if len(self._helpers) < self._threads - 1:
+            helper = threading.Thread(target=self._help, name="xloom-llvm")
+            self._helpers.append(helper)
+            helper.start()
+
+    def have(self, objects: Iterable[bytes]) -> None:
+        """Object files that are made already."""
+        with self._change:
+            self._objects.extend(objects)
+
+    def finished(self) -> list[bytes]:
+        """The object files. Raises what a thread has raised."""
+        while self._work(self._next(wait=False)):
+            pass
+        self._join()
+        if self._failures:
+            raise self._failures[0]
+        return self._objects
+
+    def _help(self) -> None:
+        while self._work(self._next(wait=True)):
+            pass
+
+    def _next(self, wait: bool) -> tuple[int, str, Content] | None:
+        """The largest module that nobody has begun: then no thread is left alone with one at the end."""
+        with self._change:
+            while wait and self._open and not self._waiting:
+                self._change.wait()
+            if not self._waiting:
+                return None
+            largest = max(range(len(self._waiting)), key=lambda k: len(self._waiting[k][1]))
+            return self._waiting.pop(largest)
+
+    def _work(self, module: tuple[int, str, Content] | None) -> bool:
+        if module is None:
+            return False
+        number, text, content = module
+        try:
+            self._objects[number] = object_code(text, content)
+        except BaseException as error:
+            self._failures.append(error)
+        return True
+
+    def _join(self) -> None:
+        with self._change:
+            self._open = False
+            self._change.notify_all()
+        for helper in self._helpers:
+            helper.join()

@@ -1,0 +1,73 @@
+"""Nested loops over the dimensions of arrays with constant strides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from xloom.llvm.loop import hints_for, loop
+from xloom.llvm.types import I64
+
+
+class Dimension(NamedTuple):
+    """How many steps, and how far each goes in every array."""
+
+    size: int
+    strides: tuple[int, ...]
+
+
+def row_major(dims: Sequence[int]) -> list[int]:
+    """The strides of a dense array."""
+    out, stride = [], 1
+    for size in reversed(dims):
+        out.append(stride)
+        stride *= size
+    return out[::-1]
+
+
+def merged(dims: Sequence[Dimension]) -> list[Dimension]:
+    """The same walk with fewer dimensions: without those of one step, and neighbours that are dense in each other as
+    one."""
+    out: list[Dimension] = []
+    for size, strides in dims:
+        if size == 1:
+            continue
+        if out and all(outer == inner * size for outer, inner in zip(out[-1].strides, strides, strict=True)):
+            out[-1] = Dimension(out[-1].size * size, strides)
+        else:
+            out.append(Dimension(size, strides))
+    return out
+
+
+def advance(b: ir.IRBuilder, offsets: Sequence[ir.Value], i: ir.Value, strides: Sequence[int]) -> list[ir.Value]:
+    """`offset + i * stride` for each array."""
+    return [o if s == 0 else plus(b, o, times(b, i, s)) for o, s in zip(offsets, strides, strict=True)]
+
+
+def times(b: ir.IRBuilder, i: ir.Value, factor: int) -> ir.Value:
+    """i * factor, which does not overflow."""
+    return i if factor == 1 else b.mul(i, I64(factor), flags=["nsw"])
+
+
+def plus(b: ir.IRBuilder, x: ir.Value, y: ir.Value | int) -> ir.Value:
+    """x + y, which does not overflow."""
+    if isinstance(y, int):
+        return b.add(x, I64(y), flags=["nsw"]) if y else x
+    if isinstance(x, ir.Constant) and x.constant == 0:
+        return y
+    return b.add(x, y, flags=["nsw"])
+
+
+@contextmanager
+def nest(b: ir.IRBuilder, dims: Sequence[Dimension], offsets: Sequence[ir.Value]) -> Iterator[list[ir.Value]]:
+    """Loops, the first dimension outermost, around what is emitted in the `with`, which gets the arrays' offsets."""
+    with ExitStack() as stack:
+        here = list(offsets)
+        for k, (size, strides) in enumerate(dims):
+            row = k == len(dims) - 1 and all(s in (0, 1) for s in strides)  # of neighbours: vectors, if anything
+            i = stack.enter_context(loop(b, 0, size, hints=hints_for(size) if row else ()))
+            here = advance(b, here, i, strides)
+        yield here

@@ -1,0 +1,202 @@
+"""Integers that a kernel reads when it runs, so that the same machine code does for other shapes.
+
+A rule that is given a `Size` in place of an `int` computes with it as before. What it computes is written down; what it
+decides (a comparison, a size used as a number) is written down as a condition. The code that comes out serves all
+shapes that meet the conditions: it loads what it needs of the computed numbers from a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from xloom.llvm.dimension_formula import COMPARISONS, COMPUTE, FormulaWriter, SizeFormula
+
+_SAME_RIGHT, _SAME_LEFT = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}, {("+", 0), ("*", 1)}
+"""What changes nothing."""
+
+
+class Sizes:
+    """The sizes of one kernel: what was computed of them, decided by them, and is loaded of them."""
+
+    def __init__(self, values: Sequence[int]):
+        self._writer = FormulaWriter(len(values))
+        self._computed: dict[tuple[str, int, int], Size] = {}
+        self._decided: set[tuple[str, int, int]] = set()
+        self._slots: dict[int, int] = {}
+        self._table: list[int] = []
+        self.loaded: list[int] = []
+        """The table of this shape."""
+        self.load: Callable[[int], ir.Value] = _outside
+        """Gives the table's number at an index, in the function that is being emitted."""
+        self.symbols: list[Any] = [Size(self, k, value) for k, value in enumerate(values)]
+
+    def compute(self, operation: str, x: int | Size, y: int | Size) -> int | Size:
+        """A number made of two, at least one of which is a `Size`."""
+        if isinstance(y, int) and (operation, y) in _SAME_RIGHT:
+            return x
+        if isinstance(x, int) and (operation, x) in _SAME_LEFT:
+            return y
+        if operation == "*" and any(isinstance(n, int) and n == 0 for n in (x, y)):
+            return 0
+        key = operation, self._place(x), self._place(y)
+        found = self._computed.get(key)
+        if found is None:
+            found = Size(self, self._writer.compute(*key), COMPUTE[operation](_value(x), _value(y)))
+            self._computed[key] = found
+        return found
+
+    def decide(self, comparison: str, x: Size, y: int | Size) -> bool:
+        """What a comparison says, which becomes a condition."""
+        result = COMPARISONS[comparison](x.value, _value(y))
+        place = self._place(y)
+        if x.place != place:
+            self._require(comparison, x.place, place, result)
+        return result
+
+    def known(self, size: Size) -> int:
+        """The number itself, which becomes a condition."""
+        self._require("==", size.place, self._place(size.value), True)
+        return size.value
+
+    def slot(self, size: Size) -> int:
+        """Where a number is in the table."""
+        if size.place not in self._slots:
+            self._slots[size.place] = self.row([size])
+        return self._slots[size.place]
+
+    def row(self, numbers: Sequence[int | Size]) -> int:
+        """Puts numbers side by side into the table: where the first one is."""
+        begin = len(self._table)
+        self._table += map(self._place, numbers)
+        self.loaded += map(_value, numbers)
+        return begin
+
+    def formula(self, *results: Sequence[int | Size]) -> SizeFormula:
+        """What gives the table and `results` for other sizes, where it serves them."""
+        return self._writer.formula([self._table, *([self._place(x) for x in group] for group in results)])
+
+    def _place(self, x: int | Size) -> int:
+        return x.place if isinstance(x, Size) else self._writer.constant(x)
+
+    def _require(self, comparison: str, x: int, y: int, result: bool) -> None:
+        if (comparison, x, y) not in self._decided:
+            self._decided.add((comparison, x, y))
+            self._writer.require(comparison, x, y, result)
+
+
+class Size:
+    """An integer that has a place in a formula; as a number itself only by a condition."""
+
+    __slots__ = ("_sizes", "place", "value")
+
+    def __init__(self, sizes: Sizes, place: int, value: int):
+        self._sizes = sizes
+        self.place = place
+        self.value = value
+
+    def loaded(self) -> ir.Value:
+        """The number when the kernel runs (i64)."""
+        return self._sizes.load(self._sizes.slot(self))
+
+    def __index__(self) -> int:
+        return self._sizes.known(self)
+
+    def __int__(self) -> int:
+        return self._sizes.known(self)
+
+    def __str__(self) -> str:
+        return str(self._sizes.known(self))
+
+    def __bool__(self) -> bool:
+        return self._sizes.decide("!=", self, 0)
+
+    __hash__ = object.__hash__  # by what it is, whose value may change
+
+    def __eq__(self, other: object) -> bool:
+        return self._sizes.decide("==", self, other) if isinstance(other, int | Size) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return self._sizes.decide("!=", self, other) if isinstance(other, int | Size) else NotImplemented
+
+    def __lt__(self, other: int | Size) -> bool:
+        return self._sizes.decide("<", self, other)
+
+    def __le__(self, other: int | Size) -> bool:
+        return self._sizes.decide("<=", self, other)
+
+    def __gt__(self, other: int | Size) -> bool:
+        return self._sizes.decide(">", self, other)
+
+    def __ge__(self, other: int | Size) -> bool:
+        return self._sizes.decide(">=", self, other)
+
+    def __add__(self, other: int | Size) -> Any:
+        return self._sizes.compute("+", self, other)
+
+    def __radd__(self, other: int) -> Any:
+        return self._sizes.compute("+", other, self)
+
+    def __sub__(self, other: int | Size) -> Any:
+        return self._sizes.compute("-", self, other)
+
+    def __rsub__(self, other: int) -> Any:
+        return self._sizes.compute("-", other, self)
+
+    def __mul__(self, other: int | Size) -> Any:
+        return self._sizes.compute("*", self, other)
+
+    def __rmul__(self, other: int) -> Any:
+        return self._sizes.compute("*", other, self)
+
+    def __floordiv__(self, other: int | Size) -> Any:
+        return self._sizes.compute("//", self, other)
+
+    def __rfloordiv__(self, other: int) -> Any:
+        return self._sizes.compute("//", other, self)
+
+    def __mod__(self, other: int | Size) -> Any:
+        return self._sizes.compute("%", self, other)
+
+    def __rmod__(self, other: int) -> Any:
+        return self._sizes.compute("%", other, self)
+
+    def __neg__(self) -> Any:
+        return self._sizes.compute("-", 0, self)
+
+
+def least(x: Any, y: Any) -> Any:
+    """The lesser of two numbers; of sizes, without a decision."""
+    return _of_two("min", x, y)
+
+
+def greatest(x: Any, y: Any) -> Any:
+    """The greater of two numbers; of sizes, without a decision."""
+    return _of_two("max", x, y)
+
+
+def divides(step: int, x: Any) -> bool:
+    """True when `x` is known to be a multiple of `step`; not of sizes, for it is no use to have code for either."""
+    return step == 1 or (isinstance(x, int) and x % step == 0)
+
+
+def number(x: Any) -> int:
+    """The value of an `int` or a `Size`, without a condition: for what no machine code depends on."""
+    return _value(x)
+
+
+def _of_two(operation: str, x: Any, y: Any) -> Any:
+    for size in (x, y):
+        if isinstance(size, Size):
+            return size._sizes.compute(operation, x, y)
+    return COMPUTE[operation](x, y)
+
+
+def _value(x: int | Size) -> int:
+    return x.value if isinstance(x, Size) else x
+
+
+def _outside(slot: int) -> ir.Value:
+    raise AssertionError("a size is loaded in a function of its kernel")
