@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
-from llvmlite import ir
-
-from xloom.codegen.loop_ir.nodes import Apply, Argument, Constant, Fold, Index, Node
+from xloom.codegen.loop_ir.nodes import Argument, Constant, Fold, Index, Node, Op
+from xloom.codegen.loop_ir.scalar_ops import float_compare, logical, select
 from xloom.hlo.dtype import Kind, pred
-from xloom.llvm.scalar.elementwise import choose
 from xloom.trampoline import Nested, each, run
 
 _WINS, _EQUALS, _LOSES, _IS_NAN, _MEETS_NAN, _BOTH_NAN = range(6)
@@ -46,7 +43,7 @@ def first_extreme(fold: Fold, *, is_used: Sequence[bool]) -> Fold:
 def _is_increasing(fold: Fold, number: int) -> bool:
     """True of elements that are greater with each iteration, and none less than what the fold begins with."""
     node, init = fold.elements[number], fold.inits[number]
-    while isinstance(node, Apply) and node.label in ("element", "iota"):
+    while isinstance(node, Op) and node.opcode in ("alias", "index-cast"):
         (node,) = node.operands
     if not isinstance(node, Index) or not isinstance(init, Constant) or not fold.elements[number].dtype.is_integer:
         return False
@@ -105,7 +102,7 @@ class _Found:
         """A condition's value; None of those that depend on more."""
         if node not in known:
             parts: list[bool | None] = []
-            if isinstance(node, Apply) and not node.label.startswith("compare "):
+            if isinstance(node, Op) and node.opcode != "compare":
                 parts = yield each(self._holds(o, symbol, relation, is_first, known) for o in node.operands)
             known[node] = self._joined(node, parts, symbol, relation, is_first)
         return known[node]
@@ -116,23 +113,23 @@ class _Found:
         """The same, with that of its operands."""
         if isinstance(node, Constant) and node.dtype is pred:
             return bool(node.value)
-        if not isinstance(node, Apply):
+        if not isinstance(node, Op):
             return None
-        if node.label.startswith("compare "):
+        if node.opcode == "compare":
             return self._compared(node, symbol, relation, is_first)
         if any(part is None for part in parts):
             return None
-        if node.label == "not":
+        if node.opcode == "not":
             return not parts[0]
-        if node.label in ("and", "or", "xor"):
+        if node.opcode in ("and", "or", "xor"):
             first, second = parts
-            return {"and": first and second, "or": first or second, "xor": first is not second}[node.label]
+            return {"and": first and second, "or": first or second, "xor": first is not second}[node.opcode]
         return None
 
-    def _compared(self, node: Apply, symbol: str, relation: int, is_first: bool) -> bool | None:
-        direction = node.label.removeprefix("compare ")
+    def _compared(self, node: Op, symbol: str, relation: int, is_first: bool) -> bool | None:
+        direction = node.operator["direction"]
         x, y = node.operands
-        if direction not in _ORDERS:
+        if node.operator["type"] == "TOTALORDER":
             return None
         if {id(x), id(y)} <= set(map(id, self._values)):
             if x is y:
@@ -156,7 +153,7 @@ def _agree(table: Mapping[int, bool | None], wanted: Mapping[int, bool], but: tu
 
 def _choice(body: Node, pair: tuple[Argument, Node]) -> tuple[Node, bool] | None:
     """The condition on which one of two is chosen, and whether the first is if it holds."""
-    if not isinstance(body, Apply) or body.label != "select":
+    if not isinstance(body, Op) or body.opcode != "select":
         return None
     condition, on_true, on_false = body.operands
     for keeps, (x, y) in ((True, pair), (False, pair[::-1])):
@@ -169,44 +166,18 @@ def _simplified(fold: Fold, found: _Found, symbol: str, value_is_used: bool) -> 
     kept, new = fold.arguments[found.value], fold.elements[found.value]
     before, after = fold.arguments[found.place], fold.elements[found.place]
     # kept >= new | isnan(kept) = the first, while elements come in order
-    first = _compare(f"{symbol}=", kept, new)
+    first = float_compare(f"{symbol}=", kept, new)
     joined = list(fold.bodies)
     if kept.dtype.is_float:
-        is_nan, meets_nan = _compare("uno", kept, kept), _compare("uno", new, new)
-        first = _both("or", first, is_nan)
+        is_nan, meets_nan = float_compare("uno", kept, kept), float_compare("uno", new, new)
+        first = logical("or", first, is_nan)
         # kept > new | isnan(kept) & !isnan(new) | (kept == new | isnan(kept) & isnan(new)) & before < after
-        wins = _both("or", _compare(symbol, kept, new), _both("and", is_nan, _compare("ord", new, new)))
-        equal = _both("or", _compare("==", kept, new), _both("and", is_nan, meets_nan))
-        condition = _both("or", wins, _both("and", equal, _compare("<", before, after)))
-        joined[found.place] = _select(condition, before, after)
+        wins = logical("or", float_compare(symbol, kept, new), logical("and", is_nan, float_compare("ord", new, new)))
+        equal = logical("or", float_compare("==", kept, new), logical("and", is_nan, meets_nan))
+        condition = logical("or", wins, logical("and", equal, float_compare("<", before, after)))
+        joined[found.place] = select(condition, before, after)
     in_order = list(fold.bodies)
-    in_order[found.place] = _select(first, before, after)
+    in_order[found.place] = select(first, before, after)
     if found.keeps_first_value(symbol) or not value_is_used:
-        in_order[found.value] = _select(first, kept, new)
+        in_order[found.value] = select(first, kept, new)
     return replace(fold, bodies=tuple(joined), in_order=tuple(in_order))
-
-
-def _compare(symbol: str, x: Node, y: Node) -> Node:
-    return Apply(pred, f"compare {symbol}", partial(_emit_compare, symbol, x.dtype.kind), (x, y))
-
-
-def _emit_compare(symbol: str, kind: Kind, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    if kind is Kind.FLOAT:
-        return b.fcmp_ordered(symbol, x, y)
-    return (b.icmp_signed if kind is Kind.SIGNED else b.icmp_unsigned)(symbol, x, y)
-
-
-def _both(label: str, x: Node, y: Node) -> Node:
-    return Apply(pred, label, _emit_and if label == "and" else _emit_or, (x, y))
-
-
-def _emit_and(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    return b.and_(x, y)
-
-
-def _emit_or(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    return b.or_(x, y)
-
-
-def _select(condition: Node, x: Node, y: Node) -> Node:
-    return Apply(x.dtype, "select", choose, (condition, x, y))

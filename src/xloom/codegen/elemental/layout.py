@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xloom.codegen.elemental.lowering import IndexTuple, Tracer, element_of
 from xloom.codegen.loop_ir.affine import Affine, constant, linear
-from xloom.codegen.loop_ir.nodes import Apply, Constant, Guard, Index, Node
+from xloom.codegen.loop_ir.nodes import Constant, Guard, Index, Node
+from xloom.codegen.loop_ir.scalar_ops import index_cast
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import s32, s64
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.llvm.scalar import conversion
 from xloom.trampoline import Nested
 
 
@@ -82,7 +82,7 @@ def iota(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]
     size = instruction.shape.dims[instruction["iota_dimension"]]
     kind = s32 if size <= 1 << 31 else s64
     value = Index(kind, index[instruction["iota_dimension"]])
-    return Apply(dtype, "iota", lambda b, x: conversion.converted(b, x, kind, dtype), (value,), 0)
+    return index_cast(value, dtype)
     yield  # a generator, as every rule
 
 

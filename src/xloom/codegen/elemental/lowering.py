@@ -7,14 +7,14 @@ from typing import Any
 
 from xloom.codegen.buffer_values import owner
 from xloom.codegen.loop_ir.affine import Affine, Var, constant, linear, variable
-from xloom.codegen.loop_ir.nodes import Apply, Bounded, Constant, Load, Node, Quotient
-from xloom.codegen.ops import ROWS, Trait
+from xloom.codegen.loop_ir.nodes import Bounded, Constant, Load, Node, Quotient
+from xloom.codegen.loop_ir.scalar_ops import scalar_op
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
-from xloom.hlo.dtype import bf16, f16, f32, f64, s64
+from xloom.hlo.dtype import s64
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.scalar.operator import operator_of
-from xloom.llvm.scalar.rules import ROUNDED, RULES
+from xloom.llvm.scalar.rules import RULES
 from xloom.trampoline import Nested, run
 
 IndexTuple = tuple[Affine, ...]
@@ -176,25 +176,7 @@ def _is_number(instruction: Instruction) -> bool:
 
 def apply(instruction: Instruction, operands: Sequence[Node]) -> Node:
     """An elementwise instruction of operand elements."""
-    operator, opcode = operator_of(instruction), instruction.opcode
-    rule = RULES[operator.name]
-
-    def emit(b: object, *values: object) -> object:
-        return rule(b, operator, *values)
-
-    label = opcode
-    if opcode == "compare":
-        label = f"compare {instruction['direction']}"
-        label += " TOTALORDER" if instruction.attrs.get("type") == "TOTALORDER" else ""
-    dtype = instruction.shape.dtype
-    passes, jumps = Trait.PASSES in ROWS[opcode].traits, Trait.JUMPS in ROWS[opcode].traits
-    takes_wider = ((opcode in ROUNDED or passes) and not jumps) or (opcode == "convert" and dtype in (f32, f64))
-    is_wider = dtype in (bf16, f16) and (opcode in ROUNDED or (passes and any(map(_is_wider, operands))))
-    return Apply(dtype, label, emit, tuple(operands), ROWS[opcode].cost, is_wider, takes_wider)
-
-
-def _is_wider(node: Node) -> bool:
-    return isinstance(node, Apply) and node.is_wider
+    return scalar_op(operator_of(instruction), operands)
 
 
 def joined(loops: Sequence[Var]) -> Affine:

@@ -7,7 +7,8 @@ from typing import Any
 from xloom.codegen.elemental.arg_extremum import first_extreme
 from xloom.codegen.elemental.lowering import IndexTuple, Tracer, element_of, joined
 from xloom.codegen.loop_ir.affine import Affine
-from xloom.codegen.loop_ir.nodes import Apply, Argument, Fold, Folded, Node
+from xloom.codegen.loop_ir.nodes import Argument, Fold, Folded, Node
+from xloom.codegen.loop_ir.scalar_ops import alias
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.trampoline import Nested, each
@@ -31,7 +32,7 @@ def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = N
     place: list[Affine] = [joined(loops[d]) if d in loops else next(kept) for d in range(len(dims))]
     inits = tuple((yield each(t.element(o, ()) for o in operands[count:])))
     # each a node of its own, even where two operands are the same
-    elements = tuple(map(_alias, (yield each(t.element(o, tuple(place)) for o in operands[:count]))))
+    elements = tuple(map(alias, (yield each(t.element(o, tuple(place)) for o in operands[:count]))))
     body = instruction["to_apply"]
     arguments = tuple(Argument(i.dtype, k) for k, i in enumerate(inits))
     bodies = t.region(body, [*arguments, *elements])
@@ -45,10 +46,6 @@ def _is_used(instruction: Instruction, number: int) -> bool:
     users = instruction.users
     is_root = instruction.parent is not None and instruction.parent.root is instruction
     return is_root or any(u.opcode != "get-tuple-element" or u["index"] == number for u in users)
-
-
-def _alias(node: Node) -> Node:
-    return Apply(node.dtype, "element", lambda b, x: x, (node,), 0)
 
 
 @element_of("reduce")

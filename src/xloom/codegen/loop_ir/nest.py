@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nodes import Apply, Fold, Folded, Guard, Load, Node, Source, indices_of, operands_of, walk
+from xloom.codegen.loop_ir.nodes import Fold, Folded, Guard, Load, Node, Op, Source, indices_of, operands_of, walk
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def cost_of(nodes: Sequence[Node]) -> int:
 def _cost(nodes: Iterable[Node]) -> int:
     total = 1
     for node in nodes:
-        if isinstance(node, Apply):
+        if isinstance(node, Op):
             total += node.cost
         elif isinstance(node, (Load, Guard)):
             total += 1

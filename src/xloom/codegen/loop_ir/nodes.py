@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xloom.codegen.buffer_values import Source
 from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.ops import ROWS
 from xloom.hlo.dtype import DType
+from xloom.llvm.scalar.operator import Operator
 
 
 @dataclass(eq=False)
@@ -58,17 +60,37 @@ class Bounded(Node):
 
 
 @dataclass(eq=False)
-class Apply(Node):
-    """`emit(builder, *operands)`; `label` says what it does."""
+class Op(Node):
+    """A scalar operator of operands; `loop_ir.scalar_ops` makes them."""
 
-    label: str
-    emit: Callable[..., Any]
+    operator: Operator
     operands: tuple[Node, ...]
-    cost: int = 1
-    is_wider: bool = False
-    """It emits a narrow float with all digits that it is computed with."""
-    takes_wider: bool = False
-    """Its operands may have more digits than their types."""
+    has_excess_precision: bool = False
+    """It is a narrow float, computed with more digits than it has; whoever stores it rounds it."""
+    takes_excess_precision: bool = False
+    """Its operands may be such."""
+
+    @property
+    def opcode(self) -> str:
+        """The operator's."""
+        return self.operator.opcode
+
+    @property
+    def cost(self) -> int:
+        """Of its arithmetic, next to an addition."""
+        return ROWS[self.opcode].cost if self.opcode in ROWS else OWN_COSTS[self.opcode]
+
+
+OWN_COSTS = {
+    "alias": 0,
+    "bitcast-element": 1,
+    "bitcast-part": 1,
+    "bitcast-parts": 1,
+    "index-cast": 0,
+    "log-plus-one-of-fraction": 12,
+    "predicate": 1,
+}
+"""Opcodes of the loop IR that are none of HLO, and their costs."""
 
 
 @dataclass(eq=False)
@@ -112,7 +134,7 @@ class Folded(Node):
 
 def operands_of(node: Node) -> Sequence[Node]:
     """The nodes that a node is computed from; of a fold, not what is inside its loops."""
-    if isinstance(node, Apply):
+    if isinstance(node, Op):
         return node.operands
     if isinstance(node, Guard):
         return (node.then, node.otherwise)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from enum import Enum
-from functools import lru_cache, partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from xloom.codegen.buffer_values import Source
-from xloom.codegen.loop_ir.affine import Var
+from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import Nest
 from xloom.codegen.loop_ir.nodes import Fold, Node
 from xloom.hlo.dtype import DType
@@ -21,24 +18,17 @@ from xloom.hlo.instruction import Instruction
 from xloom.llvm.scalar.operator import Operator
 
 
-def nest_key(nest: Nest, numbers: Mapping[Source, int], types_of: Callable[[Source], DType]) -> Hashable | None:
-    """The key of a nest whose arrays have these numbers; None when something in it cannot be compared."""
+def nest_key(nest: Nest, numbers: Mapping[Source, int], types_of: Callable[[Source], DType]) -> Hashable:
+    """The key of a nest whose arrays have these numbers."""
     keys = _Keys(numbers, types_of)
-    try:
-        keys.add(nest.outer)
-        for stage in nest.stages:
-            keys.add(stage.vars)
-            for store in stage.stores:
-                keys.add((store.target, store.target in nest.private, store.target in nest.returned))
-                keys.add((store.address, store.node))
-    except _IncomparableError:
-        return None
+    keys.add(nest.outer)
+    for stage in nest.stages:
+        keys.add(stage.vars)
+        for store in stage.stores:
+            keys.add((store.target, store.target in nest.private, store.target in nest.returned))
+            keys.add((store.address, store.node))
     ranks = {number: rank for rank, number in enumerate(sorted(keys.variables))}
     return tuple([_Variable(ranks[t.number]) if type(t) is _Variable else t for t in keys.tokens])
-
-
-class _IncomparableError(Exception):
-    pass
 
 
 class _Variable:
@@ -86,9 +76,6 @@ class _Keys:
         """Has values written down next, in their order."""
         self._rest.extend(reversed(values))
 
-    def _plain(self, value: Hashable) -> None:
-        self.tokens.append((type(value), value))
-
     def _float(self, value: float) -> None:
         self.tokens.append(value.hex())
 
@@ -105,9 +92,6 @@ class _Keys:
 
     def _named(self, value: Any) -> None:
         self.tokens.append((type(value), str(value)))
-
-    def _incomparable(self, value: Any) -> None:
-        raise _IncomparableError
 
     def _is_new(self, key: Hashable) -> bool:
         place = self._places.setdefault(key, len(self._places))
@@ -131,24 +115,9 @@ class _Keys:
             self.tokens.append(type(value))
             self._then([getattr(value, name) for name in _field_names(type(value))])
 
-    def _operator(self, operator: Operator) -> None:
-        types = [t.name for t in (operator.dtype, *operator.operand_types)]
-        self.tokens.extend((operator.name, *types, operator.is_scalar, repr(operator.attrs)))
 
-    def _function(self, value: Any) -> None:
-        """Functions do the same when their code is the same, and all that it refers to outside the module."""
-        if isinstance(value, partial):
-            self._then([(value.func, value.args, tuple(sorted(value.keywords.items())))])
-        elif isinstance(value, MethodType):
-            self._then([(value.__func__, value.__self__)])
-        else:
-            cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            self.tokens.append(value.__module__)
-            self._then([(value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items()), cells)])
-
-
-_PLAIN = frozenset({type(None), int, bool, str, bytes, CodeType, BuiltinFunctionType})
-"""Types of which most values are."""
+_PLAIN = frozenset({type(None), int, bool, str, Operator})
+"""Types of values that are tokens themselves."""
 
 _writers: dict[type, Callable[[_Keys, Any], None]] = {}
 """How values are written down, by their type."""
@@ -156,18 +125,16 @@ _writers: dict[type, Callable[[_Keys, Any], None]] = {}
 
 def _writer(kind: type) -> Callable[[_Keys, Any], None]:
     for kinds, writer in (
-        ((int, str, bytes, Enum, type), _Keys._plain),
         (float, _Keys._float),
         (Var, _Keys._variable),
         ((tuple, list), _Keys._sequence),
         ((np.ndarray, np.generic), _Keys._array),
-        ((FunctionType, MethodType, partial), _Keys._function),
-        (Operator, _Keys._operator),
-        ((DType, ir.Type), _Keys._named),
+        (DType, _Keys._named),
+        ((Affine, Node, Fold), _Keys._record),
     ):
         if issubclass(kind, kinds):
             return writer
-    return _Keys._record if is_dataclass(kind) else _Keys._incomparable
+    raise TypeError(f"a {kind.__name__} in a loop nest")
 
 
 @lru_cache(maxsize=64)

@@ -62,12 +62,10 @@ class KernelUnits:
         module = ir.Module()
         lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
         lowering.run()
-        if key is not None and self._checks is not None:
+        if self._checks is not None:
             self._checks.nest(key, module, lowering)
         if code is None:
-            code = self._nest_code(module, lowering, pointers, small)
-            if key is not None:
-                self._nests[key] = code
+            code = self._nests[key] = self._nest_code(module, lowering, pointers, small)
         return code
 
     def _nest_code(self, module: ir.Module, lowering: Lowering, pointers: int, small: bool) -> KernelCode:

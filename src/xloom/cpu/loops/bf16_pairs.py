@@ -9,7 +9,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import Source
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import Stage
-from xloom.codegen.loop_ir.nodes import Apply, Constant, Index, Load, Node, walk
+from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Node, Op, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
 from xloom.hlo.dtype import bf16
@@ -34,7 +34,7 @@ def goes_in_pairs(code: Phases, stage: Stage, inner: Var) -> bool:
         return False
     found = walk([s.node for s in stage.stores])
     along = _loads_along(found, inner)
-    plain = all(isinstance(n, (Apply, Constant, Index, Load)) for n in found)
+    plain = all(isinstance(n, (Op, Constant, Index, Load)) for n in found)
     return plain and bool(along) and all(is_in_words(n.source, n.address) for n in along)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import Stage, breakpoints, cost_along, cost_of
-from xloom.codegen.loop_ir.nodes import Apply, Constant, Index, Load, walk
+from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Op, walk
 from xloom.cpu.loops.bf16_pairs import goes_in_pairs, store_pair
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import Streams, is_streamed
@@ -82,7 +82,7 @@ def _fetch_ahead(elements: Elements, stage: Stage, inner: Var, size: int) -> Non
 def _lanes(code: Phases, stage: Stage, inner: Var) -> int:
     """Elements of one vector of the widest type; 0 where neighbours are not computed from neighbours."""
     found = walk([s.node for s in stage.stores])
-    if not all(isinstance(n, (Apply, Constant, Index, Load)) for n in found):
+    if not all(isinstance(n, (Op, Constant, Index, Load)) for n in found):
         return 0
     addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]
     if any(a.factor(inner) not in (0, 1) or any(v.node for v, _ in a.terms) for a in addresses):

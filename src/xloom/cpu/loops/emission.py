@@ -11,7 +11,6 @@ from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nodes import (
-    Apply,
     Argument,
     Bounded,
     Constant,
@@ -21,6 +20,7 @@ from xloom.codegen.loop_ir.nodes import (
     Index,
     Load,
     Node,
+    Op,
     Quotient,
     Source,
 )
@@ -33,6 +33,7 @@ from xloom.llvm.loop import AS_OFTEN, Hint, hints_for, loop
 from xloom.llvm.scalar import conversion
 from xloom.llvm.scalar.elementwise import choose
 from xloom.llvm.scalar.identity_value import neutral
+from xloom.llvm.scalar.rules import RULES
 from xloom.llvm.types import I32, I64, Complex, Value
 from xloom.trampoline import Nested, each, run
 
@@ -130,18 +131,18 @@ class Elements:
     def _has_more_digits(self, node: Node) -> bool:
         if isinstance(node, Load):
             return self.is_wider(node.source)
-        return isinstance(node, Apply) and node.is_wider and id(node) not in self.stored
+        return isinstance(node, Op) and node.has_excess_precision and id(node) not in self.stored
 
     def _emit_wider(self, node: Node) -> Nested[Value]:
-        if isinstance(node, Apply):
+        if isinstance(node, Op):
             return (yield self._applied(node))
         assert isinstance(node, Load)
         pointer = self.pointers(node.source)
         return types.load(self.b, pointer, f32, (yield self._address_of(node)))
 
-    def _applied(self, node: Apply) -> Nested[Value]:
-        values = yield each(map(self._wider if node.takes_wider else self._value, node.operands))
-        return node.emit(self.b, *values)
+    def _applied(self, node: Op) -> Nested[Value]:
+        values = yield each(map(self._wider if node.takes_excess_precision else self._value, node.operands))
+        return RULES[node.opcode](self.b, node.operator, *values)
 
     def _index(self, expression: Affine) -> Nested[ir.Value]:
         # dynamic parts and outer loops first: what does not change in an inner loop is then computed outside it
@@ -161,9 +162,9 @@ class Elements:
         b = self.b
         if self._has_more_digits(node):
             return conversion.rounded_result(b, (yield self._wider(node)), node.dtype)
-        if isinstance(node, Apply):
+        if isinstance(node, Op):
             value = yield self._applied(node)
-            return conversion.rounded_result(b, value, node.dtype) if node.is_wider else value
+            return conversion.rounded_result(b, value, node.dtype) if node.has_excess_precision else value
         if id(node) in self.staged:
             return types.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import Nest
 from xloom.codegen.loop_ir.nodes import (
-    Apply,
     Argument,
     Bounded,
     Constant,
@@ -21,6 +20,7 @@ from xloom.codegen.loop_ir.nodes import (
     Index,
     Load,
     Node,
+    Op,
     Quotient,
     indices_of,
     operands_of,
@@ -135,7 +135,7 @@ class Writer:
         return index.substitute(self.joined)
 
     def _text(self, node: Node) -> Nested[str]:
-        if isinstance(node, Apply):
+        if isinstance(node, Op):
             return (yield self._applied(node))
         if isinstance(node, Load):
             return (yield self._element(node.source, node.address))
@@ -155,16 +155,16 @@ class Writer:
         assert isinstance(node, Folded)
         return (yield self._fold(node.fold))[node.number]
 
-    def _applied(self, node: Apply) -> Nested[str]:
+    def _applied(self, node: Op) -> Nested[str]:
         values = yield each(map(self._value, node.operands))
         if _is_passed_on(node):
             return values[0]
-        if node.label in _INFIX and len(values) == 2:
-            return f"({values[0]} {_INFIX[node.label]} {values[1]})"
-        opcode, _, direction = node.label.partition(" ")
-        if direction in _COMPARISONS:
-            return f"({values[0]} {_COMPARISONS[direction]} {values[1]})"
-        name = node.dtype.name if opcode in ("convert", "iota") else opcode
+        if node.opcode in _INFIX and len(values) == 2:
+            return f"({values[0]} {_INFIX[node.opcode]} {values[1]})"
+        symbol = _comparison(node)
+        if symbol:
+            return f"({values[0]} {symbol} {values[1]})"
+        name = node.dtype.name if node.opcode in ("convert", "index-cast") else node.opcode
         return f"{name}({', '.join(map(_bare, values))})"
 
     def _guarded(self, node: Guard) -> Nested[str]:
@@ -241,7 +241,14 @@ def _uses(nest: Nest) -> Counter[int]:
 
 def _is_passed_on(node: Node) -> bool:
     """True for what is its operand in another guise."""
-    return isinstance(node, Apply) and (node.label == "element" or (node.label == "iota" and node.dtype is s64))
+    return isinstance(node, Op) and (node.opcode == "alias" or (node.opcode == "index-cast" and node.dtype is s64))
+
+
+def _comparison(node: Op) -> str:
+    """The sign of a comparison of numbers, if there is one."""
+    if node.opcode == "compare" and node.operator["type"] != "TOTALORDER":
+        return _COMPARISONS[node.operator["direction"]]
+    return node.operator["predicate"] if node.opcode == "predicate" else ""
 
 
 def _is_composed(text: str) -> bool:

@@ -11,7 +11,7 @@ from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.math import call as real_function
 from xloom.llvm.scalar import complex_math, integer_division
 from xloom.llvm.scalar.conversion import rounded, wrapped
-from xloom.llvm.scalar.operator import LOG_OF_FRACTION, Operator
+from xloom.llvm.scalar.operator import Operator
 from xloom.llvm.scalar.ordered_bits import ordered_bits
 from xloom.llvm.scalar.rules import emits
 from xloom.llvm.types import I1, I8, Complex, Value, constant
@@ -60,12 +60,12 @@ for _opcode in [
     _unary(_opcode)
 
 
-@emits("log-plus-one", LOG_OF_FRACTION, rounded=False)
+@emits("log-plus-one", "log-plus-one-of-fraction", rounded=False)
 def log_plus_one(b: Builder, operator: Operator, x: Value) -> Value:
     """log(1 + x)."""
     if isinstance(x, Complex):
         return complex_math.UNARY["log-plus-one"](b, x)
-    return real_function(b, operator.name, x)
+    return real_function(b, operator.opcode, x)
 
 
 _ROUNDING = {
@@ -348,7 +348,7 @@ def compare(b: Builder, operator: Operator, x: Value, y: Value) -> Value:
     symbol = _SYMBOLS[direction]
     if dtype.is_complex:
         return complex_math.compare(b, direction, x, y)
-    if dtype.is_float and operator.attrs.get("type") == "TOTALORDER":
+    if dtype.is_float and operator["type"] == "TOTALORDER":
         return b.icmp_signed(symbol, total_order_key(b, x), total_order_key(b, y))
     if dtype.is_float:
         return b.fcmp_unordered(symbol, x, y) if direction == "NE" else b.fcmp_ordered(symbol, x, y)

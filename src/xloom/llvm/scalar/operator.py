@@ -1,12 +1,10 @@
-"""What the rule of an elementwise opcode is told: itself, and the types of what it gets.
+"""What the rule of a scalar operator is told: its opcode, its attributes, and the types of what it takes and gives.
 
-Of its operands it knows nothing else. Kernels that only read other arrays share their code, so what a rule may make of
-where an operand comes from is decided here, by the name of another operator: the kernel's key sees that.
+Of its operands it knows nothing else: an operator is a value, and equal ones have the same code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,41 +13,38 @@ from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.opcodes import OPCODES
 
-LOG_OF_FRACTION = "log-plus-one-of-fraction"
-"""log(1 + x) of an x in [0, 1]."""
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Operator:
-    """An elementwise instruction, or one that does the same to such operands; `operator["direction"]` reads of it."""
+    """An elementwise opcode of HLO, or one of the loop IR's own, on scalars; `operator["direction"]` reads of it."""
 
-    name: str
     opcode: str
     dtype: DType
     """Of the result."""
     operand_types: tuple[DType, ...]
-    is_scalar: bool
+    attributes: tuple[tuple[str, Any], ...] = ()
+    """Names and values, in the order of names."""
+    is_scalar: bool = False
     """There is one element, rather than a loop over many."""
-    attrs: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
-        return self.attrs[name] if name in self.attrs else OPCODES[self.opcode].attributes[name].info.default
+        for key, value in self.attributes:
+            if key == name:
+                return value
+        return OPCODES[self.opcode].attributes[name].info.default
 
 
 def operator_of(instruction: Instruction) -> Operator:
-    """The operator that an instruction is, where it is."""
+    """The operator that an elementwise instruction applies to each element."""
     shape, opcode = instruction.shape, instruction.opcode
-    name = LOG_OF_FRACTION if opcode == "log-plus-one" and _is_fraction(instruction._operands[0]) else opcode
     if opcode == "reduce-precision" and shape.dtype.is_complex:
         raise LoweringError("reduce-precision of complex numbers", where=instruction.name)
     types = tuple([o.shape.dtype for o in instruction._operands])
-    return Operator(name, opcode, shape.dtype, types, shape.is_scalar, instruction.attrs)
+    attributes = (
+        tuple(sorted((k, v) for k, v in instruction.attrs.items() if k not in _IGNORED)) if instruction.attrs else ()
+    )
+    return Operator(opcode, shape.dtype, types, attributes, shape.is_scalar)
 
 
-def _is_fraction(operand: Instruction) -> bool:
-    """True of exp(-|x|), as in sums of numbers that are kept as their logarithms, and in softplus."""
-    for opcode in ("exponential", "negate", "abs"):
-        if operand.opcode != opcode:
-            return False
-        (operand,) = operand._operands
-    return True
+_IGNORED = frozenset({"result_accuracy"})
+"""What no rule goes by: all are as exact as the best that may be asked for."""

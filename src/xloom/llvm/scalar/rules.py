@@ -12,7 +12,7 @@ ROUNDED: set[str] = set()
 
 
 def emits(*opcodes: str, rounded: bool = True) -> Callable[[Rule], Rule]:
-    """Registers `rule(builder, instruction, *operand_values) -> value`."""
+    """Registers `rule(builder, operator, *operand_values) -> value`."""
 
     def register(rule: Rule) -> Rule:
         for opcode in opcodes:

@@ -12,6 +12,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.scalar.conversion import rounded_result
 from xloom.llvm.scalar.operator import operator_of
+from xloom.llvm.scalar.rewrites import rewritten
 from xloom.llvm.scalar.rules import ROUNDED, RULES
 from xloom.llvm.types import Value, constant
 from xloom.trampoline import Nested, run
@@ -35,9 +36,9 @@ def _applied(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Valu
 
 def evaluated(b: ir.IRBuilder, instruction: Instruction, *operands: Value) -> Value:
     """The result of a scalar operator, in its type."""
-    operator = operator_of(instruction)
-    value, dtype = RULES[operator.name](b, operator, *operands), operator.dtype
-    return rounded_result(b, value, dtype) if dtype.is_float and operator.name in ROUNDED else value
+    operator = rewritten(operator_of(instruction), instruction._operands)
+    value, dtype = RULES[operator.opcode](b, operator, *operands), operator.dtype
+    return rounded_result(b, value, dtype) if dtype.is_float and operator.opcode in ROUNDED else value
 
 
 def is_scalar_region(computation: Computation) -> bool:

@@ -1,0 +1,54 @@
+"""Scalar operators of the loop IR: the elementwise opcodes of HLO, and a few of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xloom.codegen.loop_ir.nodes import Node, Op
+from xloom.codegen.ops import ROWS, Trait
+from xloom.hlo.dtype import DType, bf16, f16, f32, f64, pred
+from xloom.llvm.scalar.operator import Operator
+from xloom.llvm.scalar.rewrites import rewritten
+from xloom.llvm.scalar.rules import ROUNDED
+
+
+def scalar_op(operator: Operator, operands: Sequence[Node]) -> Op:
+    """A node of an operator and its operands, rewritten if there is something better."""
+    operator = rewritten(operator, operands)
+    opcode, dtype = operator.opcode, operator.dtype
+    traits = ROWS[opcode].traits if opcode in ROWS else Trait.NONE
+    rounded_later, passes = opcode in ROUNDED, Trait.PASSES in traits
+    takes = ((rounded_later or passes) and Trait.JUMPS not in traits) or (opcode == "convert" and dtype in (f32, f64))
+    has = dtype in (bf16, f16) and (rounded_later or (passes and any(map(_has_excess, operands))))
+    return Op(dtype, operator, tuple(operands), has, takes)
+
+
+def _has_excess(node: Node) -> bool:
+    return isinstance(node, Op) and node.has_excess_precision
+
+
+def alias(node: Node) -> Op:
+    """The node again, as another one."""
+    return Op(node.dtype, Operator("alias", node.dtype, (node.dtype,)), (node,))
+
+
+def index_cast(node: Node, dtype: DType) -> Op:
+    """An index as a number of another type."""
+    return Op(dtype, Operator("index-cast", dtype, (node.dtype,)), (node,))
+
+
+def float_compare(predicate: str, x: Node, y: Node) -> Op:
+    """LLVM's predicate of two numbers: `>` and the like, false of a NaN; `ord`, `uno`: whether none is one, or any."""
+    operator = Operator("predicate", pred, (x.dtype, y.dtype), (("predicate", predicate),))
+    return Op(pred, operator, (x, y))
+
+
+def logical(opcode: str, x: Node, y: Node) -> Op:
+    """`and` or `or` of two predicates."""
+    return Op(pred, Operator(opcode, pred, (pred, pred)), (x, y))
+
+
+def select(condition: Node, on_true: Node, on_false: Node) -> Op:
+    """One of two values, as it is."""
+    types = (pred, on_true.dtype, on_false.dtype)
+    return Op(on_true.dtype, Operator("select", on_true.dtype, types), (condition, on_true, on_false))
