@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 import xloom.torch
-from xloom.torch.lazy.table import HANDLERS
-from xloom.torch.lazy.tensor import DEVICE, tensor_of
+from xloom.torch.lazy.recording.table import HANDLERS
+from xloom.torch.lazy.tensor.tensor import DEVICE, tensor_of
 
 _make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.interpreter import evaluate
 from xloom.interpreter.samples import random_arguments
 from xloom.passes import run_passes

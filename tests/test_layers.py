@@ -22,7 +22,7 @@ LAYERS = [
     ["xloom.compilation_cache"],
     [
         f"xloom.hlo.{name}"
-        for name in ("dtype", "shape", "literal", "attributes", "opcodes", "names", "lexer", "metadata_text")
+        for name in ("dtype", "shape", "literal", "attributes", "opcodes", "names", "text.lexer", "text.metadata")
     ],
     ["xloom.infer"],
     ["xloom.hlo"],

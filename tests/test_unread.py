@@ -14,7 +14,7 @@ import xloom as xl
 from xloom.calls import registry
 from xloom.compilation_cache import cache
 from xloom.cpu import compile as cpu
-from xloom.hlo import unread
+from xloom.hlo import lazy_module
 from xloom.hlo.module import Module
 from xloom.pjrt import Client
 from xloom.pjrt.options import CompileOptions
@@ -81,24 +81,24 @@ def nobody_reads(monkeypatch: pytest.MonkeyPatch) -> Any:
         def refuse(module: Module) -> None:
             raise AssertionError(f"{vars(module)['declaration'].name} was read")
 
-        monkeypatch.setattr(unread, "_become_read", refuse)
+        monkeypatch.setattr(lazy_module, "_become_read", refuse)
 
     return start
 
 
 def test_becomes_an_ordinary_module():
     first, second = from_stablehlo(TEXT), from_stablehlo(TEXT)
-    assert unread.identity_of(first) == unread.identity_of(second) is not None
+    assert lazy_module.identity_of(first) == lazy_module.identity_of(second) is not None
     assert first.to_text() == second.to_text()
     for module in (first, second):
-        assert type(module) is Module and unread.identity_of(module) is None
+        assert type(module) is Module and lazy_module.identity_of(module) is None
         assert all(c.module is module for c in module.computations)
         xl.verify(module)
 
 
 def test_the_declaration_has_what_callers_see():
     module = from_stablehlo(TEXT)
-    declaration = unread.declaration_of(module)
+    declaration = lazy_module.declaration_of(module)
     xl.verify(declaration)
     assert declaration.name == module.name
     assert declaration.config == module.config
@@ -109,7 +109,7 @@ def test_the_declaration_has_what_callers_see():
 def test_setting_an_attribute_reads_first():
     module = from_stablehlo(TEXT)
     module.name = "other"
-    assert unread.identity_of(module) is None and module.to_text().startswith("HloModule other")
+    assert lazy_module.identity_of(module) is None and module.to_text().startswith("HloModule other")
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])

@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from xloom.hlo.instruction import Instruction
     from xloom.hlo.literal import Literal, literal
     from xloom.hlo.module import Module
-    from xloom.hlo.parser import parse
     from xloom.hlo.proto import decode as from_proto
-    from xloom.hlo.verify import verify
+    from xloom.hlo.text.parser import parse
+    from xloom.hlo.verify.module import verify
     from xloom.interpreter import evaluate
     from xloom.passes import run_passes
     from xloom.stablehlo import from_stablehlo
@@ -96,10 +96,10 @@ _LAZY = {
     "from_stablehlo": ("xloom.stablehlo", "from_stablehlo"),
     "include_dir": ("xloom.calls", "include_dir"),
     "literal": ("xloom.hlo.literal", "literal"),
-    "parse": ("xloom.hlo.parser", "parse"),
+    "parse": ("xloom.hlo.text.parser", "parse"),
     "run_passes": ("xloom.passes", "run_passes"),
     "sim": ("xloom.sim", None),
-    "verify": ("xloom.hlo.verify", "verify"),
+    "verify": ("xloom.hlo.verify.module", "verify"),
 }
 
 
@@ -126,7 +126,7 @@ def load(path: str | Path) -> Module:
 
 def load_bytes(data: bytes, file: str = "<input>") -> Module:
     """The module in `data`; `file` is its name in messages, and its ending tells the format."""
-    from xloom.hlo.parser import parse
+    from xloom.hlo.text.parser import parse
 
     suffix = Path(file).suffix
     if suffix in (".mlir", ".mlirbc") or data.startswith(b"ML\xefR"):

@@ -15,7 +15,7 @@ from xloom.cpu.compile import lowered
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.prepare import prepared
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.verify import verify
+from xloom.hlo.verify.module import verify
 
 
 def sums(count: int) -> str:

@@ -1,5 +1,5 @@
 from xloom.hlo.call_graph import callees_first
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.passes import run_passes
 
 # XLA's own order puts `condition` after `outer`, which calls it too

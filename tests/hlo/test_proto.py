@@ -13,9 +13,9 @@ from xloom.hlo.dtype import DTYPES
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode, encode
-from xloom.hlo.proto_attributes import CODECS
-from xloom.hlo.proto_literal import literal_from_message, write_literal
-from xloom.hlo.schema import messages
+from xloom.hlo.proto.attributes import CODECS
+from xloom.hlo.proto.literals import literal_from_message, write_literal
+from xloom.hlo.proto.schema import messages
 from xloom.hlo.shape import Layout, Shape, array_shape
 
 _hlo = pytest.importorskip("jaxlib._hlo")

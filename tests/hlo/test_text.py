@@ -6,7 +6,7 @@ import pytest
 
 import xloom as xl
 from xloom.hlo.opcodes import OPCODES
-from xloom.hlo.printer import PrintOptions
+from xloom.hlo.text.printer import PrintOptions
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 

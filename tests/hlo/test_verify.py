@@ -2,7 +2,7 @@ import pytest
 
 import xloom as xl
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.verify import problems
+from xloom.hlo.verify.module import problems
 
 REDUCE = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
 ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add }"""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xloom.errors import PassError
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")

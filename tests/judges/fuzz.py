@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import xloom as xl
 from tests.judges.hlo_modules import extract
-from xloom.hlo.verify import problems
+from xloom.hlo.verify.module import problems
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 SECONDS = 20

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import xloom as xl
 from tests.judges.hlo_modules import extract
-from xloom.hlo.printer import PrintOptions
+from xloom.hlo.text.printer import PrintOptions
 
 # jaxlib aborts on some texts, so it runs in a child that is restarted after the one that killed it
 _CHILD = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 
 WIDE, NUMBER = "s32[3]", "s32[]"
 

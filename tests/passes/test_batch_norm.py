@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.interpreter import evaluate
 from xloom.passes import run_passes
 

@@ -1,6 +1,6 @@
 import pytest
 
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.passes import ConstantFolding, run_passes
 
 

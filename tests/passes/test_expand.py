@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from xloom.errors import PassError
-from xloom.hlo.lexer import escape
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.lexer import escape
+from xloom.hlo.text.parser import parse
 from xloom.interpreter import evaluate
 from xloom.interpreter.samples import random_arguments
 from xloom.passes import Expand, run_passes

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.passes import PASSES, Compare, run_passes
 
 jax = pytest.importorskip("jax")

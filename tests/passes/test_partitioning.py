@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xloom.hlo.parser import parse
 from xloom.hlo.sharding import Sharding
-from xloom.hlo.verify import verify
+from xloom.hlo.text.parser import parse
+from xloom.hlo.verify.module import verify
 from xloom.interpreter import evaluate
 from xloom.interpreter.devices import evaluate_devices
 from xloom.passes.partitioning import SpmdPartitioning

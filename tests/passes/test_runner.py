@@ -6,7 +6,7 @@ import pytest
 
 from xloom.errors import PassError
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.passes import Compare, Pass, run_passes
 from xloom.passes.hooks import difference
 
@@ -85,7 +85,7 @@ def test_compare_passes_what_is_equal() -> None:
 
 
 def test_verify_blames_the_pass() -> None:
-    pytest.importorskip("xloom.hlo.verify")
+    pytest.importorskip("xloom.hlo.verify.module")
     with pytest.raises(PassError, match=r"pass 1 \(broken\) left an invalid module"):
         run_passes(parse(TEXT), [Broken()])
     run_passes(parse(TEXT), [Broken()], verify=False)

@@ -9,8 +9,8 @@ import xloom as xl
 from tests.passes.loop_programs import loop_program
 from xloom.errors import EvaluationError
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
-from xloom.hlo.verify import verify
+from xloom.hlo.text.parser import parse
+from xloom.hlo.verify.module import verify
 from xloom.interpreter.samples import random_arguments
 from xloom.passes import PASSES, Compare, Pass, WrongValueError, run_passes
 from xloom.passes.compare import NotComparedWarning

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.pjrt import Client, Code, CompileOptions, Future, HostBufferSemantics, PjrtError
 from xloom.pjrt.capi import structs
 from xloom.pjrt.options import assignment_proto

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.pjrt import Client, PjrtError
 
 SIZES = [1000, 9_000_000]  # run at once, and by the device's thread

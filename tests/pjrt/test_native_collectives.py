@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xloom.errors import EvaluationError, LoweringError
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.pjrt import Client
 from xloom.pjrt.compiler import SpmdNative
 from xloom.trace import trace

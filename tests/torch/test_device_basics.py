@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 import xloom.torch as xt
-from xloom.torch.lazy import device_module
+from xloom.torch.lazy.runtime import device_module
 
 DEVICE = torch.device("xla")
 

@@ -6,14 +6,14 @@ from torch.nn import functional as F
 
 import xloom.torch  # noqa: F401
 from xloom.pjrt import Client
-from xloom.torch.lazy import device_module, runtime
+from xloom.torch.lazy.runtime import device_client, device_module
 
 
 @pytest.fixture(autouse=True)
 def _interpreted(monkeypatch):
     """What is compiled is tested elsewhere."""
     interpreter = Client.interpreter()
-    monkeypatch.setattr(runtime, "client", lambda: interpreter)
+    monkeypatch.setattr(device_client, "client", lambda: interpreter)
 
 
 def images(device, dims=(2, 3, 4, 6)):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import xloom.torch as xt
-from xloom.torch.lazy.geometry import geometry
-from xloom.torch.lazy.ranges import of_range
+from xloom.torch.lazy.tensor.geometry import geometry
+from xloom.torch.lazy.views.ranges import of_range
 from xloom.torch.metrics import METRICS
 
 

@@ -14,7 +14,7 @@ from torch import nn
 import xloom as xl
 import xloom.torch as xt
 from xloom.pjrt import Client
-from xloom.torch.lazy import runtime
+from xloom.torch.lazy.runtime import device_client
 from xloom.torch.metrics import METRICS
 
 
@@ -71,7 +71,7 @@ def test_training_is_that_of_the_cpu_and_compiles_twice():
 )
 def test_optimisers(make, options, monkeypatch):
     interpreter = Client.interpreter()
-    monkeypatch.setattr(runtime, "client", lambda: interpreter)  # what is compiled is tested elsewhere
+    monkeypatch.setattr(device_client, "client", lambda: interpreter)  # what is compiled is tested elsewhere
     found = []
     for device in ("cpu", "xla"):
         torch.manual_seed(0)
@@ -99,7 +99,7 @@ def test_a_changing_learning_rate_is_the_same_program():
 
 def test_loops_without_an_end_of_step_run_by_batches(monkeypatch):
     interpreter = Client.interpreter()
-    monkeypatch.setattr(runtime, "client", lambda: interpreter)
+    monkeypatch.setattr(device_client, "client", lambda: interpreter)
     kept = []
     for _ in range(12):
         x = torch.ones(3).to("xla")

@@ -9,14 +9,14 @@ from torch.utils._pytree import tree_leaves
 
 import xloom.torch  # noqa: F401
 from xloom.pjrt import Client
-from xloom.torch.lazy import runtime
+from xloom.torch.lazy.runtime import device_client
 
 
 @pytest.fixture(autouse=True)
 def _interpreted(monkeypatch):
     """What is compiled is tested elsewhere."""
     interpreter = Client.interpreter()
-    monkeypatch.setattr(runtime, "client", lambda: interpreter)
+    monkeypatch.setattr(device_client, "client", lambda: interpreter)
 
 
 @pytest.mark.parametrize(

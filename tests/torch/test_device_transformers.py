@@ -8,7 +8,7 @@ from torch import nn
 
 import xloom.torch  # noqa: F401
 from xloom.pjrt import Client
-from xloom.torch.lazy import runtime
+from xloom.torch.lazy.runtime import device_client
 
 HIDDEN = torch.tensor([[False, False, True], [False, True, True]])
 CAUSAL = torch.ones(3, 3, dtype=torch.bool).triu(1)
@@ -24,7 +24,7 @@ MASKS = {
 def _interpreted(monkeypatch):
     """What is compiled is tested elsewhere."""
     interpreter = Client.interpreter()
-    monkeypatch.setattr(runtime, "client", lambda: interpreter)
+    monkeypatch.setattr(device_client, "client", lambda: interpreter)
 
 
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS)

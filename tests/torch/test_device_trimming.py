@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from xloom.torch.lazy import trimming
-from xloom.torch.lazy.execution import flush
-from xloom.torch.lazy.table import HANDLERS
-from xloom.torch.lazy.trace import TRACE
+from xloom.torch.lazy.recording import trimming
+from xloom.torch.lazy.recording.table import HANDLERS
+from xloom.torch.lazy.recording.trace import TRACE
+from xloom.torch.lazy.runtime.execution import flush
 from xloom.torch.metrics import METRICS
 
 

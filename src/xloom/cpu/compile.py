@@ -28,12 +28,12 @@ from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.runtime.threads import pool
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL
 from xloom.errors import OutOfMemoryError
-from xloom.hlo.collector import without_collector
+from xloom.hlo.garbage_collection import without_collector
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.lazy_module import identity_of
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
-from xloom.hlo.unread import identity_of
-from xloom.hlo.verify import verify
+from xloom.hlo.verify.module import verify
 from xloom.llvm import jit
 from xloom.llvm.object_files import ObjectCodes
 from xloom.llvm.shared_code import compare, is_checked

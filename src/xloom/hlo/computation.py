@@ -151,7 +151,7 @@ class Computation:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """For `pickle` and `copy`, which would go from operand to operand on Python's stack: a part of its module."""
-        from xloom.hlo.flat_form import flattened
+        from xloom.hlo.pickling import flattened
 
         if self.module is None:
             return _alone, (flattened([self]),)
@@ -159,7 +159,7 @@ class Computation:
 
     def to_text(self, **options: Any) -> str:
         """HLO text; options as for `Module.to_text`."""
-        from xloom.hlo.printer import PrintOptions, computation_text
+        from xloom.hlo.text.printer import PrintOptions, computation_text
 
         return computation_text(self, PrintOptions(**options))
 
@@ -171,7 +171,7 @@ class Computation:
 
 
 def _alone(flat: list[Any]) -> Computation:
-    from xloom.hlo.flat_form import unflattened
+    from xloom.hlo.pickling import unflattened
 
     return unflattened(flat)[0]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xloom.errors import ShapeError
-from xloom.hlo.lexer import ATTRIBUTE, Cursor
+from xloom.hlo.text.lexer import ATTRIBUTE, Cursor
 
 MAX_DEVICES = 1 << 24
 

@@ -250,7 +250,7 @@ class Instruction:
 
     def to_text(self, **options: Any) -> str:
         """One line of HLO; options as for `Module.to_text`."""
-        from xloom.hlo.printer import PrintOptions, instruction_text
+        from xloom.hlo.text.printer import PrintOptions, instruction_text
 
         return instruction_text(self, PrintOptions(**options))
 

@@ -151,7 +151,7 @@ class Module:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """For `pickle`, likewise."""
-        from xloom.hlo.flat_form import flattened
+        from xloom.hlo.pickling import flattened
 
         says = {name: value for name, value in vars(self).items() if name not in ("_computations", "entry")}
         entry = list(self._computations).index(self.entry) if self.entry is not None else -1
@@ -159,7 +159,7 @@ class Module:
 
     def to_text(self, **options: Any) -> str:
         """HLO text as XLA prints it. Options are the fields of `printer.PrintOptions`."""
-        from xloom.hlo.printer import PrintOptions, module_text
+        from xloom.hlo.text.printer import PrintOptions, module_text
 
         return module_text(self, PrintOptions(**options))
 
@@ -177,7 +177,7 @@ class Module:
 
 
 def _module_of(says: dict[str, Any], flat: list[Any], entry: int) -> Module:
-    from xloom.hlo.flat_form import unflattened
+    from xloom.hlo.pickling import unflattened
 
     module = Module("")
     vars(module).update(says)

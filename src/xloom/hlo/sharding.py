@@ -12,8 +12,8 @@ import numpy as np
 from xloom.errors import ShapeError
 from xloom.hlo.attributes import Metadata
 from xloom.hlo.device_mesh import Axis, Iota, Mesh, bracketed, parse_axes, parse_iota, parse_mesh, starts_mesh
-from xloom.hlo.lexer import Cursor
 from xloom.hlo.shape import Shape
+from xloom.hlo.text.lexer import Cursor
 
 LAST_TILE_DIMS = ("maximal", "manual", "unreduced", "replicated")
 """What a trailing tile dimension can mean, in the order in which XLA keeps them."""
@@ -199,7 +199,7 @@ class Sharding:
     @staticmethod
     def parse(text: str, pos: int) -> tuple[Sharding, int]:
         """The sharding at `pos` (at its brace), and where it ends. Raises ParseError."""
-        from xloom.hlo.sharding_text import parse_sharding
+        from xloom.hlo.text.shardings import parse_sharding
 
         cursor = Cursor(text, offset=pos)
         return parse_sharding(cursor), cursor.pos
@@ -243,7 +243,7 @@ class Sharding:
 
 
 def _metadata_text(entries: tuple[Metadata, ...], always_listed: bool) -> str:
-    from xloom.hlo.metadata_text import print_metadata
+    from xloom.hlo.text.metadata import print_metadata
 
     texts = list(map(print_metadata, entries))
     if not texts:

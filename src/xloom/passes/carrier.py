@@ -7,7 +7,7 @@ import re
 from xloom.errors import PassError, Span, XloomError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*(?:\n|\Z))*"
 _NAME = r"%?[A-Za-z_][\w.\-]*"

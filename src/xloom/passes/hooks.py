@@ -11,7 +11,7 @@ import numpy as np
 from xloom.calls.registry import is_registered
 from xloom.errors import PassError, VerifyError
 from xloom.hlo.module import Module
-from xloom.hlo.verify import verify
+from xloom.hlo.verify.module import verify
 from xloom.interpreter.registry import Value
 from xloom.passes.base import Pass
 from xloom.passes.carrier import carries_hlo

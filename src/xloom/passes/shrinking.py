@@ -12,7 +12,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
-from xloom.hlo.verify import verify
+from xloom.hlo.verify.module import verify
 
 _SMALL = 8
 """Sizes that stay."""

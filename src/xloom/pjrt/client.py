@@ -12,9 +12,9 @@ from xloom.codegen.thresholds import POOLED
 from xloom.cpu.runtime.memory_pool import aligned_copy
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import from_numpy
+from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Layout, array_shape
-from xloom.hlo.unread import declaration_of
 from xloom.passes.partitioning import SpmdPartitioning, has_shardings
 from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry

@@ -17,8 +17,8 @@ from xloom.cpu.runtime.executable import Direct, Executable, Memory
 from xloom.cpu.runtime.rendezvous import Meeting
 from xloom.cpu.runtime.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
+from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
-from xloom.hlo.unread import declaration_of
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
 from xloom.passes.dynamic_padding import has_dynamic

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.hlo.shape import Shape
-from xloom.hlo.unread import declaration_of
 from xloom.pjrt.boundary import check_arguments, checked_results
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from xloom.compilation_cache.cache import Cache, key_of
 from xloom.cpu.compile import note_key
+from xloom.hlo.lazy_module import identity_of
 from xloom.hlo.module import Module
-from xloom.hlo.unread import identity_of
 from xloom.passes.row_major_entry import has_permuted_entry
 from xloom.pjrt.compiler import Native
 from xloom.pjrt.executable import Executable

@@ -10,9 +10,9 @@ from typing import Any
 
 from xloom.compilation_cache.cache import Cache, key_of
 from xloom.errors import ParseError, XloomError
+from xloom.hlo.lazy_module import UnreadModule, declared
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
-from xloom.hlo.unread import UnreadModule, declared
 from xloom.stablehlo.apart import converted_apart
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
 from xloom.stablehlo.bytecode_strings import has_only_text

@@ -17,7 +17,7 @@ from tests.judges.custom_calls.table import Engine, compiled, simulated
 from xloom.calls import register_c
 from xloom.calls.sanitizer import sanitize
 from xloom.errors import CustomCallError
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 
 _X = np.arange(4, dtype=np.float32)
 _PROGRAM = 'ENTRY e { x = f32[4] parameter(0) ROOT c = f32[4] custom-call(x), custom_call_target="t" }'

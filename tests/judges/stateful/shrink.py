@@ -14,7 +14,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
-from xloom.hlo.verify import verify
+from xloom.hlo.verify.module import verify
 from xloom.interpreter import Evaluator
 from xloom.interpreter.registry import Value
 from xloom.passes import run_passes

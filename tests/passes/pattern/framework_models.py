@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 
 T, D = 6, 16
 

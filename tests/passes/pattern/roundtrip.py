@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.interpreter import evaluate
 from xloom.interpreter.samples import random_arguments
 from xloom.passes import outline_pattern, run_passes

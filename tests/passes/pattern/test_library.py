@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.passes.pattern.roundtrip import expanded, same
-from xloom.hlo.parser import parse
-from xloom.hlo.verify import verify
+from xloom.hlo.text.parser import parse
+from xloom.hlo.verify.module import verify
 from xloom.interpreter import evaluate
 from xloom.interpreter.samples import random_arguments
 from xloom.passes import outline_pattern, run_passes

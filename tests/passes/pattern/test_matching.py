@@ -7,8 +7,8 @@ import xloom as xl
 from tests.passes.pattern.roundtrip import expanded, same
 from xloom.errors import PassError
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
-from xloom.hlo.verify import verify
+from xloom.hlo.text.parser import parse
+from xloom.hlo.verify.module import verify
 from xloom.passes import Outlined, add_pattern, outline_pattern, pattern_from_jax, run_passes
 from xloom.passes.pattern import PATTERNS, Pattern, pattern_of
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.passes.pattern import framework_models
 from tests.passes.pattern.roundtrip import library_outlined
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 
 jax = pytest.importorskip("jax")
 models = pytest.importorskip("tests.passes.pattern.models")

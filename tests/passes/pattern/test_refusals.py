@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import xloom as xl
 from tests.passes.pattern.roundtrip import expanded, same
 from xloom.cli.main import cli
-from xloom.hlo.parser import parse
-from xloom.hlo.verify import verify
+from xloom.hlo.text.parser import parse
+from xloom.hlo.verify.module import verify
 from xloom.passes import add_pattern, outline_pattern, run_passes
 from xloom.passes.pattern import PATTERNS, find_pattern, pattern_of, report_text
 

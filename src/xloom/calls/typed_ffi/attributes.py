@@ -13,7 +13,7 @@ from xloom.calls.typed_ffi import c_api
 from xloom.calls.typed_ffi.c_api import AttributeKind
 from xloom.errors import ParseError
 from xloom.hlo.dtype import DTYPES, DType, from_numpy
-from xloom.hlo.lexer import Cursor
+from xloom.hlo.text.lexer import Cursor
 
 Attribute = np.ndarray | bytes | dict[str, Any]
 """A scalar (an array of rank 0), an array of rank 1, a string, or a dictionary of attributes."""

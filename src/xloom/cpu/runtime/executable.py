@@ -23,9 +23,9 @@ from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, offse
 from xloom.cpu.runtime.memory_pool import Block, Pool
 from xloom.cpu.runtime.threads import pool
 from xloom.errors import EvaluationError, LoweringError, ShapeError, UnsupportedError
+from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
-from xloom.hlo.unread import declaration_of
 from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument
 

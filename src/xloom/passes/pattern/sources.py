@@ -9,7 +9,7 @@ from typing import Any
 
 from xloom.errors import MissingExtraError, PassError, near
 from xloom.hlo.module import Module
-from xloom.hlo.parser import parse
+from xloom.hlo.text.parser import parse
 from xloom.passes.pattern.pattern import Pattern
 
 LIBRARY = Path(__file__).parent.parent.parent / "patterns"

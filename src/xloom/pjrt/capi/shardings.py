@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.proto_sharding import sharding_to_bytes
+from xloom.hlo.proto.shardings import sharding_to_bytes
 from xloom.hlo.sharding import Sharding
 from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.memory import Row, Text

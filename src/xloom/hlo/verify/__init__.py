@@ -1,0 +1,1 @@
+"""The rules of HLO, held against a module."""

@@ -1,0 +1,1 @@
+"""torch_xla's interface over this device."""

@@ -1,0 +1,139 @@
+"""torch's own word on arguments, so that lowerings need no checks of their own.
+
+An operator that is new to the device is called once on tensors without memory; where that fails, on zeros of the host,
+whose errors are the ones to raise, unless ones of the host have none: those are about values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import _meta_registrations
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves, tree_map
+
+from xloom.torch.lazy.operators.outside import outside_dispatch
+from xloom.torch.lazy.tensor.geometry import Geometry, geometry, without_values
+from xloom.torch.lazy.tensor.tensor import XlaTensor
+
+_TELLS_NOTHING = frozenset(
+    ["index_put", "_index_put_impl", "_unsafe_index_put", "random", "complex", "polar", "max", "min"]
+    + ["fractional_max_pool2d", "fractional_max_pool3d"]
+)
+"""Operators that take anything where there is no memory."""
+
+_TAKE_MORE = frozenset(["histc"])
+"""Operators that take integers on devices, but not on the CPU."""
+
+_NO_SUCH_DTYPE = "not implemented for '"
+
+MOST = 1 << 20
+"""So many elements are made on the host to learn what the error is; with more of them the first error has to do."""
+
+FEW = 1 << 14
+"""So many integers are computed with on the host to learn whether an operator takes integers."""
+
+_REMEMBERED = 4096
+"""Types and numbers of one operator's arguments; a loop's numbers may differ each time."""
+
+_device_hint = _meta_registrations.device_hint
+
+
+def check(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What torch returns for such arguments, but for values; None where it cannot tell. Raises what torch raises."""
+    name = op._schema.name.removeprefix("aten::").rstrip("_")
+    if op.namespace != "aten" or name in _TAKE_MORE:
+        return None
+    tells = name not in _TELLS_NOTHING
+    tells = tells and not any(argument.is_out for argument in op._schema.arguments)  # whose dtype is no matter there
+    small = _elements(args, kwargs) <= MOST
+    on_meta = tells or not small
+    found, error = _tried(op, args, kwargs, "meta") if on_meta else _tried_on_host(op, args, kwargs)
+    if error is not None and tells and small:
+        found, error = _tried_on_host(op, args, kwargs)
+    elif not tells and not small:
+        error = None
+    elif error is None and tells and _are_few_integers(args):
+        error = _tried(op, args, kwargs, "cpu")[1]  # which only kernels refuse
+        error = error if isinstance(error, NotImplementedError) else None
+    if error is not None and (not isinstance(error, NotImplementedError) or _NO_SUCH_DTYPE in str(error)):
+        raise error.with_traceback(None) from None
+    return found
+
+
+def _tried_on_host(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Exception | None]:
+    """What torch returns for zeros or for ones, or the error that it raises for both."""
+    found, error = _tried(op, args, kwargs, "cpu")
+    if error is not None:
+        of_ones, error_of_ones = _tried(op, args, kwargs, "cpu", torch.ones)
+        if error_of_ones is None:
+            return of_ones, None
+    return found, error
+
+
+def _tried(
+    op: OpOverload,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    device: str,
+    filled: Callable[..., torch.Tensor] = torch.zeros,
+) -> tuple[Any, Exception | None]:
+    """What torch returns, or the error that it raises."""
+
+    def stand_in(each: Any) -> Any:
+        if isinstance(each, XlaTensor):
+            return without_values(Geometry(each._alias.type, int(each.storage_offset())), device, filled)
+        if isinstance(each, torch.Tensor):  # of the host: numbers as tensors, whose values are no matter
+            return each if each.dim() == 0 else without_values(geometry(each), device, filled)
+        if isinstance(each, torch.device):
+            return torch.device(device)
+        return None if isinstance(each, torch.Generator) else each
+
+    args, kwargs = tree_map(stand_in, (tuple(args), dict(kwargs)))
+    # kernels for tensors without memory ask for the device that they stand for, and take it for CUDA
+    _meta_registrations.device_hint = lambda tensor: "cpu"
+    draws = torch.Tag.nondeterministic_seeded in op.tags
+    try:
+        with outside_dispatch(), torch.random.fork_rng([], enabled=draws and device == "cpu"):
+            return op(*args, **kwargs), None
+    except Exception as error:
+        return None, error
+    finally:
+        _meta_registrations.device_hint = _device_hint
+
+
+def _are_few_integers(args: Sequence[Any]) -> bool:
+    given = [each for each in tree_leaves(args) if isinstance(each, torch.Tensor)]
+    few = sum(each.numel() for each in given) <= FEW
+    return few and bool(given) and not any(each.is_floating_point() or each.is_complex() for each in given)
+
+
+def _elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    """Of the tensors, and of a result whose size is given."""
+    given = [*args, *kwargs.values()]
+    tensors = sum(each.numel() for each in tree_leaves(given) if isinstance(each, torch.Tensor))
+    lists = [each for each in given if isinstance(each, (list, tuple)) and all(isinstance(n, int) for n in each)]
+    return tensors + sum(math.prod(map(abs, sizes)) for sizes in lists)
+
+
+def check_once(known: set[tuple], op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """`check` for types that are not among the known ones."""
+    case = (*[_kind(each) for each in args], *[(name, _kind(each)) for name, each in kwargs.items()])
+    if case not in known:
+        check(op, args, kwargs)
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known.add(case)
+
+
+def _kind(each: Any) -> Any:
+    if isinstance(each, (list, tuple)):
+        return tuple([_kind(inner) for inner in each])
+    if isinstance(each, XlaTensor):
+        return each._alias.type
+    if isinstance(each, torch.Tensor):
+        return geometry(each)
+    return type(each) if isinstance(each, (float, complex, torch.Generator)) else repr(each)

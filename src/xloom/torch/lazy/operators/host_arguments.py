@@ -1,0 +1,34 @@
+"""Operators whose tensors of lengths or places decide shapes: those are read, and then they are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from xloom.torch.lazy.recording.table import handles
+
+aten = torch.ops.aten
+
+
+def _with_lists(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, places: Sequence[int]) -> Any:
+    return op(*[each.tolist() if k in places else each for k, each in enumerate(args)], **(kwargs or {}))
+
+
+@handles("aten._ctc_loss.Tensor")
+def ctc_loss(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """The loss, of inputs and targets of lengths that tensors have."""
+    return _with_lists(aten._ctc_loss.default, args, kwargs, (2, 3))
+
+
+@handles("aten._ctc_loss_backward.Tensor")
+def ctc_loss_backward(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """Its gradient."""
+    return _with_lists(aten._ctc_loss_backward.default, args, kwargs, (3, 4))
+
+
+def tensor_split(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
+    """Parts of x that end at places; or so many parts."""
+    given = places.tolist()
+    return aten.tensor_split.sections(x, given, dim) if places.dim() == 0 else aten.tensor_split.indices(x, given, dim)

@@ -1,0 +1,143 @@
+"""What runs an operator, found when it is first met: by hand, a view, a lowering, a kernel of torch's, or the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._decomp import decomposition_table
+
+from xloom.errors import LoweringError
+from xloom.torch.decompositions import decompositions
+from xloom.torch.lazy.operators import (
+    batch_norm,
+    factors,
+    fallback,
+    foreach,
+    fused_optimizers,
+    grad_scaler,
+    host_arguments,
+    host_values,
+)
+from xloom.torch.lazy.operators.checking import check_once
+from xloom.torch.lazy.recording.record import Recorder
+from xloom.torch.lazy.recording.table import HANDLERS, KEPT, NAMED, Handler
+from xloom.torch.lazy.runtime import transfer
+from xloom.torch.lazy.tensor.tensor import tensor_of
+from xloom.torch.lazy.views import mutation, overlap, views
+from xloom.torch.lowering import has_lowering, lower
+from xloom.torch.metrics import METRICS
+
+_FILLS_BY_HAND = (
+    batch_norm,
+    fallback,
+    foreach,
+    fused_optimizers,
+    grad_scaler,
+    host_arguments,
+    host_values,
+    transfer,
+    views,
+)  # importing them fills NAMED
+
+
+def handler_of(op: Any) -> Handler:
+    """What runs `op` from now on."""
+    handler = find(op)
+    KEPT.append(op)
+    HANDLERS[id(op)] = handler
+    return handler
+
+
+def find(op: Any) -> Handler:
+    """The first way there is, in the order of the module's title."""
+    by_hand = NAMED.get(str(op))
+    if not isinstance(op, torch._ops.OpOverload):
+        return higher_order(op) if by_hand is None else by_hand
+    handler = _found(op) if by_hand is None else by_hand
+    return overlap.guarded(op, handler) if op._schema.is_mutable and not _is_of_views(op) else handler
+
+
+def _is_of_views(op: Any) -> bool:
+    return torch.Tag.inplace_view in op.tags or op._schema.name in ("aten::set_", "aten::resize_", "aten::resize_as_")
+
+
+def _found(op: Any) -> Handler:
+    by_table = (host_values.handler, views.handler, mutation.handler, factors.handler, lowered, foreach.handler)
+    for way in (*by_table, composite, decomposed, kernel):
+        handler = way(op)
+        if handler is not None:
+            return handler
+    return fallback.handler(op)
+
+
+def lowered(op: Any) -> Handler | None:
+    """Recorded, and lowered by the table."""
+    if op._schema.is_mutable or not has_lowering(op):
+        return None
+    return functional(Recorder(op, lambda g, args, kwargs: lower(g, op, args, kwargs)))
+
+
+def functional(recorder: Recorder) -> Handler:
+    """New tensors for what is recorded."""
+    record = recorder.record
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        found = record(args, kwargs)
+        if found.__class__ is list:
+            return [None if each is None else tensor_of(each) for each in found]
+        return tensor_of(found)
+
+    return run
+
+
+def composite(op: Any) -> Handler | None:
+    """torch's definition by other operators, where autograd sees those."""
+    key = DispatchKey.CompositeImplicitAutograd
+    if key in op.py_kernels:
+        return _counted(op, op.py_kernels[key])
+    return _kernel(op, key)
+
+
+def kernel(op: Any) -> Handler | None:
+    """torch's kernel for every device."""
+    return _kernel(op, DispatchKey.CompositeExplicitAutograd)
+
+
+def _kernel(op: Any, key: DispatchKey) -> Handler | None:
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
+        return None
+    return _counted(op, partial(op._op_dk, key))
+
+
+def _counted(op: Any, function: Callable[..., Any]) -> Handler:
+    name = str(op)
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        METRICS.decomposed[name] += 1
+        return function(*args, **(kwargs or {}))
+
+    return run
+
+
+def decomposed(op: Any) -> Handler | None:
+    """torch's decomposition in Python."""
+    rule = decompositions().get(op) or decomposition_table.get(op)
+    if rule is None:
+        return None
+    run = _counted(op, rule)
+    known: set[tuple] = set()
+
+    def checked(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        check_once(known, op, args, kwargs or {})
+        return run(args, kwargs)
+
+    return checked
+
+
+def higher_order(op: Any) -> Handler:
+    """An operator that takes functions."""
+    raise LoweringError(f"{op} is not for tensors on xla", hint="use torch.compile(backend='xloom')")

@@ -1,0 +1,104 @@
+"""Programs: the HLO of a path through the tree of traces, compiled and run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from xloom.hlo import dtype as dt
+from xloom.hlo.attributes import Metadata, SliceDimension
+from xloom.hlo.builder import Builder
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.hlo.shape import array_shape
+from xloom.pjrt.buffer import Buffer
+from xloom.torch.lazy.operators.outside import outside_dispatch
+from xloom.torch.lazy.recording import donation, passes
+from xloom.torch.lazy.recording.trace import Node
+from xloom.torch.lazy.runtime import device_client
+from xloom.torch.lowering import Graph
+from xloom.torch.metrics import METRICS
+
+
+class Program:
+    """A compiled path that gives some of its results."""
+
+    def __init__(self, node: Node, outputs: tuple[int, ...], free: Iterable[int] = ()):
+        """`free` are the numbers of arguments that nobody has any more, the first time that it runs."""
+        start = time.perf_counter()
+        self.outputs = outputs
+        self.module = build(node, outputs)
+        passes.apply(self.module)
+        self._given_away = donation.alias(self.module, free)
+        self.executable = device_client.client().compile(self.module)
+        self._calls = any(each.opcode == "custom-call" for each in self.module.instructions)
+        METRICS.programs += 1
+        METRICS.compile_seconds += time.perf_counter() - start
+
+    def run(self, arguments: Sequence[Buffer], scalars: np.ndarray) -> list[Buffer]:
+        """Starts it; the results, which need not be there yet."""
+        METRICS.runs += 1
+        kept: Sequence[int] = ()
+        if self._given_away:
+            free = donation.unused(arguments, self._given_away)
+            kept = [number for number in self._given_away if number not in free]
+            METRICS.donated += len(free)
+        given = [*arguments, device_client.on_device(scalars)] if scalars.size else list(arguments)
+        with outside_dispatch() if self._calls else nullcontext():  # the calls may be torch's
+            (results,) = self.executable.launch([given], not_donated=kept)
+        device_client.throttle(results.done)
+        return results.buffers
+
+
+def build(node: Node, outputs: Sequence[int], name: str = "xla") -> Module:
+    """The module of the path to `node`: its arguments, then the numbers as one vector; a tuple of `outputs`."""
+    b = Builder(name, source_lines=False)
+    path = node.path()
+    arguments = [b.parameter(each) for each in _argument_shapes(path)]
+    count = sum(step.signature.scalars for step in path if step.signature is not None)
+    packed = b.parameter(array_shape(dt.f64, (count,)), "scalars") if count else None
+    graph = Graph(b)
+    results: list[Instruction] = []
+    used = 0
+    for step in path:
+        signature = step.signature
+        assert signature is not None
+        inputs = [results[ref] if ref >= 0 else arguments[~ref] for ref in step.refs]
+        graph.metadata = _metadata(step)
+        graph.state = inputs.pop() if signature.random else None
+        scalars = [_element(graph, packed, used + k) for k in range(signature.scalars)]
+        used += signature.scalars
+        found = signature.build(graph, inputs, scalars)
+        results.extend([found] if signature.places is None else [each for each in found if each is not None])
+        if signature.random:
+            assert graph.state is not None
+            results.append(graph.state)
+    return b.build(b.tuple(*[results[k] for k in outputs]))
+
+
+def _argument_shapes(path: Sequence[Node]) -> list[Any]:
+    shapes: list[Any] = []
+    for step in path:
+        assert step.signature is not None
+        types = step.signature.input_types()
+        for ref, type in zip(step.refs, types, strict=True):
+            if ~ref == len(shapes):
+                shapes.append(type.shape)
+    return shapes
+
+
+def _element(graph: Graph, packed: Instruction | None, at: int) -> Instruction:
+    assert packed is not None
+    one = graph.slice(packed, shape=array_shape(dt.f64, (1,)), slice=[SliceDimension(at, at + 1)])
+    return graph.reshape(one, shape=array_shape(dt.f64, ()))
+
+
+def _metadata(step: Node) -> Metadata:
+    assert step.signature is not None
+    if step.source is None:
+        return Metadata(op_type=step.signature.name)
+    return Metadata(op_type=step.signature.name, source_file=step.source.file, source_line=step.source.line)

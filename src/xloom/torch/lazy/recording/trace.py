@@ -1,0 +1,215 @@
+"""What the device has recorded and not yet run, as a path in the tree of all that it ever recorded.
+
+Each operator is a step from a node of the tree to another. A path that was gone before is followed at the price of one
+look-up a step, which makes the node reached the exact key of the program to run; where a path leaves all known ones is
+where, and why, there is something to compile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xloom.pjrt.buffer import Buffer
+from xloom.torch.lazy.recording import log, trimming
+from xloom.torch.lazy.recording.source import Source, caller
+from xloom.torch.lazy.tensor.array_type import ArrayType
+from xloom.torch.metrics import METRICS
+
+if TYPE_CHECKING:
+    from xloom.torch.lazy.recording.program import Program
+    from xloom.torch.lazy.recording.signature import Signature
+
+
+class Value:
+    """An array that never changes: in a buffer, or a result of the trace.
+
+    Within the trace of `epoch`, `index` says which: n for the n-th result, ~n for the n-th argument. The strides of its
+    type are those that torch gives to a new tensor of it.
+    """
+
+    __slots__ = ("buffer", "epoch", "index", "type")
+
+    def __init__(self, type: ArrayType, buffer: Buffer | None = None, epoch: int = -1, index: int = 0):
+        self.type = type
+        self.buffer = buffer
+        self.epoch = epoch
+        self.index = index
+
+
+class Node:
+    """A place in the tree: the steps that lead here from the root, and the programs that were compiled for them."""
+
+    __slots__ = ("depth", "next", "numbered", "parent", "programs", "refs", "signature", "source", "twin", "used")
+
+    def __init__(
+        self, parent: Node | None, signature: Signature | None, refs: tuple[int, ...], source: Source | None, depth: int
+    ):
+        self.parent = parent
+        self.signature = signature
+        self.refs = refs
+        self.source = source
+        self.depth = depth
+        self.next: dict[tuple, Node] = {}
+        self.numbered: set[tuple] = set()
+        """The steps from here that have numbers which may change, without those."""
+        self.programs: dict[tuple[int, ...], Program] = {}
+        self.twin: Node | None = None
+        """The node of an earlier path that differs from the path to here in numbers only."""
+        self.used = 0
+        """The epoch in which a program of this node ran last."""
+
+    def alike(self, other: Node) -> bool:
+        """Whether both are the same operator of the same results, but for numbers that one of them is given."""
+        assert self.signature is not None and other.signature is not None
+        return self.refs == other.refs and self.signature.is_like(other.signature)
+
+    def path(self) -> list[Node]:
+        """The steps from the root to here."""
+        steps, node = [], self
+        while node.parent is not None:
+            steps.append(node)
+            node = node.parent
+        return steps[::-1]
+
+
+class Trace:
+    """The operators since the last run."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.after_operator: Callable[[], None] | None = None
+        """Called when an operator was recorded, in eager mode."""
+        self.roots: dict[str, Node] = {}
+        self.nodes = self.programs = 0
+        self.epoch = 0
+        self.enter("")
+
+    def enter(self, pipeline: str) -> None:
+        """Begins in the tree of programs that a pipeline of passes goes over."""
+        self.root = self.roots.setdefault(pipeline, Node(None, None, (), None, 0))
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what was recorded; the next operator is the first."""
+        if self.nodes > trimming.MOST_NODES or self.programs > trimming.MOST_PROGRAMS:
+            most = trimming.MOST_NODES // 2, trimming.MOST_PROGRAMS // 2
+            self.nodes, self.programs = trimming.trim(self.roots.values(), *most)
+        self.epoch += 1
+        self.node = self.root
+        self.results: list[Value] = []
+        self.arguments: list[Buffer] = []
+        self.scalars: list[float] = []
+        self.left_known: Node | None = None
+        """Where the path left all that were known."""
+
+    def record(
+        self, what: Sequence[Any], signature: Signature, inputs: Sequence[Value], scalars: Sequence[float]
+    ) -> list[Value]:
+        """Adds an operator; its results. `what` tells its signature from all others."""
+        epoch = self.epoch
+        refs: list[int] = []
+        for value in inputs:
+            if value.epoch != epoch and not self._take(value):
+                raise RuntimeError("this tensor's value is lost: the program that makes it did not compile")
+            refs.append(value.index)
+        step = (*what, *refs)
+        node = self.node.next.get(step)
+        if node is None:
+            if self.left_known is None:
+                self.left_known = self.node
+            node = Node(self.node, signature, tuple(refs), caller(), self.node.depth + 1)
+            before = [self.node] if self.node.twin is None else [self.node, self.node.twin]
+            node.twin = next((each for at in before for each in at.next.values() if each.alike(node)), None)
+            self.node.next[step] = node
+            self.nodes += 1
+        return self.go(node, scalars)
+
+    def known(self, what: list[Any], inputs: Sequence[Value]) -> Node | None:
+        """The node that such an operator leads to, if it was recorded here before; then its inputs are in the trace."""
+        epoch = self.epoch
+        step = what[:]
+        taken = len(self.arguments)
+        node = None
+        for value in inputs:
+            if value.epoch != epoch and not self._take(value):
+                break
+            step.append(value.index)
+        else:
+            node = self.node.next.get(tuple(step))
+        if node is None and len(self.arguments) > taken:
+            for value in inputs:
+                if value.epoch == epoch and ~value.index >= taken:
+                    value.epoch = -1
+            del self.arguments[taken:]
+        return node
+
+    def _take(self, value: Value) -> bool:
+        """Makes it an argument of the trace, if it has a buffer."""
+        if value.buffer is None:
+            return False
+        value.epoch = self.epoch
+        value.index = ~len(self.arguments)
+        self.arguments.append(value.buffer)
+        return True
+
+    def changes(self, what: tuple, without_numbers: tuple, inputs: Sequence[Value]) -> bool:
+        """True for an operator that is new here, or on the path before, where one differs in numbers only."""
+        fresh: dict[Value, int] = {}
+        first = ~len(self.arguments)
+        refs = [v.index if v.epoch == self.epoch else fresh.setdefault(v, first - len(fresh)) for v in inputs]
+        node, exact, step = self.node, (*what, *refs), (*without_numbers, *refs)
+        if exact in node.next:
+            return False
+        if step in node.numbered or (node.twin and step in node.twin.numbered and exact not in node.twin.next):
+            return True
+        node.numbered.add(step)
+        return False
+
+    def go(self, node: Node, scalars: Sequence[float]) -> list[Value]:
+        """Adds the operator that leads to a node which follows; its results."""
+        METRICS.operators += 1
+        self.node = node
+        if scalars:
+            self.scalars.extend(scalars)
+        epoch = self.epoch
+        results = self.results
+        outputs = node.signature.outputs  # type: ignore[union-attr]
+        if len(outputs) == 1:
+            made = [Value(outputs[0], None, epoch, len(results))]
+            results.append(made[0])
+        else:
+            first = len(results)
+            made = [Value(each, None, epoch, first + k) for k, each in enumerate(outputs)]
+            results.extend(made)
+        if log.on:
+            log.recorded(node)
+        if self.after_operator is not None:
+            self.after_operator()
+        return made
+
+    def live(self) -> list[Value]:
+        """The results that somebody still has."""
+        return _wanted(self.results)
+
+    def packed_scalars(self) -> np.ndarray:
+        """The numbers that are run-time arguments, in the order of their use."""
+        return np.array(self.scalars, np.float64)
+
+
+def _references(values: list[Any]) -> list[int]:
+    return [getrefcount(value) for value in values]
+
+
+def _wanted(values: list[Value]) -> list[Value]:
+    """Those that not only the list refers to; a list of weak references would take twice the time to write."""
+    return [value for value in values if getrefcount(value) > _UNWANTED]
+
+
+_UNWANTED = _references([object()])[0]
+
+TRACE = Trace()

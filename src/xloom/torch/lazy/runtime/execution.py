@@ -1,0 +1,60 @@
+"""Running what was recorded."""
+
+from __future__ import annotations
+
+from xloom.torch.lazy.recording import donation, log, recompiles
+from xloom.torch.lazy.recording.program import Program
+from xloom.torch.lazy.recording.trace import TRACE, Trace, Value
+
+
+def flush() -> None:
+    """Starts the program that computes all results which somebody still has; does not wait for them."""
+    with TRACE.lock:
+        live = TRACE.live()
+        if live:
+            _start(TRACE, live)
+        if TRACE.results:
+            TRACE.begin()
+
+
+def is_eager() -> bool:
+    """Whether each operator is run at once."""
+    return TRACE.after_operator is not None
+
+
+def _start(trace: Trace, live: list[Value]) -> None:
+    wanted = tuple([value.index for value in live])
+    program = trace.node.programs.get(wanted) or _wider(trace, wanted)
+    if program is None:
+        reason = recompiles.explain(trace, wanted)
+        try:
+            free = donation.unused(trace.arguments, range(len(trace.arguments)))
+            program = trace.node.programs[wanted] = Program(trace.node, wanted, free)
+        except BaseException:
+            trace.begin()  # what cannot be compiled is not tried again with all that follows
+            raise
+        trace.programs += 1
+        recompiles.note(program, trace.node, reason)
+    trace.node.used = trace.epoch
+    buffers = program.run(trace.arguments, trace.packed_scalars())
+    if program.outputs != wanted:
+        at = {index: k for k, index in enumerate(program.outputs)}
+        buffers = [buffers[at[index]] for index in wanted]
+    log.started(program, trace)
+    for value, buffer in zip(live, buffers, strict=True):
+        value.buffer = buffer
+
+
+def _wider(trace: Trace, wanted: tuple[int, ...]) -> Program | None:
+    """A program that gives what is wanted and little else; so the garbage collector's whims compile nothing."""
+    for outputs, program in trace.node.programs.items():
+        if len(outputs) <= len(wanted) + 8 and set(outputs).issuperset(wanted):
+            return program
+    return None
+
+
+def buffer_of(value: Value) -> Value:
+    """The value, with its buffer known: what leads to it is started."""
+    if value.buffer is None:
+        flush()
+    return value

@@ -1,0 +1,62 @@
+"""How torch orders the memory of an operator's results: by what it makes of tensors without values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+from xloom.torch.lazy.recording.signature import Signature
+from xloom.torch.lazy.tensor.array_type import ArrayType, array_type, type_of_copy
+
+_BY_MEMORY_FORMAT = {
+    "aten.convolution.default": (0, 1),
+    "aten.convolution_backward.default": (1, 2),
+    "aten.channel_shuffle.default": (0,),
+    "aten.native_batch_norm.default": (0,),
+    "aten._native_batch_norm_legit.default": (0,),
+    "aten._batch_norm_with_update.default": (0,),
+}
+"""Operators whose results are channels-last if one of those arguments is. Tensors without memory do not tell it so."""
+
+_VOLUMES = "aten.max_pool3d_with_indices.default"
+"""Makes a batch of one of what is none: that batch's format counts."""
+
+
+def output_types(op: Any, args: Sequence[Any], found: Any, signature: Signature) -> tuple[ArrayType, ...]:
+    """The types of the results of `signature` with the strides that torch gives them. Its own are `found`."""
+    name = str(op)
+    followed = _BY_MEMORY_FORMAT.get(name)
+    if name == _VOLUMES and args[0].dim() == 4:
+        return tuple([_of_one(type, args[0]) for type in signature.outputs])
+    if followed is None:
+        return tuple(_as_found(found, signature))
+    return tuple([_in_format(type, [args[k] for k in followed]) for type in signature.outputs])
+
+
+def _in_format(type: ArrayType, followed: Sequence[torch.Tensor]) -> ArrayType:
+    formats = [suggest_memory_format(each) for each in followed if each.dim() == len(type.dims)]
+    chosen = next((each for each in formats if each is not torch.contiguous_format), None)
+    return type if chosen is None else type_of_copy(type, type.dtype, chosen)
+
+
+def _of_one(type: ArrayType, volume: torch.Tensor) -> ArrayType:
+    if volume.is_contiguous() or not volume.unsqueeze(0).is_contiguous(memory_format=torch.channels_last_3d):
+        return type
+    batch = array_type(type.dtype, (1, *type.dims))
+    return type.with_strides(type_of_copy(batch, type.dtype, torch.channels_last_3d).strides[1:])
+
+
+def _as_found(found: Any, signature: Signature) -> list[ArrayType]:
+    types = list(signature.outputs)
+    places = [0] if signature.places is None else signature.places
+    results = found if isinstance(found, (list, tuple)) else [found]
+    for place, result in zip(places, results, strict=False):
+        if place is not None and isinstance(result, torch.Tensor) and tuple(result.shape) == types[place].dims:
+            strided = types[place].with_strides(result.stride())
+            if strided.order is None:  # it is a view there, and has memory of its own here
+                strided = type_of_copy(strided, strided.dtype, None)
+            types[place] = strided
+    return types

@@ -1,0 +1,159 @@
+"""Memory that tensors share, as values: a storage has one at a time, and views are functions of it.
+
+Writing to a storage gives it another value. Writing to a view gives its base the value with that part replaced. A
+view's value is made when it is read, and made again only after a write.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from xloom.torch.lazy.recording.trace import Value
+from xloom.torch.lazy.tensor.array_type import ArrayType
+
+_ADDRESSES = itertools.count(1 << 48, 1 << 40)
+"""Further apart than memory is large, and where no process has any."""
+
+
+class Storage:
+    """What a tensor that is no view holds. Its value is row-major; the type's strides say how memory is ordered."""
+
+    __slots__ = ("_address", "_value", "make", "type", "version")
+
+    moves_only = True
+    overlaps = False
+    through: frozenset[Any] = frozenset()
+
+    def __init__(self, type: ArrayType, value: Value | None = None, make: Callable[[], Value] | None = None):
+        self.type = type
+        self._value = value
+        self.make = make
+        """Makes the value that memory has before it is first written to."""
+        self.version = 0
+        self._address = 0
+
+    @property
+    def address(self) -> int:
+        """A number that tells this memory from all other, as an address does; there is nothing to be read at it."""
+        if not self._address:
+            self._address = next(_ADDRESSES)
+        return self._address
+
+    def read(self) -> Value:
+        """The value now."""
+        value = self._value
+        if value is None:
+            assert self.make is not None
+            value = self._value = self.make()
+        return value
+
+    def ready(self) -> Value | None:
+        """The value now, if it is in a buffer."""
+        value = self._value
+        return None if value is None or value.buffer is None else value
+
+    def write(self, value: Value) -> None:
+        """Replaces the value, by one of the same type."""
+        self._value = value
+        self.version += 1
+
+    @property
+    def storage(self) -> Storage:
+        """Itself."""
+        return self
+
+
+class Grown(Storage):
+    """Memory that has grown since tensors were made over it: `inner` is what it was, in the memory that it is now."""
+
+    __slots__ = ()
+
+    def read(self) -> Value:
+        """The value now."""
+        return self._inner.read()
+
+    def ready(self) -> Value | None:
+        """None: where it lies in the larger memory is for a program."""
+        return None
+
+    def write(self, value: Value) -> None:
+        """Replaces this part of the larger memory."""
+        self._inner.write(value)
+
+    @property
+    def _inner(self) -> View:
+        return self.make  # type: ignore[return-value]
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """That of the larger memory, beyond all those from before."""
+        return self._inner.storage.version + (1 << 40)
+
+    @property
+    def address(self) -> int:
+        """That of the larger memory."""
+        return self._inner.storage.address
+
+    @property
+    def storage(self) -> Storage:
+        """The larger memory."""
+        return self._inner.storage.storage
+
+
+class View:
+    """A part of `base`, or all of it in another order or shape: `forward` takes it out, `inverse` puts it back.
+
+    What is made of elements that overlap goes back by `memory`, a view of the storage itself: the base has each of them
+    many times, and would put back all of those.
+    """
+
+    __slots__ = (
+        *("_value", "_version", "base", "forward", "inverse", "memory", "moves_only"),
+        *("overlaps", "storage", "through", "type"),
+    )
+
+    def __init__(
+        self,
+        base: Storage | View,
+        type: ArrayType,
+        forward: Callable[[Value], Value],
+        inverse: Callable[[Value, Value], Value],
+        moves_only: bool = True,
+        changes: Any = None,
+    ):
+        """`moves_only`: its elements are elements of the base, unchanged; `changes` is what is its own inverse."""
+        self.base = base
+        self.storage: Storage = base.storage
+        self.type = type
+        self.forward = forward
+        self.inverse = inverse
+        self.memory: Callable[[], View] | None = None
+        self.overlaps = base.overlaps or type.overlaps
+        """Whether it, or what it is made of, has several elements at one place."""
+        self.through: frozenset[Any] = base.through if changes is None else base.through ^ {changes}
+        """What is between the elements of memory and its own: conjugation and negation."""
+        self.moves_only = moves_only and base.moves_only
+        self._value: Value | None = None
+        self._version = -1
+
+    def read(self) -> Value:
+        """The value now."""
+        if self._version != self.storage.version or self._value is None:
+            self._value = self.forward(self.base.read())
+            self._version = self.storage.version
+        return self._value
+
+    def write(self, value: Value) -> None:
+        """Replaces this part of the base."""
+        if self.memory is None:
+            self.base.write(self.inverse(self.base.read(), value))
+        else:
+            self.memory().write(value)
+        if not self.type.overlaps:
+            self._value = value
+            self._version = self.storage.version
+
+
+Alias = Storage | View

@@ -1,0 +1,173 @@
+"""The tensor of the device `xla`: a shape for torch to see, and an alias that holds its value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._utils import _rebuild_device_tensor_from_cpu_tensor
+from torch.utils.backend_registration import rename_privateuse1_backend
+
+from xloom.torch.lazy.recording import log
+from xloom.torch.lazy.recording.table import HANDLERS
+from xloom.torch.lazy.recording.trace import Value
+from xloom.torch.lazy.tensor.array_type import ArrayType
+from xloom.torch.lazy.tensor.storage import Alias, Storage
+
+rename_privateuse1_backend("xla")  # before anybody can ask for the device
+DEVICE = torch.device("xla", 0)
+
+
+class XlaTensor(torch.Tensor):
+    """A tensor on the device."""
+
+    __slots__ = ("_alias",)
+    _alias: Alias
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if len(types) > 1 and not all(issubclass(each, XlaTensor) for each in types):
+            return NotImplemented  # another class of tensors, perhaps around this one, knows what to do
+        handler = HANDLERS.get(id(func))  # by identity: hashing an operator calls Python
+        if handler is None:
+            from xloom.torch.lazy.recording.dispatch import handler_of
+
+            handler = handler_of(func)
+        if log.on:
+            log.dispatched(func, handler)
+        return handler(args, kwargs)
+
+    @property
+    def is_xla(self) -> bool:  # type: ignore[override]
+        """True: it is on the device `xla`."""
+        return True
+
+    @property
+    def data(self) -> torch.Tensor:  # type: ignore[override]
+        """The tensor without its history; set it to hold what another one holds."""
+        return torch.Tensor.data.__get__(self)  # type: ignore[attr-defined]
+
+    @data.setter
+    def data(self, new: torch.Tensor) -> None:
+        if not isinstance(new, XlaTensor):
+            raise TypeError(f"data of a tensor on {self.device} cannot be set to one on {new.device}")
+        set_alias(self, new)
+
+    def data_ptr(self) -> int:
+        """Where it begins, as a number that tensors have in common if they begin at the same place of one memory."""
+        return self._alias.storage.address + int(self.storage_offset()) * self.itemsize if self.numel() else 0
+
+    def untyped_storage(self) -> Any:
+        """Its memory, as far as one can speak of it: which it is, and how large."""
+        return DeviceMemory(self._alias.storage)
+
+    def tolist(self) -> Any:
+        """The elements as Python numbers. Waits for them."""
+        return self.detach().cpu().tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The elements as an array, if `force` allows what that takes: a copy on the host."""
+        if not force:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                "memory first."
+            )
+        return self.detach().cpu().numpy()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        first, *rest = super().__repr__(tensor_contents=tensor_contents).split("\n")
+        prefix = type(self).__name__
+        if not first.startswith(prefix):  # a parameter's begins with its class
+            return "\n".join([first, *rest])
+        indent = len(prefix) - len("tensor")
+        return "\n".join(["tensor" + first.removeprefix(prefix), *[line[indent:] for line in rest]])
+
+    def __copy__(self) -> torch.Tensor:
+        copy = tensor_on(self._alias, int(self.storage_offset()))
+        _take_attributes(copy, self)
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError("only tensors that a user made (leaves of the graph) can be copied with deepcopy")
+        with torch.no_grad():
+            copy = self.detach().clone()
+        _take_attributes(copy, self)
+        memo[id(self)] = copy
+        if self.grad is not None:
+            from copy import deepcopy
+
+            copy.grad = deepcopy(self.grad, memo)
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # as torch's own xla tensors are written, so that torch.load's safe mode reads them
+        host = self.detach().cpu()
+        parts = (host, self.dtype, str(self.device), self.requires_grad)
+        return _rebuild_device_tensor_from_cpu_tensor, parts
+
+
+def _take_attributes(copy: torch.Tensor, source: torch.Tensor) -> None:
+    copy.requires_grad_(source.requires_grad)
+    for name, value in source.__dict__.items():
+        setattr(copy, name, value)
+
+
+class DeviceMemory(torch.UntypedStorage):
+    """What `untyped_storage` gives for a tensor of the device: how large it is, and which."""
+
+    device = DEVICE
+    is_xla = True
+
+    _storage: Storage
+
+    def __new__(cls, storage: Storage) -> DeviceMemory:
+        """The one of a storage."""
+        memory = super().__new__(cls, storage.type.shape.nbytes, device="meta")  # type: ignore[call-arg]
+        memory._storage = storage
+        return memory
+
+    def data_ptr(self) -> int:
+        """A number that tells it from other memory."""
+        return self._storage.address
+
+
+def memory_of(storage: torch.UntypedStorage) -> Storage:
+    """What `untyped_storage` has given away."""
+    if not isinstance(storage, DeviceMemory):
+        raise RuntimeError(f"storage of {storage.device} is no memory of {DEVICE}")
+    return storage._storage
+
+
+_make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+_STRIDED = torch.strided
+# its arguments are given by position, which takes a fifth less time: class, sizes, strides, offset, memory format, ...
+
+
+def tensor_of(value: Value) -> XlaTensor:
+    """A new tensor in memory of its own, in the order of the value's type."""
+    type = value.type
+    strides = None if type.row_major is type else type.strides
+    tensor = _make(XlaTensor, type.dims, strides, None, None, type.dtype, _STRIDED, DEVICE)
+    tensor._alias = Storage(type, value)
+    return tensor
+
+
+def tensor_on(alias: Alias, offset: int = 0) -> XlaTensor:
+    """A new tensor over memory that others may share."""
+    type: ArrayType = alias.type
+    strides = type.strides if offset or type.row_major is not type else None  # None takes a third less time
+    tensor = _make(XlaTensor, type.dims, strides, offset or None, None, type.dtype, _STRIDED, DEVICE)
+    tensor._alias = alias
+    return tensor
+
+
+def set_alias(tensor: XlaTensor, like: XlaTensor) -> None:
+    """Makes a tensor have the shape, strides and memory of another one, as squeeze_ and resize_ do."""
+    torch.Tensor.data.__set__(tensor, like)  # type: ignore[attr-defined]
+    tensor._alias = like._alias

@@ -1,0 +1,180 @@
+"""Operators that write: in place, or into out= tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from xloom.hlo.instruction import Instruction
+from xloom.torch.dtypes import torch_dtype
+from xloom.torch.lazy.operators.checking import check, check_once
+from xloom.torch.lazy.recording.operation import apply
+from xloom.torch.lazy.recording.record import Recorder, mixed
+from xloom.torch.lazy.recording.table import Handler
+from xloom.torch.lazy.recording.trace import Value
+from xloom.torch.lazy.runtime.transfer import convert
+from xloom.torch.lazy.tensor.geometry import Geometry
+from xloom.torch.lazy.tensor.storage import Storage, View
+from xloom.torch.lazy.tensor.tensor import XlaTensor, set_alias, tensor_on
+from xloom.torch.lazy.views import view_values
+from xloom.torch.lowering import Graph, has_lowering, lower
+from xloom.torch.lowering.registry import functional_form, overload
+
+
+def handler(op: Any) -> Handler | None:
+    """The functional operator's result, written where the operator writes."""
+    schema = op._schema
+    if not schema.is_mutable:
+        return None
+    if not has_lowering(op):
+        return _by_functional(op)
+    written = [(k, a) for k, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    if all(argument.is_out for _, argument in written):
+        return _out(op, [argument.name for _, argument in written])
+    if len(written) == 1 and written[0][0] == 0 and str(written[0][1].type) == "Tensor":
+        return _in_place(op)
+    return None
+
+
+def _in_place(op: Any) -> Handler:
+    from xloom.torch.lazy.views.overlap import by_order, check
+
+    record = Recorder(op, lambda g, args, kwargs: _as_self(g, lower(g, op, args, kwargs), args[0])).record
+    draws = torch.Tag.nondeterministic_seeded in op.tags  # the device draws its own numbers
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        target = args[0]
+        if target.__class__ is not XlaTensor:
+            raise mixed(op, next(each for each in args if isinstance(each, XlaTensor)) if not target.dim() else target)
+        alias = target._alias
+        if alias.type.overlaps and not draws:
+            return by_order(op, [target], args, kwargs or {})
+        owner = alias.storage if alias.__class__ is View else alias
+        for each in args[1:]:
+            if each.__class__ is XlaTensor:
+                other = each._alias
+                if (other is owner or (other.__class__ is View and other.storage is owner)) and each is not target:
+                    check(op, [target], args, kwargs or {})
+                    break
+        alias.write(record(args, kwargs))
+        return target
+
+    run.guards = True  # type: ignore[attr-defined]
+    return run
+
+
+def _as_self(g: Graph, result: Any, target: Instruction) -> Instruction:
+    """What is stored: the result in the dtype of the tensor that is written to, which also has to have its shape."""
+    assert isinstance(result, Instruction)
+    if result.shape.dims != target.shape.dims:
+        raise RuntimeError(
+            f"output with shape {list(target.shape.dims)} doesn't match the broadcast shape {list(result.shape.dims)}"
+        )
+    own, wanted = torch_dtype(result.shape.dtype), torch_dtype(target.shape.dtype)
+    if not torch.can_cast(own, wanted):
+        raise _uncastable(own, wanted)
+    return g.cast(result, target.shape.dtype)
+
+
+def _uncastable(own: torch.dtype, wanted: torch.dtype) -> RuntimeError:
+    return RuntimeError(f"result type {_spelled(own)} can't be cast to the desired output type {_spelled(wanted)}")
+
+
+def _spelled(dtype: torch.dtype) -> str:
+    names = {torch.float32: "Float", torch.float64: "Double", torch.int64: "Long", torch.int32: "Int"}
+    names |= {torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble", torch.bool: "Bool"}
+    return names.get(dtype) or str(dtype).removeprefix("torch.").capitalize()
+
+
+def _out(op: Any, names: Sequence[str]) -> Handler:
+    form = functional_form(op)
+    functional = op if form is None else overload(form)
+    asks_dtype = "dtype" in _names(functional) and "dtype" not in _names(op)
+    recorder = Recorder(op, lambda g, args, kwargs: lower(g, functional, args, kwargs), checks=False)
+    known: set[tuple] = set()
+    ranges, sums = op._schema.name in _RANGES, op._schema.name in _SUMS
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        given = dict(kwargs or {})
+        written = [given.pop(name) for name in names]
+        alone = len(written) == 1 and isinstance(written[0], torch.Tensor)
+        targets = written[0] if isinstance(written[0], (list, tuple)) else written
+        for target in targets:
+            if not isinstance(target, XlaTensor):
+                raise mixed(op, target)
+        check_once(known, op, args, kwargs or {})
+        if asks_dtype or (sums and given.get("dtype") is None):
+            given["dtype"] = targets[0].dtype
+        found = recorder.record(args, given)
+        values = found if isinstance(found, list) else [found]
+        if ranges and values[0].type.size == targets[0].numel():
+            values = [apply(_reshaped, values[0], tuple(targets[0].shape))]
+        if any(value.type.dims != target._alias.type.dims for target, value in zip(targets, values, strict=True)):
+            made = tree_leaves(check(op, args, kwargs or {}))  # resized, to strides that kernels choose
+            strides = [each.stride() if isinstance(each, torch.Tensor) else None for each in made]
+        else:
+            strides = [None] * len(values)
+        for k, (target, value) in enumerate(zip(targets, values, strict=True)):
+            store(target, value, strides[k])
+        return targets[0] if alone else None if targets is written[0] else tuple(targets)
+
+    return run
+
+
+_RANGES = ("aten::arange", "aten::range", "aten::linspace")
+"""Operators that fill a tensor of the right number of elements, of whatever shape."""
+
+
+_SUMS = ("aten::sum", "aten::mean", "aten::prod", "aten::cumsum", "aten::cumprod")
+"""Operators that compute in the dtype of the tensor that they fill."""
+
+
+def _reshaped(g: Graph, value: Instruction, dims: tuple[int, ...]) -> Instruction:
+    return g.reshape_to(value, dims)
+
+
+def _by_functional(op: Any) -> Handler | None:
+    """For operators such as rrelu_with_noise, of which torch has a form that returns what is written beside results."""
+    packet = getattr(torch.ops.aten, op._schema.name.removeprefix("aten::") + "_functional", None)
+    if packet is None:
+        return None
+    written = [k for k, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        found = packet(*args, **(kwargs or {}))
+        results, new = found[: -len(written)], found[-len(written) :]
+        for k, value in zip(written, new, strict=True):
+            store(args[k], value._alias.read())
+        return results[0] if len(results) == 1 else results
+
+    return run
+
+
+def _names(op: Any) -> list[str]:
+    return [argument.name for argument in op._schema.arguments]
+
+
+def store(target: XlaTensor, value: Value, strides: Sequence[int] | None = None) -> None:
+    """Writes to an out= tensor, which takes the value's shape and keeps its own dtype; `strides` if it is resized."""
+    if not torch.can_cast(value.type.dtype, target.dtype):
+        raise _uncastable(value.type.dtype, target.dtype)
+    value = convert(value, target.dtype)
+    storage = target._alias.storage
+    if value.type.dims == target._alias.type.dims:
+        target._alias.write(value)
+        return
+    type = value.type if strides is None else value.type.with_strides(strides)
+    if storage.type.size:  # others may have that memory
+        resize_and_write(target, value, Geometry(type, int(target.storage_offset())))
+    else:
+        set_alias(target, tensor_on(Storage(type, value)))
+
+
+def resize_and_write(target: XlaTensor, value: Value, to: Geometry) -> None:
+    """Makes a tensor lie elsewhere in its memory, which may grow, and writes there."""
+    view = view_values.resized(target._alias.storage, to)
+    view.write(value)
+    set_alias(target, tensor_on(view, to.offset))

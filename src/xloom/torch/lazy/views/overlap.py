@@ -1,0 +1,169 @@
+"""Writes whose value is a matter of order: to memory that has several of the target's elements at one place.
+
+What torch's kernels for the CPU make of them, an error or the value that their order gives, is what those kernels say:
+they run on a copy of the memory. Where only an operand lies across the target, torch refuses some operators, and the
+others take what was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from xloom.torch.lazy.operators.outside import outside_dispatch
+from xloom.torch.lazy.recording.table import Handler
+from xloom.torch.lazy.runtime import device_client
+from xloom.torch.lazy.runtime.execution import buffer_of
+from xloom.torch.lazy.runtime.transfer import host_copy
+from xloom.torch.lazy.tensor.geometry import Geometry, extent, geometry
+from xloom.torch.lazy.tensor.storage import Storage
+from xloom.torch.lazy.tensor.tensor import XlaTensor
+from xloom.torch.lazy.views import mutation
+from xloom.torch.lazy.views.view_values import changes
+from xloom.torch.strides import inverse
+
+_MOST = 1 << 20
+"""So many elements of memory are made to learn whether torch refuses an operator."""
+
+
+def guarded(op: Any, handler: Handler) -> Handler:
+    """What runs an operator that writes, but for targets whose elements overlap."""
+    written = [(k, a.name) for k, a in enumerate(op._schema.arguments) if a.alias_info and a.alias_info.is_write]
+    if torch.Tag.nondeterministic_seeded in op.tags or getattr(handler, "guards", False):
+        return handler  # the device draws its own numbers; and operators in place look for themselves
+    if len(written) > 1 or written[0][0]:
+        return _of_any(op, handler, written)
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        target = args[0]
+        if target.__class__ is XlaTensor:
+            alias = target._alias
+            if alias.type.overlaps:
+                return by_order(op, [target], args, kwargs or {})
+            storage = alias.storage
+            for each in args:
+                if each.__class__ is XlaTensor and each._alias.storage is storage and each is not target:
+                    check(op, [target], args, kwargs or {})
+                    break
+        return handler(args, kwargs)
+
+    return run
+
+
+def _of_any(op: Any, handler: Handler, written: Sequence[tuple[int, str]]) -> Handler:
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        given = kwargs or {}
+        named = [args[k] if k < len(args) else given.get(name) for k, name in written]
+        targets = [each for each in tree_leaves(named) if each.__class__ is XlaTensor]
+        if any(target._alias.type.overlaps for target in targets):
+            return by_order(op, targets, args, given)
+        check(op, targets, args, given)
+        return handler(args, kwargs)
+
+    return run
+
+
+def check(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises what torch raises where an operand lies partly across a target."""
+    leaves = [each for each in tree_leaves((args, kwargs)) if each.__class__ is XlaTensor]
+    if any(_partly(target, each) for target in targets for each in leaves if each is not target):
+        storages = {target._alias.storage for target in targets}
+        if sum(storage.type.size for storage in storages) > _MOST:
+            return
+        try:
+            _Memories(storages, _zeros).run(op, args, kwargs)
+        except RuntimeError as error:
+            if "single memory location" in str(error):
+                raise error.with_traceback(None) from None
+
+
+def _partly(a: XlaTensor, b: XlaTensor) -> bool:
+    """Whether one dense part of a memory lies across another one, which may be it in another order."""
+    own, other = a._alias, b._alias
+    if own.storage is not other.storage or own.type.order is None or other.type.order is None:
+        return False
+    ranges = [(int(t.storage_offset()) * t.itemsize, t.numel() * t.itemsize) for t in (a, b)]
+    (start, size), (others, length) = ranges
+    if start == others and size == length:
+        return own.type.strides != other.type.strides
+    return start < others + length and others < start + size
+
+
+def by_order(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Runs an operator as the CPU's kernel does: in its order, on the elements where they are."""
+    memories = _Memories({target._alias.storage for target in targets}, _on_host)
+    found = memories.run(op, args, kwargs)
+    for storage, flat in memories.flat.items():
+        order = storage.type.order
+        assert order is not None
+        value = flat.reshape([storage.type.dims[k] for k in order]).permute(inverse(order))
+        storage.write(device_client.to_device(value.contiguous()))
+
+    def back(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        own = memories.device_of(leaf)
+        if own is None:
+            return leaf.to("xla")
+        if own.shape != leaf.shape:  # an out= that had another shape
+            mutation.resize_and_write(own, device_client.to_device(leaf.contiguous()), geometry(leaf))
+        return own
+
+    return tree_map(back, found)
+
+
+def _on_host(storage: Storage) -> torch.Tensor:
+    order = storage.type.order
+    assert order is not None
+    return device_client.to_host(buffer_of(storage.read())).permute(order).reshape(-1)
+
+
+def _zeros(storage: Storage) -> torch.Tensor:
+    return torch.zeros(storage.type.size, dtype=storage.type.dtype)
+
+
+class _Memories:
+    """Memories on the host, and tensors of the device as views of them."""
+
+    def __init__(self, storages: set[Storage], make: Any):
+        self.flat = {storage: make(storage) for storage in storages}
+        self.pairs: list[tuple[torch.Tensor, XlaTensor]] = []
+        self.makes = make
+
+    def run(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Calls an operator with the tensors' views."""
+        args, kwargs = tree_map(self._of, (tuple(args), dict(kwargs)))
+        with outside_dispatch():
+            return op(*args, **kwargs)
+
+    def device_of(self, host: torch.Tensor) -> XlaTensor | None:
+        """The tensor of the device that one of the host is for."""
+        return next((own for each, own in self.pairs if each is host), None)
+
+    def _of(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.device):
+            return torch.device("cpu")
+        if leaf.__class__ is not XlaTensor:
+            return leaf
+        known = next((each for each, own in self.pairs if own is leaf), None)
+        if known is None:
+            known = self._view(leaf)
+            self.pairs.append((known, leaf))
+        return known
+
+    def _view(self, tensor: XlaTensor) -> torch.Tensor:
+        alias = tensor._alias
+        place = Geometry(alias.type, int(tensor.storage_offset()))
+        flat, through = self.flat.get(alias.storage), changes(alias.through, place)
+        if flat is None or through is None:
+            return host_copy(tensor) if self.makes is _on_host else torch.zeros(alias.type.dims, dtype=alias.type.dtype)
+        with outside_dispatch():
+            flat = flat if flat.dtype is alias.type.dtype else flat.view(alias.type.dtype)
+            assert extent(place) <= flat.numel()
+            view = flat.as_strided(alias.type.dims, alias.type.strides, place.offset)
+            for change in through:
+                view = change(view)
+            return view
