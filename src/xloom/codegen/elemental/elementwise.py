@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xloom.codegen.elemental.lowering import IndexTuple, Tracer, apply, element_of
+from xloom.codegen.elemental.lowering import SCALAR, IndexTuple, Tracer, apply, element_of
 from xloom.codegen.loop_ir.affine import constant
 from xloom.codegen.loop_ir.nodes import Index, Node
 from xloom.codegen.loop_ir.scalar_ops import scalar_op
@@ -12,11 +12,10 @@ from xloom.hlo.instruction import Instruction
 from xloom.llvm.scalar import conversion, elementwise  # noqa: F401 - registers the scalar rules
 from xloom.llvm.scalar.loop_ops import bits_of
 from xloom.llvm.scalar.operator import Operator
-from xloom.llvm.scalar.rules import RULES
 from xloom.trampoline import Nested, each
 
 
-@element_of(*RULES)
+@element_of(SCALAR)
 def scalar_rule(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The operator of the operands' elements; scalar operands of select and clamp repeat."""
     rank = len(index)

@@ -21,6 +21,8 @@ IndexTuple = tuple[Affine, ...]
 ElementRule = Callable[["Tracer", Instruction, IndexTuple], Nested[Node]]
 """Yields the elements of operands that it needs."""
 ELEMENTS: dict[str, ElementRule] = {}
+SCALAR = "scalar operator"
+"""In place of the opcodes of which `llvm/scalar` says what they do to elements."""
 
 
 def element_of(*opcodes: str) -> Callable[[ElementRule], ElementRule]:
@@ -32,6 +34,11 @@ def element_of(*opcodes: str) -> Callable[[ElementRule], ElementRule]:
         return rule
 
     return register
+
+
+def rule_of(opcode: str) -> ElementRule:
+    """The rule of an opcode whose role is to be a part of loop nests."""
+    return ELEMENTS.get(opcode) or ELEMENTS[SCALAR]
 
 
 class Split(Exception):
@@ -77,7 +84,7 @@ class Tracer:
             elif instruction not in self.inlined:
                 node = self.loaded(instruction, linear(index, shape.dims))
             else:
-                node = yield ELEMENTS[instruction.opcode](self, instruction, index)
+                node = yield rule_of(instruction.opcode)(self, instruction, index)
             self._memo[key] = node
         return node
 
@@ -86,7 +93,7 @@ class Tracer:
         key = (instruction, index)
         node = self._memo.get(key)
         if node is None or isinstance(node, Load):
-            node = self._memo[key] = run(ELEMENTS[instruction.opcode](self, instruction, index))
+            node = self._memo[key] = run(rule_of(instruction.opcode)(self, instruction, index))
         return node
 
     def is_loaded(self, instruction: Instruction) -> bool:

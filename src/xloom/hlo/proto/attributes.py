@@ -5,6 +5,7 @@ Called computations are not here but in `proto_decode` and `proto_encode`, which
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from xloom.errors import ParseError, ShapeError
@@ -132,7 +133,9 @@ class AttributeCodec(NamedTuple):
     codec: codecs.Codec
 
 
+@cache
 def _codecs(opcode: str) -> tuple[AttributeCodec, ...]:
+    """The attributes of an opcode that the message has a place for, called computations aside."""
     out = []
     for name, use in OPCODES[opcode].attributes.items():
         codec = _BY_OPCODE.get((opcode, name)) or _BY_NAME.get(name)
@@ -141,14 +144,10 @@ def _codecs(opcode: str) -> tuple[AttributeCodec, ...]:
     return tuple(out)
 
 
-CODECS: dict[str, tuple[AttributeCodec, ...]] = {opcode: _codecs(opcode) for opcode in OPCODES}
-"""The attributes of every opcode that the message has a place for, called computations aside."""
-
-
 def read_attributes(opcode: str, message: Any, operands: codecs.Operands) -> dict[str, Any]:
     """The attributes of an instruction, but for called computations. Raises ParseError for a missing or bad one."""
     attrs: dict[str, Any] = {}
-    for name, required, default, codec in CODECS[opcode]:
+    for name, required, default, codec in _codecs(opcode):
         try:
             value = codec.read(message, operands)
         except ShapeError as error:
@@ -166,7 +165,7 @@ def write_attributes(instruction: Instruction, message: Any) -> None:
     opcode, attrs = instruction.opcode, instruction.attrs
     for field in _DEMANDED.get(opcode, ()):
         getattr(message, field).SetInParent()
-    for name, _, default, codec in CODECS[opcode]:
+    for name, _, default, codec in _codecs(opcode):
         value = attrs.get(name, default)
         if value is not None:
             codec.write(value, message)
