@@ -13,7 +13,7 @@ import xloom as xl
 from xloom.cli.limits import Limits
 from xloom.cli.main import main
 from xloom.codegen import ops
-from xloom.cpu.coverage import missing, way_of
+from xloom.cpu.coverage import lowering_kind, missing
 from xloom.cpu.kernel_modules import kernel
 from xloom.hlo.opcodes import OPCODES
 
@@ -230,12 +230,12 @@ ENTRY main {
 def test_ways_of_opcodes():
     ways = {"add": "loops", "reduce": "loops", "dot": "kernel", "rng": "kernel", "while": "entry", "tuple": "no code"}
     ways |= {"fusion": "rewritten", "all-reduce": "rewritten", "batch-norm-grad": "rewritten", "copy-done": "rewritten"}
-    assert {opcode: way_of(opcode) for opcode in ways} == ways
+    assert {opcode: lowering_kind(opcode) for opcode in ways} == ways
 
 
 def test_every_native_opcode_is_said_to_be(no_sort):
-    assert way_of("sort") == ""
-    assert {way_of(opcode) for opcode in OPCODES} <= {"", "loops", "kernel", "entry", "no code", "rewritten"}
+    assert lowering_kind("sort") == ""
+    assert {lowering_kind(opcode) for opcode in OPCODES} <= {"", "loops", "kernel", "entry", "no code", "rewritten"}
 
 
 def test_ops_say_how(monkeypatch, capsys):

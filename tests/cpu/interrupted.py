@@ -94,14 +94,14 @@ def main():
             print(name, "stopped", expected is None or np.array_equal(short(argument), expected))
 
     long = xl.compile(xl.parse(loop("sine(x)").replace("{n}", "4000000000000000000")))
-    heard = []
-    signal.signal(signal.SIGUSR1, lambda *_: heard.append(True))
+    on_kernel = []
+    signal.signal(signal.SIGUSR1, lambda *_: on_kernel.append(True))
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
     threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         long(vector)
     except KeyboardInterrupt:
-        print("SIGINT after a handler that returns", heard)
+        print("SIGINT after a handler that returns", on_kernel)
 
     client = Client.cpu()
     program = client.compile(xl.parse(loop("sine(x)").replace("{n}", "4000000000000000000")))

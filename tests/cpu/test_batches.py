@@ -6,7 +6,7 @@ import pytest
 import xloom as xl
 from xloom.cpu.compile import lowered
 from xloom.cpu.prepare import prepared
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 
 LAYER = """
   d{k} = f32[4,8] dot(x{k}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
@@ -46,7 +46,7 @@ def test_value(scale):
 def test_equal_layers_are_compiled_once():
     few = lowered(prepared(xl.parse(chain(20))))[2]
     many = lowered(prepared(xl.parse(chain(80))))[2]
-    assert many.main_content is few.main_content is Content.CALLS
+    assert many.main_content is few.main_content is PassPipeline.CALLS
     assert sum(len(u.text) for u in many.units.values()) < 1.2 * sum(len(u.text) for u in few.units.values())
 
 

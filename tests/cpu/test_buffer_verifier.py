@@ -5,7 +5,7 @@ import pytest
 
 import xloom as xl
 from tests.cpu.call_programs import loop
-from xloom.codegen.buffer_values import leaf_count, owner
+from xloom.codegen.buffer_values import defining_value, leaf_count
 from xloom.codegen.buffers import assignment, offsets
 from xloom.cpu.custom_calls import call_buffers
 from xloom.cpu.entry import function, horizontal_fusion
@@ -96,7 +96,12 @@ def test_what_is_read_last_is_written_over_in_any_order(monkeypatch):
     def overwritable(step, made, leaf):
         if made.opcode == "sort":
             return []
-        return [owner(o, k) for o in made._operands for k in range(leaf_count(o.shape)) if not unread_operands(made)]
+        return [
+            defining_value(o, k)
+            for o in made._operands
+            for k in range(leaf_count(o.shape))
+            if not unread_operands(made)
+        ]
 
     monkeypatch.setattr(assignment, "overwritable", overwritable)
     with pytest.raises(BufferAssignmentError, match="over it"):

@@ -8,8 +8,8 @@ import pytest
 
 import xloom as xl
 from tests.test_opcodes import BEFORE, LINES, PROLOGUE, SUM
-from xloom.codegen.fusion.producer_consumer import Group
-from xloom.codegen.schedule.thunks import block_of
+from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.schedule.thunks import scheduled
 from xloom.cpu.compile import lowered
 from xloom.cpu.prepare import prepared
 from xloom.interpreter.samples import random_arguments
@@ -109,8 +109,8 @@ def test_rows_are_fused():
       sb = f32[64,100] broadcast(s), dimensions={0}
       ROOT r = f32[64,100] divide(p, sb)
     }""")
-    block = block_of(prepared(module).entry)
-    (step,) = [s for s in block.steps if isinstance(s, Group)]
+    block = scheduled(prepared(module).entry)
+    (step,) = [s for s in block.steps if isinstance(s, FusionGroup)]
     assert step.rank == 1 and len(step.stages) == 4
     arguments = random_arguments(module)
     agree(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))

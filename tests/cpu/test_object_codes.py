@@ -5,12 +5,12 @@ import ctypes
 import pytest
 
 from xloom import f32
-from xloom.codegen.buffer_values import owner, owners
+from xloom.codegen.buffer_values import defining_value, defining_values
 from xloom.hlo.builder import Builder
 from xloom.llvm import object_code
 from xloom.llvm.jit import PASSES, Library, target_machine
 from xloom.llvm.object_files import ObjectCodes
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 
 
 def number(k: int) -> str:
@@ -21,7 +21,7 @@ def number(k: int) -> str:
 def test_all_modules_are_compiled(threads: int):
     with ObjectCodes(threads) as codes:
         for k in range(7):
-            codes.add(number(k), Content.CALLS)
+            codes.add(number(k), PassPipeline.CALLS)
         objects = codes.finished()
     library = Library(objects, [f"number.{k}" for k in range(7)])
     kind = ctypes.CFUNCTYPE(ctypes.c_int64)
@@ -31,8 +31,8 @@ def test_all_modules_are_compiled(threads: int):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_a_thread_raises_is_raised(threads: int):
     with ObjectCodes(threads) as codes:
-        codes.add(number(1), Content.CALLS)
-        codes.add("define nonsense", Content.CALLS)
+        codes.add(number(1), PassPipeline.CALLS)
+        codes.add("define nonsense", PassPipeline.CALLS)
         with pytest.raises(RuntimeError, match=r"LLVM IR: .*expected"):
             codes.finished()
 
@@ -41,13 +41,13 @@ def test_leaving_early_ends_the_threads():
     codes = ObjectCodes(2)
     with pytest.raises(ValueError, match="not finished"), codes:
         for k in range(20):
-            codes.add(number(k), Content.VECTORS)
+            codes.add(number(k), PassPipeline.VECTORS)
         raise ValueError("not finished")
     assert not any(helper.is_alive() for helper in codes._helpers)
 
 
 def test_assembly_instead_of_an_object():
-    text = object_code.emitted(number(3).encode(), target_machine(), PASSES[Content.CALLS], as_object=False)
+    text = object_code.emitted(number(3).encode(), target_machine(), PASSES[PassPipeline.CALLS], as_object=False)
     assert b"number.3:" in text
 
 
@@ -58,5 +58,5 @@ def test_owners_of_all_leaves():
     root = b.tuple(inner, y, b.get_tuple_element(inner, index=1))
     module = b.build(root)
     root = module.entry.root  # %x, y + y, %y and y + y
-    assert owners(root) == [owner(root, k) for k in range(4)]
-    assert len({made for made, _ in owners(root)}) == 3
+    assert defining_values(root) == [defining_value(root, k) for k in range(4)]
+    assert len({made for made, _ in defining_values(root)}) == 3

@@ -96,7 +96,7 @@ def test_a_kernel_of_many_sizes_that_knows_its_size_is_rejected(monkeypatch):
 def test_machine_code_of_other_ir_is_rejected():
     xl.compile(products(48))
     text = "define void @f() {\n ret void\n}\n"
-    jit.object_cache.put(jit.object_key(text, jit.Content.LOOPS), jit.object_code(text.replace("@f", "@g")))
+    jit.object_cache.put(jit.object_key(text, jit.PassPipeline.LOOPS), jit.object_code(text.replace("@f", "@g")))
     with pytest.raises(SharedCodeError, match="object file"):
         jit.object_code(text)
 

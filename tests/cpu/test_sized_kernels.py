@@ -18,7 +18,7 @@ from xloom.cpu.entry import function as entry_function
 from xloom.cpu.kernel_modules import shape_generic
 from xloom.cpu.library import programs
 from xloom.llvm import jit
-from xloom.llvm.symbolic_dimension import Sizes, divides, greatest, least
+from xloom.llvm.symbolic_dimension import SymbolicDimensions, divides, greatest, least
 
 SIZE = st.integers(16, 90) | st.sampled_from([128, 256, 257, 300])
 
@@ -63,7 +63,7 @@ def agrees(module: xl.Module) -> bool:
 
 
 def test_what_is_computed_is_written_down():
-    sizes = Sizes([100, 7])
+    sizes = SymbolicDimensions([100, 7])
     a, b = sizes.symbols
     pieces = -(-a // 16)
     assert least(pieces, b) is least(pieces, b)
@@ -76,7 +76,7 @@ def test_what_is_computed_is_written_down():
 
 
 def test_what_is_decided_is_a_condition():
-    sizes = Sizes([100, 7])
+    sizes = SymbolicDimensions([100, 7])
     a, b = sizes.symbols
     assert a > 50 and b != 8 and a == a and not divides(10, a)
     assert list(range(b)) == list(range(7))

@@ -6,8 +6,8 @@ import pytest
 
 import xloom as xl
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Stage, Store
-from xloom.codegen.loop_ir.nodes import Constant, Guard, Load, Node
+from xloom.codegen.loop_ir.nest import LoopBody, Store
+from xloom.codegen.loop_ir.nodes import Constant, If, Load, Node
 from xloom.cpu.compile import lowered
 from xloom.cpu.loops import tiled_transpose
 from xloom.cpu.loops.tiled_transpose import crossing
@@ -76,11 +76,11 @@ def test_what_may_lie_outside_of_an_array_is_not_loaded_in_tiles():
     rows, columns = Var("rows", 64, number=1), Var("columns", 64, number=2)
     source = (Instruction("x", "parameter", array_shape(f32, (32, 64))), 0)
     load = Load(f32, source, Affine(0, ((rows, 1), (columns, 64))))
-    first_half = Guard(f32, ((Affine(0, ((columns, 1),)), 0, 32),), load, Constant(f32, 0))
+    first_half = If(f32, ((Affine(0, ((columns, 1),)), 0, 32),), load, Constant(f32, 0))
 
     def tiled(node: Node) -> bool:
         store = Store(source, Affine(0, ((rows, 64), (columns, 1))), node)
-        return crossing(Stage([rows, columns], [store]), [rows, columns]) is not None
+        return crossing(LoopBody([rows, columns], [store]), [rows, columns]) is not None
 
     assert tiled(load) and not tiled(first_half)
 

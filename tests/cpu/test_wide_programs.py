@@ -7,7 +7,7 @@ import pytest
 
 import xloom as xl
 from xloom.codegen.buffers import assignment as buffer_assignment
-from xloom.codegen.buffers.assignment import Slot
+from xloom.codegen.buffers.assignment import BufferAllocation
 from xloom.codegen.buffers.offsets import MANY, place
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.fusion import multi_output, producer_consumer
@@ -120,7 +120,9 @@ def test_many_arrays_do_not_lie_one_on_another():
     for _ in range(MANY + 3000):
         first = int(random.integers(10_000))
         slots.append(
-            Slot("arena", int(random.integers(1, 5000)), first=first, last=first + int(random.integers(0, 40)))
+            BufferAllocation(
+                "arena", int(random.integers(1, 5000)), first=first, last=first + int(random.integers(0, 40))
+            )
         )
     total = place(slots, [])
     assert all(s.offset % 64 == 0 and s.offset + s.nbytes <= total for s in slots)

@@ -13,7 +13,7 @@ from xloom.hlo.dtype import DTYPES
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode, encode
-from xloom.hlo.proto.attributes import CODECS
+from xloom.hlo.proto.attributes import codecs_of
 from xloom.hlo.proto.literals import literal_from_message, write_literal
 from xloom.hlo.proto.schema import messages
 from xloom.hlo.shape import Layout, Shape, array_shape
@@ -183,7 +183,7 @@ def test_every_attribute_has_a_place():
     # XLA's message has no field for these: they are called computations, or text alone knows them
     elsewhere = {"mode"}
     for opcode, row in xl.hlo.opcodes.OPCODES.items():
-        missing = set(row.attributes) - {c.name for c in CODECS[opcode]} - set(row.computations) - elsewhere
+        missing = set(row.attributes) - {c.name for c in codecs_of(opcode)} - set(row.computations) - elsewhere
         assert not missing, f"{opcode}: {missing}"
 
 

@@ -21,7 +21,7 @@ def ops(names: tuple[str, ...], markdown: bool) -> None:
     if markdown:
         click.echo(markdown_table(), nl=False)
         return
-    from xloom.cpu.coverage import way_of
+    from xloom.cpu.coverage import lowering_kind
 
     for name in names:
         if name not in OPCODES:
@@ -30,7 +30,7 @@ def ops(names: tuple[str, ...], markdown: bool) -> None:
         row = OPCODES[name]
         click.echo(f"{name:28} {_arity(row):>4}  {row.doc}")
         if names:
-            click.echo(f"    native code: {way_of(name) or 'none'}")
+            click.echo(f"    native code: {lowering_kind(name) or 'none'}")
             for attribute, use in row.attributes.items():
                 need = "required" if use.required else f"default {use.info.default!r}"
                 click.echo(f"    {attribute:26} {use.info.kind:18} {need:24} {use.info.doc}")
@@ -42,7 +42,7 @@ def _arity(row: Op) -> str:
 
 def markdown_table() -> str:
     """The opcode table as a Markdown page."""
-    from xloom.cpu.coverage import way_of
+    from xloom.cpu.coverage import lowering_kind
 
     lines = [
         "# Opcodes",
@@ -60,5 +60,5 @@ def markdown_table() -> str:
         attributes = ", ".join(f"`{n}`" if u.required else f"[`{n}`]" for n, u in row.attributes.items())
         doc = row.doc.replace("|", "\\|")
         effect = " Has side effects." if Flags.EFFECT in row.flags else ""
-        lines.append(f"| `{row.name}` | {_arity(row)} | {attributes} | {way_of(row.name)} | {doc}.{effect} |")
+        lines.append(f"| `{row.name}` | {_arity(row)} | {attributes} | {lowering_kind(row.name)} | {doc}.{effect} |")
     return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
-Source = tuple[Instruction, int]
+BufferValue = tuple[Instruction, int]
 """An array: leaf number `n` of an instruction's value, in pre-order."""
 
 _FORWARDING = having(Trait.FORWARDS)
@@ -27,12 +27,12 @@ def leaf_count(shape: Shape) -> int:
     return sum(map(leaf_count, shape.elements)) if shape.elements else int(shape.is_array)
 
 
-def dtype_of(source: Source) -> DType:
+def dtype_of(source: BufferValue) -> DType:
     """The type of an array's elements."""
     return leaf_shapes(source[0].shape)[source[1]].dtype
 
 
-def owner(instruction: Instruction, leaf: int = 0) -> Source:
+def defining_value(instruction: Instruction, leaf: int = 0) -> BufferValue:
     """The instruction, and its leaf, that makes the memory in which leaf `leaf` of `instruction` lies."""
     while True:
         opcode = instruction.opcode
@@ -53,11 +53,11 @@ def owner(instruction: Instruction, leaf: int = 0) -> Source:
             return instruction, leaf
 
 
-def owners(instruction: Instruction) -> list[Source]:
+def defining_values(instruction: Instruction) -> list[BufferValue]:
     """The owner of each leaf of a value."""
     if instruction.opcode == "tuple":
-        return [source for operand in instruction._operands for source in owners(operand)]
-    return [owner(instruction, leaf) for leaf in range(leaf_count(instruction.shape))]
+        return [source for operand in instruction._operands for source in defining_values(operand)]
+    return [defining_value(instruction, leaf) for leaf in range(leaf_count(instruction.shape))]
 
 
 def aliased_leaves(instruction: Instruction) -> dict[int, tuple[int, int]]:

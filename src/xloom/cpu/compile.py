@@ -9,13 +9,13 @@ import numpy as np
 
 from xloom import checks, trace
 from xloom.calls.sanitizer import active
-from xloom.codegen.buffers.assignment import Assignment
-from xloom.codegen.schedule.thunks import Block, block_of
+from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.compilation_cache import cache
 from xloom.cpu.buffer_verifier import verify_buffers
 from xloom.cpu.custom_calls import native_call
 from xloom.cpu.custom_calls.custom_call import callbacks
-from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, Program, Unit
+from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.entry.profiling import StepTimes, TimedEntryBuilder, TimedExecutable
 from xloom.cpu.prepare import prepared
@@ -23,7 +23,7 @@ from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import Executable, Memory
 from xloom.cpu.runtime.memory_pool import aligned
 from xloom.cpu.runtime.sanitized_executable import GuardedExecutable
-from xloom.cpu.runtime.serialized_executable import Image, Packed
+from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.runtime.threads import pool
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL
@@ -41,7 +41,7 @@ from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.thread_count import thread_count
 
-linked: cache.Recent[Image] = cache.Recent(cache.MEMORY_BYTES)
+linked: cache.Recent[LinkedExecutable] = cache.Recent(cache.MEMORY_BYTES)
 """Programs of this process by key; none with custom calls, whose handlers have a state for each program."""
 keys = cache.Cache(1 << 20)
 """The keys of programs by what stands for their modules while those are unread."""
@@ -98,15 +98,17 @@ def _identity_key(identity: str) -> str:
 
 
 def lowered(
-    module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder, heard: Callable[[Unit], None] | None = None
-) -> tuple[Block, Assignment, Program]:
-    """A prepared module's schedule, memory and LLVM IR; `heard` gets each kernel as soon as it is there.
+    module: Module,
+    builder: Callable[..., EntryBuilder] = EntryBuilder,
+    on_kernel: Callable[[KernelModule], None] | None = None,
+) -> tuple[ScheduledComputation, BufferAssignment, EmittedProgram]:
+    """A prepared module's schedule, memory and LLVM IR; `on_kernel` gets each kernel as soon as it is there.
 
     Without it, kernels are written out that are known already.
     """
-    block = block_of(module.entry)
-    assignment = Assignment(block)
-    entry = builder(block, assignment, heard=heard)
+    block = scheduled(module.entry)
+    assignment = BufferAssignment(block)
+    entry = builder(block, assignment, on_kernel=on_kernel)
     if checks.is_checked("buffers"):
         verify_buffers(block, assignment, entry.events)
     return block, assignment, entry.program
@@ -129,7 +131,7 @@ def _key(module: Module) -> str | None:
     return cache.key_of(jit.target_key().encode(), text.encode("utf-8", "surrogateescape"), *contents)
 
 
-def _found(key: str, module: Module) -> Image | None:
+def _found(key: str, module: Module) -> LinkedExecutable | None:
     """A program that was compiled before; none where its passes are to be checked as they run."""
     if checks.is_checked("passes"):
         return None
@@ -138,16 +140,18 @@ def _found(key: str, module: Module) -> Image | None:
         cache.flush()
         data = cache.folder().get(key)
         if data is not None:
-            compare("program", module.name, Packed.from_bytes(data).outline(), _packed(module)[0].outline())
+            compare(
+                "program", module.name, SerializedExecutable.from_bytes(data).outline(), _packed(module)[0].outline()
+            )
     return image
 
 
-def _kept(key: str, module: Module) -> Image | None:
+def _kept(key: str, module: Module) -> LinkedExecutable | None:
     """A program that another process has compiled."""
     data = cache.folder().get(key)
     if data is None:
         return None
-    found = Packed.from_bytes(data)
+    found = SerializedExecutable.from_bytes(data)
     calls = native_call.from_bytes(found.native_calls, module) if found.native_calls else []
     image = _image(found, calls, {}, [calls[k].instruction for k in found.failing])
     if not calls:
@@ -155,7 +159,9 @@ def _kept(key: str, module: Module) -> Image | None:
     return image
 
 
-def _packed(module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder) -> tuple[Packed, Program]:
+def _packed(
+    module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder
+) -> tuple[SerializedExecutable, EmittedProgram]:
     """A program compiled now, but for what is only in this process."""
     verify(module)  # native code of an invalid module could touch memory that is not its own
     with without_collector(), ObjectCodes(thread_count()) as codes:
@@ -167,7 +173,9 @@ def _packed(module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder)
         with trace.span("machine code", "compile", modules=len(program.units) + 1):
             objects = codes.finished()
     constants = [aligned(a) for c in assignment.constants for a in _constants(c)]
-    made = Packed(objects, constants, Memory.of(assignment, program), aligned_results=sorted(program.aligned_results))
+    made = SerializedExecutable(
+        objects, constants, Memory.of(assignment, program), aligned_results=sorted(program.aligned_results)
+    )
     calls = program.native_calls
     if calls and not program.imports:
         made.native_calls = native_call.to_bytes(calls)
@@ -176,7 +184,7 @@ def _packed(module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder)
     return made, program
 
 
-def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder) -> Image:
+def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder) -> LinkedExecutable:
     """A program compiled now, and kept."""
     made, program = _packed(module, builder)
     calls = program.native_calls
@@ -190,12 +198,12 @@ def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] 
 
 
 def _image(
-    made: Packed,
+    made: SerializedExecutable,
     calls: list[native_call.NativeCall],
     imports: dict[str, int],
     failing: list[Instruction],
     kept: Sequence[object] = (),
-) -> Image:
+) -> LinkedExecutable:
     """Linked with what it calls."""
     symbols = {symbol: address for call in calls for symbol, address in call.symbols.items()}
     if calls:
@@ -207,10 +215,10 @@ def _image(
     }
     used = {name: at for name, at in own.items() if any(name.encode() in data for data in made.objects)}  # each costs
     library = jit.Library(made.objects, [MAIN], {**used, **imports, **symbols})
-    return Image(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
+    return LinkedExecutable(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
 
 
-def _heard(codes: ObjectCodes, unit: Unit) -> None:
+def _heard(codes: ObjectCodes, unit: KernelModule) -> None:
     if unit.objects:
         codes.have(unit.objects)
     else:

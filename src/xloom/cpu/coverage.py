@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xloom.codegen.buffers.assignment import Assignment
-from xloom.codegen.fusion.multi_output import Step
+from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import is_alias
 from xloom.codegen.ops import ROWS, Role
-from xloom.codegen.schedule.thunks import Block, block_of
+from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.prepare import prepared
@@ -15,7 +15,7 @@ from xloom.hlo.module import Module
 from xloom.trampoline import Nested
 
 
-def way_of(opcode: str) -> str:
+def lowering_kind(opcode: str) -> str:
     """How the CPU compiler treats an opcode; empty when it has no native code.
 
     "loops": a part of loop nests; "kernel": code of its own; "entry": a part of the entry function, control flow for
@@ -41,8 +41,8 @@ _WAYS = {
 def missing(module: Module) -> list[LoweringError]:
     """An error for each instruction of a program that has no native code, as `compile` raises it for the first."""
     try:
-        block = block_of(prepared(module).entry)
-        return _Survey(block, Assignment(block)).errors
+        block = scheduled(prepared(module).entry)
+        return _Survey(block, BufferAssignment(block)).errors
     except LoweringError as error:
         return [error]
 
@@ -50,11 +50,11 @@ def missing(module: Module) -> list[LoweringError]:
 class _Survey(EntryBuilder):
     """Emits all that can be emitted, and keeps the errors."""
 
-    def __init__(self, block: Block, assignment: Assignment):
+    def __init__(self, block: ScheduledComputation, assignment: BufferAssignment):
         self.errors: list[LoweringError] = []
         super().__init__(block, assignment)
 
-    def step(self, block: Block, step: Step, number: int) -> Nested[None] | None:
+    def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None] | None:
         """See EntryBuilder."""
         try:
             return super().step(block, step, number)

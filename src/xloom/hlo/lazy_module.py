@@ -16,7 +16,7 @@ BODY = "xloom.body"
 _reading = threading.RLock()
 
 
-class UnreadModule(Module):
+class LazyModule(Module):
     """A module that becomes an ordinary one with the first of its attributes that is read or set.
 
     Until then nobody can have changed it, and `identity` stands for it.
@@ -41,9 +41,9 @@ class UnreadModule(Module):
         return self.__reduce_ex__(protocol)
 
 
-def _become_read(module: UnreadModule) -> None:
+def _become_read(module: LazyModule) -> None:
     with _reading:
-        if type(module) is UnreadModule:  # no other thread was first
+        if type(module) is LazyModule:  # no other thread was first
             found = vars(module)["_read"]()
             for computation in found.computations:
                 computation.module = module

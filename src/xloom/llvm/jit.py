@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 from xloom.compilation_cache.cache import Cache, key_of
 from xloom.llvm.compiler_runtime import SYMBOLS, support_ir
 from xloom.llvm.object_code import Passes, emitted
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.shared_code import compare_object, is_checked
 from xloom.processor import cpu_name, feature_text
 
@@ -34,13 +34,13 @@ _OF_VECTORS = (
     "SimplifyCFG",
 )
 PASSES = {
-    Content.LOOPS: Passes(level=3, vectorise=True, unroll=True),
-    Content.ROWS: Passes(level=3, vectorise=True),
-    Content.VECTORS: Passes(level=None, named=_OF_VECTORS),
-    Content.TILES: Passes(level=None, named=_OF_TILES),
-    Content.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
-    Content.CALLERS: Passes(level=0),
-    Content.CALLS: Passes(level=0),
+    PassPipeline.LOOPS: Passes(level=3, vectorise=True, unroll=True),
+    PassPipeline.ROWS: Passes(level=3, vectorise=True),
+    PassPipeline.VECTORS: Passes(level=None, named=_OF_VECTORS),
+    PassPipeline.TILES: Passes(level=None, named=_OF_TILES),
+    PassPipeline.ROUTINES: Passes(level=None, named=("AlwaysInliner",)),
+    PassPipeline.CALLERS: Passes(level=0),
+    PassPipeline.CALLS: Passes(level=0),
 }
 
 
@@ -49,9 +49,9 @@ _idle: dict[int, list[llvm.TargetMachine]] = defaultdict(list)
 
 
 @contextmanager
-def _borrowed_machine(content: Content) -> Iterator[llvm.TargetMachine]:
+def _borrowed_machine(content: PassPipeline) -> Iterator[llvm.TargetMachine]:
     """A target machine that no other thread uses meanwhile."""
-    level = 0 if content in (Content.CALLERS, Content.CALLS) else 3
+    level = 0 if content in (PassPipeline.CALLERS, PassPipeline.CALLS) else 3
     try:
         machine = _idle[level].pop()
     except IndexError:
@@ -99,14 +99,14 @@ def target_key() -> str:
     return f"{version} {cpu_name()} {feature_text()}"
 
 
-def object_key(text: str, content: Content) -> str:
+def object_key(text: str, content: PassPipeline) -> str:
     """What `object_cache` has the object file of LLVM IR `text` under."""
     return key_of(target_key().encode(), content.value.encode(), text.encode())
 
 
-def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
+def object_code(text: str, content: PassPipeline = PassPipeline.LOOPS) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
-    if content is Content.CALLS:  # quick, and no two programs have the same
+    if content is PassPipeline.CALLS:  # quick, and no two programs have the same
         return made_anew(text, content)
     key = object_key(text, content)
     data = object_cache.get(key)
@@ -118,17 +118,17 @@ def object_code(text: str, content: Content = Content.LOOPS) -> bytes:
     return data
 
 
-def made_anew(text: str, content: Content) -> bytes:
+def made_anew(text: str, content: PassPipeline) -> bytes:
     """The object file of LLVM IR `text`, whether there is one or not."""
     return _emitted(text, content, as_object=True)
 
 
-def assembly(text: str, content: Content = Content.LOOPS) -> str:
+def assembly(text: str, content: PassPipeline = PassPipeline.LOOPS) -> str:
     """The assembly of LLVM IR `text`."""
     return _emitted(text, content, as_object=False).decode()
 
 
-def _emitted(text: str, content: Content, as_object: bool) -> bytes:
+def _emitted(text: str, content: PassPipeline, as_object: bool) -> bytes:
     with _borrowed_machine(content) as machine:
         return emitted(text.replace(_NO_TARGET, target_header(), 1).encode(), machine, PASSES[content], as_object)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from xloom.llvm.symbolic_dimension import Size
+from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.types import I1, I32, I64, POINTER, i64
 from xloom.llvm.vector_registers import registers
 
@@ -76,9 +76,9 @@ class _LoopIdentity(ir.MDValue):
 @contextmanager
 def loop(
     b: ir.IRBuilder,
-    begin: ir.Value | int | Size,
-    end: ir.Value | int | Size,
-    step: int | Size = 1,
+    begin: ir.Value | int | SymbolicDimension,
+    end: ir.Value | int | SymbolicDimension,
+    step: int | SymbolicDimension = 1,
     name: str = "i",
     hints: Sequence[Hint] = (),
 ) -> Iterator[ir.Value]:

@@ -10,7 +10,7 @@ from typing import Self
 
 from xloom.llvm.jit import object_code
 from xloom.llvm.module_partitioning import parts_of
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.while_used import WhileUsed
 
 _SWITCH_SECONDS = 5e-4
@@ -38,7 +38,7 @@ class ObjectCodes:
     def __init__(self, threads: int):
         self._threads = threads
         self._helpers: list[threading.Thread] = []
-        self._waiting: list[tuple[int, str, Content]] = []
+        self._waiting: list[tuple[int, str, PassPipeline]] = []
         self._objects: list[bytes] = []
         self._failures: list[BaseException] = []
         self._change = threading.Condition()
@@ -54,7 +54,7 @@ class ObjectCodes:
             self._waiting.clear()
         self._join()
 
-    def add(self, text: str, content: Content) -> None:
+    def add(self, text: str, content: PassPipeline) -> None:
         """One more module."""
         with self._change:
             for part in parts_of(text):
@@ -84,7 +84,7 @@ class ObjectCodes:
         while self._work(self._next(wait=True)):
             pass
 
-    def _next(self, wait: bool) -> tuple[int, str, Content] | None:
+    def _next(self, wait: bool) -> tuple[int, str, PassPipeline] | None:
         """The largest module that nobody has begun: then no thread is left alone with one at the end."""
         with self._change:
             while wait and self._open and not self._waiting:
@@ -94,7 +94,7 @@ class ObjectCodes:
             largest = max(range(len(self._waiting)), key=lambda k: len(self._waiting[k][1]))
             return self._waiting.pop(largest)
 
-    def _work(self, module: tuple[int, str, Content] | None) -> bool:
+    def _work(self, module: tuple[int, str, PassPipeline] | None) -> bool:
         if module is None:
             return False
         number, text, content = module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Content(Enum):
+class PassPipeline(Enum):
     """What a module's functions consist of, and so how much LLVM has to do."""
 
     LOOPS = "loops"

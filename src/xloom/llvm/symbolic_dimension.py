@@ -1,8 +1,8 @@
 """Integers that a kernel reads when it runs, so that the same machine code does for other shapes.
 
-A rule that is given a `Size` in place of an `int` computes with it as before. What it computes is written down; what it
-decides (a comparison, a size used as a number) is written down as a condition. The code that comes out serves all
-shapes that meet the conditions: it loads what it needs of the computed numbers from a table.
+A rule that is given a `SymbolicDimension` in place of an `int` computes with it as before. What it computes is written
+down; what it decides (a comparison, a size used as a number) is written down as a condition. The code that comes out
+serves all shapes that meet the conditions: it loads what it needs of the computed numbers from a table.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _SAME_RIGHT, _SAME_LEFT = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}, {("+", 0), 
 """What changes nothing."""
 
 
-class Sizes:
+class SymbolicDimensions:
     """The sizes of one kernel: what was computed of them, decided by them, and is loaded of them."""
 
     def __init__(self, values: Sequence[int]):
         self._writer = FormulaWriter(len(values))
-        self._computed: dict[tuple[str, int, int], Size] = {}
+        self._computed: dict[tuple[str, int, int], SymbolicDimension] = {}
         self._decided: set[tuple[str, int, int]] = set()
         self._slots: dict[int, int] = {}
         self._table: list[int] = []
@@ -31,10 +31,12 @@ class Sizes:
         """The table of this shape."""
         self.load: Callable[[int], ir.Value] = _outside
         """Gives the table's number at an index, in the function that is being emitted."""
-        self.symbols: list[Any] = [Size(self, k, value) for k, value in enumerate(values)]
+        self.symbols: list[Any] = [SymbolicDimension(self, k, value) for k, value in enumerate(values)]
 
-    def compute(self, operation: str, x: int | Size, y: int | Size) -> int | Size:
-        """A number made of two, at least one of which is a `Size`."""
+    def compute(
+        self, operation: str, x: int | SymbolicDimension, y: int | SymbolicDimension
+    ) -> int | SymbolicDimension:
+        """A number made of two, at least one of which is a `SymbolicDimension`."""
         if isinstance(y, int) and (operation, y) in _SAME_RIGHT:
             return x
         if isinstance(x, int) and (operation, x) in _SAME_LEFT:
@@ -44,11 +46,11 @@ class Sizes:
         key = operation, self._place(x), self._place(y)
         found = self._computed.get(key)
         if found is None:
-            found = Size(self, self._writer.compute(*key), COMPUTE[operation](_value(x), _value(y)))
+            found = SymbolicDimension(self, self._writer.compute(*key), COMPUTE[operation](_value(x), _value(y)))
             self._computed[key] = found
         return found
 
-    def decide(self, comparison: str, x: Size, y: int | Size) -> bool:
+    def decide(self, comparison: str, x: SymbolicDimension, y: int | SymbolicDimension) -> bool:
         """What a comparison says, which becomes a condition."""
         result = COMPARISONS[comparison](x.value, _value(y))
         place = self._place(y)
@@ -56,30 +58,30 @@ class Sizes:
             self._require(comparison, x.place, place, result)
         return result
 
-    def known(self, size: Size) -> int:
+    def known(self, size: SymbolicDimension) -> int:
         """The number itself, which becomes a condition."""
         self._require("==", size.place, self._place(size.value), True)
         return size.value
 
-    def slot(self, size: Size) -> int:
+    def slot(self, size: SymbolicDimension) -> int:
         """Where a number is in the table."""
         if size.place not in self._slots:
             self._slots[size.place] = self.row([size])
         return self._slots[size.place]
 
-    def row(self, numbers: Sequence[int | Size]) -> int:
+    def row(self, numbers: Sequence[int | SymbolicDimension]) -> int:
         """Puts numbers side by side into the table: where the first one is."""
         begin = len(self._table)
         self._table += map(self._place, numbers)
         self.loaded += map(_value, numbers)
         return begin
 
-    def formula(self, *results: Sequence[int | Size]) -> SizeFormula:
+    def formula(self, *results: Sequence[int | SymbolicDimension]) -> SizeFormula:
         """What gives the table and `results` for other sizes, where it serves them."""
         return self._writer.formula([self._table, *([self._place(x) for x in group] for group in results)])
 
-    def _place(self, x: int | Size) -> int:
-        return x.place if isinstance(x, Size) else self._writer.constant(x)
+    def _place(self, x: int | SymbolicDimension) -> int:
+        return x.place if isinstance(x, SymbolicDimension) else self._writer.constant(x)
 
     def _require(self, comparison: str, x: int, y: int, result: bool) -> None:
         if (comparison, x, y) not in self._decided:
@@ -87,12 +89,12 @@ class Sizes:
             self._writer.require(comparison, x, y, result)
 
 
-class Size:
+class SymbolicDimension:
     """An integer that has a place in a formula; as a number itself only by a condition."""
 
     __slots__ = ("_sizes", "place", "value")
 
-    def __init__(self, sizes: Sizes, place: int, value: int):
+    def __init__(self, sizes: SymbolicDimensions, place: int, value: int):
         self._sizes = sizes
         self.place = place
         self.value = value
@@ -116,48 +118,48 @@ class Size:
     __hash__ = object.__hash__  # by what it is, whose value may change
 
     def __eq__(self, other: object) -> bool:
-        return self._sizes.decide("==", self, other) if isinstance(other, int | Size) else NotImplemented
+        return self._sizes.decide("==", self, other) if isinstance(other, int | SymbolicDimension) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
-        return self._sizes.decide("!=", self, other) if isinstance(other, int | Size) else NotImplemented
+        return self._sizes.decide("!=", self, other) if isinstance(other, int | SymbolicDimension) else NotImplemented
 
-    def __lt__(self, other: int | Size) -> bool:
+    def __lt__(self, other: int | SymbolicDimension) -> bool:
         return self._sizes.decide("<", self, other)
 
-    def __le__(self, other: int | Size) -> bool:
+    def __le__(self, other: int | SymbolicDimension) -> bool:
         return self._sizes.decide("<=", self, other)
 
-    def __gt__(self, other: int | Size) -> bool:
+    def __gt__(self, other: int | SymbolicDimension) -> bool:
         return self._sizes.decide(">", self, other)
 
-    def __ge__(self, other: int | Size) -> bool:
+    def __ge__(self, other: int | SymbolicDimension) -> bool:
         return self._sizes.decide(">=", self, other)
 
-    def __add__(self, other: int | Size) -> Any:
+    def __add__(self, other: int | SymbolicDimension) -> Any:
         return self._sizes.compute("+", self, other)
 
     def __radd__(self, other: int) -> Any:
         return self._sizes.compute("+", other, self)
 
-    def __sub__(self, other: int | Size) -> Any:
+    def __sub__(self, other: int | SymbolicDimension) -> Any:
         return self._sizes.compute("-", self, other)
 
     def __rsub__(self, other: int) -> Any:
         return self._sizes.compute("-", other, self)
 
-    def __mul__(self, other: int | Size) -> Any:
+    def __mul__(self, other: int | SymbolicDimension) -> Any:
         return self._sizes.compute("*", self, other)
 
     def __rmul__(self, other: int) -> Any:
         return self._sizes.compute("*", other, self)
 
-    def __floordiv__(self, other: int | Size) -> Any:
+    def __floordiv__(self, other: int | SymbolicDimension) -> Any:
         return self._sizes.compute("//", self, other)
 
     def __rfloordiv__(self, other: int) -> Any:
         return self._sizes.compute("//", other, self)
 
-    def __mod__(self, other: int | Size) -> Any:
+    def __mod__(self, other: int | SymbolicDimension) -> Any:
         return self._sizes.compute("%", self, other)
 
     def __rmod__(self, other: int) -> Any:
@@ -183,19 +185,19 @@ def divides(step: int, x: Any) -> bool:
 
 
 def number(x: Any) -> int:
-    """The value of an `int` or a `Size`, without a condition: for what no machine code depends on."""
+    """The value of an `int` or a `SymbolicDimension`, without a condition: for what no machine code depends on."""
     return _value(x)
 
 
 def _of_two(operation: str, x: Any, y: Any) -> Any:
     for size in (x, y):
-        if isinstance(size, Size):
+        if isinstance(size, SymbolicDimension):
             return size._sizes.compute(operation, x, y)
     return COMPUTE[operation](x, y)
 
 
-def _value(x: int | Size) -> int:
-    return x.value if isinstance(x, Size) else x
+def _value(x: int | SymbolicDimension) -> int:
+    return x.value if isinstance(x, SymbolicDimension) else x
 
 
 def _outside(slot: int) -> ir.Value:

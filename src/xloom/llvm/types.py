@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from xloom.hlo.dtype import DType, Kind
-from xloom.llvm.symbolic_dimension import Size
+from xloom.llvm.symbolic_dimension import SymbolicDimension
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -35,7 +35,7 @@ class Complex(NamedTuple):
 Value = Any  # ir.Value | Complex
 
 
-def i64(number: int | Size) -> ir.Value:
+def i64(number: int | SymbolicDimension) -> ir.Value:
     """An index, or how far apart elements lie."""
     return I64(number) if isinstance(number, int) else number.loaded()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from xloom.compilation_cache.cache import Cache, key_of
 from xloom.errors import ParseError, XloomError
-from xloom.hlo.lazy_module import UnreadModule, declared
+from xloom.hlo.lazy_module import LazyModule, declared
 from xloom.hlo.module import Module
 from xloom.hlo.proto import decode
 from xloom.stablehlo.apart import converted_apart
@@ -52,14 +52,14 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>", *, trusted: bool 
     if kept is not None:
         (size,) = _SIZE.unpack_from(kept)
         at = _SIZE.size + size
-        return UnreadModule(key, decode(kept[_SIZE.size : at]), lambda: _module(kept[at:], file))
+        return LazyModule(key, decode(kept[_SIZE.size : at]), lambda: _module(kept[at:], file))
     apart = isinstance(program, bytes) and not trusted and not has_only_text(program)
     proto = converted_apart(data, file) if apart else on_deep_stack(lambda: _to_proto(bindings, program, file))
     module = _module(proto, file)
     declaration = declared(module)
     head = declaration.to_proto()
     protos.put(key, _SIZE.pack(len(head)) + head + proto)
-    return UnreadModule(key, declaration, lambda: module)
+    return LazyModule(key, declaration, lambda: module)
 
 
 def proto_of(program: bytes, file: str) -> bytes:

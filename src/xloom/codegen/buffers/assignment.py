@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from xloom.codegen.buffer_values import Source, leaf_shapes, owner
+from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.buffers.in_place import changed_operand, overwritable
 from xloom.codegen.buffers.input_output_aliases import aliases
 from xloom.codegen.buffers.offsets import has_room, place
-from xloom.codegen.fusion.multi_output import Step
+from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.ops import Trait, having
-from xloom.codegen.schedule.thunks import LAST, Block, roots_of
+from xloom.codegen.schedule.thunks import LAST, ScheduledComputation, roots_of
 from xloom.errors import OutOfMemoryError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import ADDRESSED
@@ -26,7 +26,7 @@ STACK_ARRAYS = 4096
 
 
 @dataclass(eq=False)
-class Slot:
+class BufferAllocation:
     """Memory of one or more arrays. `kind`: argument, result, constant, code, arena, stack or nowhere."""
 
     kind: str
@@ -34,13 +34,13 @@ class Slot:
     number: int = 0
     offset: int = 0
     """In the arena or in `home`."""
-    home: Slot | None = None
+    home: BufferAllocation | None = None
     """The result whose memory an arena slot has for a time."""
     data: bytes = b""
     """Of an array that is a part of the code."""
     first: int = LAST
     last: int = -1
-    reserved: list[tuple[Block, int, Source]] = field(default_factory=list)
+    reserved: list[tuple[ScheduledComputation, int, BufferValue]] = field(default_factory=list)
     """Steps that will write it: who shares it before must be dead by then."""
 
     def use(self, position: int) -> None:
@@ -48,57 +48,57 @@ class Slot:
         self.first, self.last = min(self.first, position), max(self.last, position)
 
 
-class _Slots(dict[Source, Slot]):
+class _Slots(dict[BufferValue, BufferAllocation]):
     """Slots by array, which also knows the arrays of each slot."""
 
     def __init__(self) -> None:
-        self._sources: dict[Slot, list[Source]] = defaultdict(list)
+        self._sources: dict[BufferAllocation, list[BufferValue]] = defaultdict(list)
 
-    def __setitem__(self, source: Source, slot: Slot) -> None:
+    def __setitem__(self, source: BufferValue, slot: BufferAllocation) -> None:
         super().__setitem__(source, slot)
         self._sources[slot].append(source)
 
-    def sources(self, slot: Slot) -> list[Source]:
+    def sources(self, slot: BufferAllocation) -> list[BufferValue]:
         """The arrays that have the slot, without those that have ended."""
         return [source for source in self._sources[slot] if self[source] is slot]
 
-    def end(self, source: Source) -> None:
+    def end(self, source: BufferValue) -> None:
         """Nobody reads the array any more: it keeps its slot, but is none of its `sources`."""
         sources = self._sources[self[source]]
         if source in sources:
             sources.remove(source)
 
 
-class Assignment:
+class BufferAssignment:
     """Gives every array of a program its slot. Positions count the steps of all blocks in program order."""
 
-    def __init__(self, entry: Block):
+    def __init__(self, entry: ScheduledComputation):
         self.slots = _Slots()
-        self.arena: list[Slot] = []
-        self.stack: list[Slot] = []
+        self.arena: list[BufferAllocation] = []
+        self.stack: list[BufferAllocation] = []
         self.constants: list[Instruction] = []
-        self.arguments: list[Slot] = []
-        self.results: list[Slot] = []
-        self.given: list[tuple[Slot, Slot]] = []
+        self.arguments: list[BufferAllocation] = []
+        self.results: list[BufferAllocation] = []
+        self.given: list[tuple[BufferAllocation, BufferAllocation]] = []
         """Results that start as an argument, and those: one memory, if the caller gives the argument away."""
-        self.positions: dict[Step, int] = {}
-        self.ends: dict[Block, int] = {}
+        self.positions: dict[Thunk, int] = {}
+        self.ends: dict[ScheduledComputation, int] = {}
         """The position after all steps of a block."""
         self.arena_bytes = 0
         self._constant_arrays = 0
         self._stack_arrays = 0
         self._position = 0
-        self._preset: dict[Source, Slot] = {}
-        self._read_only: set[Slot] = set()
+        self._preset: dict[BufferValue, BufferAllocation] = {}
+        self._read_only: set[BufferAllocation] = set()
         self._states: set[Instruction] = set()
-        self._lent: set[Source] = set()
+        self._lent: set[BufferValue] = set()
         """What loops leave as it was and see where it lay before them: others may read it there."""
-        self._origins: dict[Source, Source] = {}
+        self._origins: dict[BufferValue, BufferValue] = {}
         """Of what loops leave as it was, as `_before_loops` has found it."""
         self._entry(entry)
 
     @property
-    def rooms(self) -> list[Slot]:
+    def rooms(self) -> list[BufferAllocation]:
         """Results that hold other arrays before they are written."""
         started = {result for result, _ in self.given}
         return [result for result in self.results if has_room(result) and result not in started]
@@ -120,20 +120,20 @@ class Assignment:
         shape = leaf_shapes(instruction.shape)[leaf]
         return f"%{instruction.name} = {shape.to_text(layout=False)}, {shape.nbytes} bytes"
 
-    def of(self, source: Source) -> Slot:
+    def of(self, source: BufferValue) -> BufferAllocation:
         """The slot of an array, whatever instruction forwards it."""
-        return self.slots[owner(*source)]
+        return self.slots[defining_value(*source)]
 
     # -- blocks
-    def _entry(self, block: Block) -> None:
+    def _entry(self, block: ScheduledComputation) -> None:
         shapes = leaf_shapes(block.computation.root.shape)
-        self.results = [Slot("result", shape.nbytes, k) for k, shape in enumerate(shapes)]
+        self.results = [BufferAllocation("result", shape.nbytes, k) for k, shape in enumerate(shapes)]
         module = block.computation.module
         result_of = {a.argument: self.results[a.result] for a in aliases(module)} if module is not None else {}
-        starts: dict[Slot, Source] = {}
+        starts: dict[BufferAllocation, BufferValue] = {}
         for parameter in block.computation.parameters:
             for k, shape in enumerate(leaf_shapes(parameter.shape)):
-                slot = Slot("argument", shape.nbytes, len(self.arguments))
+                slot = BufferAllocation("argument", shape.nbytes, len(self.arguments))
                 self.arguments.append(slot)
                 self._read_only.add(slot)
                 state = result_of.get(len(self.arguments) - 1)
@@ -142,7 +142,7 @@ class Assignment:
                     self._states.add(parameter)
                     starts[state] = (parameter, k)
                 self.slots[parameter, k] = state or slot
-        taken: set[Source] = set()
+        taken: set[BufferValue] = set()
         for source, slot in zip(block.root, self.results, strict=True):
             if slot.nbytes <= SMALL or source in taken or source not in block.made:
                 continue
@@ -153,7 +153,7 @@ class Assignment:
         for slot in self.results:
             slot.use(self._position)
 
-    def _reserve(self, block: Block, source: Source, slot: Slot) -> None:
+    def _reserve(self, block: ScheduledComputation, source: BufferValue, slot: BufferAllocation) -> None:
         """Makes `slot` the memory of an array to come, and of what it is made from in place, as far as that goes."""
         self._preset[source] = slot
         position = block.made[source]
@@ -166,15 +166,15 @@ class Assignment:
                 self._reserve(block, before, slot)
                 return
 
-    def _free_until(self, block: Block, slot: Slot, source: Source) -> bool:
+    def _free_until(self, block: ScheduledComputation, slot: BufferAllocation, source: BufferValue) -> bool:
         """True when no other array of the block that has `slot` is read after `source` is made."""
         made = block.made[source]
         others = [s for s in self.slots.sources(slot) if s in block.last]
         may_take = overwritable(block.steps[made], *source)
         return all(block.last[s] < made or (block.last[s] == made and s in may_take) for s in others)
 
-    def _block(self, block: Block) -> Nested[None]:
-        ending: dict[int, list[Source]] = defaultdict(list)
+    def _block(self, block: ScheduledComputation) -> Nested[None]:
+        ending: dict[int, list[BufferValue]] = defaultdict(list)
         for source, last in block.last.items():
             ending[last].append(source)
         for number, step in enumerate(block.steps):
@@ -210,27 +210,27 @@ class Assignment:
 
     def _constant(self, instruction: Instruction) -> None:
         if instruction.shape.is_array and instruction.shape.nbytes <= SMALL:
-            slot = Slot("code", instruction.shape.nbytes, data=instruction.literal.value.tobytes())
+            slot = BufferAllocation("code", instruction.shape.nbytes, data=instruction.literal.value.tobytes())
             self.slots[instruction, 0] = slot
             self._read_only.add(slot)
             return
         for k, shape in enumerate(leaf_shapes(instruction.shape)):
-            slot = self.slots[instruction, k] = Slot("constant", shape.nbytes, self._constant_arrays)
+            slot = self.slots[instruction, k] = BufferAllocation("constant", shape.nbytes, self._constant_arrays)
             self._read_only.add(slot)
             self._constant_arrays += 1
         self.constants.append(instruction)
 
-    def _outputs(self, block: Block, step: Step, number: int) -> None:
+    def _outputs(self, block: ScheduledComputation, step: Thunk, number: int) -> None:
         if isinstance(step, Instruction):
             for k in unread_operands(step):
                 if (step._operands[k], 0) not in self.slots:
-                    self.slots[step._operands[k], 0] = Slot("nowhere", 0)
+                    self.slots[step._operands[k], 0] = BufferAllocation("nowhere", 0)
         for instruction in roots_of(step):
             for k, shape in enumerate(leaf_shapes(instruction.shape)):
                 if not is_kept(block, step, (instruction, k), number):
                     continue
                 if instruction.opcode in _SKIPS and (instruction, k) not in block.last:
-                    self.slots[instruction, k] = Slot("nowhere", 0)
+                    self.slots[instruction, k] = BufferAllocation("nowhere", 0)
                     continue
                 slot = self._preset.get((instruction, k)) or self._shared(block, step, instruction, k, number)
                 self.slots[instruction, k] = slot or self._new(shape.nbytes)
@@ -242,12 +242,14 @@ class Assignment:
         self._stack_arrays += 1
         return self._stack_arrays <= STACK_ARRAYS
 
-    def _new(self, nbytes: int) -> Slot:
-        slot = Slot("stack" if self.fits_stack(nbytes) else "arena", nbytes)
+    def _new(self, nbytes: int) -> BufferAllocation:
+        slot = BufferAllocation("stack" if self.fits_stack(nbytes) else "arena", nbytes)
         (self.stack if slot.kind == "stack" else self.arena).append(slot)
         return slot
 
-    def _shared(self, block: Block, step: Step, made: Instruction, leaf: int, number: int) -> Slot | None:
+    def _shared(
+        self, block: ScheduledComputation, step: Thunk, made: Instruction, leaf: int, number: int
+    ) -> BufferAllocation | None:
         """The slot of a dying array that the step may overwrite with this output."""
         nbytes = leaf_shapes(made.shape)[leaf].nbytes
         for source in overwritable(step, made, leaf):
@@ -263,15 +265,15 @@ class Assignment:
         return None
 
     # -- control flow
-    def _while(self, block: Block, instruction: Instruction, number: int) -> Nested[None]:
+    def _while(self, block: ScheduledComputation, instruction: Instruction, number: int) -> Nested[None]:
         body, condition = block.nested[instruction]
         (operand,) = instruction._operands
         shapes = leaf_shapes(instruction.shape)
-        states: list[Slot] = []
+        states: list[BufferAllocation] = []
         lent = self._unchanged(block, instruction, number)
         for k, shape in enumerate(shapes):
             slot = lent.get(k) or self._preset.get((instruction, k))
-            slot = slot or self._initial(block, owner(operand, k), number, [*states, *lent.values()])
+            slot = slot or self._initial(block, defining_value(operand, k), number, [*states, *lent.values()])
             slot = slot or self._new(shape.nbytes)
             slot.use(self._position)
             states.append(slot)
@@ -292,19 +294,21 @@ class Assignment:
         for slot in states:
             slot.use(self._position)
 
-    def _unchanged(self, block: Block, instruction: Instruction, number: int) -> dict[int, Slot]:
+    def _unchanged(
+        self, block: ScheduledComputation, instruction: Instruction, number: int
+    ) -> dict[int, BufferAllocation]:
         """The leaves of a loop's state that its body only reads, and where they lie already."""
         (operand,), body = instruction._operands, block.nested[instruction][0]
-        found: dict[int, Slot] = {}
+        found: dict[int, BufferAllocation] = {}
         for k, source in enumerate(body.root):
-            slot, leaf = self.slots.get(owner(operand, k)), (instruction, k)
+            slot, leaf = self.slots.get(defining_value(operand, k)), (instruction, k)
             before = run(self._before_loops(body, source))
             unchanged = before == (body.computation.parameters[0], k) and leaf not in self._preset
             if unchanged and slot is not None and slot.nbytes > SMALL and _stays(block, slot, leaf, number):
                 found[k] = slot
         return found
 
-    def _before_loops(self, block: Block, source: Source) -> Nested[Source]:
+    def _before_loops(self, block: ScheduledComputation, source: BufferValue) -> Nested[BufferValue]:
         """The array that loops of the block leave as it was, before the first of them; any other one itself."""
         if source in self._origins:
             return self._origins[source]
@@ -314,11 +318,13 @@ class Assignment:
             before = yield self._before_loops(body, body.root[leaf])
             if before != (body.computation.parameters[0], leaf):
                 break
-            instruction, leaf = owner(instruction._operands[0], leaf)
+            instruction, leaf = defining_value(instruction._operands[0], leaf)
         self._origins[source] = instruction, leaf
         return instruction, leaf
 
-    def _initial(self, block: Block, source: Source, number: int, taken: list[Slot]) -> Slot | None:
+    def _initial(
+        self, block: ScheduledComputation, source: BufferValue, number: int, taken: list[BufferAllocation]
+    ) -> BufferAllocation | None:
         slot = self.slots.get(source)
         if slot is None or slot in self._read_only or slot in taken or slot.reserved:
             return None
@@ -326,7 +332,7 @@ class Assignment:
         ours = source in block.made and source not in self._lent
         return slot if block.last.get(source) == number and ours and not others else None
 
-    def _conditional(self, block: Block, instruction: Instruction) -> Nested[None]:
+    def _conditional(self, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
         shapes = leaf_shapes(instruction.shape)
         for k, shape in enumerate(shapes):
             slot = self._preset.get((instruction, k)) or self._new(shape.nbytes)
@@ -335,7 +341,7 @@ class Assignment:
         for nested, operand in zip(block.nested[instruction], instruction._operands[1:], strict=True):
             parameter = nested.computation.parameters[0]
             for k in range(len(leaf_shapes(parameter.shape))):
-                self.slots[parameter, k] = self.slots[owner(operand, k)]
+                self.slots[parameter, k] = self.slots[defining_value(operand, k)]
             roots = nested.root
             for k, source in enumerate(roots):
                 slot = self.slots[instruction, k]
@@ -347,12 +353,12 @@ class Assignment:
                 self.slots[parameter, k].use(self._position)
 
 
-def is_kept(block: Block, step: Step, source: Source, number: int) -> bool:
+def is_kept(block: ScheduledComputation, step: Thunk, source: BufferValue, number: int) -> bool:
     """True unless it is made and read in one loop nest only."""
     return isinstance(step, Instruction) or len(step.roots) == 1 or block.last.get(source, -1) > number
 
 
-def _may_replace(block: Block, source: Source, old: Source) -> bool:
+def _may_replace(block: ScheduledComputation, source: BufferValue, old: BufferValue) -> bool:
     """True when an array may be written where an older one lies."""
     made, last = block.made[source], block.last.get(old, -1)
     if last < made:
@@ -360,7 +366,7 @@ def _may_replace(block: Block, source: Source, old: Source) -> bool:
     return last == made and old in overwritable(block.steps[made], *source)
 
 
-def _stays(block: Block, slot: Slot, source: Source, number: int) -> bool:
+def _stays(block: ScheduledComputation, slot: BufferAllocation, source: BufferValue, number: int) -> bool:
     """True when what is in the slot at step `number` is there as long as it is read as `source`."""
     last = block.last.get(source, number)
     later = [(position, output) for b, position, output in slot.reserved if b is block and position > number]
@@ -370,7 +376,7 @@ def _stays(block: Block, slot: Slot, source: Source, number: int) -> bool:
     )
 
 
-def _is_gone(block: Block, slot: Slot, source: Source, last: int) -> bool:
+def _is_gone(block: ScheduledComputation, slot: BufferAllocation, source: BufferValue, last: int) -> bool:
     """True when an array that is read up to step `last` may have the slot until what it is reserved for is written."""
     reserved = [(position, output) for b, position, output in slot.reserved if b is block]
     if not reserved:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from xloom.codegen.buffer_values import Source, aliased_leaves, leaf_count, owner
+from xloom.codegen.buffer_values import BufferValue, aliased_leaves, defining_value, leaf_count
 from xloom.codegen.elemental.loop_nests import loop_dims
-from xloom.codegen.fusion.multi_output import Step, same_row
-from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.fusion.multi_output import Thunk, same_row
+from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.kernel_facts import overwritten_operands
 from xloom.codegen.ops import Trait, having
 from xloom.hlo.instruction import Instruction
@@ -16,53 +16,53 @@ from xloom.hlo.instruction import Instruction
 _UPDATES = having(Trait.UPDATES)
 
 
-def changed_operand(source: Source) -> Source | None:
+def changed_operand(source: BufferValue) -> BufferValue | None:
     """The array that an operator changes a part of, or takes as its first state."""
     instruction, leaf = source
     if instruction.opcode == "while":
-        return owner(instruction._operands[0], leaf)
+        return defining_value(instruction._operands[0], leaf)
     if instruction.opcode in _UPDATES:
-        return owner(instruction._operands[leaf])
+        return defining_value(instruction._operands[leaf])
     return next(iter(_aliased(instruction, leaf)), None)
 
 
-def overwritable(step: Step, made: Instruction, leaf: int) -> list[Source]:
+def overwritable(step: Thunk, made: Instruction, leaf: int) -> list[BufferValue]:
     """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
     if isinstance(step, Instruction):
         if operands := overwritten_operands(step, leaf):
-            return _whole_operands(step, [owner(step._operands[k]) for k in operands])
+            return _whole_operands(step, [defining_value(step._operands[k]) for k in operands])
         if step.opcode == "while":
             (operand,) = step._operands
-            reads = [owner(operand, k) for k in range(leaf_count(operand.shape))]
+            reads = [defining_value(operand, k) for k in range(leaf_count(operand.shape))]
             return [reads[leaf]] if reads.count(reads[leaf]) == 1 else []
         return _aliased(step, leaf)
     if made.opcode == "dynamic-update-slice":
-        return _whole_operands(step, [owner(made._operands[0])])
+        return _whole_operands(step, [defining_value(made._operands[0])])
     return [] if made.opcode == "reduce" else _read_in_step(step, (made, leaf))
 
 
-def _aliased(instruction: Instruction, leaf: int) -> list[Source]:
+def _aliased(instruction: Instruction, leaf: int) -> list[BufferValue]:
     """The array that a custom call changes into an output, if it sees it nowhere else."""
     aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
     if leaf not in aliases:
         return []
     number, part = aliases[leaf]
-    source = owner(instruction._operands[number], part)
-    reads = [owner(o, k) for o in instruction._operands for k in range(leaf_count(o.shape))]
+    source = defining_value(instruction._operands[number], part)
+    reads = [defining_value(o, k) for o in instruction._operands for k in range(leaf_count(o.shape))]
     return [source] if reads.count(source) == 1 else []
 
 
-def _whole_operands(step: Step, sources: Iterable[Source]) -> list[Source]:
+def _whole_operands(step: Thunk, sources: Iterable[BufferValue]) -> list[BufferValue]:
     """Those that the step reads as the changed operand only."""
     if isinstance(step, Instruction):
-        reads = [owner(o) for o in step._operands]
+        reads = [defining_value(o) for o in step._operands]
         return [s for s in sources if reads.count(s) == 1]
     (root,) = step.roots
-    read = {owner(o) for i in (root, *step.inlined) for o in (i._operands[1:] if i is root else i._operands)}
+    read = {defining_value(o) for i in (root, *step.inlined) for o in (i._operands[1:] if i is root else i._operands)}
     return [s for s in sources if s not in read]
 
 
-def _read_in_step(group: Group, made: Source) -> list[Source]:
+def _read_in_step(group: FusionGroup, made: BufferValue) -> list[BufferValue]:
     """The arrays of which each element is read for the last time when the one in its place is written.
 
     In the stage that writes it that is the same element; stages before it may read all of the same row.
@@ -70,13 +70,13 @@ def _read_in_step(group: Group, made: Source) -> list[Source]:
     nest = group.nest
     number, mine = next((k, s) for k, stage in enumerate(nest.stages) for s in stage.stores if s.target == made)
     nbytes, row = made[0].shape.dtype.bytes, math.prod(loop_dims(made[0])[group.rank :])
-    unsafe: set[Source] = set()
-    safe: dict[Source, None] = {}
+    unsafe: set[BufferValue] = set()
+    safe: dict[BufferValue, None] = {}
     for k, loads in enumerate(group.loads):
         for node in loads:
             same = node.address == mine.address if k == number else k < number
             if same and same_row(nest.outer, node.address, mine.address, row) and node.dtype.bytes == nbytes:
-                safe[owner(*node.source)] = None
+                safe[defining_value(*node.source)] = None
             else:
-                unsafe.add(owner(*node.source))
+                unsafe.add(defining_value(*node.source))
     return [s for s in safe if s not in unsafe]

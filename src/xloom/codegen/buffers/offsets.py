@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 from xloom.codegen.thresholds import ALIGNMENT, POOLED
 
 if TYPE_CHECKING:
-    from xloom.codegen.buffers.assignment import Slot
+    from xloom.codegen.buffers.assignment import BufferAllocation
 
 MANY = 4096
 """Slots for which the best place is looked for, the largest ones: it takes time as the square of their number."""
 
 
-def has_room(result: Slot) -> bool:
+def has_room(result: BufferAllocation) -> bool:
     """True for results whose memory is aligned, whoever calls the program."""
     return result.nbytes >= POOLED
 
 
-def place(slots: Iterable[Slot], rooms: Sequence[Slot]) -> int:
+def place(slots: Iterable[BufferAllocation], rooms: Sequence[BufferAllocation]) -> int:
     """Gives slots offsets so that those that live at once do not overlap; returns the bytes of arena that all need.
 
     `rooms` are results: each may hold slots that are dead before it is written.
     """
-    placed: dict[Slot | None, _Placed] = {None: _Placed(), **{room: _Placed() for room in rooms}}
+    placed: dict[BufferAllocation | None, _Placed] = {None: _Placed(), **{room: _Placed() for room in rooms}}
     by_size = sorted(slots, key=lambda s: -s.nbytes)
     top = 0
     for slot in by_size[:MANY]:
@@ -52,11 +52,11 @@ class _Placed:
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, int, int]] = []
 
-    def add(self, slot: Slot) -> None:
+    def add(self, slot: BufferAllocation) -> None:
         """One more."""
         insort(self._rows, (slot.offset, slot.offset + slot.nbytes, slot.first, slot.last))
 
-    def free(self, slot: Slot) -> int:
+    def free(self, slot: BufferAllocation) -> int:
         """The least offset at which nothing lies while the slot lives."""
         at, nbytes, first, last = 0, slot.nbytes, slot.first, slot.last
         for begin, end, since, until in self._rows:
@@ -67,7 +67,7 @@ class _Placed:
         return at
 
 
-def _in_turn(slots: Iterable[Slot], top: int) -> int:
+def _in_turn(slots: Iterable[BufferAllocation], top: int) -> int:
     """Gives slots offsets from `top` on in the order in which they begin to live, and returns where all end.
 
     Each takes the place of one of about its size that is dead by then, or a new one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xloom.codegen.loop_ir.nodes import Argument, Constant, Fold, Index, Node, Op
+from xloom.codegen.loop_ir.nodes import AccumulatorValue, Constant, Index, Node, Op, Reduction
 from xloom.codegen.loop_ir.scalar_ops import float_compare, logical, select
 from xloom.hlo.dtype import Kind, pred
 from xloom.trampoline import Nested, each, run
@@ -25,7 +25,7 @@ _ORDERS = {"GT": (1,), "GE": (0, 1), "LT": (-1,), "LE": (-1, 0), "EQ": (0,), "NE
 """By direction, the signs of the difference for which it holds."""
 
 
-def first_extreme(fold: Fold, *, is_used: Sequence[bool]) -> Fold:
+def arg_extremum(fold: Reduction, *, is_used: Sequence[bool]) -> Reduction:
     """The fold of two values, of which some are used: if it is one of these, with less to compute.
 
     Which of several NaN is first is then definite, also where parts of a row are joined.
@@ -40,7 +40,7 @@ def first_extreme(fold: Fold, *, is_used: Sequence[bool]) -> Fold:
     return fold
 
 
-def _is_increasing(fold: Fold, number: int) -> bool:
+def _is_increasing(fold: Reduction, number: int) -> bool:
     """True of elements that are greater with each iteration, and none less than what the fold begins with."""
     node, init = fold.elements[number], fold.inits[number]
     while isinstance(node, Op) and node.opcode in ("alias", "index-cast"):
@@ -50,7 +50,7 @@ def _is_increasing(fold: Fold, number: int) -> bool:
     return node.value.factor(fold.vars[0]) > 0 and int(init.value) <= node.value.low and _fits(fold, number, node)
 
 
-def _fits(fold: Fold, number: int, node: Index) -> bool:
+def _fits(fold: Reduction, number: int, node: Index) -> bool:
     dtype = fold.elements[number].dtype
     return node.value.high < 1 << dtype.bits - (dtype.kind is Kind.SIGNED)
 
@@ -58,7 +58,7 @@ def _fits(fold: Fold, number: int, node: Index) -> bool:
 class _Found:
     """A fold of values and places, as it decides which to keep."""
 
-    def __init__(self, fold: Fold, value: int, place: int):
+    def __init__(self, fold: Reduction, value: int, place: int):
         self.value, self.place = value, place
         self._values = (fold.arguments[value], fold.elements[value])
         self._places = (fold.arguments[place], fold.elements[place])
@@ -151,7 +151,7 @@ def _agree(table: Mapping[int, bool | None], wanted: Mapping[int, bool], but: tu
     return all(holds is not None and (holds == wanted[k] or k in but) for k, holds in table.items())
 
 
-def _choice(body: Node, pair: tuple[Argument, Node]) -> tuple[Node, bool] | None:
+def _choice(body: Node, pair: tuple[AccumulatorValue, Node]) -> tuple[Node, bool] | None:
     """The condition on which one of two is chosen, and whether the first is if it holds."""
     if not isinstance(body, Op) or body.opcode != "select":
         return None
@@ -162,7 +162,7 @@ def _choice(body: Node, pair: tuple[Argument, Node]) -> tuple[Node, bool] | None
     return None
 
 
-def _simplified(fold: Fold, found: _Found, symbol: str, value_is_used: bool) -> Fold:
+def _simplified(fold: Reduction, found: _Found, symbol: str, value_is_used: bool) -> Reduction:
     kept, new = fold.arguments[found.value], fold.elements[found.value]
     before, after = fold.arguments[found.place], fold.elements[found.place]
     # kept >= new | isnan(kept) = the first, while elements come in order

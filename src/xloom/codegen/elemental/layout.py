@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xloom.codegen.elemental.lowering import IndexTuple, Tracer, element_of
 from xloom.codegen.loop_ir.affine import Affine, constant, linear
-from xloom.codegen.loop_ir.nodes import Constant, Guard, Index, Node
+from xloom.codegen.loop_ir.nodes import Constant, If, Index, Node
 from xloom.codegen.loop_ir.scalar_ops import index_cast
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import s32, s64
@@ -107,7 +107,7 @@ def concatenate(t: Tracer, instruction: Instruction, index: IndexTuple) -> Neste
             return (yield t.element(operand, (*index[:dim], at - begin, *index[dim + 1 :])))
         middle = (first + last) // 2
         lower, upper = (yield among(first, middle)), (yield among(middle, last))
-        return Guard(upper.dtype, ((at, -(2**62), choices[middle][0]),), lower, upper)
+        return If(upper.dtype, ((at, -(2**62), choices[middle][0]),), lower, upper)
 
     return (yield among(0, len(choices)))
 
@@ -131,7 +131,7 @@ def pad(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     if not operand.shape.size:
         return padding
     element = yield t.element(operand, tuple(inner))
-    return Guard(element.dtype, tuple(conditions), element, padding) if conditions else element
+    return If(element.dtype, tuple(conditions), element, padding) if conditions else element
 
 
 def memory_index(shape: Shape, index: IndexTuple) -> tuple[IndexTuple, tuple[int, ...]]:

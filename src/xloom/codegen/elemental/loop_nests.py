@@ -8,13 +8,13 @@ from xloom.codegen.elemental.dynamic import starts_of
 from xloom.codegen.elemental.lowering import Factors, Split, Tracer, joined
 from xloom.codegen.elemental.reduce import fold_of
 from xloom.codegen.loop_ir.affine import Affine, Var, linear
-from xloom.codegen.loop_ir.nest import Nest, Stage, Store
-from xloom.codegen.loop_ir.nodes import Folded
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store
+from xloom.codegen.loop_ir.nodes import Reduced
 from xloom.hlo.instruction import Instruction
 from xloom.trampoline import run
 
 
-def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instruction], rank: int = 0) -> Nest:
+def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instruction], rank: int = 0) -> LoopNest:
     """The loops of stages, each a list of instructions that are stored and run over the same dimensions.
 
     The first `rank` dimensions are those of all stages: the loops around them.
@@ -26,16 +26,16 @@ def nest_for(stages: Sequence[Sequence[Instruction]], inlined: Collection[Instru
             lead = loop_dims(stages[0][0])[:rank]
             outer = [tracer.loops(("outer", d), size, "i") for d, size in enumerate(lead)]
             made = [_stage(tracer, roots, [joined(v) for v in outer], number) for number, roots in enumerate(stages)]
-            return Nest(_longer(outer), made, divided=any(len(sizes) > 1 for sizes in factors.values()))
+            return LoopNest(_longer(outer), made, divided=any(len(sizes) > 1 for sizes in factors.values()))
         except Split:
             continue
 
 
-def _stage(tracer: Tracer, roots: Sequence[Instruction], lead: list[Affine], number: int) -> Stage:
+def _stage(tracer: Tracer, roots: Sequence[Instruction], lead: list[Affine], number: int) -> LoopBody:
     dims = loop_dims(roots[0])
     inner = [tracer.loops((number, d), size, "i") for d, size in enumerate(dims[len(lead) :])]
     index = (*lead, *(joined(v) for v in inner))
-    return Stage(_longer(inner), [s for root in roots for s in _stores(tracer, root, index, number)])
+    return LoopBody(_longer(inner), [s for root in roots for s in _stores(tracer, root, index, number)])
 
 
 def _longer(loops: Sequence[Sequence[Var]]) -> list[Var]:
@@ -50,7 +50,7 @@ def _stores(tracer: Tracer, root: Instruction, index: tuple[Affine, ...], number
         return [Store((root, 0), address, tracer.root_element(root, index))]
     fold = run(fold_of(tracer, root, index, ("reduced", number)))
     parts = root.shape.elements if root.shape.is_tuple else (root.shape,)
-    return [Store((root, k), address, Folded(part.dtype, fold, k)) for k, part in enumerate(parts)]
+    return [Store((root, k), address, Reduced(part.dtype, fold, k)) for k, part in enumerate(parts)]
 
 
 def loop_dims(root: Instruction) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from xloom.codegen.buffer_values import owner
+from xloom.codegen.buffer_values import defining_value
 from xloom.codegen.loop_ir.affine import Affine, Var, constant, linear, variable
-from xloom.codegen.loop_ir.nodes import Bounded, Constant, Load, Node, Quotient
+from xloom.codegen.loop_ir.nodes import Clamp, Constant, Load, Node, Quotient
 from xloom.codegen.loop_ir.scalar_ops import scalar_op
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
@@ -102,7 +102,7 @@ class Tracer:
 
     def loaded(self, instruction: Instruction, position: Affine) -> Node:
         """The element at a row-major position of an array in memory."""
-        return Load(instruction.shape.dtype, owner(instruction), position)
+        return Load(instruction.shape.dtype, defining_value(instruction), position)
 
     # -- index arithmetic
     def divide(self, value: Affine, by: int) -> tuple[Affine, Affine]:
@@ -140,7 +140,7 @@ class Tracer:
             return constant(0)
         if isinstance(node, Constant):
             return constant(min(max(int(node.value), 0), high))
-        return variable(self.var("d", high + 1, Bounded(s64, node, high)))
+        return variable(self.var("d", high + 1, Clamp(s64, node, high)))
 
     # -- regions
     def region(self, computation: Computation, arguments: Sequence[Node]) -> tuple[Node, ...]:

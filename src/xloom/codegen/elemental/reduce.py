@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xloom.codegen.elemental.arg_extremum import first_extreme
+from xloom.codegen.elemental.arg_extremum import arg_extremum
 from xloom.codegen.elemental.lowering import IndexTuple, Tracer, element_of, joined
 from xloom.codegen.loop_ir.affine import Affine
-from xloom.codegen.loop_ir.nodes import Argument, Fold, Folded, Node
+from xloom.codegen.loop_ir.nodes import AccumulatorValue, Node, Reduced, Reduction
 from xloom.codegen.loop_ir.scalar_ops import alias
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -22,7 +22,7 @@ def plain_operator(computation: Computation) -> str:
     return ""
 
 
-def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = None) -> Nested[Fold]:
+def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = None) -> Nested[Reduction]:
     """The fold that a reduce is at `index` of its result; folds of one `key` run over the same loops."""
     operands = instruction._operands
     count = len(operands) // 2
@@ -34,12 +34,12 @@ def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = N
     # each a node of its own, even where two operands are the same
     elements = tuple(map(alias, (yield each(t.element(o, tuple(place)) for o in operands[:count]))))
     body = instruction["to_apply"]
-    arguments = tuple(Argument(i.dtype, k) for k, i in enumerate(inits))
+    arguments = tuple(AccumulatorValue(i.dtype, k) for k, i in enumerate(inits))
     bodies = t.region(body, [*arguments, *elements])
     plain = plain_operator(body) if count == 1 else ""
     variables = tuple(v for d in sorted(reduced) for v in loops[d] if v.size != 1)
-    fold = Fold(variables, inits, arguments, bodies, elements, plain)
-    return fold if count != 2 else first_extreme(fold, is_used=[_is_used(instruction, k) for k in range(count)])
+    fold = Reduction(variables, inits, arguments, bodies, elements, plain)
+    return fold if count != 2 else arg_extremum(fold, is_used=[_is_used(instruction, k) for k in range(count)])
 
 
 def _is_used(instruction: Instruction, number: int) -> bool:
@@ -52,4 +52,4 @@ def _is_used(instruction: Instruction, number: int) -> bool:
 def reduce(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """The value of the fold."""
     fold = yield fold_of(t, instruction, index)
-    return Folded(fold.inits[0].dtype, fold, 0)
+    return Reduced(fold.inits[0].dtype, fold, 0)

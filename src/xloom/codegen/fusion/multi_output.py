@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from xloom.codegen import thresholds
-from xloom.codegen.buffer_values import Source, leaf_shapes, owners
+from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_shapes
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
-from xloom.codegen.fusion.producer_consumer import Fusion, Group, inlined_by, is_fusible
+from xloom.codegen.fusion.producer_consumer import Fusion, FusionGroup, inlined_by, is_fusible
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Nest, Stage, node_count, sources
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, node_count, sources
 from xloom.codegen.loop_ir.nodes import Load, walk
-from xloom.codegen.schedule.order import Step, filled_late, freeing_first, reads_of
+from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
 from xloom.hlo.instruction import Instruction
 
 NODES = 360
@@ -25,21 +25,21 @@ ROW_BYTES = 1 << 18
 """Rows that are done stage by stage: at least so many, at least so long, of at most so many bytes."""
 
 
-def steps_of(fusion: Fusion) -> list[Step]:
+def steps_of(fusion: Fusion) -> list[Thunk]:
     """The computation's steps in an order that they can run in."""
-    steps: list[Step] = []
+    steps: list[Thunk] = []
     for instruction in fusion.order:
         if instruction not in fusion.stored:
             continue
         if is_fusible(instruction) and instruction.opcode != "constant":
-            _place(steps, Group([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored)
+            _place(steps, FusionGroup([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored)
         else:
             steps.append(instruction)
-    returned = {made for made, _ in owners(fusion.root)}
+    returned = {made for made, _ in defining_values(fusion.root)}
     return filled_late(freeing_first(steps, returned))
 
 
-def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
+def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction]) -> None:
     """Appends a group, or joins it to an earlier one."""
     (root,) = group.roots
     reads = group.reads
@@ -47,8 +47,8 @@ def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
         between: set[Instruction] = set()  # made by steps after the candidate
         for k in range(len(steps) - 1, max(-1, len(steps) - 1 - WINDOW), -1):
             step = steps[k]
-            made = set(step.roots) if isinstance(step, Group) else {step}
-            if isinstance(step, Group) and not reads & between:
+            made = set(step.roots) if isinstance(step, FusionGroup) else {step}
+            if isinstance(step, FusionGroup) and not reads & between:
                 joined = _joined(step, group, stored)
                 if joined is not None:
                     steps[k] = joined
@@ -58,14 +58,14 @@ def _place(steps: list[Step], group: Group, stored: set[Instruction]) -> None:
     steps.append(group)
 
 
-def _absorb(steps: list[Step], at: int, stored: set[Instruction]) -> None:
+def _absorb(steps: list[Thunk], at: int, stored: set[Instruction]) -> None:
     """Joins a group of rows with an earlier group that it reads, unless something in between reads that too."""
     group = steps[at]
-    if not isinstance(group, Group) or not group.rank:
+    if not isinstance(group, FusionGroup) or not group.rank:
         return
     for k in range(at - 1, max(-1, at - 1 - WINDOW), -1):
         step = steps[k]
-        if not isinstance(step, Group) or not group.reads & set(step.roots):
+        if not isinstance(step, FusionGroup) or not group.reads & set(step.roots):
             continue
         roots = [*step.roots, *group.roots]
         waits = any(reads_of(s) & set(step.roots) for s in steps[k + 1 : at])
@@ -78,7 +78,7 @@ def _absorb(steps: list[Step], at: int, stored: set[Instruction]) -> None:
             return
 
 
-def _joined(step: Group, single: Group, stored: set[Instruction]) -> Group | None:
+def _joined(step: FusionGroup, single: FusionGroup, stored: set[Instruction]) -> FusionGroup | None:
     """One group of a group and that of one instruction, where that is possible and worth it."""
     (root,), reads = single.roots, single.reads
     if len(step.roots) >= ROOTS or any(r.opcode == "dynamic-update-slice" for r in step.roots):
@@ -100,13 +100,13 @@ def _joined(step: Group, single: Group, stored: set[Instruction]) -> Group | Non
     return None
 
 
-def _beside(step: Group, single: Group) -> Group | None:
+def _beside(step: FusionGroup, single: FusionGroup) -> FusionGroup | None:
     """One group of two over the same loops that do not need each other, if it is short whatever they share."""
     # nodes(a and b) <= nodes(a) + nodes(b); not where one divides loops that the other has whole
     most = step.most_nodes + single.most_nodes
     if step.rank or most > NODES or step.is_divided or single.is_divided:
         return None
-    group = Group([[*step.roots, *single.roots]], step.inlined | single.inlined, sum_of_nodes=most)
+    group = FusionGroup([[*step.roots, *single.roots]], step.inlined | single.inlined, sum_of_nodes=most)
     group.reads = step.reads | single.reads
     return group
 
@@ -118,12 +118,12 @@ def _loops(root: Instruction) -> tuple:
     return ("map", loop_dims(root))
 
 
-def _shares(step: Group, reads: set[Instruction]) -> bool:
+def _shares(step: FusionGroup, reads: set[Instruction]) -> bool:
     both = reads & step.reads
     return any(i.shape.is_tuple or i.shape.size > 1 for i in both)
 
 
-def _row_rank(step: Group, root: Instruction) -> int:
+def _row_rank(step: FusionGroup, root: Instruction) -> int:
     """How many dimensions the rows of a fold have around them at most; 0 when there is none."""
     for candidate in (*step.roots, root):
         if candidate.opcode == "reduce":
@@ -146,14 +146,14 @@ def _fits_rows(roots: list[Instruction], rank: int) -> bool:
     return longest >= SHORTEST_ROW and kept <= ROW_BYTES
 
 
-def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction]) -> Group | None:
+def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction]) -> FusionGroup | None:
     """The group, unless it is too long or reads what it makes before it is made, or out of another row."""
     roots = {r for stage in stages for r in stage}
     inlined = inlined_by(list(roots), stored) - roots
     nest = nest_for(stages, inlined, rank)
     if node_count(nest) > NODES or (rank and not nest.outer):
         return None
-    made: dict[Source, tuple[Affine, int]] = {}
+    made: dict[BufferValue, tuple[Affine, int]] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
             if not isinstance(node, Load) or node.source[0] not in roots:
@@ -163,7 +163,7 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
         for store in stage.stores:
             root, _ = store.target
             made[store.target] = (store.address, math.prod(loop_dims(root)[rank:]))
-    return Group(stages, inlined, rank)
+    return FusionGroup(stages, inlined, rank)
 
 
 def same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
@@ -174,21 +174,21 @@ def same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
     return rest.low >= 0 and rest.high < size
 
 
-def nest_of(group: Group, kept: set[Source]) -> Nest:
+def nest_of(group: FusionGroup, kept: set[BufferValue]) -> LoopNest:
     """The group's loops. Of what nothing outside reads only what later stages read is stored, in private memory."""
     inside = set(sources(group.nest))
-    private: set[Source] = set()
+    private: set[BufferValue] = set()
     stages = []
     for stage in group.nest.stages:
         stores = [s for s in stage.stores if s.target in kept or s.target in inside]
         private.update(s.target for s in stores if s.target not in kept)
         if stores:
-            stages.append(Stage(stage.vars, stores))
+            stages.append(LoopBody(stage.vars, stores))
     returned = {s.target for stage in stages for s in stage.stores if _is_returned(s.target)}
-    return Nest(group.nest.outer, stages, private, returned)
+    return LoopNest(group.nest.outer, stages, private, returned)
 
 
-def _is_returned(source: Source) -> bool:
+def _is_returned(source: BufferValue) -> bool:
     instruction, leaf = source
     computation = instruction.parent
     if (

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from xloom.codegen.buffer_values import owners
+from xloom.codegen.buffer_values import defining_values
 from xloom.codegen.elemental import register_rules
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.loop_ir.nest import Nest, node_count
+from xloom.codegen.loop_ir.nest import LoopNest, node_count
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.codegen.ops import ROWS, Role, Trait, having
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
@@ -34,7 +34,7 @@ _OF_PARTS = having(Trait.OF_PARTS)
 
 
 @dataclass(eq=False)
-class Group:
+class FusionGroup:
     """Instructions of one loop nest: those of `stages` are stored, `inlined` are computed where they are used.
 
     With several stages the loops over the first `rank` dimensions are around all of them.
@@ -52,7 +52,7 @@ class Group:
         return [root for stage in self.stages for root in stage]
 
     @cached_property
-    def nest(self) -> Nest:
+    def nest(self) -> LoopNest:
         """The loops of all that it makes."""
         return nest_for(self.stages, self.inlined, self.rank)
 
@@ -77,7 +77,7 @@ class Group:
         """What makes the arrays that it reads."""
         found: set[Instruction] = set()
         for instruction in (*self.roots, *self.inlined):
-            found.update(made for o in instruction._operands if o not in self.inlined for made, _ in owners(o))
+            found.update(made for o in instruction._operands if o not in self.inlined for made, _ in defining_values(o))
             found.update(instruction.control_predecessors)
         return found.difference(self.roots)
 

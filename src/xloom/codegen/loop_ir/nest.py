@@ -7,20 +7,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nodes import Fold, Folded, Guard, Load, Node, Op, Source, indices_of, operands_of, walk
+from xloom.codegen.loop_ir.nodes import (
+    BufferValue,
+    If,
+    Load,
+    Node,
+    Op,
+    Reduced,
+    Reduction,
+    indices_of,
+    operands_of,
+    walk,
+)
 
 
 @dataclass(frozen=True)
 class Store:
     """`target[address] = node`."""
 
-    target: Source
+    target: BufferValue
     address: Affine
     node: Node
 
 
 @dataclass
-class Stage:
+class LoopBody:
     """Loops over `vars`, outermost first, that do `stores`."""
 
     vars: list[Var]
@@ -28,22 +39,22 @@ class Stage:
 
 
 @dataclass
-class Nest:
+class LoopNest:
     """Loops over `outer`, shared among threads, and within them `stages` one after another."""
 
     outer: list[Var]
-    stages: list[Stage]
-    private: set[Source] = field(default_factory=set)
+    stages: list[LoopBody]
+    private: set[BufferValue] = field(default_factory=set)
     """Arrays that live within one iteration of the outer loops."""
-    returned: set[Source] = field(default_factory=set)
+    returned: set[BufferValue] = field(default_factory=set)
     """Large arrays that are results of the program, of which nothing else in it reads."""
     divided: bool = False
     """Whether several loops run over one dimension."""
 
 
-def sources(nest: Nest) -> list[Source]:
+def sources(nest: LoopNest) -> list[BufferValue]:
     """The arrays that the nest loads, in order of first use."""
-    found: dict[Source, None] = {}
+    found: dict[BufferValue, None] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
             if isinstance(node, Load):
@@ -55,32 +66,32 @@ def sources(nest: Nest) -> list[Source]:
     return list(found)
 
 
-def affine_expressions(stage: Stage) -> list[Affine]:
+def affine_expressions(stage: LoopBody) -> list[Affine]:
     """Every index expression of a stage."""
     nodes = walk([s.node for s in stage.stores])
     dynamic = [v.node for s in stage.stores for v, _ in s.address.terms if v.node is not None]
     return [s.address for s in stage.stores] + [i for n in (*nodes, *walk(dynamic)) for i in indices_of(n)]
 
 
-def folds_of(stage: Stage) -> list[Fold]:
+def folds_of(stage: LoopBody) -> list[Reduction]:
     """The folds that are stored as they are, when all stores of the stage are of such, over the same loops."""
-    found: dict[int, Fold] = {}
+    found: dict[int, Reduction] = {}
     for store in stage.stores:
-        if not isinstance(store.node, Folded):
+        if not isinstance(store.node, Reduced):
             return []
         found[id(store.node.fold)] = store.node.fold
     folds = list(found.values())
     return folds if all(f.vars == folds[0].vars for f in folds) else []
 
 
-def stride_score(stage: Stage, var: Var) -> int:
+def stride_score(stage: LoopBody, var: Var) -> int:
     """How well `var` serves as the innermost loop: unit strides are good, long ones bad.
 
     Stores count more, but those of folds not at all: there are few.
     """
     score = 0
     for store in stage.stores:
-        if not isinstance(store.node, Folded):
+        if not isinstance(store.node, Reduced):
             score += 3 * _worth(store.address, var)
     for node in walk([s.node for s in stage.stores]):
         if isinstance(node, Load):
@@ -95,18 +106,18 @@ def _worth(address: Affine, var: Var) -> int:
     return 2 if factor == 1 else 1 if factor == -1 else -2
 
 
-def ordered(stage: Stage, loops: Iterable[Var]) -> list[Var]:
+def ordered(stage: LoopBody, loops: Iterable[Var]) -> list[Var]:
     """Loops in the order in which their stores (or first loads) lie in memory, the best innermost loop last."""
     return _best_last(stage, _by_extent(stage, loops))
 
 
-def arranged(stage: Stage, loops: Iterable[Var]) -> tuple[list[Var], dict[Var, None]]:
+def arranged(stage: LoopBody, loops: Iterable[Var]) -> tuple[list[Var], dict[Var, None]]:
     """Loops joined where they are as one, in the same order; and those that thereby are always 0."""
     joined, gone = merged([stage], _by_extent(stage, loops))
     return _best_last(stage, joined), gone
 
 
-def _by_extent(stage: Stage, loops: Iterable[Var]) -> list[Var]:
+def _by_extent(stage: LoopBody, loops: Iterable[Var]) -> list[Var]:
     loops = [v for v in loops if v.size != 1]
     if len(loops) < 2:
         return loops
@@ -119,7 +130,7 @@ def _by_extent(stage: Stage, loops: Iterable[Var]) -> list[Var]:
     return sorted(loops, key=extent, reverse=True)
 
 
-def _best_last(stage: Stage, loops: list[Var]) -> list[Var]:
+def _best_last(stage: LoopBody, loops: list[Var]) -> list[Var]:
     if len(loops) < 2:
         return loops
     wide = [v for v in loops if v.size >= 8 and not _differs(stage, v)] or loops
@@ -127,7 +138,7 @@ def _best_last(stage: Stage, loops: list[Var]) -> list[Var]:
     return [*(v for v in loops if v != best), best]
 
 
-def interleaved(stage: Stage, loops: Sequence[Var]) -> Var | None:
+def interleaved(stage: LoopBody, loops: Sequence[Var]) -> Var | None:
     """A short loop whose elements lie between those of the innermost one, so that it is better done in each step."""
     if not loops:
         return None
@@ -138,12 +149,12 @@ def interleaved(stage: Stage, loops: Sequence[Var]) -> Var | None:
     return None
 
 
-def _differs(stage: Stage, var: Var) -> bool:
+def _differs(stage: LoopBody, var: Var) -> bool:
     """True when about each step of a short loop does something else."""
     return var.size <= 2 * INTERLEAVED and len(breakpoints(stage, var)) >= var.size // 2
 
 
-def merged(stage_groups: Sequence[Stage], loops: list[Var]) -> tuple[list[Var], dict[Var, None]]:
+def merged(stage_groups: Sequence[LoopBody], loops: list[Var]) -> tuple[list[Var], dict[Var, None]]:
     """Loops with neighbours joined where every index treats them as one; and those that thereby are always 0.
 
     The joined loop is the inner one of the two, with the size of both.
@@ -163,12 +174,12 @@ def merged(stage_groups: Sequence[Stage], loops: list[Var]) -> tuple[list[Var], 
     return [Var(v.name, sizes[v], None, v.number) if sizes[v] != v.size else v for v in out], gone
 
 
-def breakpoints(stage: Stage, inner: Var, copies: int = 1) -> list[int]:
+def breakpoints(stage: LoopBody, inner: Var, copies: int = 1) -> list[int]:
     """Values of a variable at which a guard's condition changes; none when there are too many for so many copies."""
     nodes = walk([s.node for s in stage.stores])
     found: set[int] = set()
     for node in nodes:
-        for expression, low, high in node.conditions if isinstance(node, Guard) else ():
+        for expression, low, high in node.conditions if isinstance(node, If) else ():
             if [v for v, _ in expression.terms] == [inner]:
                 factor = expression.factor(inner)
                 for limit in (low, high):
@@ -183,7 +194,7 @@ def breakpoints(stage: Stage, inner: Var, copies: int = 1) -> list[int]:
     return cuts if len(cuts) < PIECES and len(cuts) * len(nodes) * copies < PIECE_NODES else []
 
 
-def outer_breakpoints(stage: Stage, loops: Sequence[Var]) -> list[int]:
+def outer_breakpoints(stage: LoopBody, loops: Sequence[Var]) -> list[int]:
     """Those of the loop around the innermost one: there is code for each of its pieces."""
     if len(loops) < 2:
         return []
@@ -198,7 +209,7 @@ PIECE_NODES = 1500
 """Into how many pieces a loop is cut at most, and how many nodes they may have together."""
 
 
-def node_count(nest: Nest) -> int:
+def node_count(nest: LoopNest) -> int:
     """Operators in the nest, a measure of its code."""
     return sum(len(walk([s.node for s in stage.stores])) for stage in nest.stages)
 
@@ -213,7 +224,7 @@ def _cost(nodes: Iterable[Node]) -> int:
     for node in nodes:
         if isinstance(node, Op):
             total += node.cost
-        elif isinstance(node, (Load, Guard)):
+        elif isinstance(node, (Load, If)):
             total += 1
     return total
 
@@ -236,7 +247,7 @@ def cost_along(nodes: Sequence[Node], var: Var) -> int:
     return _cost(changing.values())
 
 
-def stage_cost(stage: Stage) -> int:
+def stage_cost(stage: LoopBody) -> int:
     """About how many additions all of a stage costs."""
     folds = folds_of(stage)
     extent = math.prod(v.size for v in stage.vars) * (math.prod(v.size for v in folds[0].vars) if folds else 1)
@@ -244,6 +255,6 @@ def stage_cost(stage: Stage) -> int:
     return cost_of(nodes) * extent
 
 
-def nest_cost(nest: Nest) -> int:
+def nest_cost(nest: LoopNest) -> int:
     """About how many additions all of a nest costs."""
     return math.prod(v.size for v in nest.outer) * sum(map(stage_cost, nest.stages))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.ops import ROWS
 from xloom.hlo.dtype import DType
@@ -31,7 +31,7 @@ class Constant(Node):
 class Load(Node):
     """An element of an array."""
 
-    source: Source
+    source: BufferValue
     address: Affine
 
 
@@ -52,7 +52,7 @@ class Quotient(Node):
 
 
 @dataclass(eq=False)
-class Bounded(Node):
+class Clamp(Node):
     """An integer that the program computes, as an s64 clamped to [0, high]."""
 
     operand: Node
@@ -94,7 +94,7 @@ OWN_COSTS = {
 
 
 @dataclass(eq=False)
-class Guard(Node):
+class If(Node):
     """`then` where every condition `low <= index < high` holds, else `otherwise`; the other one is not computed."""
 
     conditions: tuple[tuple[Affine, int, int], ...]
@@ -103,19 +103,19 @@ class Guard(Node):
 
 
 @dataclass(eq=False)
-class Argument(Node):
+class AccumulatorValue(Node):
     """What a fold has accumulated so far: its value number `number`."""
 
     number: int
 
 
 @dataclass(eq=False)
-class Fold:
+class Reduction:
     """Values accumulated over loops: `state = body(state, elements)`, from `inits`."""
 
     vars: tuple[Var, ...]
     inits: tuple[Node, ...]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[AccumulatorValue, ...]
     bodies: tuple[Node, ...]
     elements: tuple[Node, ...]
     plain: str = ""
@@ -125,10 +125,10 @@ class Fold:
 
 
 @dataclass(eq=False)
-class Folded(Node):
+class Reduced(Node):
     """One of a fold's values."""
 
-    fold: Fold
+    fold: Reduction
     number: int
 
 
@@ -136,11 +136,11 @@ def operands_of(node: Node) -> Sequence[Node]:
     """The nodes that a node is computed from; of a fold, not what is inside its loops."""
     if isinstance(node, Op):
         return node.operands
-    if isinstance(node, Guard):
+    if isinstance(node, If):
         return (node.then, node.otherwise)
-    if isinstance(node, Bounded):
+    if isinstance(node, Clamp):
         return (node.operand,)
-    if isinstance(node, Folded):
+    if isinstance(node, Reduced):
         return (*node.fold.inits, *node.fold.elements)
     return ()
 
@@ -151,7 +151,7 @@ def indices_of(node: Node) -> Sequence[Affine]:
         return (node.address,)
     if isinstance(node, (Index, Quotient)):
         return (node.value,)
-    if isinstance(node, Guard):
+    if isinstance(node, If):
         return tuple(c[0] for c in node.conditions)
     return ()
 
@@ -168,9 +168,9 @@ def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
         if id(node) in seen:
             continue
         seen[id(node)] = node
-        if guarded or not isinstance(node, Guard):
+        if guarded or not isinstance(node, If):
             stack.extend(operands_of(node))
-        if isinstance(node, Folded):
+        if isinstance(node, Reduced):
             stack.extend(node.fold.bodies)
         for index in indices_of(node):
             stack.extend(v.node for v, _ in index.terms if v.node is not None)

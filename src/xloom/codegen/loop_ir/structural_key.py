@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Nest
-from xloom.codegen.loop_ir.nodes import Fold, Node
+from xloom.codegen.loop_ir.nest import LoopNest
+from xloom.codegen.loop_ir.nodes import Node, Reduction
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.scalar.operator import Operator
 
 
-def nest_key(nest: Nest, numbers: Mapping[Source, int], types_of: Callable[[Source], DType]) -> Hashable:
+def nest_key(nest: LoopNest, numbers: Mapping[BufferValue, int], types_of: Callable[[BufferValue], DType]) -> Hashable:
     """The key of a nest whose arrays have these numbers."""
     keys = _Keys(numbers, types_of)
     keys.add(nest.outer)
@@ -49,7 +49,7 @@ class _Variable:
 class _Keys:
     """Writes down a graph as a row of tokens; what was there before is named by its place."""
 
-    def __init__(self, numbers: Mapping[Source, int], types_of: Callable[[Source], DType]):
+    def __init__(self, numbers: Mapping[BufferValue, int], types_of: Callable[[BufferValue], DType]):
         self.tokens: list[Hashable] = []
         self.variables: set[int] = set()
         self._numbers = numbers
@@ -105,13 +105,13 @@ class _Keys:
             self.tokens.append(var.size)
             self._then([var.node])
 
-    def _source(self, source: Source) -> None:
+    def _source(self, source: BufferValue) -> None:
         self.tokens.append(self._numbers.get(source, -1))
         if self._is_new(("source", source)):
             self._then([self._types_of(source)])
 
     def _record(self, value: Any) -> None:
-        if not isinstance(value, (Node, Fold)) or self._is_new(id(value)):
+        if not isinstance(value, (Node, Reduction)) or self._is_new(id(value)):
             self.tokens.append(type(value))
             self._then([getattr(value, name) for name in _field_names(type(value))])
 
@@ -130,7 +130,7 @@ def _writer(kind: type) -> Callable[[_Keys, Any], None]:
         ((tuple, list), _Keys._sequence),
         ((np.ndarray, np.generic), _Keys._array),
         (DType, _Keys._named),
-        ((Affine, Node, Fold), _Keys._record),
+        ((Affine, Node, Reduction), _Keys._record),
     ):
         if issubclass(kind, kinds):
             return writer

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from xloom.codegen.buffer_values import owners
-from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.buffer_values import defining_values
+from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.hlo.instruction import Instruction
 
-Step = Group | Instruction
+Thunk = FusionGroup | Instruction
 """A loop nest, or an instruction with code of its own."""
 
 
-def reads_of(step: Step) -> set[Instruction]:
+def reads_of(step: Thunk) -> set[Instruction]:
     """What makes the arrays that a step reads, and what it waits for."""
-    if isinstance(step, Group):
+    if isinstance(step, FusionGroup):
         return step.reads
-    operands = {made for o in step._operands for made, _ in owners(o)}
+    operands = {made for o in step._operands for made, _ in defining_values(o)}
     return operands.union(step.control_predecessors)
 
 
-def made_by(step: Step) -> Sequence[Instruction]:
+def made_by(step: Thunk) -> Sequence[Instruction]:
     """The instructions whose values a step stores."""
-    return step.roots if isinstance(step, Group) else [step]
+    return step.roots if isinstance(step, FusionGroup) else [step]
 
 
 class _Release:
     """Goes through the steps in their order, but does those that free more memory than they take as soon as it can."""
 
-    def __init__(self, steps: Sequence[Step], returned: Collection[Instruction]):
+    def __init__(self, steps: Sequence[Thunk], returned: Collection[Instruction]):
         self._made = [made_by(s) for s in steps]
         self._returned = returned
         producer = {made: k for k, found in enumerate(self._made) for made in found}
@@ -77,12 +77,12 @@ class _Release:
         return freed - sum(m.shape.nbytes for m in self._made[k] if m not in self._returned and self._readers[m])
 
 
-def freeing_first(steps: Sequence[Step], returned: Collection[Instruction]) -> list[Step]:
+def freeing_first(steps: Sequence[Thunk], returned: Collection[Instruction]) -> list[Thunk]:
     """Steps that free more than they take come as early as they can; `returned` are results, which are never free."""
     return [steps[k] for k in _Release(steps, returned).run()]
 
 
-def filled_late(steps: Sequence[Step]) -> list[Step]:
+def filled_late(steps: Sequence[Thunk]) -> list[Thunk]:
     """What reads nothing goes to just before its first reader, so that it takes no memory until then."""
     first: dict[Instruction, int] = {}
     for k, step in enumerate(steps):
@@ -91,7 +91,7 @@ def filled_late(steps: Sequence[Step]) -> list[Step]:
 
     def place(k: int) -> tuple[int, bool]:
         step = steps[k]
-        if not isinstance(step, Group) or step.reads or any(r.control_successors for r in step.roots):
+        if not isinstance(step, FusionGroup) or step.reads or any(r.control_successors for r in step.roots):
             return k, True
         readers = [first[r] for r in step.roots if r in first]
         return (min(readers), False) if readers else (k, True)

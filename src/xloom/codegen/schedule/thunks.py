@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xloom.codegen.buffer_values import Source, leaf_count, owners
-from xloom.codegen.fusion.multi_output import Step, steps_of
-from xloom.codegen.fusion.producer_consumer import Fusion, Group
+from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_count
+from xloom.codegen.fusion.multi_output import Thunk, steps_of
+from xloom.codegen.fusion.producer_consumer import Fusion, FusionGroup
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.ops import ROWS, Role
 from xloom.hlo.computation import Computation
@@ -18,32 +18,32 @@ LAST = 1 << 60
 
 
 @dataclass(eq=False)
-class Block:
+class ScheduledComputation:
     """A computation's steps, and at which of them each array is made and read for the last time."""
 
     computation: Computation
-    steps: list[Step]
-    made: dict[Source, int] = field(default_factory=dict)
-    last: dict[Source, int] = field(default_factory=dict)
+    steps: list[Thunk]
+    made: dict[BufferValue, int] = field(default_factory=dict)
+    last: dict[BufferValue, int] = field(default_factory=dict)
     stored: set[Instruction] = field(default_factory=set)
-    nested: dict[Instruction, list[Block]] = field(default_factory=dict)
+    nested: dict[Instruction, list[ScheduledComputation]] = field(default_factory=dict)
     """The blocks of a step that is control flow, in the table's order of its computations."""
 
     @property
-    def root(self) -> list[Source]:
+    def root(self) -> list[BufferValue]:
         """The owner of each leaf of the result."""
-        return owners(self.computation.root)
+        return defining_values(self.computation.root)
 
 
-def block_of(computation: Computation) -> Block:
+def scheduled(computation: Computation) -> ScheduledComputation:
     """The plan of a computation and of those that its steps enter."""
     return run(_block_of(computation))
 
 
-def _block_of(computation: Computation) -> Nested[Block]:
+def _block_of(computation: Computation) -> Nested[ScheduledComputation]:
     fusion = Fusion(computation)
     steps = steps_of(fusion)
-    block = Block(computation, steps, stored=fusion.stored)
+    block = ScheduledComputation(computation, steps, stored=fusion.stored)
     for position, step in enumerate(steps):
         for instruction in roots_of(step):
             for leaf in range(leaf_count(instruction.shape)):
@@ -57,18 +57,23 @@ def _block_of(computation: Computation) -> Nested[Block]:
     return block
 
 
-def roots_of(step: Step) -> list[Instruction]:
+def roots_of(step: Thunk) -> list[Instruction]:
     """The instructions that a step makes."""
-    return step.roots if isinstance(step, Group) else [step]
+    return step.roots if isinstance(step, FusionGroup) else [step]
 
 
-def _reads(step: Step, stored: set[Instruction]) -> list[Source]:
+def _reads(step: Thunk, stored: set[Instruction]) -> list[BufferValue]:
     if isinstance(step, Instruction):
         skipped = unread_operands(step)
-        return [source for k, operand in enumerate(step._operands) if k not in skipped for source in owners(operand)]
-    found: dict[Source, None] = {}
+        return [
+            source
+            for k, operand in enumerate(step._operands)
+            if k not in skipped
+            for source in defining_values(operand)
+        ]
+    found: dict[BufferValue, None] = {}
     for instruction in (*step.roots, *step.inlined):
         for operand in instruction._operands:
             if operand not in step.inlined:
-                found.update(dict.fromkeys(owners(operand)))
+                found.update(dict.fromkeys(defining_values(operand)))
     return list(found)

@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from xloom.codegen.buffer_values import Source
-from xloom.codegen.buffers.assignment import Slot
+from xloom.codegen.buffer_values import BufferValue
+from xloom.codegen.buffers.assignment import BufferAllocation
 
 Layout = tuple[int, ...]
-Name = tuple[Source, Layout]
+Name = tuple[BufferValue, Layout]
 """A value, and the dimensions from the slowest to the fastest in which its elements lie, where those are not rows."""
 ROWS: Layout = ()
 
@@ -28,7 +28,7 @@ class Place:
         return self.region == other.region and self.begin < other.end and other.begin < self.end
 
 
-def place_of(slot: Slot) -> Place:
+def place_of(slot: BufferAllocation) -> Place:
     """Where a slot lies. What has no bytes is nowhere, and nothing else lies there."""
     if slot.kind == "arena":
         region: Hashable = ("result", slot.home.number) if slot.home is not None else "arena"

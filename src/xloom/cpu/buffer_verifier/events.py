@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xloom.codegen.buffer_values import Source
-from xloom.codegen.buffers.assignment import Slot
-from xloom.codegen.loop_ir.nest import Nest
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.buffer_values import BufferValue
+from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.loop_ir.nest import LoopNest
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
@@ -17,8 +17,8 @@ from xloom.hlo.shape import Shape
 class Copy:
     """All bytes of a slot, to one of as many."""
 
-    target: Slot
-    source: Slot
+    target: BufferAllocation
+    source: BufferAllocation
     nbytes: int
 
 
@@ -26,24 +26,24 @@ class Copy:
 class Start:
     """A result gets an argument's contents, unless the caller gave both the same memory."""
 
-    result: Slot
-    argument: Slot
+    result: BufferAllocation
+    argument: BufferAllocation
 
 
 @dataclass(slots=True)
 class Overwrite:
     """A slot gets contents that are no value's."""
 
-    slot: Slot
+    slot: BufferAllocation
 
 
 @dataclass(slots=True)
 class RunNest:
     """A loop nest reads and writes arrays, each in its slot."""
 
-    nest: Nest
-    slots: dict[Source, Slot]
-    scratch: Sequence[Slot] = ()
+    nest: LoopNest
+    slots: dict[BufferValue, BufferAllocation]
+    scratch: Sequence[BufferAllocation] = ()
 
 
 @dataclass(slots=True)
@@ -57,8 +57,8 @@ class RunTogether:
 class Access:
     """An array that lies as its shape says, in a slot."""
 
-    source: Source
-    slot: Slot
+    source: BufferValue
+    slot: BufferAllocation
     shape: Shape
 
 
@@ -72,7 +72,7 @@ class RunStep:
     instruction: Instruction
     operands: list[Access]
     outputs: list[Access]
-    scratch: Sequence[Slot] = ()
+    scratch: Sequence[BufferAllocation] = ()
     in_place: dict[int, int] = field(default_factory=dict)
 
 
@@ -83,12 +83,12 @@ class ChangeLayout:
     `moved` are what the steps call the array that they read and the one that they make; none where both are one slot.
     """
 
-    target: Slot
-    source: Slot
+    target: BufferAllocation
+    source: BufferAllocation
     shape: Shape
     back: bool
     steps: list[Event]
-    moved: tuple[Source, Source] | None = None
+    moved: tuple[BufferValue, BufferValue] | None = None
 
 
 @dataclass(slots=True)
@@ -96,9 +96,9 @@ class RunLoop:
     """A while loop: its state lies in `state` before the condition, and before and after the body."""
 
     instruction: Instruction
-    condition: Block
-    body: Block
-    state: list[Slot]
+    condition: ScheduledComputation
+    body: ScheduledComputation
+    state: list[BufferAllocation]
     test: list[Event]
     steps: list[Event]
 
@@ -108,8 +108,8 @@ class RunBranch:
     """A conditional: one of its branches, after which the result is in `result`."""
 
     instruction: Instruction
-    branches: list[Block]
-    result: list[Slot]
+    branches: list[ScheduledComputation]
+    result: list[BufferAllocation]
     steps: list[list[Event]]
 
 

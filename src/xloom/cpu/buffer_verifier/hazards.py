@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Nest, Stage, Store
-from xloom.codegen.loop_ir.nodes import Folded, Load, Node, indices_of, operands_of
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store
+from xloom.codegen.loop_ir.nodes import Load, Node, Reduced, indices_of, operands_of
 
 ENUMERATED = 1 << 16
 """Elements that are looked at one by one where index expressions alone do not tell."""
@@ -26,12 +26,12 @@ class Use:
     """An element that a stage reads in each iteration, and in each of the folds around it."""
 
     stage: int
-    source: Source
+    source: BufferValue
     address: Affine
     folds: tuple[Var, ...] = ()
 
 
-def uses_of(nest: Nest) -> list[Use]:
+def uses_of(nest: LoopNest) -> list[Use]:
     """Every load, once for each stage and folds in which it is."""
     found: dict[Use, None] = {}
     for number, stage in enumerate(nest.stages):
@@ -46,7 +46,7 @@ def uses_of(nest: Nest) -> list[Use]:
                 seen.add((id(node), folds))
                 if isinstance(node, Load):
                     found[Use(number, node.source, node.address, folds)] = None
-                if isinstance(node, Folded):
+                if isinstance(node, Reduced):
                     within = (*folds, *node.fold.vars)
                     stack += [(n, folds) for n in node.fold.inits]
                     stack += [(n, within) for n in (*node.fold.elements, *node.fold.bodies)]
@@ -56,14 +56,14 @@ def uses_of(nest: Nest) -> list[Use]:
     return list(found)
 
 
-def stores_of(nest: Nest) -> Iterator[tuple[int, Store]]:
+def stores_of(nest: LoopNest) -> Iterator[tuple[int, Store]]:
     """Every store, with its stage's number."""
     for number, stage in enumerate(nest.stages):
         for store in stage.stores:
             yield number, store
 
 
-def reads_before(nest: Nest, use: Use, stage: int, store: Store) -> bool:
+def reads_before(nest: LoopNest, use: Use, stage: int, store: Store) -> bool:
     """True when each element is read for the last time before the store writes it: it may lie in the same memory."""
     if use.stage > stage:
         return False
@@ -75,14 +75,14 @@ def reads_before(nest: Nest, use: Use, stage: int, store: Store) -> bool:
     return _enumerated(nest, use, stage, store, before=True)
 
 
-def reads_after(nest: Nest, use: Use, stage: int, store: Store) -> bool:
+def reads_after(nest: LoopNest, use: Use, stage: int, store: Store) -> bool:
     """True when each element that is read was written before, in the same iteration of the outer loops."""
     if use.stage <= stage:
         return False
     return _stays_in_row(nest, use, store) or _enumerated(nest, use, stage, store, before=False)
 
 
-def covers(nest: Nest, target: Source, size: int) -> bool:
+def covers(nest: LoopNest, target: BufferValue, size: int) -> bool:
     """True when the stores of an array are as many as it has elements."""
     outer = math.prod(v.size for v in nest.outer)
     made = (outer * math.prod(v.size for v in nest.stages[n].vars) for n, s in stores_of(nest) if s.target == target)
@@ -93,7 +93,7 @@ def _changes_in(address: Affine, loops: Sequence[Var]) -> bool:
     return any(address.factor(v) for v in loops)
 
 
-def _stays_in_row(nest: Nest, use: Use, store: Store) -> bool:
+def _stays_in_row(nest: LoopNest, use: Use, store: Store) -> bool:
     """True when an iteration of the outer loops reads and writes in a row of its own."""
     outer = set(nest.outer)
     if any(use.address.factor(v) != store.address.factor(v) for v in outer):
@@ -110,7 +110,7 @@ def _stays_in_row(nest: Nest, use: Use, store: Store) -> bool:
     return True
 
 
-def _enumerated(nest: Nest, use: Use, stage: int, store: Store, *, before: bool) -> bool:
+def _enumerated(nest: LoopNest, use: Use, stage: int, store: Store, *, before: bool) -> bool:
     """Looks at each element; False where there are too many, or where an index is one that the program computes."""
     reading, writing = nest.stages[use.stage], nest.stages[stage]
     loops = [*nest.outer, *reading.vars, *use.folds]
@@ -137,7 +137,7 @@ def _enumerated(nest: Nest, use: Use, stage: int, store: Store, *, before: bool)
     return bool(np.all(same | (found < 0) if before else same))
 
 
-def _extent(nest: Nest, stage: Stage) -> int:
+def _extent(nest: LoopNest, stage: LoopBody) -> int:
     return math.prod(v.size for v in (*nest.outer, *stage.vars))
 
 

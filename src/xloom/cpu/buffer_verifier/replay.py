@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from xloom.codegen.buffer_values import Source, leaf_shapes, owner
-from xloom.codegen.buffers.assignment import Assignment, Slot
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
+from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.contents import ROWS, Contents, Layout, Place, place_of
 from xloom.cpu.buffer_verifier.events import (
     ChangeLayout,
@@ -26,7 +26,7 @@ from xloom.hlo.shape import Shape
 from xloom.trampoline import Nested, run
 
 
-def verify_buffers(block: Block, assignment: Assignment, events: Sequence[Event]) -> None:
+def verify_buffers(block: ScheduledComputation, assignment: BufferAssignment, events: Sequence[Event]) -> None:
     """Raises BufferAssignmentError where a step reads bytes that are not those of the value that it is to read.
 
     `events` is what its entry function does, with all offsets decided. Loops are taken to run any number of times,
@@ -40,11 +40,11 @@ def verify_buffers(block: Block, assignment: Assignment, events: Sequence[Event]
 
 
 class _Replay:
-    def __init__(self, assignment: Assignment):
+    def __init__(self, assignment: BufferAssignment):
         self.assignment = assignment
         self.memory = Contents()
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: ScheduledComputation) -> None:
         """What is in memory before the first step."""
         arguments = iter(self.assignment.arguments)
         for parameter in block.computation.parameters:
@@ -53,7 +53,7 @@ class _Replay:
         number = 0
         for constant in self.assignment.constants:
             for k, shape in enumerate(leaf_shapes(constant.shape)):
-                self._write(Slot("constant", shape.nbytes, number), (constant, k))
+                self._write(BufferAllocation("constant", shape.nbytes, number), (constant, k))
                 number += 1
         for source, slot in self.assignment.slots.items():
             if slot.kind == "code" and source[0].opcode == "constant":  # branches may read it by other names
@@ -83,7 +83,7 @@ class _Replay:
                     yield self._branch(event)
 
     # -- single arrays
-    def check(self, source: Source, layout: Layout, slot: Slot, reader: str) -> None:
+    def check(self, source: BufferValue, layout: Layout, slot: BufferAllocation, reader: str) -> None:
         """Raises unless the slot holds the value."""
         if not slot.nbytes and slot.kind != "nowhere":
             return
@@ -101,15 +101,15 @@ class _Replay:
         )
         return f"{' = '.join(names[:4])} is" if names else "no value is whole"
 
-    def _write(self, slot: Slot, source: Source, layout: Layout = ROWS) -> None:
+    def _write(self, slot: BufferAllocation, source: BufferValue, layout: Layout = ROWS) -> None:
         if slot.nbytes and slot.kind != "nowhere":
             self.memory.write(place_of(slot), [(source, layout)])
 
-    def _forget(self, slot: Slot) -> None:
+    def _forget(self, slot: BufferAllocation) -> None:
         if slot.nbytes:
             self.memory.write(place_of(slot))
 
-    def _copy(self, target: Slot, source: Slot, nbytes: int) -> None:
+    def _copy(self, target: BufferAllocation, source: BufferAllocation, nbytes: int) -> None:
         here, there = place_of(source), place_of(target)
         if here.end - here.begin != nbytes or there.end - there.begin != nbytes or here.overlaps(there):
             raise BufferAssignmentError(f"a copy of {nbytes} bytes from {_where(here)} to {_where(there)}")
@@ -129,7 +129,7 @@ class _Replay:
         for source in made:
             self._check_stores(event, source, places)
         for use in uses_of(nest):
-            source = owner(*use.source)
+            source = defining_value(*use.source)
             if source in made:
                 ours = [(number, store) for number, store in stores if store.target == source]
                 if not all(reads_after(nest, use, number, store) for number, store in ours):
@@ -148,7 +148,7 @@ class _Replay:
                         where=store.target[0].name,
                     )
 
-    def _check_stores(self, event: RunNest, source: Source, places: dict[Source, Place]) -> None:
+    def _check_stores(self, event: RunNest, source: BufferValue, places: dict[BufferValue, Place]) -> None:
         nest, (instruction, leaf) = event.nest, source
         if source in nest.private:
             return
@@ -159,7 +159,7 @@ class _Replay:
             if any(place_of(slot).overlaps(place) for place in places.values()):
                 raise BufferAssignmentError(f"the scratch memory of {instruction.name} is not its own")
         if instruction.opcode == "dynamic-update-slice":
-            self.check(owner(instruction._operands[0]), ROWS, event.slots[source], instruction.name)
+            self.check(defining_value(instruction._operands[0]), ROWS, event.slots[source], instruction.name)
         elif not covers(nest, source, leaf_shapes(instruction.shape)[leaf].size):
             raise BufferAssignmentError(f"not all of {_text(source)} is written", where=instruction.name)
 
@@ -226,7 +226,7 @@ class _Replay:
         loop, (operand,) = event.instruction, event.instruction._operands
         parameters = [b.computation.parameters[0] for b in (event.condition, event.body)]
         for k, slot in enumerate(event.state):
-            self.check(owner(operand, k), ROWS, slot, loop.name)
+            self.check(defining_value(operand, k), ROWS, slot, loop.name)
         # what the loop writes anywhere is not there when it comes round, but for its state
         for place in _written([*event.test, *event.steps]):
             self.memory.write(place)
@@ -249,14 +249,14 @@ class _Replay:
 
     def _branch(self, event: RunBranch) -> Nested[None]:
         choice, operands = event.instruction, event.instruction._operands[1:]
-        self.check(owner(choice._operands[0]), ROWS, self.assignment.of((choice._operands[0], 0)), choice.name)
+        self.check(defining_value(choice._operands[0]), ROWS, self.assignment.of((choice._operands[0], 0)), choice.name)
         before = self.memory
         for branch, operand, steps in zip(event.branches, operands, event.steps, strict=True):
             self.memory = before.snapshot()
             (parameter,) = branch.computation.parameters
             for k, shape in enumerate(leaf_shapes(parameter.shape)):
                 slot = self.assignment.slots[parameter, k]
-                self.check(owner(operand, k), ROWS, slot, choice.name)
+                self.check(defining_value(operand, k), ROWS, slot, choice.name)
                 if shape.nbytes:
                     self.memory.add(place_of(slot), ((parameter, k), ROWS))
             yield self.run(steps)
@@ -272,7 +272,7 @@ class _Replay:
 
 def _written(events: Iterable[Event]) -> set[Place]:
     """Every piece of memory that is written by a part of the program."""
-    slots: list[Slot] = []
+    slots: list[BufferAllocation] = []
     stack = list(events)
     while stack:
         match event := stack.pop():
@@ -303,7 +303,7 @@ def _layout(shape: Shape) -> Layout:
     return ROWS if order == sorted(order) or not shape.size else tuple(shape.major_to_minor)
 
 
-def _text(source: Source) -> str:
+def _text(source: BufferValue) -> str:
     instruction, leaf = source
     return f"%{instruction.name}{{{leaf}}}" if instruction.shape.is_tuple else f"%{instruction.name}"
 

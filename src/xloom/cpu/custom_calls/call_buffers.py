@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from xloom.calls.buffers import ALIGNMENT
-from xloom.codegen.buffer_values import aliased_leaves, leaf_shapes, owner
-from xloom.codegen.buffers.assignment import SMALL, Slot
+from xloom.codegen.buffer_values import aliased_leaves, defining_value, leaf_shapes
+from xloom.codegen.buffers.assignment import SMALL, BufferAllocation
 from xloom.codegen.elemental.loop_nests import nest_for
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, ChangeLayout, RunStep
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 class CallMemory:
     """A slot for each leaf of each operand, and for each leaf of the result."""
 
-    operands: list[list[Slot]]
-    outputs: list[Slot]
+    operands: list[list[BufferAllocation]]
+    outputs: list[BufferAllocation]
 
 
 @contextmanager
 def call_memory(
     entry: EntryBuilder,
-    block: Block,
+    block: ScheduledComputation,
     instruction: Instruction,
     shapes: Sequence[Shape],
     *,
@@ -54,7 +54,7 @@ def call_memory(
     results = leaf_shapes(instruction.shape)
     targets = [entry.assignment.slots[instruction, k] for k in range(len(results))]
 
-    def seen(home: Slot, shape: Shape, *, as_it_lies: bool) -> Slot:
+    def seen(home: BufferAllocation, shape: Shape, *, as_it_lies: bool) -> BufferAllocation:
         direct = (as_it_lies or _is_row_major(shape)) and not (for_python and home.kind in ("stack", "code"))
         if direct and aligned and home.kind == "result":
             entry.program.aligned_results.add(home.number)
@@ -73,7 +73,7 @@ def call_memory(
             unread &= squares
         return not for_python and (unread or (squares and results[leaf].nbytes > SMALL))
 
-    shared: dict[tuple[int, int], Slot] = {}
+    shared: dict[tuple[int, int], BufferAllocation] = {}
     outputs = [
         seen(home, shape, as_it_lies=lies_at_home(k))
         for k, (home, shape) in enumerate(zip(targets, results, strict=True))
@@ -85,7 +85,7 @@ def call_memory(
             _lay_out(entry, slot, homes[operand][leaf], shape)
         elif for_python:
             entry.clear(slot)
-    operands: list[list[Slot]] = []
+    operands: list[list[BufferAllocation]] = []
     for number, shape in enumerate(shapes):
         operands.append([])
         for k, (home, leaf_shape) in enumerate(zip(homes[number], leaf_shapes(shape), strict=True)):
@@ -100,7 +100,11 @@ def call_memory(
         RunStep(
             instruction,
             [
-                Access(owner(instruction._operands[number], k), operands[number][k], leaf_shapes(shapes[number])[k])
+                Access(
+                    defining_value(instruction._operands[number], k),
+                    operands[number][k],
+                    leaf_shapes(shapes[number])[k],
+                )
                 for number, k in leaves
             ],
             [Access((instruction, k), *array) for k, array in enumerate(zip(outputs, results, strict=True))],
@@ -112,7 +116,7 @@ def call_memory(
             _read_back(entry, home, slot, shape)
 
 
-def aligned_pointer(entry: EntryBuilder, slot: Slot) -> ir.Value:
+def aligned_pointer(entry: EntryBuilder, slot: BufferAllocation) -> ir.Value:
     """The address of an array; of a copy, where it is an argument and the caller's array is not aligned."""
     if slot.kind != "argument" or not slot.nbytes:
         return entry.pointer(slot)
@@ -135,7 +139,7 @@ def _has_transposed_squares(shape: Shape) -> bool:
     return shape.rank > 1 and shape.dims[-1] == shape.dims[-2] and list(shape.major_to_minor) == order
 
 
-def _lay_out(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> None:
+def _lay_out(entry: EntryBuilder, target: BufferAllocation, source: BufferAllocation, shape: Shape) -> None:
     """Copies a row-major array to one that lies as `shape` says."""
     if _is_row_major(shape):
         entry.copy(target, source)
@@ -145,7 +149,7 @@ def _lay_out(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> N
         _transpose(entry, target, source, shape)
 
 
-def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) -> None:
+def _read_back(entry: EntryBuilder, target: BufferAllocation, source: BufferAllocation, shape: Shape) -> None:
     """Copies an array that lies as `shape` says to a row-major one."""
     if _is_row_major(shape):
         entry.copy(target, source)
@@ -155,7 +159,7 @@ def _read_back(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape) ->
         _transpose(entry, target, source, shape, back=True)
 
 
-def _transpose_in_place(entry: EntryBuilder, slot: Slot, shape: Shape, *, back: bool = False) -> None:
+def _transpose_in_place(entry: EntryBuilder, slot: BufferAllocation, shape: Shape, *, back: bool = False) -> None:
     """Changes the layout of squares where they lie, from rows to columns or `back`: elements change places in pairs."""
     if not _has_transposed_squares(shape):
         raise LoweringError(f"{shape} cannot change its layout in its own memory: give it memory of its own")
@@ -163,7 +167,9 @@ def _transpose_in_place(entry: EntryBuilder, slot: Slot, shape: Shape, *, back: 
     entry.events.append(ChangeLayout(slot, slot, shape, back, []))
 
 
-def _transpose(entry: EntryBuilder, target: Slot, source: Slot, shape: Shape, *, back: bool = False) -> None:
+def _transpose(
+    entry: EntryBuilder, target: BufferAllocation, source: BufferAllocation, shape: Shape, *, back: bool = False
+) -> None:
     """Copies an array from rows to the layout of `shape`, or `back`, to other memory than its own."""
     if target is source:
         raise LoweringError(f"a change of layout of {shape} in the memory that it reads: give it memory of its own")

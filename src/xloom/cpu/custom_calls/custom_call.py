@@ -15,8 +15,8 @@ from xloom.calls.python_source import bound
 from xloom.calls.sanitizer import active
 from xloom.calls.status import message_text
 from xloom.calls.typed_ffi import CallSite
-from xloom.codegen.buffers.assignment import Slot
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import CallMemory, aligned_pointer, call_memory
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.custom_calls.python_callback import Run, call_python
@@ -35,7 +35,7 @@ DEVICE = "CPU"
 """What native programs run on, in messages."""
 
 
-def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def custom_call(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
     if instruction["custom_call_target"] == SINK and not registry.is_registered(SINK):
         return
@@ -58,7 +58,7 @@ def custom_call(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
 
 
 def _call_guarded(
-    entry: EntryBuilder, block: Block, instruction: Instruction, registration: registry.Registration
+    entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction, registration: registry.Registration
 ) -> None:
     """A call by way of Python, which makes it in guarded memory. What is wrong with it is found now all the same."""
     shapes = operand_shapes(instruction)
@@ -97,7 +97,7 @@ def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> N
         entry.stop_if(b.icmp_signed("!=", failed, I32(0)), call.instruction)
 
 
-def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[Slot]) -> ir.Value:
+def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[BufferAllocation]) -> ir.Value:
     """An array's address, or that of a tuple's array of such pointers."""
     if shape.is_tuple:
         return entry.table([_pointers(entry, e, slots) for e in shape.elements])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xloom.calls.buffers import fill
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.python_callback import Run, call_python
 from xloom.hlo.instruction import Instruction
 from xloom.interpreter.io import next_infeed, next_received
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
 
-def infeed(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def infeed(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """Takes the next value of the run's infeed."""
     shape = instruction.shape.elements[0]
 
@@ -26,7 +26,7 @@ def infeed(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
     call_python(entry, block, instruction, [], body)
 
 
-def outfeed(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def outfeed(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """Appends to the executable's outfeed."""
 
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
@@ -35,7 +35,7 @@ def outfeed(entry: EntryBuilder, block: Block, instruction: Instruction) -> None
     call_python(entry, block, instruction, [instruction._operands[0].shape], body)
 
 
-def send(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def send(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """Appends to the channel's queue; the result is the data, zero and a token."""
     channel = instruction["channel_id"]
 
@@ -46,7 +46,7 @@ def send(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
     call_python(entry, block, instruction, [instruction._operands[0].shape], body)
 
 
-def receive(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def receive(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """Takes the next value of the channel's queue; the result is that, zero and a token."""
 
     def body(run: Run, out: Any, inputs: list[Any]) -> None:

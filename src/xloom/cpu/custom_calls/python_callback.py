@@ -11,8 +11,8 @@ import numpy as np
 from llvmlite import ir
 
 from xloom.calls.typed_ffi import Execution
-from xloom.codegen.buffers.assignment import Slot
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import call_memory
 from xloom.cpu.runtime.memory_pool import Block as Memory
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON
@@ -63,7 +63,7 @@ _View = Callable[[Run], Any]
 
 
 def call_python(
-    entry: EntryBuilder, block: Block, instruction: Instruction, shapes: Sequence[Shape], body: Body
+    entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction, shapes: Sequence[Shape], body: Body
 ) -> None:
     """Emits a call of `body` with operands of `shapes`, that many of the instruction's."""
     with call_memory(entry, block, instruction, shapes, for_python=True) as memory:
@@ -82,7 +82,7 @@ def call_python(
         entry.stop_if(entry.b.icmp_signed("!=", failed, I32(0)), instruction)
 
 
-def _view(shape: Shape, slots: Iterator[Slot], *, writable: bool) -> _View:
+def _view(shape: Shape, slots: Iterator[BufferAllocation], *, writable: bool) -> _View:
     """Gives the arrays of a value; tokens are None."""
     if shape.is_tuple:
         parts = [_view(e, slots, writable=writable) for e in shape.elements]
@@ -98,7 +98,7 @@ def _protected(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _array_view(slot: Slot, shape: Shape) -> _View:
+def _array_view(slot: BufferAllocation, shape: Shape) -> _View:
     dims, dtype, number = shape.dims, shape.dtype.numpy, slot.number
     strides = _strides(shape)
     # an array over memory refers to whatever owns it: who keeps the array keeps the memory
@@ -112,7 +112,7 @@ def _array_view(slot: Slot, shape: Shape) -> _View:
     return lambda run: np.ndarray(dims, dtype, run.constants[number], 0, strides)
 
 
-def _around(slot: Slot, run: Run) -> np.ndarray:
+def _around(slot: BufferAllocation, run: Run) -> np.ndarray:
     return run.results[slot.home.number].reshape(-1).view(np.uint8) if slot.home else run.arena.array
 
 

@@ -11,7 +11,7 @@ from xloom.calls.jaxlib_handlers import is_lapack
 from xloom.calls.typed_ffi import CallSite, arrays_and_tokens, outcome
 from xloom.calls.typed_ffi.c_api import Stage
 from xloom.calls.typed_ffi.frame import FrameTemplate
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import aligned_pointer, call_memory
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.custom_calls.python_callback import Run
@@ -37,7 +37,7 @@ def settle(run: Run, frame: int, error: int | None) -> int:
     return int(message is not None)
 
 
-def call_typed(entry: EntryBuilder, block: Block, call: NativeCall, site: CallSite) -> None:
+def call_typed(entry: EntryBuilder, block: ScheduledComputation, call: NativeCall, site: CallSite) -> None:
     """Emits a call of a typed handler."""
     instruction, shapes, template = call.instruction, call.shapes, site.template
     aligned = not is_lapack(call.registration)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from xloom.codegen.buffers.assignment import Assignment, Slot
+from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
 from xloom.codegen.thresholds import ALIGNMENT
 from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH
 from xloom.llvm.constant_table import constant_table
@@ -20,20 +20,20 @@ class SlotPointers:
     `tables` are the function's arguments and results, constants, which are arrays of pointers, and the arena.
     """
 
-    def __init__(self, b: ir.IRBuilder, assignment: Assignment, tables: Sequence[ir.Value]):
+    def __init__(self, b: ir.IRBuilder, assignment: BufferAssignment, tables: Sequence[ir.Value]):
         self.position = 0
         """Of the step whose code is emitted."""
         self._b = b
         self._assignment = assignment
         arguments, results, constants, self._arena = tables
         self._tables = {"argument": arguments, "result": results, "constant": constants}
-        self._found: dict[Slot, ir.Value] = {}
-        self._in_arena: dict[Slot, ir.GEPInstr] = {}
+        self._found: dict[BufferAllocation, ir.Value] = {}
+        self._in_arena: dict[BufferAllocation, ir.GEPInstr] = {}
         self._stack: ir.Value | None = None
         for result in assignment.rooms:
             self.of(result)  # before anything that lies there
 
-    def of(self, slot: Slot) -> ir.Value:
+    def of(self, slot: BufferAllocation) -> ir.Value:
         """The address of a slot."""
         if slot not in self._found:
             b = self._b
@@ -54,17 +54,17 @@ class SlotPointers:
             self._found[slot] = value
         return self._found[slot]
 
-    def scratch(self, nbytes: int) -> Slot:
+    def scratch(self, nbytes: int) -> BufferAllocation:
         """Memory for the current step."""
-        slot = Slot("arena", nbytes)
+        slot = BufferAllocation("arena", nbytes)
         slot.use(self.position)
         self._assignment.arena.append(slot)
         return slot
 
-    def of_scratch(self, sizes: Sequence[int]) -> tuple[list[ir.Value], list[Slot]]:
+    def of_scratch(self, sizes: Sequence[int]) -> tuple[list[ir.Value], list[BufferAllocation]]:
         """The addresses of a kernel's scratch memory, and the slots of what is not on the stack."""
         out: list[ir.Value] = []
-        slots: list[Slot] = []
+        slots: list[BufferAllocation] = []
         end = 0
         for nbytes in sizes:
             if end + nbytes > STACK_SCRATCH:

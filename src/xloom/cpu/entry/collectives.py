@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.codegen.buffers.assignment import Slot
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEET, NUMBER, PARTITION, REPLICA, ROOM
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -170,7 +170,7 @@ def _meeting(entry: EntryBuilder, instruction: Instruction) -> Iterator[_Meeting
     meeting.meet()
 
 
-def _targets(entry: EntryBuilder, instruction: Instruction) -> list[tuple[ir.Value, Slot, Shape]]:
+def _targets(entry: EntryBuilder, instruction: Instruction) -> list[tuple[ir.Value, BufferAllocation, Shape]]:
     shapes = leaf_shapes(instruction.shape)
     slots = [entry.assignment.slots[instruction, k] for k in range(len(shapes))]
     return [(entry.pointer(slot), slot, shape) for slot, shape in zip(slots, shapes, strict=True)]
@@ -181,7 +181,7 @@ def _block_bytes(shape: Shape, dim: int) -> tuple[int, int]:
     return math.prod(shape.dims[:dim]), math.prod(shape.dims[dim:]) * shape.dtype.numpy.itemsize
 
 
-def _all_gather(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def _all_gather(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     (dim,) = instruction["dimensions"]
     with _meeting(entry, instruction) as m:
         for index, (target, _, _) in enumerate(_targets(entry, instruction)):
@@ -195,7 +195,7 @@ def _all_gather(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
                     m.copy(m.at(target, m.b.mul(place, I64(nbytes))), m.at(source, m.b.mul(o, I64(nbytes))), nbytes)
 
 
-def _all_to_all(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def _all_to_all(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     dims = instruction["dimensions"]
     with _meeting(entry, instruction) as m:
         b, rank = m.b, m.number(_RANK)
@@ -215,7 +215,7 @@ def _all_to_all(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
                     m.copy(m.at(target, to), m.at(source, origin), nbytes)
 
 
-def _from_one(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def _from_one(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     if instruction.attrs.get("slice_sizes") or instruction.attrs.get("has_dynamic_root"):
         raise LoweringError(f"this form of {instruction.opcode} has no native code", where=instruction.name)
     with _meeting(entry, instruction) as m:
@@ -229,7 +229,7 @@ def _from_one(entry: EntryBuilder, block: Block, instruction: Instruction) -> No
                     entry.clear(slot)
 
 
-def _ragged(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def _ragged(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """Updates that do not fit are not made."""
     data, output, offsets = instruction._operands[:3]
     ((target, slot, shape),) = _targets(entry, instruction)
@@ -260,7 +260,7 @@ def _ragged(entry: EntryBuilder, block: Block, instruction: Instruction) -> None
                     m.copy(m.at(target, into), m.at(source, origin), b.mul(size, I64(row_bytes)))
 
 
-def _own_number(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def _own_number(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     word = REPLICA if instruction.opcode == "replica-id" else PARTITION
     b = entry.b
     number = b.load(b.gep(entry.device_words, [I64(word)], inbounds=True, source_etype=I64), typ=I64)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source, leaf_shapes, owner
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Event, RunBranch, RunLoop
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
 
-def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> Nested[None]:
+def while_loop(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
     """State in place: condition, body, and again."""
     b, slots = entry.b, entry.assignment.slots
     body, condition = block.nested[instruction]
     (operand,) = instruction._operands
     states = [slots[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
-    entry.copies([(slot, slots[owner(operand, k)]) for k, slot in enumerate(states)])
+    entry.copies([(slot, slots[defining_value(operand, k)]) for k, slot in enumerate(states)])
     head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
     with entry.polling.loop(head, counted_trips(instruction)):
         b.position_at_end(head)
@@ -40,13 +40,13 @@ def while_loop(entry: EntryBuilder, block: Block, instruction: Instruction) -> N
     b.position_at_end(done)
 
 
-def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> Nested[None]:
+def conditional(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
     """One of the branches; an index out of range means the last."""
     b, slots = entry.b, entry.assignment.slots
     chooser = instruction._operands[0]
     branches = block.nested[instruction]
     if chooser.shape.dtype.kind is Kind.PRED:
-        number = b.select(_predicate(entry, owner(chooser)), I32(0), I32(1))
+        number = b.select(_predicate(entry, defining_value(chooser)), I32(0), I32(1))
     else:
         number = b.load(entry.of((chooser, 0)), typ=I32)
     done = entry.function.append_basic_block("branch.done")
@@ -67,6 +67,6 @@ def conditional(entry: EntryBuilder, block: Block, instruction: Instruction) -> 
     b.position_at_end(done)
 
 
-def _predicate(entry: EntryBuilder, source: Source) -> ir.Value:
+def _predicate(entry: EntryBuilder, source: BufferValue) -> ir.Value:
     """A scalar pred in memory, as an i1."""
     return entry.b.icmp_unsigned("!=", entry.b.load(entry.of(source), typ=I8), I8(0))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xloom.codegen.fusion.multi_output import Step
-from xloom.codegen.loop_ir.nest import Nest
+from xloom.codegen.fusion.multi_output import Thunk
+from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.hlo.instruction import Instruction
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 
 MAIN = "xloom_main"
 """The entry function."""
@@ -22,13 +22,13 @@ PARALLEL_FOR = "xloom_parallel_for"
 
 
 @dataclass
-class Unit:
+class KernelModule:
     """A kernel's LLVM module as text, by a name that its content gives."""
 
     name: str
     text: str
     phases: list[Phase]
-    content: Content = Content.LOOPS
+    content: PassPipeline = PassPipeline.LOOPS
     objects: tuple[bytes, ...] = ()
     """Its machine code where that is known: then there is no text."""
 
@@ -39,16 +39,16 @@ class StepCode:
 
     unit: str
     phases: list[Phase]
-    nest: Nest | None = None
+    nest: LoopNest | None = None
 
 
 @dataclass
-class Program:
+class EmittedProgram:
     """The entry function's module, the units that it calls, and what must be there when they run."""
 
     main: str
-    units: dict[str, Unit] = field(default_factory=dict)
-    code: dict[Step, StepCode] = field(default_factory=dict)
+    units: dict[str, KernelModule] = field(default_factory=dict)
+    code: dict[Thunk, StepCode] = field(default_factory=dict)
     """Of loop nests and kernels."""
     calls: list[Instruction] = field(default_factory=list)
     """What calls code outside the program and may fail, in the order of their numbers."""
@@ -68,8 +68,8 @@ class Program:
     """The most blocks in each other."""
 
     @property
-    def main_content(self) -> Content:
+    def main_content(self) -> PassPipeline:
         """What the entry function consists of."""
         if not any(c.phases and not c.unit for c in self.code.values()):
-            return Content.CALLS
-        return Content.CALLERS if self.depth > DEEP or len(self.main) > LONG else Content.LOOPS
+            return PassPipeline.CALLS
+        return PassPipeline.CALLERS if self.depth > DEEP or len(self.main) > LONG else PassPipeline.LOOPS

@@ -13,27 +13,27 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source, dtype_of, leaf_shapes, owner
-from xloom.codegen.buffers.assignment import Assignment, Slot, is_kept
+from xloom.codegen.buffer_values import BufferValue, defining_value, dtype_of, leaf_shapes
+from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment, is_kept
 from xloom.codegen.buffers.in_place import overwritable
-from xloom.codegen.fusion.multi_output import Step, nest_of
-from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.fusion.multi_output import Thunk, nest_of
+from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.loop_ir.nest import Nest, nest_cost, sources
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.loop_ir.nest import LoopNest, nest_cost, sources
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunStep, Start
 from xloom.cpu.custom_calls.custom_call import custom_call
 from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import SlotPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
 from xloom.cpu.entry.control_flow import conditional, while_loop
-from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, Program, StepCode, Unit
+from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, StepCode
 from xloom.cpu.entry.fused_dot import fused_product
 from xloom.cpu.entry.horizontal_fusion import SideBySide
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
 from xloom.cpu.kernel_modules.copies import LARGE
 from xloom.cpu.kernel_modules.kernel import TASK, Rule
-from xloom.cpu.kernel_modules.sharing import KernelCode, KernelUnits
+from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.runtime.threads.rendezvous_ir import room_bytes
@@ -58,16 +58,21 @@ STACK_POINTERS = 1 << 16
 
 
 class EntryBuilder:
-    """Emits the entry function of a planned program; `heard` gets each kernel as soon as it is there.
+    """Emits the entry function of a planned program; `on_kernel` gets each kernel as soon as it is there.
 
     Without it nobody makes machine code, and kernels are written out that are known already.
     """
 
-    def __init__(self, block: Block, assignment: Assignment, heard: Callable[[Unit], None] | None = None):
+    def __init__(
+        self,
+        block: ScheduledComputation,
+        assignment: BufferAssignment,
+        on_kernel: Callable[[KernelModule], None] | None = None,
+    ):
         self.assignment = assignment
         self.module = ir.Module()
-        self.program = Program("")
-        self.units = KernelUnits(self.program, heard)
+        self.program = EmittedProgram("")
+        self.units = KernelModules(self.program, on_kernel)
         self.status: ir.Value | None = None
         """The status of native calls, once one has it."""
         self._nests = 0
@@ -111,11 +116,11 @@ class EntryBuilder:
         self.program.main = module_text(self.module)
 
     # -- memory
-    def pointer(self, slot: Slot) -> ir.Value:
+    def pointer(self, slot: BufferAllocation) -> ir.Value:
         """The address of a slot."""
         return self._memory.of(slot)
 
-    def of(self, source: Source) -> ir.Value:
+    def of(self, source: BufferValue) -> ir.Value:
         """The address of an array."""
         return self.pointer(self.assignment.of(source))
 
@@ -129,7 +134,7 @@ class EntryBuilder:
                 self._device_words = b.load(place, typ=POINTER)
         return self._device_words
 
-    def copy(self, target: Slot, source: Slot) -> None:
+    def copy(self, target: BufferAllocation, source: BufferAllocation) -> None:
         """Copies a whole array, unless it lies there already."""
         if target is source or not target.nbytes:
             return
@@ -144,39 +149,39 @@ class EntryBuilder:
         memcpy = self.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
         b.call(memcpy, [to, origin, I64(nbytes), I1(0)])
 
-    def _start_as(self, target: Slot, source: Slot) -> None:
+    def _start_as(self, target: BufferAllocation, source: BufferAllocation) -> None:
         """Copies an array, unless the caller gave both the same memory."""
         apart = self.b.icmp_unsigned("!=", self.pointer(target), self.pointer(source))
         with self.recorded(), self.b.if_then(apart):
             self.copy(target, source)
         self.events.append(Start(target, source))
 
-    def transpose_in_place(self, slot: Slot, shape: Shape) -> None:
+    def transpose_in_place(self, slot: BufferAllocation, shape: Shape) -> None:
         """Transposes the square matrices of an array."""
         code = self.units.of_transposition(shape.dtype, math.prod(shape.dims[:-2]), shape.dims[-1])
         self.call(code, [self.pointer(slot)])
 
-    def copies(self, pairs: list[tuple[Slot, Slot]]) -> None:
+    def copies(self, pairs: list[tuple[BufferAllocation, BufferAllocation]]) -> None:
         """Copies as if all at once: sources that are targets too are saved first."""
         pairs = [(t, s) for t, s in pairs if t is not s and t.nbytes]
         targets = {t for t, _ in pairs}
-        saved: dict[Slot, Slot] = {}
+        saved: dict[BufferAllocation, BufferAllocation] = {}
         for _, source in pairs:
             if source in targets and source not in saved:
                 small = self.assignment.fits_stack(source.nbytes)
-                saved[source] = Slot("stack", source.nbytes) if small else self.scratch(source.nbytes)
+                saved[source] = BufferAllocation("stack", source.nbytes) if small else self.scratch(source.nbytes)
                 self.copy(saved[source], source)
         for target, source in pairs:
             self.copy(target, saved.get(source, source))
 
-    def clear(self, slot: Slot) -> None:
+    def clear(self, slot: BufferAllocation) -> None:
         """Zeros a whole array."""
         if slot.nbytes:
             self.events.append(Overwrite(slot))
             memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
             self.b.call(memset, [self.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
 
-    def scratch(self, nbytes: int) -> Slot:
+    def scratch(self, nbytes: int) -> BufferAllocation:
         """Memory for the current step."""
         return self._memory.scratch(nbytes)
 
@@ -209,13 +214,13 @@ class EntryBuilder:
             self.b.ret(I32(len(self.program.calls)))
 
     # -- steps
-    def block(self, block: Block, *, repeated: bool = False) -> Nested[None]:
+    def block(self, block: ScheduledComputation, *, repeated: bool = False) -> Nested[None]:
         """Emits the steps of a block, of a loop's body if `repeated`; what comes next is done after all of them."""
         self._loops += repeated
         before, limit = self._is_apart, LOOP_NESTS if self._loops else INLINE_NESTS
         self._depth += 1
         self.program.depth = max(self.program.depth, self._depth)
-        many = sum(isinstance(step, Group) for step in block.steps) > limit
+        many = sum(isinstance(step, FusionGroup) for step in block.steps) > limit
         self._is_apart = many or self._depth > DEEP or self._nests > ALL_NESTS
         for number, step in enumerate(block.steps):
             nested = self.step(block, step, number)
@@ -228,10 +233,10 @@ class EntryBuilder:
         self._loops -= repeated
         self._memory.position = self.assignment.ends[block]
 
-    def step(self, block: Block, step: Step, number: int) -> Nested[None] | None:
+    def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None] | None:
         """Emits step `number` of a block; returns what is left to run where there are other blocks in it."""
         self._memory.position = self.assignment.positions[step]
-        if isinstance(step, Group):
+        if isinstance(step, FusionGroup):
             self._nest(block, step, number)
             return None
         self.side_by_side.finish()
@@ -255,7 +260,7 @@ class EntryBuilder:
             )
         return None
 
-    def _nest(self, block: Block, group: Group, number: int) -> None:
+    def _nest(self, block: ScheduledComputation, group: FusionGroup, number: int) -> None:
         kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
         kept = {s for s in kept if is_kept(block, group, s, number)}
         updates = [root for root in group.roots if root.opcode == "dynamic-update-slice"]
@@ -264,7 +269,7 @@ class EntryBuilder:
             self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
         self.program.code[group] = self.emit_nest(nest_of(group, kept), may_wait=not updates)
 
-    def emit_nest(self, nest: Nest, *, may_wait: bool = False) -> StepCode:
+    def emit_nest(self, nest: LoopNest, *, may_wait: bool = False) -> StepCode:
         """Calls a loop nest: a part of this function when it is small, else a kernel of its own.
 
         One that may wait is called later, with others that it does not depend on.
@@ -272,8 +277,8 @@ class EntryBuilder:
         if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
             return StepCode("", [], nest)
         found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
-        slots: dict[Slot, int] = {}
-        numbers: dict[Source, int] = {}
+        slots: dict[BufferAllocation, int] = {}
+        numbers: dict[BufferValue, int] = {}
         for source in found:
             if source not in nest.private:
                 numbers[source] = slots.setdefault(self.assignment.of(source), len(slots))
@@ -296,7 +301,7 @@ class EntryBuilder:
             self.events.append(event)
         return StepCode(code.unit, code.phases, nest)
 
-    def _inlined(self, nest: Nest, numbers: dict[Source, int], pointers: Sequence[ir.Value]) -> StepCode:
+    def _inlined(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: Sequence[ir.Value]) -> StepCode:
         """Emits a nest as a part of this function."""
         lowering = Lowering(self.module, f"xloom.nest{self._nests}", nest, numbers, dtype_of)
         lowering.run()
@@ -322,11 +327,11 @@ class EntryBuilder:
         self._record(instruction, scratch)
         self.program.code[instruction] = StepCode(code.unit, code.phases)
 
-    def _record(self, instruction: Instruction, scratch: Sequence[Slot] = ()) -> None:
+    def _record(self, instruction: Instruction, scratch: Sequence[BufferAllocation] = ()) -> None:
         """Notes that a step reads all its operands, and writes all its outputs, each in its slot."""
         skipped = unread_operands(instruction)
         operands = [
-            Access(owner(operand, k), self.assignment.of((operand, k)), Shape(shape.dtype, shape.dims))
+            Access(defining_value(operand, k), self.assignment.of((operand, k)), Shape(shape.dtype, shape.dims))
             for number, operand in enumerate(instruction._operands)
             if number not in skipped
             for k, shape in enumerate(leaf_shapes(operand.shape))
@@ -339,7 +344,9 @@ class EntryBuilder:
         in_place = {k: reads.index(s) for k in range(len(outputs)) for s in overwritable(instruction, instruction, k)}
         self.events.append(RunStep(instruction, operands, outputs, scratch, in_place))
 
-    def call(self, code: KernelCode, pointers: Sequence[ir.Value], *, waiting: RunNest | None = None) -> list[Slot]:
+    def call(
+        self, code: KernelCode, pointers: Sequence[ir.Value], *, waiting: RunNest | None = None
+    ) -> list[BufferAllocation]:
         """Does all phases of a kernel on the arrays at `pointers`, or, where it is `waiting`, its single phase later.
 
         Returns the slots of its scratch memory.
@@ -384,12 +391,12 @@ class EntryBuilder:
         return self._size_tables[values]
 
 
-def _nothing(entry: EntryBuilder, block: Block, instruction: Instruction) -> None:
+def _nothing(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """A value that is in memory already, or a token."""
 
 
-StepRule = Callable[[EntryBuilder, Block, Instruction], None]
-NESTED: dict[str, Callable[[EntryBuilder, Block, Instruction], Nested[None]]] = {
+StepRule = Callable[[EntryBuilder, ScheduledComputation, Instruction], None]
+NESTED: dict[str, Callable[[EntryBuilder, ScheduledComputation, Instruction], Nested[None]]] = {
     "while": while_loop,
     "conditional": conditional,
 }

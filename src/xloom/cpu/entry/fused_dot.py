@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.loop_ir.nest import sources
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import StepCode
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
@@ -24,7 +24,7 @@ _FEW = 8
 """Rows, with which a product waits for memory."""
 
 
-def fused_product(entry: EntryBuilder, block: Block, fusion: Instruction) -> None:
+def fused_product(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruction) -> None:
     """Calls the kernel of the dot."""
     dot = fusion["calls"].root
     rule = rule_of(dot.opcode)
@@ -58,7 +58,7 @@ def _is_loaded(convert: Instruction, dot: Instruction) -> bool:
     return source.bits == 8 and target.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
 
 
-def _pointer(entry: EntryBuilder, fusion: Instruction, source: Source) -> ir.Value:
+def _pointer(entry: EntryBuilder, fusion: Instruction, source: BufferValue) -> ir.Value:
     return entry.of((fusion.operands[source[0]["parameter_number"]], source[1]))
 
 

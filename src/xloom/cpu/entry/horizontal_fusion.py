@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.codegen.buffers.assignment import Slot
+from xloom.codegen.buffers.assignment import BufferAllocation
 from xloom.cpu.buffer_verifier.events import Event, RunNest, RunTogether
 from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.llvm.constant_table import constant_table
@@ -46,15 +46,15 @@ class SideBySide:
         self._b = builder
         self._parallel_for = parallel_for
         self._calls: list[_Call] = []
-        self._read: set[Slot] = set()
-        self._written: set[Slot] = set()
+        self._read: set[BufferAllocation] = set()
+        self._written: set[BufferAllocation] = set()
         self._until: float = inf
         """The first position after which some of their memory may be another array's."""
         self._positions: list[int] = []
         self._tables = 0
         self._task: ir.Function | None = None
 
-    def admit(self, position: int, read: Set[Slot], written: Set[Slot]) -> None:
+    def admit(self, position: int, read: Set[BufferAllocation], written: Set[BufferAllocation]) -> None:
         """Has what waits done first where the step at `position` depends on it, or may have its memory."""
         before, after = self._read, self._written
         apart = written.isdisjoint(before) and written.isdisjoint(after) and read.isdisjoint(after)

@@ -10,14 +10,14 @@ import numpy as np
 from llvmlite import ir
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.codegen.buffers.assignment import Assignment
-from xloom.codegen.fusion.multi_output import Step
-from xloom.codegen.fusion.producer_consumer import Group
-from xloom.codegen.schedule.thunks import Block
-from xloom.cpu.entry.emitted_program import Unit
+from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.fusion.multi_output import Thunk
+from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.schedule.thunks import ScheduledComputation
+from xloom.cpu.entry.emitted_program import KernelModule
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.runtime.executable import Executable
-from xloom.cpu.runtime.serialized_executable import Image
+from xloom.cpu.runtime.serialized_executable import LinkedExecutable
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -36,11 +36,11 @@ class StepTimes:
     """Memory that native code writes to: how many steps ran, then (step, start, end) of each, in nanoseconds."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[Thunk] = []
         self._words = np.zeros(1 + 3 * _CAPACITY, np.int64)
         self.address = self._words.ctypes.data
 
-    def take(self) -> list[tuple[Step, int, int]]:
+    def take(self) -> list[tuple[Thunk, int, int]]:
         """What ran since the last time."""
         count = min(int(self._words[0]), _CAPACITY)
         rows = self._words[1 : 1 + 3 * count].reshape(count, 3).tolist()
@@ -51,13 +51,19 @@ class StepTimes:
 class TimedEntryBuilder(EntryBuilder):
     """Its entry function reads the clock around each step."""
 
-    def __init__(self, block: Block, assignment: Assignment, times: StepTimes, heard: Callable[[Unit], None] | None):
+    def __init__(
+        self,
+        block: ScheduledComputation,
+        assignment: BufferAssignment,
+        times: StepTimes,
+        on_kernel: Callable[[KernelModule], None] | None,
+    ):
         self._times = times
         self._clock: ir.Function | None = None
-        super().__init__(block, assignment, heard)
+        super().__init__(block, assignment, on_kernel)
         self.program.kept.append(times)
 
-    def step(self, block: Block, step: Step, number: int) -> Nested[None]:
+    def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None]:
         """As `EntryBuilder`, timed: one at a time."""
         start = self._now()
         nested = super().step(block, step, number)
@@ -77,7 +83,7 @@ class TimedEntryBuilder(EntryBuilder):
         nanoseconds = b.load(b.gep(place, [I64(1)], source_etype=I64), typ=I64)
         return b.add(b.mul(seconds, I64(1_000_000_000)), nanoseconds)
 
-    def _note(self, step: Step, start: ir.Value, end: ir.Value) -> None:
+    def _note(self, step: Thunk, start: ir.Value, end: ir.Value) -> None:
         b, times = self.b, self._times
         words = I64(times.address).inttoptr(POINTER)
         row = b.atomic_rmw("add", words, I64(1), "monotonic")
@@ -91,7 +97,7 @@ class TimedEntryBuilder(EntryBuilder):
 class TimedExecutable(Executable):
     """Tells the trace that is being taken of its kernels."""
 
-    def __init__(self, module: Module, image: Image, times: StepTimes):
+    def __init__(self, module: Module, image: LinkedExecutable, times: StepTimes):
         super().__init__(module, image)
         self._times = times
 
@@ -116,14 +122,14 @@ class TimedExecutable(Executable):
                 trace.add(_name(step), "kernel", start, end, **_details(step))
 
 
-def _name(step: Step) -> str:
+def _name(step: Thunk) -> str:
     return ", ".join(root.name for root in _roots(step))
 
 
-def _details(step: Step) -> dict[str, Any]:
+def _details(step: Thunk) -> dict[str, Any]:
     """What it is, and how much it reads, writes and computes."""
     roots = _roots(step)
-    inside = [*step.roots, *step.inlined] if isinstance(step, Group) else [step]
+    inside = [*step.roots, *step.inlined] if isinstance(step, FusionGroup) else [step]
     found: dict[str, Any] = {"opcode": "fusion" if len(inside) > 1 else roots[0].opcode}
     arrays = {operand for i in inside for operand in i.operands}.difference(inside).union(roots)
     found["bytes"] = sum(leaf.nbytes for array in arrays for leaf in leaf_shapes(array.shape))
@@ -132,5 +138,5 @@ def _details(step: Step) -> dict[str, Any]:
     return {**found, "op_name": sources[0]} if sources else found
 
 
-def _roots(step: Step) -> tuple[Instruction, ...]:
-    return tuple(step.roots) if isinstance(step, Group) else (step,)
+def _roots(step: Thunk) -> tuple[Instruction, ...]:
+    return tuple(step.roots) if isinstance(step, FusionGroup) else (step,)

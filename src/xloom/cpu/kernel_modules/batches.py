@@ -21,7 +21,7 @@ _LENGTH = 60_000
 _NUMBER = re.compile(r"!(\d+)")
 
 
-class Batches:
+class BatchedModules:
     """`add` gives the name of a function, whose code is in one of `modules`."""
 
     def __init__(self) -> None:

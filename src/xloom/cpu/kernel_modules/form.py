@@ -8,28 +8,28 @@ from typing import Any
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.llvm.symbolic_dimension import Sizes
+from xloom.llvm.symbolic_dimension import SymbolicDimensions
 
 LEAST = 16
 """Smaller dimensions are part of a form, whose loops over them are unrolled, unless a rule says otherwise."""
 
 
 @dataclass(frozen=True)
-class Form:
+class ShapeGenericProblem:
     """A kernel's problem without its sizes."""
 
     text: str
     """What it is."""
     values: tuple[int, ...]
     """The sizes."""
-    problem: Callable[[Sizes], Any]
+    problem: Callable[[SymbolicDimensions], Any]
     """What the kernel's rule is given, with a symbol for each size."""
 
 
 Opened = Callable[[Callable[[int], Any]], Any]
 
 
-def form(text: str, opened: Opened) -> Form:
+def form(text: str, opened: Opened) -> ShapeGenericProblem:
     """The form of the problem that `opened(size)` makes, which calls `size` for each number that is no part of it."""
     values: list[int] = []
 
@@ -39,14 +39,14 @@ def form(text: str, opened: Opened) -> Form:
 
     whole = f"{text} {opened(blank)!r}"
 
-    def problem(sizes: Sizes) -> Any:
+    def problem(sizes: SymbolicDimensions) -> Any:
         symbols = iter(sizes.symbols)
         return opened(lambda _: next(symbols))
 
-    return Form(whole, tuple(values), problem)
+    return ShapeGenericProblem(whole, tuple(values), problem)
 
 
-FormRule = Callable[[Instruction, Sequence[Shape]], Form]
+FormRule = Callable[[Instruction, Sequence[Shape]], ShapeGenericProblem]
 FORMS: dict[str, FormRule] = {}
 
 

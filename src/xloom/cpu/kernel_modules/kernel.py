@@ -19,8 +19,8 @@ from xloom.hlo.shape import Shape
 from xloom.llvm import types
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.folding_builder import FoldingBuilder
-from xloom.llvm.pass_pipeline import Content
-from xloom.llvm.symbolic_dimension import Size, Sizes
+from xloom.llvm.pass_pipeline import PassPipeline
+from xloom.llvm.symbolic_dimension import SymbolicDimension, SymbolicDimensions
 from xloom.llvm.types import I64, POINTER, VOID, Value
 
 TASK = ir.FunctionType(VOID, [POINTER, I64, I64])
@@ -63,16 +63,16 @@ class Kernel:
     """Output number to the operand number that it may share memory with; the kernel is right either way."""
     must_alias: bool = False
     """True when outputs in `in_place` must start as a copy of that operand (the caller copies unless they share)."""
-    content: Content = Content.LOOPS
+    content: PassPipeline = PassPipeline.LOOPS
     """What the rule has emitted."""
-    sizes: Sizes | None = None
-    """The table of a kernel with numbers that are known when it runs: each is then a `Size`."""
+    sizes: SymbolicDimensions | None = None
+    """The table of a kernel with numbers that are known when it runs: each is then a `SymbolicDimension`."""
     problem: Any = None
     """What the rule of its form has made of the instruction, with such numbers, if there is one."""
-    needed: dict[str, Content] = field(default_factory=dict)
+    needed: dict[str, PassPipeline] = field(default_factory=dict)
     """Modules, as text, that have functions which the kernel calls. They are compiled once for all that need them."""
 
-    def need(self, text: str, content: Content) -> None:
+    def need(self, text: str, content: PassPipeline) -> None:
         """Links a module of LLVM IR, whose functions the kernel's module declares."""
         self.needed[text] = content
 
@@ -123,7 +123,7 @@ class PhaseBuilder:
             self._sizes[slot] = value
         return self._sizes[slot]
 
-    def numbers(self, row: Sequence[int | Size]) -> ir.Value:
+    def numbers(self, row: Sequence[int | SymbolicDimension]) -> ir.Value:
         """The pointer to numbers (i64) side by side: in the table of sizes, if there is one."""
         if self.kernel.sizes is None:
             return constant_table(self.b.module, self.b.module.get_unique_name("numbers"), I64, row)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase
 from xloom.cpu.kernel_modules.shape_generic import for_shape
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 
 PLACEHOLDER = "xloom.kernel"
 """What functions are called until their unit has a name."""
@@ -26,7 +26,7 @@ class KernelCode:
     """The table of a kernel that serves many shapes."""
 
 
-def code_of(text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content) -> KernelCode:
+def code_of(text: str, phases: Sequence[Phase], scratch: Sequence[int], content: PassPipeline) -> KernelCode:
     """The kernel that LLVM IR `text` is: only equal ones have the same name."""
     name = f"k{hashlib.sha256(f'{content.value} {text}'.encode()).hexdigest()[:24]}"
     return KernelCode(name, [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases], tuple(scratch))

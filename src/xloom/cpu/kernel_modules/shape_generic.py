@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from xloom.compilation_cache.cache import Cache, key_of
-from xloom.cpu.kernel_modules.form import Form
+from xloom.cpu.kernel_modules.form import ShapeGenericProblem
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase
 from xloom.llvm import jit
 from xloom.llvm.dimension_formula import SizeFormula
 from xloom.llvm.module_partitioning import parts_of
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import number
 
 _MOST = 64
@@ -24,7 +24,7 @@ kept = Cache()
 """By form: the kernels that there are, each a line of JSON with its formula."""
 
 
-def _key(form: Form) -> str:
+def _key(form: ShapeGenericProblem) -> str:
     return key_of(jit.target_key().encode(), form.text.encode())
 
 
@@ -32,7 +32,7 @@ class Code(NamedTuple):
     """Machine code of a unit."""
 
     name: str
-    content: Content
+    content: PassPipeline
     objects: tuple[bytes, ...]
 
 
@@ -48,10 +48,10 @@ class Sized:
     table: tuple[int, ...]
     phases: list[Phase]
     scratch: tuple[int, ...]
-    content: Content
+    content: PassPipeline
 
 
-def find(form: Form) -> Sized | None:
+def find(form: ShapeGenericProblem) -> Sized | None:
     """The kernel that was made for another shape and serves this one too."""
     data = kept.get(_key(form))
     for line in data.splitlines() if data else ():
@@ -62,7 +62,7 @@ def find(form: Form) -> Sized | None:
         codes = []
         for name, content, keys in parts:
             found = [jit.object_cache.get(key) for key in keys]
-            codes.append(Code(name, Content(content), tuple(data for data in found if data is not None)))
+            codes.append(Code(name, PassPipeline(content), tuple(data for data in found if data is not None)))
             if len(codes[-1].objects) < len(keys):
                 return None
         table, counts, grains, scratch = served
@@ -78,7 +78,9 @@ def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], Siz
     return symbols, parts, SizeFormula(*formula)
 
 
-def remember(form: Form, kernel: Kernel, units: Mapping[str, tuple[str, Content]], symbols: Sequence[str]) -> None:
+def remember(
+    form: ShapeGenericProblem, kernel: Kernel, units: Mapping[str, tuple[str, PassPipeline]], symbols: Sequence[str]
+) -> None:
     """Keeps a kernel for other shapes: machine code is being made of its `units`, by name, itself first."""
     assert kernel.sizes is not None
     phases = kernel.phases

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source, dtype_of, leaf_shapes
-from xloom.codegen.loop_ir.nest import Nest
+from xloom.codegen.buffer_values import BufferValue, dtype_of, leaf_shapes
+from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.codegen.loop_ir.structural_key import nest_key
 from xloom.codegen.ops import Trait, having
-from xloom.cpu.entry.emitted_program import Program, Unit
+from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
 from xloom.cpu.kernel_modules.batches import PLACEHOLDER as SMALL
-from xloom.cpu.kernel_modules.batches import Batches
+from xloom.cpu.kernel_modules.batches import BatchedModules
 from xloom.cpu.kernel_modules.checks import KernelChecks
 from xloom.cpu.kernel_modules.copies import copying, pieces
-from xloom.cpu.kernel_modules.form import FORMS, Form, form
+from xloom.cpu.kernel_modules.form import FORMS, ShapeGenericProblem, form
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase, Rule
 from xloom.cpu.kernel_modules.kernel_code import PLACEHOLDER, KernelCode, code_of, sized_code_of
 from xloom.cpu.kernel_modules.shape_generic import find, remember
@@ -27,23 +27,23 @@ from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.llvm.module_text import module_text
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.shared_code import is_checked
-from xloom.llvm.symbolic_dimension import Sizes
+from xloom.llvm.symbolic_dimension import SymbolicDimensions
 
 _BY_SHAPE = having(Trait.BY_SHAPE)
 
 
-class KernelUnits:
-    """Adds units to a program, and tells `heard` of each.
+class KernelModules:
+    """Adds units to a program, and tells `on_kernel` of each.
 
     Without it nobody makes machine code, and kernels are written out that are known already.
     """
 
-    def __init__(self, program: Program, heard: Callable[[Unit], None] | None):
+    def __init__(self, program: EmittedProgram, on_kernel: Callable[[KernelModule], None] | None):
         self._program = program
-        self._heard = heard
-        self._batches = Batches()
+        self._heard = on_kernel
+        self._batches = BatchedModules()
         self._nests: dict[Hashable, KernelCode] = {}
         self._checks = KernelChecks() if is_checked() else None
         self._shaped: dict[Hashable, tuple[Kernel, KernelCode]] = {}
@@ -51,9 +51,9 @@ class KernelUnits:
     def of_copy(self, nbytes: int) -> tuple[KernelCode, int]:
         """A kernel that copies so many bytes but for the last few, and how many those are."""
         phase, left = pieces(nbytes, f"{PLACEHOLDER}.0")
-        return self._unit(copying(phase.symbol), [phase], (), Content.VECTORS), left
+        return self._unit(copying(phase.symbol), [phase], (), PassPipeline.VECTORS), left
 
-    def of_nest(self, nest: Nest, numbers: dict[Source, int], pointers: int, *, small: bool) -> KernelCode:
+    def of_nest(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool) -> KernelCode:
         """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
         key = nest_key(nest, numbers, dtype_of)
         code = self._nests.get(key)
@@ -72,10 +72,10 @@ class KernelUnits:
         if small:
             symbol, unit = self._batches.add(module, lowering.phases, pointers)
             return KernelCode(unit, lowering.phases, (), symbol)
-        content = Content.ROWS if lowering.nest.outer else Content.LOOPS
+        content = PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
         return self._unit(module_text(module), lowering.phases, lowering.scratch, content)
 
-    def of_lines(self, nest: Nest, numbers: dict[Source, int]) -> str:
+    def of_lines(self, nest: LoopNest, numbers: dict[BufferValue, int]) -> str:
         """A function that makes parts of the array that the nest stores: its symbol."""
         module = ir.Module()
         emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of)
@@ -117,17 +117,17 @@ class KernelUnits:
 
     def of_transposition(self, dtype: DType, batch: int, n: int) -> KernelCode:
         """A kernel that transposes so many matrices of n rows where they lie."""
-        kernel = Kernel(PLACEHOLDER, (Shape(dtype, (batch, n, n)),), (), content=Content.VECTORS)
+        kernel = Kernel(PLACEHOLDER, (Shape(dtype, (batch, n, n)),), (), content=PassPipeline.VECTORS)
         whole = form(f"transpose-in-place {dtype.name}", lambda size: (size(batch), size(n)))
         return self._sized(whole, kernel, lambda kernel: transpose_in_place(kernel, dtype, *kernel.problem))
 
-    def _sized(self, form: Form, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
+    def _sized(self, form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
         """Code that serves other shapes too, or served another; else `emit` makes some."""
         known = find(form) if self._heard else None
         if known:
             for needed in known.needed:
-                self._have(Unit(needed.name, "", [], needed.content, needed.objects))
-            self._have(Unit(known.name, "", known.phases, known.content, known.objects))
+                self._have(KernelModule(needed.name, "", [], needed.content, needed.objects))
+            self._have(KernelModule(known.name, "", known.phases, known.content, known.objects))
             code = KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
             if self._checks is not None:
                 anew = replace(kernel, module=ir.Module(), phases=[], scratch=[])
@@ -143,28 +143,28 @@ class KernelUnits:
             remember(form, kernel, units, [phase.symbol for phase in code.phases])
         return code
 
-    def _needed(self, kernel: Kernel) -> dict[str, tuple[str, Content]]:
+    def _needed(self, kernel: Kernel) -> dict[str, tuple[str, PassPipeline]]:
         """Units of the functions that a kernel calls: by name, what they are."""
         return {self._unit(text, [], [], content).unit: (text, content) for text, content in kernel.needed.items()}
 
     def _unit(
-        self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: Content = Content.LOOPS
+        self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: PassPipeline = PassPipeline.LOOPS
     ) -> KernelCode:
         """A kernel, which becomes a unit of its own unless there is an equal one."""
         code = code_of(text, phases, scratch, content)
         self._made(text, code, content)
         return code
 
-    def _made(self, text: str, code: KernelCode, content: Content) -> None:
+    def _made(self, text: str, code: KernelCode, content: PassPipeline) -> None:
         if self._checks is not None:
             self._checks.written(code, text)
-        self._have(Unit(code.unit, text.replace(PLACEHOLDER, code.unit), code.phases, content))
+        self._have(KernelModule(code.unit, text.replace(PLACEHOLDER, code.unit), code.phases, content))
 
-    def _have(self, unit: Unit) -> None:
+    def _have(self, unit: KernelModule) -> None:
         if unit.name not in self._program.units:
             self._add(unit)
 
-    def _add(self, unit: Unit) -> None:
+    def _add(self, unit: KernelModule) -> None:
         self._program.units[unit.name] = unit
         if self._heard:
             self._heard(unit)
@@ -173,12 +173,12 @@ class KernelUnits:
         """Adds the units that hold many small kernels."""
         self._batches.close()
         for name, text in self._batches.modules.items():
-            self._add(Unit(name, text, [], Content.ROWS))
+            self._add(KernelModule(name, text, [], PassPipeline.ROWS))
 
 
-def _for_sizes(form: Form, kernel: Kernel, emit: Callable[[Kernel], None]) -> str:
+def _for_sizes(form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> str:
     """The LLVM IR of a kernel that does for other sizes."""
-    kernel.sizes = Sizes(form.values)
+    kernel.sizes = SymbolicDimensions(form.values)
     kernel.problem = form.problem(kernel.sizes)
     emit(kernel)
     return module_text(kernel.module)

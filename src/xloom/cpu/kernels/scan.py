@@ -13,7 +13,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import least
 from xloom.llvm.scalar import elementwise  # noqa: F401 - registers the scalar rules
 from xloom.llvm.scalar.rules import RULES
@@ -30,7 +30,7 @@ _TASK = 10_000
 @kernel("scan")
 def scan(kernel: Kernel, instruction: Instruction) -> None:
     """One phase; its items are the rows before the scanned dimension, and pieces of the columns after it."""
-    kernel.content = Content.VECTORS
+    kernel.content = PassPipeline.VECTORS
     carries = instruction["num_carries"]
     inputs, outputs = len(kernel.operands) - carries, len(kernel.outputs) - carries
     (dimension,) = instruction["dimensions"]

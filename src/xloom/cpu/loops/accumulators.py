@@ -6,7 +6,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from xloom.codegen.loop_ir.nodes import Fold
+from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.hlo.dtype import DType, f32, s16, s32, s64
 from xloom.llvm import types
 from xloom.llvm.intrinsics import intrinsic
@@ -95,7 +95,7 @@ class Extremum(Merging):
         return intrinsic(b, "smax", state, other)
 
 
-def representation_of(fold: Fold, number: int = 0) -> Representation:
+def representation_of(fold: Reduction, number: int = 0) -> Representation:
     """How value `number` of a fold is accumulated."""
     dtype = fold.inits[number].dtype
     if fold.plain in ("add", "multiply") and (dtype.is_float or dtype.is_complex):
@@ -172,6 +172,6 @@ class _Lane:
         self._accumulator.set(value, self._lane)
 
 
-def accumulators(b: ir.IRBuilder, fold: Fold, lanes: int | None = None) -> list[Accumulator]:
+def accumulators(b: ir.IRBuilder, fold: Reduction, lanes: int | None = None) -> list[Accumulator]:
     """One for each value of a fold."""
     return [Accumulator(b, representation_of(fold, k), lanes) for k in range(len(fold.inits))]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Stage
+from xloom.codegen.loop_ir.nest import LoopBody
 from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Node, Op, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
@@ -19,13 +19,13 @@ from xloom.llvm.types import FLOAT, I32, I64
 _UPPER = 0xFFFF0000
 
 
-def goes_in_pairs(code: Phases, stage: Stage, inner: Var) -> bool:
+def goes_in_pairs(code: Phases, stage: LoopBody, inner: Var) -> bool:
     """True when all arrays that the innermost loop goes along are bf16, and begin with a whole word of it.
 
     A vector of halves then is a shift or a mask of one of words: nothing is widened, narrowed or shuffled.
     """
 
-    def is_in_words(source: Source, address: Affine) -> bool:
+    def is_in_words(source: BufferValue, address: Affine) -> bool:
         others = [factor for var, factor in address.terms if var != inner]
         begins = address.factor(inner) == 1 and not any(n % 2 for n in (address.const, *others))
         return begins and code.kept_type(source) is bf16
@@ -42,7 +42,7 @@ def _loads_along(nodes: Sequence[Node], inner: Var) -> list[Load]:
     return [n for n in nodes if isinstance(n, Load) and n.address.factor(inner)]
 
 
-def store_pair(code: Phases, elements: Elements, stage: Stage, inner: Var) -> None:
+def store_pair(code: Phases, elements: Elements, stage: LoopBody, inner: Var) -> None:
     """Computes and stores the element at the place of the innermost loop, and the next one."""
     b, at = elements.b, elements.vars[inner]
     words: dict[int, ir.Value] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xloom.codegen.loop_ir.affine import Var
-from xloom.codegen.loop_ir.nest import Stage, breakpoints, cost_along, cost_of
+from xloom.codegen.loop_ir.nest import LoopBody, breakpoints, cost_along, cost_of
 from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Op, walk
 from xloom.cpu.loops.bf16_pairs import goes_in_pairs, store_pair
 from xloom.cpu.loops.emission import Elements
@@ -32,7 +32,7 @@ _MOSTLY = 1.25
 """How much of what an element costs may be the same for all, as a ratio of all of it to the rest."""
 
 
-def emit_in_blocks(code: Phases, stage: Stage, inner: Var, gone: Mapping[Var, None], cost: int) -> bool:
+def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var, None], cost: int) -> bool:
     """A phase of blocks, each element of `cost`. False, and nothing is emitted, where there is a remainder."""
     nodes = [s.node for s in stage.stores]
     varying = cost_along(nodes, inner)
@@ -65,7 +65,7 @@ def emit_in_blocks(code: Phases, stage: Stage, inner: Var, gone: Mapping[Var, No
     return True
 
 
-def _fetch_ahead(elements: Elements, stage: Stage, inner: Var, size: int) -> None:
+def _fetch_ahead(elements: Elements, stage: LoopBody, inner: Var, size: int) -> None:
     """Fetches what a later block loads, where a processor would have to follow many arrays, and again in each page."""
     b = elements.b
     loads = {n.source: n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)}
@@ -79,7 +79,7 @@ def _fetch_ahead(elements: Elements, stage: Stage, inner: Var, size: int) -> Non
                     fetch(b, b.gep(first, [I64(at)], source_etype=I8))
 
 
-def _lanes(code: Phases, stage: Stage, inner: Var) -> int:
+def _lanes(code: Phases, stage: LoopBody, inner: Var) -> int:
     """Elements of one vector of the widest type; 0 where neighbours are not computed from neighbours."""
     found = walk([s.node for s in stage.stores])
     if not all(isinstance(n, (Op, Constant, Index, Load)) for n in found):

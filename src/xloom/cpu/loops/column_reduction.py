@@ -10,8 +10,8 @@ from itertools import pairwise
 from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Var, linear, variable
-from xloom.codegen.loop_ir.nest import Stage, arranged, ordered
-from xloom.codegen.loop_ir.nodes import Fold, walk
+from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered
+from xloom.codegen.loop_ir.nodes import Reduction, walk
 from xloom.cpu.loops.accumulators import Accumulator, Sum, accumulators, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
@@ -38,20 +38,20 @@ States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each fold, by its identity."""
 Lanes = Callable[[], AbstractContextManager[ir.Value]]
 """A loop over the results of a block: each time, the same ones."""
-Values = Callable[[Fold], Sequence[types.Value]]
+Values = Callable[[Reduction], Sequence[types.Value]]
 """What the accumulators of a fold start from."""
 
 
 class Columns:
     """The folds of one stage, in lanes of neighbouring results."""
 
-    def __init__(self, phases: Phases, stage: Stage, folds: Sequence[Fold]):
+    def __init__(self, phases: Phases, stage: LoopBody, folds: Sequence[Reduction]):
         self.phases = phases
         self.stage = stage
         self.folds = folds
-        *self.others, self.best = ordered(Stage([*stage.vars, *folds[0].vars], stage.stores), stage.vars)
+        *self.others, self.best = ordered(LoopBody([*stage.vars, *folds[0].vars], stage.stores), stage.vars)
         self.most = min(self.best.size, BLOCK)
-        rows = Stage([*folds[0].vars], stage.stores)
+        rows = LoopBody([*folds[0].vars], stage.stores)
         self.rows, self._gone = arranged(rows, folds[0].vars)
         self._apart: list[Apart] = []
 

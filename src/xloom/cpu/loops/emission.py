@@ -11,18 +11,18 @@ from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nodes import (
-    Argument,
-    Bounded,
+    AccumulatorValue,
+    BufferValue,
+    Clamp,
     Constant,
-    Fold,
-    Folded,
-    Guard,
+    If,
     Index,
     Load,
     Node,
     Op,
     Quotient,
-    Source,
+    Reduced,
+    Reduction,
 )
 from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
 from xloom.cpu.loops.software_prefetch import CHUNK, Row
@@ -37,7 +37,7 @@ from xloom.llvm.scalar.rules import RULES
 from xloom.llvm.types import I32, I64, Complex, Value
 from xloom.trampoline import Nested, each, run
 
-Pointers = Callable[[Source], ir.Value]
+Pointers = Callable[[BufferValue], ir.Value]
 
 
 class Elements:
@@ -47,8 +47,8 @@ class Elements:
         self,
         b: ir.IRBuilder,
         pointers: Pointers,
-        address: Callable[[Source, Affine], Affine],
-        is_wider: Callable[[Source], bool] = lambda _: False,
+        address: Callable[[BufferValue, Affine], Affine],
+        is_wider: Callable[[BufferValue], bool] = lambda _: False,
         stored: Container[int] = (),
     ):
         self.b = b
@@ -178,19 +178,19 @@ class Elements:
         if isinstance(node, Quotient):
             value = yield self._index(node.value)
             return b.urem(value, I64(node.by)) if node.remainder else b.udiv(value, I64(node.by))
-        if isinstance(node, Bounded):
+        if isinstance(node, Clamp):
             return (yield self._bounded(node))
-        if isinstance(node, Argument):
+        if isinstance(node, AccumulatorValue):
             return self.arguments[id(node)]
-        if isinstance(node, Guard):
+        if isinstance(node, If):
             return (yield self._guard(node))
-        assert isinstance(node, Folded)
+        assert isinstance(node, Reduced)
         return (yield self._fold(node.fold))[node.number]
 
     def _address_of(self, node: Load) -> Nested[ir.Value]:
         return self._index(self.address(node.source, node.address))
 
-    def _bounded(self, node: Bounded) -> Nested[Value]:
+    def _bounded(self, node: Clamp) -> Nested[Value]:
         b, dtype = self.b, node.operand.dtype
         value = yield self._value(node.operand)
         if dtype.bits < 64:
@@ -208,7 +208,7 @@ class Elements:
             low, high = low + min(ends), high + max(ends)
         return low, high
 
-    def _condition(self, node: Guard) -> Nested[ir.Value | bool]:
+    def _condition(self, node: If) -> Nested[ir.Value | bool]:
         """Whether a guard's conditions hold: True or False where that is known."""
         b = self.b
         tests: list[ir.Value] = []
@@ -222,7 +222,7 @@ class Elements:
                 tests.append(b.icmp_signed("<", (yield self._index(expression)), I64(high)))
         return reduce(b.and_, tests) if tests else True
 
-    def _guard(self, node: Guard) -> Nested[Value]:
+    def _guard(self, node: If) -> Nested[Value]:
         b = self.b
         condition = yield self._condition(node)
         if isinstance(condition, bool):
@@ -242,14 +242,14 @@ class Elements:
                 second_block = b.block
         return joined_values(b, first, first_block, second, second_block)
 
-    def _choice(self, node: Node) -> Nested[tuple[Source, ir.Value] | None]:
+    def _choice(self, node: Node) -> Nested[tuple[BufferValue, ir.Value] | None]:
         """Where a load is from, or a guard between loads of one array: its index is chosen rather than its value.
 
         Not along the innermost loop, where neighbours would no longer be loaded side by side.
         """
         if isinstance(node, Load) and id(node) not in self.staged:
             return node.source, (yield self._address_of(node))
-        if not isinstance(node, Guard) or any(c[0].factor(self.innermost) for c in node.conditions if self.innermost):
+        if not isinstance(node, If) or any(c[0].factor(self.innermost) for c in node.conditions if self.innermost):
             return None
         condition = yield self._condition(node)
         if isinstance(condition, bool):
@@ -260,7 +260,7 @@ class Elements:
         return first[0], self.b.select(condition, first[1], second[1])
 
     # -- folds in the middle of an expression
-    def _fold(self, fold: Fold) -> Nested[list[Value]]:
+    def _fold(self, fold: Reduction) -> Nested[list[Value]]:
         key = id(fold)
         for scope in reversed(self._scopes):
             if key in scope:
@@ -275,11 +275,11 @@ class Elements:
         self._scopes[-1][key] = results
         return results
 
-    def initial_values(self, fold: Fold) -> list[Value]:
+    def initial_values(self, fold: Reduction) -> list[Value]:
         """What a fold starts from."""
         return run(each(map(self._value, fold.inits)))
 
-    def neutral_values(self, fold: Fold) -> list[Value]:
+    def neutral_values(self, fold: Reduction) -> list[Value]:
         """What a piece of a fold starts from: initial values only where nothing is known that changes no result."""
         dtype = fold.inits[0].dtype
         number = neutral(fold.plain, dtype)
@@ -313,11 +313,11 @@ class Elements:
             self.vars[var] = stack.enter_context(loop(b, begin, end, step, name=var.name, hints=hints))
             yield
 
-    def step(self, fold: Fold, state: Sequence[State]) -> None:
+    def step(self, fold: Reduction, state: Sequence[State]) -> None:
         """The next element into a fold's accumulators."""
         run(self._step(fold, state))
 
-    def _step(self, fold: Fold, state: Sequence[State]) -> Nested[None]:
+    def _step(self, fold: Reduction, state: Sequence[State]) -> Nested[None]:
         representation = state[0].representation
         if isinstance(representation, Merging):
             (accumulator,), (element,) = state, fold.elements
@@ -327,7 +327,7 @@ class Elements:
             return
         yield self._accumulate(fold, state, fold.in_order or fold.bodies)
 
-    def _accumulate(self, fold: Fold, state: Sequence[State], bodies: Sequence[Node]) -> Nested[None]:
+    def _accumulate(self, fold: Reduction, state: Sequence[State], bodies: Sequence[Node]) -> Nested[None]:
         with self.scope():
             for argument, accumulator in zip(fold.arguments, state, strict=True):
                 self.arguments[id(argument)] = accumulator.get()
@@ -335,7 +335,7 @@ class Elements:
         for accumulator, result in zip(state, results, strict=True):
             accumulator.set(result)
 
-    def combine(self, fold: Fold, state: Sequence[State], values: Sequence[Value]) -> None:
+    def combine(self, fold: Reduction, state: Sequence[State], values: Sequence[Value]) -> None:
         """What other accumulators have got, into a fold's accumulators."""
         representation = state[0].representation
         if isinstance(representation, Merging):

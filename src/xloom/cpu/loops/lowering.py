@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import (
-    Nest,
-    Stage,
+    LoopBody,
+    LoopNest,
     arranged,
     breakpoints,
     cost_along,
@@ -22,7 +22,7 @@ from xloom.codegen.loop_ir.nest import (
     outer_breakpoints,
     stage_cost,
 )
-from xloom.codegen.loop_ir.nodes import Fold, Folded, Guard, Load, walk
+from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.loops.bf16_pairs import goes_in_pairs, store_pair
 from xloom.cpu.loops.blocked import emit_in_blocks
@@ -55,9 +55,9 @@ class Lowering:
         self,
         module: ir.Module,
         name: str,
-        nest: Nest,
-        numbers: Mapping[Source, int],
-        types_of: Callable[[Source], DType],
+        nest: LoopNest,
+        numbers: Mapping[BufferValue, int],
+        types_of: Callable[[BufferValue], DType],
     ):
         self.nest = nest
         self._code = Phases(module, name, nest, numbers, types_of)
@@ -82,7 +82,7 @@ class Lowering:
         else:
             self._map_kernel(stages[0])
 
-    def _map_kernel(self, stage: Stage) -> None:
+    def _map_kernel(self, stage: LoopBody) -> None:
         loops, gone = arranged(stage, stage.vars)
         cost = cost_of([s.node for s in stage.stores])
         cross = crossing(stage, loops)
@@ -108,7 +108,7 @@ class Lowering:
             for _ in self._pieces(elements, stage, [*outer, inner]):
                 self._along(elements, stage, inner, begin, end, group)
 
-    def _pieces(self, elements: Elements, stage: Stage, loops: Sequence[Var]) -> Iterator[None]:
+    def _pieces(self, elements: Elements, stage: LoopBody, loops: Sequence[Var]) -> Iterator[None]:
         """The places of the loop around the innermost one between which conditions on it do not change, one by one.
 
         LLVM would choose between addresses in each step of the innermost loop, and gather what lies together.
@@ -127,7 +127,7 @@ class Lowering:
         del elements.ranges[var]
 
     def _along(
-        self, elements: Elements, stage: Stage, inner: Var, begin: ir.Value, end: ir.Value, group: Var | None
+        self, elements: Elements, stage: LoopBody, inner: Var, begin: ir.Value, end: ir.Value, group: Var | None
     ) -> None:
         """The innermost loop, in pieces between which conditions on it do not change; `group` is done in each step."""
         b = elements.b
@@ -161,7 +161,7 @@ class Lowering:
             elements.ranges.pop(var, None)
         elements.innermost = None
 
-    def _folding(self, stage: Stage, folds: list[Fold]) -> Columns | Folding:
+    def _folding(self, stage: LoopBody, folds: list[Reduction]) -> Columns | Folding:
         return (Columns if along_kept(stage, folds) else Folding)(self._code, stage, folds)
 
     # -- several stages in each iteration of the outer loops
@@ -184,11 +184,11 @@ class Lowering:
                 with elements.scope():
                     self._inner_stage(elements, stage)
 
-    def _private_size(self, source: Source) -> int:
+    def _private_size(self, source: BufferValue) -> int:
         addresses = [s.address for g in self.nest.stages for s in g.stores if s.target == source]
         return max(self._code.inside(a).high for a in addresses) + 1
 
-    def _inner_stage(self, elements: Elements, stage: Stage) -> None:
+    def _inner_stage(self, elements: Elements, stage: LoopBody) -> None:
         folds = folds_of(stage)
         if folds:
             self._folding(stage, folds).inside(elements)
@@ -204,11 +204,11 @@ class Lowering:
             self._along(elements, stage, inner, I64(0), I64(inner.size), group)
 
 
-def _is_dense(stage: Stage, inner: Var, least_cost: int) -> bool:
+def _is_dense(stage: LoopBody, inner: Var, least_cost: int) -> bool:
     """True when neighbours are computed without branches from neighbours, at this cost at least."""
     nodes = [s.node for s in stage.stores]
     if cost_of(nodes) < least_cost:
         return False
     found = walk(nodes)
     addresses = [*(s.address for s in stage.stores), *(n.address for n in found if isinstance(n, Load))]
-    return all(a.factor(inner) in (0, 1) for a in addresses) and not any(isinstance(n, (Guard, Folded)) for n in found)
+    return all(a.factor(inner) in (0, 1) for a in addresses) and not any(isinstance(n, (If, Reduced)) for n in found)

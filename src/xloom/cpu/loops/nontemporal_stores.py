@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from xloom.codegen import thresholds
 from xloom.codegen.loop_ir.affine import Var
-from xloom.codegen.loop_ir.nest import Stage, cost_along
+from xloom.codegen.loop_ir.nest import LoopBody, cost_along
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
@@ -37,7 +37,7 @@ COMPUTED = 12
 """Cost of an element that is computed while the lines of those before are loaded: making pieces first takes longer."""
 
 
-def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, run: int | None = None) -> bool:
+def is_streamed(code: Phases, bound: Collection[Var], stage: LoopBody, inner: Var, run: int | None = None) -> bool:
     """True when what the stage's innermost loop makes goes around the caches: nothing reads it in this nest.
 
     `bound` are the variables of loops around it, and `run` is how many of its iterations are done at a time, if not
@@ -58,12 +58,12 @@ def is_streamed(code: Phases, bound: Collection[Var], stage: Stage, inner: Var, 
     return sum(loaded.values()) + sum(sizes) >= (LESS if less else FOOTPRINT)
 
 
-def footprint(code: Phases, stage: Stage) -> int:
+def footprint(code: Phases, stage: LoopBody) -> int:
     """Bytes of all arrays that the nest loads and the stage makes."""
     return sum(_loaded(code).values()) + sum(_made(code, stage))
 
 
-def _made(code: Phases, stage: Stage) -> list[int]:
+def _made(code: Phases, stage: LoopBody) -> list[int]:
     extent = math.prod(v.size for v in (*code.nest.outer, *stage.vars))
     return [extent * code.types_of(s.target).bytes for s in stage.stores]
 
@@ -80,7 +80,7 @@ def _loaded(code: Phases) -> dict[int, int]:
     return nbytes
 
 
-def _is_in_lines(code: Phases, bound: Collection[Var], stage: Stage, inner: Var) -> bool:
+def _is_in_lines(code: Phases, bound: Collection[Var], stage: LoopBody, inner: Var) -> bool:
     """True when the innermost loop writes neighbours, and begins with a line of memory."""
     for store in stage.stores:
         size, address = code.types_of(store.target).bytes, store.address
@@ -93,7 +93,7 @@ def _is_in_lines(code: Phases, bound: Collection[Var], stage: Stage, inner: Var)
 class Streams:
     """What the innermost loop of a stage makes, on its way to memory."""
 
-    def __init__(self, code: Phases, elements: Elements, stage: Stage, inner: Var):
+    def __init__(self, code: Phases, elements: Elements, stage: LoopBody, inner: Var):
         self._code = code
         self._elements = elements
         self._stage = stage
@@ -106,7 +106,7 @@ class Streams:
         elements.ends_with_fence = True
 
     @staticmethod
-    def step(code: Phases, stage: Stage) -> int:
+    def step(code: Phases, stage: LoopBody) -> int:
         """How many iterations are made before they are written."""
         return PIECE // max(code.types_of(s.target).bytes for s in stage.stores)
 

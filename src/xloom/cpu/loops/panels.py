@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source, leaf_shapes
+from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.loop_ir.affine import Var
-from xloom.codegen.loop_ir.nest import Nest, cost_along, merged
+from xloom.codegen.loop_ir.nest import LoopNest, cost_along, merged
 from xloom.codegen.loop_ir.nodes import Load, Node, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.panel_function import LINES
@@ -24,9 +24,9 @@ from xloom.llvm.types import I64, POINTER, VOID
 def emit_lines(
     module: ir.Module,
     symbol: str,
-    nest: Nest,
-    numbers: Mapping[Source, int],
-    types_of: Callable[[Source], DType],
+    nest: LoopNest,
+    numbers: Mapping[BufferValue, int],
+    types_of: Callable[[BufferValue], DType],
 ) -> None:
     """The function of the only array that a nest stores; `numbers` are the places of those that it loads."""
     count = max(numbers.values(), default=-1) + 1
@@ -73,7 +73,10 @@ def _is_streamed(load: Load, inner: Var) -> bool:
 
 
 def _emit_body(
-    body: ir.Function, nest: Nest, pointers: Mapping[Source, ir.Value], types_of: Callable[[Source], DType]
+    body: ir.Function,
+    nest: LoopNest,
+    pointers: Mapping[BufferValue, ir.Value],
+    types_of: Callable[[BufferValue], DType],
 ) -> None:
     (stage,) = nest.stages
     (store,) = stage.stores

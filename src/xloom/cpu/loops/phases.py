@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source
+from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Nest, Store
+from xloom.codegen.loop_ir.nest import LoopNest, Store
 from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.cpu.loops.emission import Elements
 from xloom.hlo.dtype import DType, bf16, f16, f32
@@ -29,9 +29,9 @@ class Phases:
         self,
         module: ir.Module,
         name: str,
-        nest: Nest,
-        numbers: Mapping[Source, int],
-        types_of: Callable[[Source], DType],
+        nest: LoopNest,
+        numbers: Mapping[BufferValue, int],
+        types_of: Callable[[BufferValue], DType],
     ):
         self.module = module
         self.name = name
@@ -41,7 +41,7 @@ class Phases:
         self.made: list[Phase] = []
         self.scratch: list[int] = []
         """Bytes of memory that phases hand to later ones."""
-        self.pointers: dict[Source, ir.Value] = {}
+        self.pointers: dict[BufferValue, ir.Value] = {}
         """Of the arrays, in the function that is being made."""
         self._arguments: Sequence[ir.Value] = ()
         stores = [s for stage in nest.stages for s in stage.stores]
@@ -110,11 +110,11 @@ class Phases:
         b.ret_void()
 
     # -- what they do with arrays
-    def is_wider(self, source: Source) -> bool:
+    def is_wider(self, source: BufferValue) -> bool:
         """True of arrays of narrow floats that are in memory of one iteration, with all digits of f32."""
         return source in self.nest.private and self.types_of(source) in (bf16, f16)
 
-    def kept_type(self, source: Source) -> DType:
+    def kept_type(self, source: BufferValue) -> DType:
         """The type of an array's elements in memory."""
         return f32 if self.is_wider(source) else self.types_of(source)
 
@@ -130,7 +130,7 @@ class Phases:
         index = elements.index(self.address(store.target, store.address))
         types.store(elements.b, pointer, dtype, index, value, exact=True)
 
-    def address(self, source: Source, address: Affine) -> Affine:
+    def address(self, source: BufferValue, address: Affine) -> Affine:
         """The address that an iteration of the outer loops has an element of an array at."""
         return self.inside(address) if source in self.nest.private else address
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Var
-from xloom.codegen.loop_ir.nest import Stage, arranged, ordered, stride_score
-from xloom.codegen.loop_ir.nodes import Fold
+from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
+from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.cpu.loops.accumulators import Accumulator, Merging, State, accumulators, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
@@ -34,11 +34,11 @@ States = Mapping[int, Sequence[Accumulator]]
 class Folding:
     """The folds of one stage, one result after another."""
 
-    def __init__(self, phases: Phases, stage: Stage, folds: Sequence[Fold]):
+    def __init__(self, phases: Phases, stage: LoopBody, folds: Sequence[Reduction]):
         self.phases = phases
         self.stage = stage
         self.folds = folds
-        self.all_loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
+        self.all_loops = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
 
     def kernel(self, cost: int) -> None:
         """All results, each of `cost` an element; a single one in pieces."""
@@ -144,7 +144,7 @@ class Folding:
 class _Lanes:
     """Any computation along `inner` in vector lanes, each from a neutral value; in the end they are folded."""
 
-    def __init__(self, elements: Elements, folds: Sequence[Fold], inner: Var):
+    def __init__(self, elements: Elements, folds: Sequence[Reduction], inner: Var):
         self._elements, self._folds, self._inner = elements, folds, inner
         most = LANES[1] // max(len(fold.inits) for fold in folds)
         self._count = min(most, 1 << (inner.size.bit_length() - 2))  # half of the row at most
@@ -199,7 +199,7 @@ class _Moving:
         self.get, self.set = source.get, target.set
 
 
-def _states(elements: Elements, folds: Sequence[Fold], lanes: int | None = None) -> States:
+def _states(elements: Elements, folds: Sequence[Reduction], lanes: int | None = None) -> States:
     return {id(f): accumulators(elements.b, f, lanes) for f in folds}
 
 
@@ -219,9 +219,9 @@ def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Valu
     return begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts))
 
 
-def along_kept(stage: Stage, folds: Sequence[Fold]) -> bool:
+def along_kept(stage: LoopBody, folds: Sequence[Reduction]) -> bool:
     """True when neighbours in memory belong to different results, or the rows that are folded are short."""
-    loops = Stage([*stage.vars, *folds[0].vars], stage.stores)
+    loops = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
     extent = math.prod(v.size for v in folds[0].vars)
     wide = [v for v in stage.vars if v.size >= (5 if extent >= MANY else 8)]
     if not wide:
@@ -233,7 +233,7 @@ def along_kept(stage: Stage, folds: Sequence[Fold]) -> bool:
     return not reduced or best > max(stride_score(loops, v) for v in reduced)
 
 
-def _are_short(folds: Sequence[Fold]) -> bool:
+def _are_short(folds: Sequence[Reduction]) -> bool:
     """True for rows that are no whole vectors, and for longer ones of which a vector is not folded by one operator."""
     extent = math.prod(v.size for v in folds[0].vars)
     if all(f.plain for f in folds):
@@ -241,7 +241,7 @@ def _are_short(folds: Sequence[Fold]) -> bool:
     return extent != LANES[0] // 2 and may_be_set_apart([n for f in folds for n in f.elements], extent)
 
 
-def _vectorises(fold: Fold) -> bool:
+def _vectorises(fold: Reduction) -> bool:
     """True when LLVM turns the scalar loop into vector code."""
     dtype = fold.inits[0].dtype
     if isinstance(representation_of(fold), Merging):

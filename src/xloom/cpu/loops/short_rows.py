@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import INTERLEAVED, Stage, Store
-from xloom.codegen.loop_ir.nodes import Folded, Load, Node, walk
+from xloom.codegen.loop_ir.nest import INTERLEAVED, LoopBody, Store
+from xloom.codegen.loop_ir.nodes import Load, Node, Reduced, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
 from xloom.llvm import types
@@ -105,7 +105,7 @@ class Apart:
         return self._memory, b.add(b.mul(place, I64(self._width), flags=["nsw"]), lane, flags=["nsw"])
 
 
-def rows_of(stage: Stage, loops: Sequence[Var]) -> tuple[Var, Var] | None:
+def rows_of(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, Var] | None:
     """Two loops of which the second one's few steps make a row, where results are rows next to each other."""
     nodes = [s.node for s in stage.stores]
     for within in loops:
@@ -113,7 +113,7 @@ def rows_of(stage: Stage, loops: Sequence[Var]) -> tuple[Var, Var] | None:
             if not INTERLEAVED < within.size < LEAST_VECTOR or row.size < LANES:
                 continue
             if all(_is_dense(s.address, row, within) and not s.node.dtype.is_complex for s in stage.stores):
-                plain = _fit(nodes, within.size, BLOCK) and not any(isinstance(n, Folded) for n in walk(nodes))
+                plain = _fit(nodes, within.size, BLOCK) and not any(isinstance(n, Reduced) for n in walk(nodes))
                 return (row, within) if plain and loads_of_short_rows(nodes, row, within, BLOCK) else None
     return None
 
@@ -123,7 +123,7 @@ def _is_dense(address: Affine, row: Var, within: Var) -> bool:
 
 
 def emit_short_rows(
-    phases: Phases, stage: Stage, loops: Sequence[Var], gone: Mapping[Var, None], cost: int, rows: tuple[Var, Var]
+    phases: Phases, stage: LoopBody, loops: Sequence[Var], gone: Mapping[Var, None], cost: int, rows: tuple[Var, Var]
 ) -> None:
     """Blocks of rows: what they load is set apart, computed a place after the other, and put together."""
     row, within = rows

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.codegen.buffer_values import Source, leaf_shapes
+from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Nest, Stage, folds_of, stage_cost
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, folds_of, stage_cost
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.loop import PLAIN, loop
@@ -29,7 +29,7 @@ _SHORTEST = 1024
 class Row(NamedTuple):
     """Adjacent elements of an array, from `start` on."""
 
-    source: Source
+    source: BufferValue
     nbytes: int
     """Of an element."""
     start: Affine
@@ -42,7 +42,7 @@ class Row(NamedTuple):
             fetch(b, b.gep(first, [at], source_etype=I8))
 
 
-def rows_ahead(nest: Nest, row: Var) -> dict[int, list[Row]]:
+def rows_ahead(nest: LoopNest, row: Var) -> dict[int, list[Row]]:
     """What each stage, by number, is to fetch; `row` is the loop right around the stages."""
     rows = _next_rows(nest, row)
     # the first stage is the one that waits, and those that write results wait for memory too
@@ -55,12 +55,12 @@ def rows_ahead(nest: Nest, row: Var) -> dict[int, list[Row]]:
     return shares
 
 
-def _writes(nest: Nest, stage: Stage) -> bool:
+def _writes(nest: LoopNest, stage: LoopBody) -> bool:
     return not folds_of(stage) and any(s.target not in nest.private for s in stage.stores)
 
 
-def _next_rows(nest: Nest, row: Var) -> list[Row]:
-    found: dict[Source, Row] = {}
+def _next_rows(nest: LoopNest, row: Var) -> list[Row]:
+    found: dict[BufferValue, Row] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
             if isinstance(node, Load) and node.source not in nest.private:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from llvmlite import ir
 
 from xloom.codegen.loop_ir.affine import Var
-from xloom.codegen.loop_ir.nest import Stage, Store
+from xloom.codegen.loop_ir.nest import LoopBody, Store
 from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
 from xloom.cpu.loops.emission import Elements
@@ -37,7 +37,7 @@ FAR = 12 << 20
 """Bytes of all arrays of which so little is in the nearer caches that lines are fetched ahead."""
 
 
-def crossing(stage: Stage, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
+def crossing(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
     """The loop along which some loads are contiguous while the innermost loop takes them far apart; and the loads."""
     if len(loops) < 2 or loops[-1].size < TRANSPOSED_SIDE:
         return None
@@ -61,7 +61,7 @@ def _is_vector(var: Var, node: Load) -> bool:
 
 def emit_tiled(
     phases: Phases,
-    stage: Stage,
+    stage: LoopBody,
     loops: list[Var],
     gone: dict[Var, None],
     cost: int,
@@ -104,7 +104,7 @@ def emit_tiled(
 
 
 def _blocks(
-    phases: Phases, stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var], sides: tuple[int, int]
+    phases: Phases, stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var], sides: tuple[int, int]
 ) -> Blocks:
     across, inner = loops
     made = [phases.types_of(s.target).bytes for s in stage.stores]
@@ -124,7 +124,7 @@ def _blocks(
     return Blocks(across, inner, depth, width, lanes, height, vector)
 
 
-def _straight(stage: Stage, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:
+def _straight(stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:
     """Loads that run along the stores, in other rows with each row of the result."""
     across, inner = loops
     loads = [n for n in walk([s.node for s in stage.stores]) if isinstance(n, Load) and n not in nodes]
@@ -162,7 +162,7 @@ class Results:
         self,
         phases: Phases,
         elements: Elements,
-        stage: Stage,
+        stage: LoopBody,
         blocks: Blocks,
         turned: Sequence[Turned],
         *,
@@ -185,7 +185,7 @@ class Results:
         """Of each result that goes around the caches: where a row of a block is, and whether it is as it was loaded."""
         elements.ends_with_fence = around
 
-    def _are_rows_joined(self, stage: Stage) -> bool:
+    def _are_rows_joined(self, stage: LoopBody) -> bool:
         across, inner = self._blocks.across, self._blocks.inner
         nodes = [n for n in walk([s.node for s in stage.stores]) if id(n) not in self._turned]
         found = [*(s.address for s in stage.stores), *(i for n in nodes for i in indices_of(n))]

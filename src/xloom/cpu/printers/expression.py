@@ -9,19 +9,19 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import Nest
+from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.codegen.loop_ir.nodes import (
-    Argument,
-    Bounded,
+    AccumulatorValue,
+    Clamp,
     Constant,
-    Fold,
-    Folded,
-    Guard,
+    If,
     Index,
     Load,
     Node,
     Op,
     Quotient,
+    Reduced,
+    Reduction,
     indices_of,
     operands_of,
     walk,
@@ -41,7 +41,7 @@ _COMPARISONS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": 
 class Writer:
     """Lines of pseudo-code, and the names that are known at each place of it."""
 
-    def __init__(self, nest: Nest):
+    def __init__(self, nest: LoopNest):
         self.lines: list[str] = []
         self.joined: dict[Var, Affine] = {}
         """What loop variables are now that some loops are one."""
@@ -146,13 +146,13 @@ class Writer:
         if isinstance(node, Quotient):
             index = yield self._index(node.value)
             return f"({_grouped(index)} {'%' if node.remainder else '//'} {node.by})"
-        if isinstance(node, Bounded):
+        if isinstance(node, Clamp):
             return f"clamp(0, {_bare((yield self._value(node.operand)))}, {node.high})"
-        if isinstance(node, Argument):
+        if isinstance(node, AccumulatorValue):
             return self._accumulators[id(node)]
-        if isinstance(node, Guard):
+        if isinstance(node, If):
             return (yield self._guarded(node))
-        assert isinstance(node, Folded)
+        assert isinstance(node, Reduced)
         return (yield self._fold(node.fold))[node.number]
 
     def _applied(self, node: Op) -> Nested[str]:
@@ -167,7 +167,7 @@ class Writer:
         name = node.dtype.name if node.opcode in ("convert", "index-cast") else node.opcode
         return f"{name}({', '.join(map(_bare, values))})"
 
-    def _guarded(self, node: Guard) -> Nested[str]:
+    def _guarded(self, node: If) -> Nested[str]:
         conditions = yield each(self._condition(*c) for c in node.conditions)
         condition = " and ".join(c for c in conditions if c) or "true"
         self._names += 1
@@ -186,11 +186,11 @@ class Writer:
         return "".join(parts) if len(parts) > 1 else ""
 
     # -- folds
-    def start(self, fold: Fold) -> list[str]:
+    def start(self, fold: Reduction) -> list[str]:
         """Writes a fold's accumulators with their initial values; returns their names."""
         return run(self._start(fold))
 
-    def _start(self, fold: Fold) -> Nested[list[str]]:
+    def _start(self, fold: Reduction) -> Nested[list[str]]:
         names = []
         for argument, init in zip(fold.arguments, fold.inits, strict=True):
             self._folds += 1
@@ -199,18 +199,18 @@ class Writer:
             self.assign(names[-1], (yield self._value(init)))
         return names
 
-    def step(self, fold: Fold, names: Sequence[str]) -> None:
+    def step(self, fold: Reduction, names: Sequence[str]) -> None:
         """Writes one more element into the accumulators."""
         run(self._step(fold, names))
 
-    def _step(self, fold: Fold, names: Sequence[str]) -> Nested[None]:
+    def _step(self, fold: Reduction, names: Sequence[str]) -> Nested[None]:
         if fold.plain in _INFIX:
             self.line(f"{names[0]} {_INFIX[fold.plain]}= {_bare((yield self._value(fold.elements[0])))}")
             return
         values = yield each(map(self._value, fold.bodies))
         self.line(f"{', '.join(names)} = {', '.join(map(_bare, values))}")
 
-    def _fold(self, fold: Fold) -> Nested[list[str]]:
+    def _fold(self, fold: Reduction) -> Nested[list[str]]:
         """Writes a whole fold; returns the names of its values."""
         for scope in reversed(self._scopes):
             if id(fold) in scope:
@@ -222,14 +222,14 @@ class Writer:
         return names
 
 
-def _uses(nest: Nest) -> Counter[int]:
+def _uses(nest: LoopNest) -> Counter[int]:
     """How often each node is asked for."""
     stores = [store for stage in nest.stages for store in stage.stores]
     roots = [s.node for s in stores] + [v.node for s in stores for v, _ in s.address.terms if v.node is not None]
     uses = Counter(id(root) for root in roots)
     folds: set[int] = set()  # several nodes are the values of one
     for node in walk(roots):
-        if not isinstance(node, Folded):
+        if not isinstance(node, Reduced):
             uses.update(id(o) for o in operands_of(node))
         elif id(node.fold) not in folds:
             folds.add(id(node.fold))

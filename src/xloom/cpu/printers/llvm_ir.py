@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from xloom.codegen.schedule.thunks import roots_of
 from xloom.cpu.compile import lowered
-from xloom.cpu.entry.emitted_program import MAIN, Program
+from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
 from xloom.cpu.prepare import prepared
 from xloom.hlo.module import Module
 from xloom.llvm import jit
@@ -23,7 +23,7 @@ def asm_text(module: Module) -> str:
     return _text(module, "#", jit.assembly)
 
 
-def _text(module: Module, comment: str, shown: Callable[[str, jit.Content], str]) -> str:
+def _text(module: Module, comment: str, shown: Callable[[str, jit.PassPipeline], str]) -> str:
     _, _, program = lowered(prepared(module))
     makes = _makers(program)
     parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main, program.main_content)}"]
@@ -32,7 +32,7 @@ def _text(module: Module, comment: str, shown: Callable[[str, jit.Content], str]
     return "\n".join(parts)
 
 
-def _makers(program: Program) -> dict[str, list[str]]:
+def _makers(program: EmittedProgram) -> dict[str, list[str]]:
     """What the steps make that are done by each kernel."""
     made: dict[str, list[str]] = defaultdict(list)
     for step, code in program.code.items():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from xloom.codegen.buffer_values import Source, leaf_count, owner
-from xloom.codegen.buffers.assignment import Assignment
-from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_count
+from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.affine import ZERO, Var, variable
 from xloom.codegen.loop_ir.nest import (
-    Stage,
+    LoopBody,
     arranged,
     breakpoints,
     folds_of,
@@ -18,10 +18,10 @@ from xloom.codegen.loop_ir.nest import (
     ordered,
     outer_breakpoints,
 )
-from xloom.codegen.loop_ir.nodes import Fold
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.loop_ir.nodes import Reduction
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.compile import lowered
-from xloom.cpu.entry.emitted_program import Program, StepCode
+from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
 from xloom.cpu.loops.short_rows import rows_of
 from xloom.cpu.loops.tiled_transpose import crossing
 from xloom.cpu.prepare import prepared
@@ -49,15 +49,15 @@ def loops_text(module: Module) -> str:
 class _Program:
     """Writes the blocks of one program."""
 
-    def __init__(self, assignment: Assignment, program: Program):
+    def __init__(self, assignment: BufferAssignment, program: EmittedProgram):
         self.assignment = assignment
         self.program = program
 
-    def block(self, block: Block) -> Nested[list[str]]:
+    def block(self, block: ScheduledComputation) -> Nested[list[str]]:
         """The steps of a block."""
         lines: list[str] = []
         for step in block.steps:
-            if isinstance(step, Group):
+            if isinstance(step, FusionGroup):
                 code = self.program.code[step]
                 lines += [*_heading(step, code), *self._copies(step), *nest_lines(code)]
             elif step.opcode == "while":
@@ -71,13 +71,13 @@ class _Program:
                 lines.append(f"{_arrays(step)} = {step.opcode}({_operands(step)})")
         return lines
 
-    def _copies(self, group: Group) -> list[str]:
+    def _copies(self, group: FusionGroup) -> list[str]:
         """What loops change a part of, where it is not changed in place."""
-        changed = [(r, owner(r._operands[0])) for r in group.roots if r.opcode == "dynamic-update-slice"]
+        changed = [(r, defining_value(r._operands[0])) for r in group.roots if r.opcode == "dynamic-update-slice"]
         of = self.assignment.of
         return [f"{array_name((r, 0))} = {array_name(s)}  # a copy" for r, s in changed if of((r, 0)) is not of(s)]
 
-    def _while(self, block: Block, step: Instruction) -> Nested[list[str]]:
+    def _while(self, block: ScheduledComputation, step: Instruction) -> Nested[list[str]]:
         body, condition = block.nested[step]
         states = _arrays(body.computation.parameters[0])
         test = [*(yield self.block(condition)), f"if not {array_name(condition.root[0])}: break"]
@@ -90,13 +90,13 @@ class _Program:
             f"{_arrays(step)} = {states}",
         ]
 
-    def _conditional(self, block: Block, step: Instruction) -> Nested[list[str]]:
+    def _conditional(self, block: ScheduledComputation, step: Instruction) -> Nested[list[str]]:
         chooser = step._operands[0]
-        lines = [f"switch {array_name(owner(chooser))}:"]
+        lines = [f"switch {array_name(defining_value(chooser))}:"]
         for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
             case = ("true", "false")[k] if chooser.shape.dtype is pred else str(k)
             lines.append(f"  case {case}:  # %{nested.computation.name}")
-            given = [owner(operand, k) for k in range(leaf_count(operand.shape))]
+            given = [defining_value(operand, k) for k in range(leaf_count(operand.shape))]
             inside = [_state(nested, given)] if given else []
             inside += [*(yield self.block(nested)), f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]
             lines += _indented(_indented(inside))
@@ -117,23 +117,23 @@ def _arrays(instruction: Instruction) -> str:
 
 
 def _operands(instruction: Instruction) -> str:
-    owners = (owner(o, k) for o in instruction._operands for k in range(leaf_count(o.shape)))
+    owners = (defining_value(o, k) for o in instruction._operands for k in range(leaf_count(o.shape)))
     return ", ".join(map(array_name, owners))
 
 
-def _renamed(condition: Block, body: Block) -> list[str]:
+def _renamed(condition: ScheduledComputation, body: ScheduledComputation) -> list[str]:
     mine, theirs = (_arrays(b.computation.parameters[0]) for b in (condition, body))
     return [] if mine == theirs else [f"{mine} = {theirs}"]
 
 
-def _state(block: Block, sources: Iterable[Source]) -> str:
+def _state(block: ScheduledComputation, sources: Iterable[BufferValue]) -> str:
     return f"{_arrays(block.computation.parameters[0])} = {', '.join(map(array_name, sources))}"
 
 
 # -- loop nests
 
 
-def _heading(group: Group, code: StepCode) -> list[str]:
+def _heading(group: FusionGroup, code: StepCode) -> list[str]:
     assert code.nest is not None
     made = dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores)
     kept = [f"{array_name(s)} {array_shape(s)}" for s in made if s not in code.nest.private]
@@ -147,7 +147,7 @@ def _heading(group: Group, code: StepCode) -> list[str]:
     return ["", *lines, *_phases(code)]
 
 
-def _in_order(group: Group) -> list[Instruction]:
+def _in_order(group: FusionGroup) -> list[Instruction]:
     parent = group.roots[0].parent
     assert parent is not None
     return [i for i in parent.post_order() if i in group.inlined]
@@ -190,7 +190,7 @@ def _joined(writer: Writer, loops: list[Var], gone: Iterable[Var]) -> list[Var]:
     return loops
 
 
-def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: bool = False) -> None:
+def _stage(writer: Writer, stage: LoopBody, shared: Collection[str], *, may_tile: bool = False) -> None:
     folds = folds_of(stage)
     if folds:
         _folds(writer, stage, folds, shared)
@@ -216,8 +216,8 @@ def _stage(writer: Writer, stage: Stage, shared: Collection[str], *, may_tile: b
             writer.assign(writer.element(store.target, store.address), value)
 
 
-def _folds(writer: Writer, stage: Stage, folds: list[Fold], shared: Collection[str]) -> None:
-    inner = Stage([*stage.vars, *folds[0].vars], stage.stores)
+def _folds(writer: Writer, stage: LoopBody, folds: list[Reduction], shared: Collection[str]) -> None:
+    inner = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
     with writer.loops(ordered(inner, stage.vars), shared):
         state = {id(fold): writer.start(fold) for fold in folds}
         with writer.loops(_joined(writer, *arranged(inner, folds[0].vars)), shared):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from xloom.codegen.buffer_values import Source
-from xloom.codegen.buffers.assignment import Assignment, Slot
+from xloom.codegen.buffer_values import BufferValue
+from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
 from xloom.cpu.compile import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
@@ -41,14 +41,14 @@ def memory_text(module: Module) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _largest(assignment: Assignment) -> list[tuple[Slot, list[Source]]]:
-    arrays: dict[Slot, list[Source]] = defaultdict(list)
+def _largest(assignment: BufferAssignment) -> list[tuple[BufferAllocation, list[BufferValue]]]:
+    arrays: dict[BufferAllocation, list[BufferValue]] = defaultdict(list)
     for source, slot in assignment.slots.items():
         arrays[slot].append(source)
     return sorted(arrays.items(), key=lambda item: -item[0].nbytes)[:LARGEST]
 
 
-def _line(assignment: Assignment, slot: Slot, arrays: list[Source]) -> str:
+def _line(assignment: BufferAssignment, slot: BufferAllocation, arrays: list[BufferValue]) -> str:
     names = [f"{array_name(s)} {array_shape(s)}" for s in arrays[:_NAMES]]
     if len(arrays) > _NAMES:
         names.append(f"and {len(arrays) - _NAMES} more")

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from xloom.codegen.buffer_values import Source, leaf_count, leaf_shapes
-from xloom.codegen.buffers.assignment import Assignment, Slot
+from xloom.codegen.buffer_values import BufferValue, leaf_count, leaf_shapes
+from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
 from xloom.codegen.loop_ir.affine import Affine
 from xloom.hlo.shape import Shape
 
 
-def array_name(source: Source) -> str:
+def array_name(source: BufferValue) -> str:
     """`%name`, and of an instruction with several arrays `%name{number}`."""
     instruction, leaf = source
     number = f"{{{leaf}}}" if leaf_count(instruction.shape) > 1 else ""
     return f"%{instruction.name}{number}"
 
 
-def array_shape(source: Source) -> Shape:
+def array_shape(source: BufferValue) -> Shape:
     """The shape of an array as it lies in memory: without a layout."""
     instruction, leaf = source
     shape = leaf_shapes(instruction.shape)[leaf]
     return Shape(shape.dtype, shape.dims)
 
 
-def place_text(slot: Slot, assignment: Assignment) -> str:
+def place_text(slot: BufferAllocation, assignment: BufferAssignment) -> str:
     """Where a slot lies."""
     if slot.kind == "arena":
         home = f"result {slot.home.number}" if slot.home else "arena"
@@ -65,7 +65,7 @@ def _plus(text: str, sign: int, term: str) -> str:
     return f"{text} {'-' if sign < 0 else '+'} {term}"
 
 
-def element_text(source: Source, address: Affine) -> str:
+def element_text(source: BufferValue, address: Affine) -> str:
     """`%x[i1, i2]`, or `%x[128*i1 + i2]` where the position is no index of each dimension by itself."""
     name, dims = array_name(source), array_shape(source).dims
     if not dims:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xloom.codegen.buffer_values import Source, leaf_count, owner
-from xloom.codegen.buffers.assignment import Assignment, Slot
-from xloom.codegen.fusion.multi_output import Step
-from xloom.codegen.fusion.producer_consumer import Group
+from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_count
+from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
+from xloom.codegen.fusion.multi_output import Thunk
+from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import sources
 from xloom.codegen.ops import ROWS, Trait
-from xloom.codegen.schedule.thunks import Block
+from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.compile import lowered
-from xloom.cpu.entry.emitted_program import Program, StepCode
+from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
@@ -30,12 +30,12 @@ def schedule_text(module: Module) -> str:
 class _Schedule:
     """Writes the blocks of one program."""
 
-    def __init__(self, assignment: Assignment, program: Program):
+    def __init__(self, assignment: BufferAssignment, program: EmittedProgram):
         self.assignment = assignment
         self.program = program
         self.lines: list[str] = []
 
-    def text(self, block: Block) -> str:
+    def text(self, block: ScheduledComputation) -> str:
         """The whole program."""
         arena, kernels = bytes_text(self.assignment.arena_bytes), len(self.program.units)
         self.lines.append(f"ENTRY %{block.computation.name}  arena {arena}, {kernels} kernels")
@@ -48,15 +48,15 @@ class _Schedule:
     def _line(self, indent: str, head: str, cells: Iterable[str]) -> None:
         self.lines.append(f"{indent}{head:8}{'  '.join(cells)}")
 
-    def _array(self, source: Source) -> str:
+    def _array(self, source: BufferValue) -> str:
         return f"{array_name(source)} {array_shape(source)}  {place_text(self.assignment.of(source), self.assignment)}"
 
-    def _copy(self, target: Slot, source: Source) -> list[str]:
+    def _copy(self, target: BufferAllocation, source: BufferValue) -> list[str]:
         """What must be done for `target` to have an array's elements."""
         return [] if self.assignment.of(source) is target else [f"copied to {place_text(target, self.assignment)}"]
 
     # -- steps
-    def _block(self, block: Block, indent: str) -> Nested[None]:
+    def _block(self, block: ScheduledComputation, indent: str) -> Nested[None]:
         for step in block.steps:
             number = f"{self.assignment.positions[step]:>3} "
             inner = indent + " " * len(number)
@@ -70,7 +70,7 @@ class _Schedule:
                 self.lines.append(f"{indent}{number}{_title(step)}")
                 self._step(step, inner)
 
-    def _step(self, step: Step, indent: str) -> None:
+    def _step(self, step: Thunk, indent: str) -> None:
         code = self.program.code.get(step)
         reads, writes, private = _traffic(step, code)
         for source in reads:
@@ -83,12 +83,12 @@ class _Schedule:
         if code is not None:
             self._line(indent, "code", [_code(code)])
 
-    def _in_place(self, made: Source, reads: Sequence[Source]) -> list[str]:
+    def _in_place(self, made: BufferValue, reads: Sequence[BufferValue]) -> list[str]:
         slot = self.assignment.of(made)
         notes = [f"in place of {array_name(s)}" for s in reads if self.assignment.of(s) is slot]
         instruction, leaf = made
         if Trait.UPDATES in ROWS[instruction.opcode].traits:
-            changed = owner(instruction._operands[leaf])
+            changed = defining_value(instruction._operands[leaf])
             if self.assignment.of(changed) is slot:
                 return [f"in place of {array_name(changed)}"]
             return [
@@ -97,11 +97,11 @@ class _Schedule:
         return notes
 
     # -- control flow
-    def _while(self, block: Block, step: Instruction, indent: str) -> Nested[None]:
+    def _while(self, block: ScheduledComputation, step: Instruction, indent: str) -> Nested[None]:
         body, condition = block.nested[step]
         for k in range(leaf_count(step.shape)):
             state = self.assignment.slots[step, k]
-            initial = owner(step._operands[0], k)
+            initial = defining_value(step._operands[0], k)
             start = "in place of" if self.assignment.of(initial) is state else "starts as a copy of"
             self._line(indent, "state", [self._array((step, k)), f"{start} {self._array(initial)}"])
         self.lines.append(f"{indent}condition %{condition.computation.name}")
@@ -113,8 +113,8 @@ class _Schedule:
                 f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.slots[step, k], source)]
             )
 
-    def _conditional(self, block: Block, step: Instruction, indent: str) -> Nested[None]:
-        self._line(indent, "chooses", [self._array(owner(step._operands[0]))])
+    def _conditional(self, block: ScheduledComputation, step: Instruction, indent: str) -> Nested[None]:
+        self._line(indent, "chooses", [self._array(defining_value(step._operands[0]))])
         for k in range(leaf_count(step.shape)):
             self._line(indent, "writes", [self._array((step, k))])
         for number, nested in enumerate(block.nested[step]):
@@ -125,25 +125,25 @@ class _Schedule:
                 self._line(f"{indent}  ", "result", [self._array(source), *self._copy(result, source)])
 
 
-def _title(step: Step) -> str:
-    if isinstance(step, Group):
+def _title(step: Thunk) -> str:
+    if isinstance(step, FusionGroup):
         return f"loops for {', '.join(f'%{r.name}' for r in step.roots)}"
     return f"{step.opcode} %{step.name}"
 
 
-def _traffic(step: Step, code: StepCode | None) -> tuple[list[Source], list[Source], list[Source]]:
+def _traffic(step: Thunk, code: StepCode | None) -> tuple[list[BufferValue], list[BufferValue], list[BufferValue]]:
     """The arrays that a step reads, those that it writes, and those that it has to itself."""
-    if isinstance(step, Group):
+    if isinstance(step, FusionGroup):
         assert code is not None and code.nest is not None
         made = list(dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores))
         reads = [s for s in sources(code.nest) if s not in made]
         private = [s for s in made if s in code.nest.private]
         return reads, [s for s in made if s not in private], private
-    reads = [owner(o, k) for o in step._operands for k in range(leaf_count(o.shape))]
+    reads = [defining_value(o, k) for o in step._operands for k in range(leaf_count(o.shape))]
     return list(dict.fromkeys(reads)), [(step, k) for k in range(leaf_count(step.shape))], []
 
 
-def _inlined(step: Step) -> list[Instruction]:
+def _inlined(step: Thunk) -> list[Instruction]:
     if isinstance(step, Instruction):
         inside = list(step["calls"]) if step.opcode == "fusion" else []
         return [i for i in inside if i.opcode not in ("parameter", "constant")]

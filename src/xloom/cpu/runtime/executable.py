@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.codegen.buffers.assignment import Assignment
+from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.buffers.input_output_aliases import aliases
 from xloom.codegen.thresholds import ALIGNMENT, POOLED
 from xloom.cpu.custom_calls.custom_call import failure
 from xloom.cpu.custom_calls.python_callback import Run
-from xloom.cpu.entry.emitted_program import MAIN, Program
+from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
 from xloom.cpu.entry.interruption import INTERRUPTED
 from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, offsets_hold
 from xloom.cpu.runtime.memory_pool import Block, Pool
@@ -30,7 +30,7 @@ from xloom.interpreter.registry import TOKEN
 from xloom.interpreter.values import from_argument
 
 if TYPE_CHECKING:
-    from xloom.cpu.runtime.serialized_executable import Image
+    from xloom.cpu.runtime.serialized_executable import LinkedExecutable
 
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4, ctypes.py_object)
 _NOTHING: deque[Any] = deque()
@@ -54,7 +54,7 @@ class Memory:
     """The largest temporary array: its name, and its shape."""
 
     @staticmethod
-    def of(assignment: Assignment, program: Program) -> Memory:
+    def of(assignment: BufferAssignment, program: EmittedProgram) -> Memory:
         """Of a planned program."""
         constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
         return Memory(
@@ -95,7 +95,7 @@ class Executable:
     hidden: Sequence[tuple[str, Shape]] = ()
     """Arguments after those that the module has parameters for."""
 
-    def __init__(self, module: Module, image: Image, key: str | None = None):
+    def __init__(self, module: Module, image: LinkedExecutable, key: str | None = None):
         self.module = module
         self.key = key
         """What its machine code is kept under, if it is."""

@@ -16,7 +16,7 @@ from xloom.llvm import jit
 
 
 @dataclass
-class Image:
+class LinkedExecutable:
     """Linked machine code, the contents of its constants, and how much memory it needs."""
 
     library: jit.Library
@@ -31,7 +31,7 @@ class Image:
 
 
 @dataclass
-class Packed:
+class SerializedExecutable:
     """What an image is made of that no Python function is a part of."""
 
     objects: list[bytes]
@@ -41,7 +41,7 @@ class Packed:
     native_calls: bytes = b""
     """Custom calls, as `native_call.to_bytes` gives them; empty without any."""
     failing: list[int] = field(default_factory=list)
-    """The numbers of those of `Image.calls`."""
+    """The numbers of those of `LinkedExecutable.calls`."""
     aligned_results: list[int] = field(default_factory=list)
     """See Image."""
 
@@ -64,7 +64,7 @@ class Packed:
         return "\n".join([f"{astuple(self.memory)} {self.failing} {self.aligned_results}", *lines])
 
     @staticmethod
-    def from_bytes(data: bytes) -> Packed:
+    def from_bytes(data: bytes) -> SerializedExecutable:
         """The same again; constants as bytes, for only native code reads them."""
         (size,) = struct.unpack_from("<I", data)
         at = 4 + size
@@ -74,4 +74,6 @@ class Packed:
             parts.append(data[at : at + size])
             at += size
         constants = [aligned(np.frombuffer(p, np.uint8)) for p in parts[1 + count :]]
-        return Packed(parts[1 : 1 + count], constants, Memory(*memory), parts[0], failing, aligned_results)
+        return SerializedExecutable(
+            parts[1 : 1 + count], constants, Memory(*memory), parts[0], failing, aligned_results
+        )

@@ -134,7 +134,7 @@ class AttributeCodec(NamedTuple):
 
 
 @cache
-def _codecs(opcode: str) -> tuple[AttributeCodec, ...]:
+def codecs_of(opcode: str) -> tuple[AttributeCodec, ...]:
     """The attributes of an opcode that the message has a place for, called computations aside."""
     out = []
     for name, use in OPCODES[opcode].attributes.items():
@@ -147,7 +147,7 @@ def _codecs(opcode: str) -> tuple[AttributeCodec, ...]:
 def read_attributes(opcode: str, message: Any, operands: codecs.Operands) -> dict[str, Any]:
     """The attributes of an instruction, but for called computations. Raises ParseError for a missing or bad one."""
     attrs: dict[str, Any] = {}
-    for name, required, default, codec in _codecs(opcode):
+    for name, required, default, codec in codecs_of(opcode):
         try:
             value = codec.read(message, operands)
         except ShapeError as error:
@@ -165,7 +165,7 @@ def write_attributes(instruction: Instruction, message: Any) -> None:
     opcode, attrs = instruction.opcode, instruction.attrs
     for field in _DEMANDED.get(opcode, ()):
         getattr(message, field).SetInParent()
-    for name, _, default, codec in _codecs(opcode):
+    for name, _, default, codec in codecs_of(opcode):
         value = attrs.get(name, default)
         if value is not None:
             codec.write(value, message)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xloom.cpu.kernel_modules.form import LEAST, Form, form, form_of
+from xloom.cpu.kernel_modules.form import LEAST, ShapeGenericProblem, form, form_of
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 
 
 @form_of("convolution")
-def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
+def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
     """Its shapes, whatever the images are and the places in them, and how many groups there are of more than one."""
     labels, groups = instruction["dim_labels"], instruction["feature_group_count"]
     places = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)

@@ -17,7 +17,7 @@ from xloom.cpu.kernels.matmul.arithmetic import constant_vector, splat
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.llvm.loop import allocate
-from xloom.llvm.symbolic_dimension import Size
+from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.types import I1, I8, I32, I64, POINTER, i64
 from xloom.llvm.vector_registers import registers
 
@@ -32,9 +32,9 @@ class _Outer(NamedTuple):
     """A spatial dimension of which a tile has one place: that of the input where its taps begin."""
 
     dim: int
-    size: int | Size
+    size: int | SymbolicDimension
     taps: int
-    input: int | Size
+    input: int | SymbolicDimension
     """From a tap to the next, in elements of the input."""
     step: int
     """The same in places."""
@@ -46,23 +46,23 @@ class Edges(NamedTuple):
     outer: tuple[_Outer, ...]
     dim: int
     """The number of the lines' dimension."""
-    size: int | Size
+    size: int | SymbolicDimension
     places: int
     """Of a line, that are met."""
-    stride: int | Size
-    features: int | Size
+    stride: int | SymbolicDimension
+    features: int | SymbolicDimension
 
     @property
-    def line(self) -> int | Size:
+    def line(self) -> int | SymbolicDimension:
         """Elements of a line in the copy."""
         return (self.places - 1) * self.stride + self.features
 
-    def step(self, number: int) -> int | Size:
+    def step(self, number: int) -> int | SymbolicDimension:
         """Elements of the copy from a tap of outer dimension `number` to the next."""
         return self.line * prod(o.taps for o in self.outer[number + 1 :])
 
 
-def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | Size], x: Array) -> Edges | None:
+def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | SymbolicDimension], x: Array) -> Edges | None:
     """How to copy what tiles meet of an input with these spatial sizes; None where all of it is better copied before.
 
     That is where features do not lie together, where tiles do not lie along lines, and where they meet much.
@@ -119,7 +119,7 @@ class Window:
         steps = {o.dim: b.select(outside, i64(edges.step(k)), i64(o.input)) for k, o in enumerate(edges.outer)}
         return b.select(outside, self._copy, self._source), b.select(outside, i64(0), at), steps
 
-    def _reaches_out(self, first: ir.Value, number: int, extent: int, size: int | Size) -> ir.Value:
+    def _reaches_out(self, first: ir.Value, number: int, extent: int, size: int | SymbolicDimension) -> ir.Value:
         b, dim = self._b, self._problem.dims[number]
         if dim.low >= 0 and dim.high < size:
             return I1(0)

@@ -9,13 +9,13 @@ from llvmlite import ir
 
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.llvm.loop import allocate
-from xloom.llvm.symbolic_dimension import Size
+from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.types import I8, POINTER, i64
 
 SHORT = 3
 """Iterations that are not worth a loop."""
 
-Loops = Sequence[tuple[ir.Value | int, Sequence[int | Size]]]
+Loops = Sequence[tuple[ir.Value | int, Sequence[int | SymbolicDimension]]]
 """How often, and how many elements the pointers move each time; the outermost first."""
 
 
@@ -25,7 +25,7 @@ class Place(NamedTuple):
     pointer: ir.Value
     nbytes: int
 
-    def after(self, b: ir.IRBuilder, elements: int | Size) -> Place:
+    def after(self, b: ir.IRBuilder, elements: int | SymbolicDimension) -> Place:
         """The place so many elements on."""
         if isinstance(elements, int) and elements == 0:
             return self

@@ -18,7 +18,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.hlo.attributes import Window, WindowDimension
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import greatest
 
 
@@ -74,7 +74,7 @@ def multiply_zeros(
             "seen_count": count,
         }
         row += [numbers[name] for name in PLACE_NUMBERS]
-    kernel.need(spoiling.text(), Content.CALLERS)  # code as it comes is made soonest, and little of it runs
+    kernel.need(spoiling.text(), PassPipeline.CALLERS)  # code as it comes is made soonest, and little of it runs
     of_feature = grain(2 * taps * problem.feature.size, arithmetic)
     with kernel.phase(features, greatest(1, features) if is_seen else of_feature) as phase:
         routine = ir.Function(kernel.module, ROUTINE, spoiling.symbol)

@@ -11,7 +11,7 @@ from xloom.cpu.kernels.fft import real
 from xloom.cpu.kernels.fft.dimensions import Dimensions, stays
 from xloom.hlo.dtype import c64, c128
 from xloom.hlo.instruction import Instruction
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 
 
 @kernel("fft")
@@ -21,7 +21,7 @@ def fft(kernel: Kernel, instruction: Instruction) -> None:
     if not shape.size:
         return
     dtype = c128 if shape.dtype.real.bits == 64 else c64
-    kernel.content = Content.TILES
+    kernel.content = PassPipeline.TILES
     is_inverse = kind in ("IFFT", "IRFFT")
     work = Dimensions(kernel, dtype, 1 if is_inverse else -1)
     outer, n = math.prod(shape.dims[: shape.rank - len(lengths)]), lengths[-1]

@@ -16,7 +16,7 @@ from xloom.hlo.dtype import DType
 from xloom.llvm import types
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.types import I64, Complex
 
 _CHUNK = 1 << 10
@@ -93,7 +93,7 @@ class _Walk(NamedTuple):
 @contextmanager
 def _walk(work: Dimensions, lines: int, first: int, count: int, source: Pointer, target: Pointer) -> Iterator[_Walk]:
     """A phase: what is emitted in the `with` runs for points [first, count) of all lines."""
-    work.kernel.content = Content.ROWS
+    work.kernel.content = PassPipeline.ROWS
     chunks = -(-count // _CHUNK)
     with (
         work.kernel.phase(lines * chunks, max(1, _POINTS // min(count, _CHUNK))) as p,

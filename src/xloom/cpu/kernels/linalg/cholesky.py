@@ -21,7 +21,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.llvm import types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.register_transpose import transposed
 from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID, element_pointer
 
@@ -36,7 +36,7 @@ _STACK = 1 << 16
 @kernel("cholesky")
 def cholesky(kernel: Kernel, instruction: Instruction) -> None:
     """One triangle is read, the other is 0 in the result; all is NaN if the matrix is not positive definite."""
-    kernel.content = Content.VECTORS
+    kernel.content = PassPipeline.VECTORS
     shape = kernel.operands[0]
     if not shape.size:
         return

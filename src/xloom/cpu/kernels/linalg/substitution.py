@@ -10,7 +10,7 @@ from llvmlite import ir
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number, load_scalar
 from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.symbolic_dimension import Size
+from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.types import I1, I64, POINTER, VOID, element_pointer
 from xloom.llvm.vector_registers import registers
 
@@ -18,7 +18,7 @@ _ROWS = (4, 1)
 """Sizes of groups of rows: the first leaves registers for a row of T and one of x, the others do what is left."""
 
 
-def widest(dtype: DType, columns: int | Size) -> tuple[Lanes, int]:
+def widest(dtype: DType, columns: int | SymbolicDimension) -> tuple[Lanes, int]:
     """Lanes and vectors of a strip that has at most `columns` (and some) columns."""
     lanes = registers().nbytes // (dtype.real.bits // 8)
     while columns < lanes:

@@ -13,7 +13,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.hlo.dtype import DType
 from xloom.llvm.loop import loop
 from xloom.llvm.register_transpose import transposed
-from xloom.llvm.symbolic_dimension import Size, greatest, least
+from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, least
 from xloom.llvm.types import I64, i64
 
 _ELEMENTS = 40_000
@@ -28,7 +28,7 @@ class Tile:
     size: int
 
     @classmethod
-    def of(cls, dtype: DType, smallest: int | Size) -> Tile:
+    def of(cls, dtype: DType, smallest: int | SymbolicDimension) -> Tile:
         """The largest that fits in a matrix whose smallest dimension is given."""
         size = 4 if dtype.bytes > 8 else 8
         while smallest < size:
@@ -45,28 +45,30 @@ class Tile:
         """What an element's address is a multiple of."""
         return self.dtype.bytes // (2 if self.dtype.is_complex else 1)
 
-    def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | Size) -> list[ir.Value]:
+    def load(
+        self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | SymbolicDimension
+    ) -> list[ir.Value]:
         """Rows that are `step` elements apart."""
         kind = ir.VectorType(self.element, self.size)
         return [b.load(self._row(b, pointer, place, k * step), typ=kind, align=self.align) for k in range(self.size)]
 
     def store(
-        self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | Size, rows: list[ir.Value]
+        self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | SymbolicDimension, rows: list[ir.Value]
     ) -> None:
         """Writes rows."""
         for k, row in enumerate(rows):
             b.store(row, self._row(b, pointer, place, k * step), align=self.align)
 
-    def _row(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, offset: int | Size) -> ir.Value:
+    def _row(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, offset: int | SymbolicDimension) -> ir.Value:
         return b.gep(pointer, [b.add(place, i64(offset))], inbounds=True, source_etype=self.element)
 
     @contextmanager
-    def along(self, b: ir.IRBuilder, first: ir.Value, length: int | Size) -> Iterator[ir.Value]:
+    def along(self, b: ir.IRBuilder, first: ir.Value, length: int | SymbolicDimension) -> Iterator[ir.Value]:
         """Loops over the starts of tiles from `first`; the last one may overlap the one before."""
         with loop(b, first, length, self.size, "tile") as start:
             yield self.inside(b, start, length)
 
-    def inside(self, b: ir.IRBuilder, start: ir.Value, length: int | Size) -> ir.Value:
+    def inside(self, b: ir.IRBuilder, start: ir.Value, length: int | SymbolicDimension) -> ir.Value:
         """The start of a tile, moved back so that the tile does not leave the matrix."""
         last = i64(length - self.size)
         return b.select(b.icmp_signed("<", start, last), start, last)

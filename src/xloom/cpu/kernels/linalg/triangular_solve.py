@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xloom.cpu.kernel_modules.form import Form, form, form_of
+from xloom.cpu.kernel_modules.form import ShapeGenericProblem, form, form_of
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.linalg.substitution import Substitution, widest
 from xloom.cpu.kernels.linalg.tile_transpose import transpose
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.llvm.loop import loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import greatest
 from xloom.llvm.types import I1, I64, element_pointer, i64
 
@@ -65,7 +65,7 @@ def solves_in_place(instruction: Instruction) -> bool:
 
 
 @form_of("triangular-solve")
-def triangular_solve_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
+def triangular_solve_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
     """Which triangle it is, and whether transposed, are steps."""
     right = shapes[1]
     conjugate = instruction["transpose_a"] == "ADJOINT"
@@ -76,7 +76,7 @@ def triangular_solve_form(instruction: Instruction, shapes: Sequence[Shape]) -> 
 @kernel("triangular-solve")
 def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
     """a x = b or x a = b; of a, one triangle is read. x a = b is solved as a^T x^T = b^T."""
-    kernel.content = Content.VECTORS
+    kernel.content = PassPipeline.VECTORS
     right, left = kernel.operands[1], instruction["left_side"]
     dtype = right.dtype
     systems: _Systems = kernel.problem or _Systems.of(instruction, right)

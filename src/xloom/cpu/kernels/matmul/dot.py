@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xloom.cpu.kernel_modules.form import Form, form, form_of
+from xloom.cpu.kernel_modules.form import ShapeGenericProblem, form, form_of
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.matmul.axes import Axis, Product, merged, row_major
 from xloom.hlo.dtype import DType, bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 
 
 @form_of("dot")
-def dot_form(instruction: Instruction, shapes: Sequence[Shape]) -> Form:
+def dot_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
     """Its axes, however many dimensions make them up."""
     product = product_of(instruction, *shapes[:2])
     text = repr(("dot", [s.dtype.name for s in shapes], instruction["algorithm"]))
@@ -29,7 +29,7 @@ def dot(kernel: Kernel, instruction: Instruction) -> None:
     from xloom.cpu.kernels.matmul.multiply import multiply
     from xloom.cpu.kernels.matmul.operands import Array
 
-    kernel.content = Content.TILES
+    kernel.content = PassPipeline.TILES
     lhs, rhs = kernel.operands
     through = _rounding(instruction)
     multiply(

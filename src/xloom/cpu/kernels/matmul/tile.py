@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.symbolic_dimension import Size, greatest, least
+from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, least
 from xloom.llvm.types import I8, I64, POINTER, element_pointer, i64
 from xloom.llvm.vector_registers import registers
 
@@ -142,7 +142,9 @@ class Sums:
         return get
 
 
-def spaced(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, step: int | Size) -> Callable[[int], ir.Value]:
+def spaced(
+    b: ir.IRBuilder, pointer: ir.Value, dtype: DType, step: int | SymbolicDimension
+) -> Callable[[int], ir.Value]:
     """The addresses of the elements that lie `step` apart from `pointer` on, by number.
 
     Of a step that is known when the code runs, processors add a few small multiples as they load; so that every fifth
@@ -168,7 +170,11 @@ def spaced(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, step: int | Size) -
 
 @contextmanager
 def rolled(
-    b: ir.IRBuilder, begin: ir.Value | int | Size, end: ir.Value | int | Size, step: int | Size = 1, name: str = "i"
+    b: ir.IRBuilder,
+    begin: ir.Value | int | SymbolicDimension,
+    end: ir.Value | int | SymbolicDimension,
+    step: int | SymbolicDimension = 1,
+    name: str = "i",
 ) -> Iterator[ir.Value]:
     """A loop that LLVM leaves as it is: neither unrolled nor vectorised."""
     with loop(b, begin, end, step, name) as i:

@@ -10,7 +10,7 @@ from xloom.cpu.kernels.sort.element_keys import ElementKey, element_functions
 from xloom.cpu.kernels.sort.records import Row
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.llvm.memory_copy import copy
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.strided_loops import plus
 from xloom.llvm.types import I1, I64, POINTER, VOID
 
@@ -29,8 +29,8 @@ class _Elements:
 
     def __init__(self, kernel: Kernel, rows: Rows, key: ElementKey):
         self.rows, self.bits, self.in_output = rows, key.dtype.bits, True
-        self.content = Content.CALLERS
-        kernel.need(element_functions(key), Content.ROUTINES)
+        self.content = PassPipeline.CALLERS
+        kernel.need(element_functions(key), PassPipeline.ROUTINES)
         self._convert = ir.Function(kernel.module, _CONVERT, key.convert_symbol)
         self._back = ir.Function(kernel.module, _BACK, key.back_symbol)
         self._restore = None

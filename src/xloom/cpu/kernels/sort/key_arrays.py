@@ -22,7 +22,7 @@ from xloom.cpu.kernels.sort.vectors import Array, Part, Parts
 from xloom.hlo.dtype import DType
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
 from xloom.llvm.strided_loops import plus
 from xloom.llvm.types import I1, I32, I64, POINTER, VOID
@@ -110,9 +110,9 @@ class _Sort:
     def emit(self) -> None:
         """All the phases."""
         kernel = self.kernel
-        kernel.content = Content.ROUTINES
-        kernel.need(network(64), Content.ROUTINES)
-        kernel.need(quicksort(64, apart=True), Content.ROUTINES)
+        kernel.content = PassPipeline.ROUTINES
+        kernel.need(network(64), PassPipeline.ROUTINES)
+        kernel.need(quicksort(64, apart=True), PassPipeline.ROUTINES)
         function = ir.Function(kernel.module, SORT, sort_symbol(64, apart=True))
         if self.is_short:
             self._short_rows(function)
@@ -208,7 +208,7 @@ class _Sort:
             write(b, numbers, i, b.trunc(i, I32))
 
     def _pair_function(self, key: ElementKey) -> ir.Function:
-        self.kernel.need(pair_function(key), Content.ROUTINES)
+        self.kernel.need(pair_function(key), PassPipeline.ROUTINES)
         known = self.kernel.module.globals.get(key.pair_symbol)
         return known or ir.Function(self.kernel.module, _PAIR, key.pair_symbol)
 

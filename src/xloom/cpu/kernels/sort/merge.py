@@ -17,7 +17,7 @@ from xloom.cpu.kernels.sort.records import Records, Row, row_of
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.computation import Computation
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, keep_small, least, read, repeat, write
 from xloom.llvm.scalar.scalar_computation import apply
 from xloom.llvm.types import I64, POINTER
@@ -31,7 +31,7 @@ _TASK = 500
 
 def sort(kernel: Kernel, records: Records, comparator: Computation) -> None:
     """Emits one phase for short rows; for long ones one of blocks, one a level of merges, and one that writes."""
-    kernel.content = Content.VECTORS
+    kernel.content = PassPipeline.VECTORS
     merges = _Merges(kernel, records, comparator)
     if is_short(records.rows):
         _short_rows(kernel, records, merges)

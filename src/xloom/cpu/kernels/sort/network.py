@@ -11,7 +11,7 @@ from xloom.cpu.kernels.sort.exchanges import merge_exchange
 from xloom.cpu.kernels.sort.records import Indexed, Row, row_of
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, keep_small, least, read, write
 from xloom.llvm.types import I64, POINTER
 
@@ -23,7 +23,7 @@ _TASK = 8_000
 
 def sort(kernel: Kernel, records: Indexed) -> None:
     """Emits the phase that sorts all rows by 64-bit records; these hold the element's number, so it is stable."""
-    kernel.content = Content.VECTORS
+    kernel.content = PassPipeline.VECTORS
     rows = records.rows
     exchange = exchange_function(kernel.module, _VECTOR)
     groups = -(-rows.count // _LANES)

@@ -9,7 +9,7 @@ from xloom.cpu.kernels.sort import vectors
 from xloom.cpu.kernels.sort.element_keys import ElementKey, number_function
 from xloom.cpu.kernels.sort.records import Indexed, Row
 from xloom.llvm.loop import loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
 from xloom.llvm.types import I1, I32, I64, POINTER, VOID
 
@@ -25,7 +25,7 @@ class _Numbered:
     """Rows of records that hold a key and the element's number."""
 
     bits = 64
-    content = Content.ROUTINES
+    content = PassPipeline.ROUTINES
     in_output = False
 
     def __init__(self, kernel: Kernel, records: Indexed):
@@ -34,7 +34,7 @@ class _Numbered:
         self._number = None
         key = ElementKey.of(records.keys[0]) if len(records.keys) == 1 else None
         if key and key.dtype.bits == 32 and self.rows.stride == 1:
-            kernel.need(number_function(key), Content.ROUTINES)
+            kernel.need(number_function(key), PassPipeline.ROUTINES)
             self._number = ir.Function(kernel.module, _NUMBER, key.number_symbol)
 
     def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:

@@ -17,7 +17,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sort.records import Packed, Records, resized, row_of
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, keep_small, read, write
 from xloom.llvm.types import I1, I32, I64, POINTER
 
@@ -32,7 +32,7 @@ _TASK = 2_000
 
 def sort(kernel: Kernel, records: Records) -> None:
     """Emits the phases that sort all rows by the records' keys."""
-    kernel.content = Content.VECTORS
+    kernel.content = PassPipeline.VECTORS
     if is_short(records):
         _short_rows(kernel, records)
     else:

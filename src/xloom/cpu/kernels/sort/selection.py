@@ -16,7 +16,7 @@ from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sort.records import Indexed, Row, resized, row_of
 from xloom.cpu.kernels.sort.vector_text import lanes
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, keep_small, least, read, repeat, write
 from xloom.llvm.types import I1, I32, I64, POINTER
 from xloom.llvm.vector_registers import packs_lanes
@@ -37,8 +37,8 @@ def select(kernel: Kernel, records: Indexed, k: int) -> None:
     rows, key = records.rows, _element_key(records)
     candidates = _blocks_by_loop if key is None else partial(_blocks_by_vectors, key)
     if key:
-        kernel.content = Content.VECTORS
-        kernel.need(scan_function(key), Content.ROUTINES)
+        kernel.content = PassPipeline.VECTORS
+        kernel.need(scan_function(key), PassPipeline.ROUTINES)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
         if k <= _FEW:
@@ -169,8 +169,8 @@ class _Collected:
         self.capacity = 2 * k + 2 * _MOST_AT_ONCE
         self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
         if kind.width == 64 and packs_lanes():
-            kernel.need(network(64), Content.ROUTINES)
-            kernel.need(quicksort(64), Content.ROUTINES)
+            kernel.need(network(64), PassPipeline.ROUTINES)
+            kernel.need(quicksort(64), PassPipeline.ROUTINES)
             self.sort = ir.Function(b.module, SORT, sort_symbol(64))
             self.first, self.rest = [self.memory, I64(0)], [I1(0), I1(0)]
         else:

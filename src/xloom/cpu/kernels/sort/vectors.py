@@ -18,7 +18,7 @@ from xloom.cpu.kernels.sort.records import Row, row_of
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.cpu.kernels.sort.vector_text import BYTES, lanes
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.pass_pipeline import Content
+from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
 from xloom.llvm.types import I1, I8, I64
 from xloom.llvm.vector_registers import moves_lanes
@@ -40,7 +40,7 @@ class Integers(Protocol):
 
     rows: Rows
     bits: int
-    content: Content
+    content: PassPipeline
     """What `read` and `write` consist of."""
     in_output: bool
     """True when `write` makes elements in place, and the rows of the output have room for the integers."""
@@ -66,7 +66,7 @@ class Integers(Protocol):
 def sort(kernel: Kernel, source: Integers) -> None:
     """Emits the phases that sort all rows."""
     kernel.content = source.content
-    kernel.need(network(source.bits), Content.ROUTINES)
+    kernel.need(network(source.bits), PassPipeline.ROUTINES)
     if is_short(source.rows, source.bits, in_output=source.in_output):
         _short_rows(kernel, source)
     else:
@@ -103,7 +103,7 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
 
 
 def _quicksort(kernel: Kernel, bits: int) -> ir.Function:
-    kernel.need(quicksort(bits), Content.ROUTINES)
+    kernel.need(quicksort(bits), PassPipeline.ROUTINES)
     return ir.Function(kernel.module, SORT, sort_symbol(bits))
 
 

@@ -10,7 +10,7 @@ from xloom.llvm import jit
 def compile_to_stay(source: str, exports: tuple[str, ...]) -> list[int]:
     """The addresses of functions of LLVM IR `source`, which outlive every Python object."""
     library = (
-        llvm.JITLibraryBuilder().add_object_img(jit.object_code(source, jit.Content.VECTORS)).add_current_process()
+        llvm.JITLibraryBuilder().add_object_img(jit.object_code(source, jit.PassPipeline.VECTORS)).add_current_process()
     )
     for name in exports:
         library.export_symbol(name)
