@@ -7,9 +7,9 @@ import xloom as xl
 from tests.cpu.call_programs import loop
 from xloom.codegen.buffer_values import defining_value, leaf_count
 from xloom.codegen.buffers import assignment, offsets
+from xloom.codegen.kernel_facts import unread_operands
 from xloom.cpu.custom_calls import call_buffers
 from xloom.cpu.entry import function, horizontal_fusion
-from xloom.cpu.kernels.sort.sort import unread_operands
 from xloom.errors import BufferAssignmentError
 
 pytestmark = pytest.mark.usefixtures("forget")
