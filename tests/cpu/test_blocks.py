@@ -6,7 +6,7 @@ import pytest
 
 import xloom as xl
 from tests.cpu.optimised import optimised
-from xloom.cpu.compile import lowered
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 
 TYPES = {"f32": np.float32, "f64": np.float64, "s8": np.int8, "bf16": ml_dtypes.bfloat16, "pred": np.bool_}

@@ -10,7 +10,7 @@ import xloom as xl
 from tests.test_opcodes import BEFORE, LINES, PROLOGUE, SUM
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.schedule.thunks import scheduled
-from xloom.cpu.compile import lowered
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.interpreter.samples import random_arguments
 

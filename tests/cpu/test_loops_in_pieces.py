@@ -8,7 +8,7 @@ import pytest
 
 import xloom as xl
 from tests.cpu.optimised import optimised
-from xloom.cpu.compile import lowered
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 
 REFLECT = """ENTRY e {{ x = s8[{n},{m}] parameter(0)

@@ -7,7 +7,7 @@ import pytest
 
 import xloom as xl
 from xloom.codegen.thresholds import ALIGNMENT, POOLED
-from xloom.cpu.compile import lowered
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.memory_pool import HUGE_BYTES, Pool
 from xloom.llvm.vector_registers import packs_lanes, registers

@@ -7,9 +7,9 @@ import pytest
 from llvmlite import ir
 
 import xloom as xl
-from xloom.cpu.compile import lowered
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.kernel_modules import batches, copies, sharing
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.llvm.module_text import global_text, module_text
 from xloom.llvm.types import FLOAT, I1, I8, I32, I64, POINTER

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.compile import lowered
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 
 SQUARE = "ROOT r = bf16[{n}] multiply(p, p)"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.compile import lowered
 from xloom.cpu.loops import software_prefetch
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 
 SOFTMAX = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }

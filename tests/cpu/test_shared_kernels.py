@@ -4,8 +4,8 @@ import numpy as np
 
 import xloom as xl
 from xloom.codegen import thresholds
-from xloom.cpu.compile import lowered
 from xloom.cpu.loops import nontemporal_stores
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 
 SORTED = """sort({}), dimensions={{0}}, to_apply=less"""

@@ -7,10 +7,10 @@ import pytest
 
 import xloom as xl
 from tests.judges.programs import generate
-from xloom.cpu.compile import lowered
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.entry.horizontal_fusion import SideBySide
 from xloom.cpu.loops import phases
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.trace import trace
 

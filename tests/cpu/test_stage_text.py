@@ -7,7 +7,7 @@ import pytest
 
 import xloom as xl
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.cpu.compile import lowered
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import asm_text, llvm_text, loops_text, memory_text, schedule_text
 from xloom.cpu.printers.names import bytes_text, element_text, index_text

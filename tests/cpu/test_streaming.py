@@ -6,8 +6,8 @@ import pytest
 
 import xloom as xl
 from xloom.codegen import thresholds
-from xloom.cpu.compile import lowered
 from xloom.cpu.loops import nontemporal_stores
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.llvm import jit
 

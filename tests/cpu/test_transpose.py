@@ -8,9 +8,9 @@ import xloom as xl
 from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, Store
 from xloom.codegen.loop_ir.nodes import Constant, If, Load, Node
-from xloom.cpu.compile import lowered
 from xloom.cpu.loops import tiled_transpose
 from xloom.cpu.loops.tiled_transpose import crossing
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import loops_text
 from xloom.hlo.dtype import f32, from_numpy

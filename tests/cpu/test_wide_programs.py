@@ -11,8 +11,8 @@ from xloom.codegen.buffers.assignment import BufferAllocation
 from xloom.codegen.buffers.offsets import MANY, place
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.fusion import multi_output, producer_consumer
-from xloom.cpu.compile import lowered
 from xloom.cpu.entry import function as entry_function
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.verify.module import verify

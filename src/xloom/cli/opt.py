@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from xloom.cli.program import load_code, load_option, program_argument, read_program
+from xloom.cpu.stages import STAGES
 from xloom.hlo.module import Module
 
-STAGES = ("hlo", "schedule", "loops", "llvm", "asm")
+FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
 """What --emit prints, from the program as it is to what runs."""
 
 
@@ -18,7 +19,7 @@ STAGES = ("hlo", "schedule", "loops", "llvm", "asm")
 @click.option("--passes", "-p", default="", help='Passes and their options: "expand{target=MyGelu},dce".')
 @click.option(
     "--emit",
-    type=click.Choice(STAGES),
+    type=click.Choice(FORMS),
     default="hlo",
     show_default=True,
     help="What to print of the program after the passes: HLO, or a stage of its compilation to native code.",
@@ -41,6 +42,15 @@ STAGES = ("hlo", "schedule", "loops", "llvm", "asm")
     callback=lambda c, p, v: _list(c, v),
     help="List the passes.",
 )
+@click.option(
+    "--stages",
+    "stages",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda c, p, v: _list_stages(c, v),
+    help="List the stages of compilation.",
+)
 def opt(
     file: str,
     passes: str,
@@ -55,9 +65,10 @@ def opt(
 ) -> None:
     """Rewrite a program and print it, or a stage of its compilation.
 
-    The stages are: schedule, the steps in order with the memory that each reads and writes; loops, what is computed in
-    each loop, as pseudo-code; llvm, LLVM IR before LLVM's own passes; asm, the assembly for this machine. They are of
-    the program after the passes that every compilation begins with, which --passes need not name.
+    The stages are: prepared, the program after the passes that every compilation begins with, which --passes need not
+    name; schedule, the steps in order with the memory that each reads and writes; memory, how much of it there is, and
+    for which arrays; loops, what is computed in each loop, as pseudo-code; llvm, LLVM IR before LLVM's own passes; asm,
+    the assembly for this machine. --stages lists what makes each of them.
 
     \b
       xloom opt model.hlo                           parse, verify, print
@@ -102,4 +113,14 @@ def _list(context: click.Context, wanted: bool) -> None:
 
     for name, made in sorted(PASSES.items()):
         click.echo(f"{name:28} {(made.__doc__ or '').strip().splitlines()[0]}")
+    context.exit()
+
+
+def _list_stages(context: click.Context, wanted: bool) -> None:
+    if not wanted:
+        return
+    for stage in STAGES:
+        printed = f" (--emit {' | '.join(stage.prints)})" if stage.prints else ""
+        click.echo(f"{stage.name:9} {stage.takes} -> {stage.gives}, in {stage.function}{printed}")
+        click.echo(f"{'':9} {stage.meaning}")
     context.exit()

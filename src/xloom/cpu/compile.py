@@ -9,15 +9,13 @@ import numpy as np
 
 from xloom import checks, trace
 from xloom.calls.sanitizer import active
-from xloom.codegen.buffers.assignment import BufferAssignment
-from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.compilation_cache import cache
-from xloom.cpu.buffer_verifier import verify_buffers
 from xloom.cpu.custom_calls import native_call
 from xloom.cpu.custom_calls.custom_call import callbacks
 from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.entry.profiling import StepTimes, TimedEntryBuilder, TimedExecutable
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import Executable, Memory
@@ -95,23 +93,6 @@ def note_key(identity: str, module: Module, key: str) -> bool:
 
 def _identity_key(identity: str) -> str:
     return cache.key_of(b"unread", jit.target_key().encode(), identity.encode())
-
-
-def lowered(
-    module: Module,
-    builder: Callable[..., EntryBuilder] = EntryBuilder,
-    on_kernel: Callable[[KernelModule], None] | None = None,
-) -> tuple[ScheduledComputation, BufferAssignment, EmittedProgram]:
-    """A prepared module's schedule, memory and LLVM IR; `on_kernel` gets each kernel as soon as it is there.
-
-    Without it, kernels are written out that are known already.
-    """
-    block = scheduled(module.entry)
-    assignment = BufferAssignment(block)
-    entry = builder(block, assignment, on_kernel=on_kernel)
-    if checks.is_checked("buffers"):
-        verify_buffers(block, assignment, entry.events)
-    return block, assignment, entry.program
 
 
 def _key(module: Module) -> str | None:

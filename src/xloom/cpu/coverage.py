@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.buffers.assignment import BufferAssignment, assigned
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import is_alias
 from xloom.codegen.ops import ROWS, Role
@@ -41,8 +41,9 @@ _WAYS = {
 def missing(module: Module) -> list[LoweringError]:
     """An error for each instruction of a program that has no native code, as `compile` raises it for the first."""
     try:
-        block = scheduled(prepared(module).entry)
-        return _Survey(block, BufferAssignment(block)).errors
+        survey = _Survey(assigned(scheduled(prepared(module).entry)))
+        survey.emit()
+        return survey.errors
     except LoweringError as error:
         return [error]
 
@@ -50,9 +51,9 @@ def missing(module: Module) -> list[LoweringError]:
 class _Survey(EntryBuilder):
     """Emits all that can be emitted, and keeps the errors."""
 
-    def __init__(self, block: ScheduledComputation, assignment: BufferAssignment):
+    def __init__(self, assignment: BufferAssignment):
         self.errors: list[LoweringError] = []
-        super().__init__(block, assignment)
+        super().__init__(assignment)
 
     def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None] | None:
         """See EntryBuilder."""

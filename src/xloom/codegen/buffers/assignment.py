@@ -73,6 +73,7 @@ class BufferAssignment:
     """Gives every array of a program its slot. Positions count the steps of all blocks in program order."""
 
     def __init__(self, entry: ScheduledComputation):
+        self.entry = entry
         self.slots = _Slots()
         self.arena: list[BufferAllocation] = []
         self.stack: list[BufferAllocation] = []
@@ -95,7 +96,10 @@ class BufferAssignment:
         """What loops leave as it was and see where it lay before them: others may read it there."""
         self._origins: dict[BufferValue, BufferValue] = {}
         """Of what loops leave as it was, as `_before_loops` has found it."""
-        self._entry(entry)
+
+    def assign(self) -> None:
+        """Gives every array its memory, in program order."""
+        self._entry(self.entry)
 
     @property
     def rooms(self) -> list[BufferAllocation]:
@@ -383,3 +387,10 @@ def _is_gone(block: ScheduledComputation, slot: BufferAllocation, source: Buffer
         return False
     first, output = min(reserved, key=lambda r: r[0])
     return last < first or (last == first and source in overwritable(block.steps[first], *output))
+
+
+def assigned(entry: ScheduledComputation) -> BufferAssignment:
+    """The memory of every array of a scheduled program. Raises OutOfMemoryError for more than can be addressed."""
+    assignment = BufferAssignment(entry)
+    assignment.assign()
+    return assignment

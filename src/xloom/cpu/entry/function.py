@@ -58,14 +58,13 @@ STACK_POINTERS = 1 << 16
 
 
 class EntryBuilder:
-    """Emits the entry function of a planned program; `on_kernel` gets each kernel as soon as it is there.
+    """Emits the entry function of a program; `on_kernel` gets each kernel as soon as it is there.
 
     Without it nobody makes machine code, and kernels are written out that are known already.
     """
 
     def __init__(
         self,
-        block: ScheduledComputation,
         assignment: BufferAssignment,
         on_kernel: Callable[[KernelModule], None] | None = None,
     ):
@@ -92,28 +91,33 @@ class EntryBuilder:
             argument.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self._memory = SlotPointers(self.b, assignment, function.args[:4])
-        self._argument_count = sum(len(leaf_shapes(p.shape)) for p in block.computation.parameters)
+        self._argument_count = sum(len(leaf_shapes(p.shape)) for p in assignment.entry.computation.parameters)
         self._device_words: ir.Value | None = None
         parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         self.events: list[Event] = []
         """What is emitted does to memory."""
         self.polling = Polling(self.b)
         self.side_by_side = SideBySide(self.b, parallel_for, self.events)
-        start = function.append_basic_block("start")
+
+    def emit(self) -> EmittedProgram:
+        """The whole program. Raises LoweringError for what has no native code."""
+        assignment, entry = self.assignment, self.assignment.entry
+        start = self.function.append_basic_block("start")
         self.b.position_at_end(start)
         for result, argument in assignment.given:
             self._start_as(result, argument)
-        run(self.block(block))
-        self.copies(list(zip(assignment.results, (assignment.slots[s] for s in block.root), strict=True)))
+        run(self.block(entry))
+        self.copies(list(zip(assignment.results, (assignment.slots[s] for s in entry.root), strict=True)))
         self.b.ret(I32(0))
-        self.b.position_at_end(function.entry_basic_block)
+        self.b.position_at_end(self.function.entry_basic_block)
         self.b.branch(start)
         self._memory.settle()
         self.units.close()
         if self.program.collectives:
-            replicas, partitions = device_counts(block.computation.root)
+            replicas, partitions = device_counts(entry.computation.root)
             self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
         self.program.main = module_text(self.module)
+        return self.program
 
     # -- memory
     def pointer(self, slot: BufferAllocation) -> ir.Value:

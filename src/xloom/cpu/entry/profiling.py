@@ -53,14 +53,13 @@ class TimedEntryBuilder(EntryBuilder):
 
     def __init__(
         self,
-        block: ScheduledComputation,
         assignment: BufferAssignment,
-        times: StepTimes,
         on_kernel: Callable[[KernelModule], None] | None,
+        times: StepTimes,
     ):
         self._times = times
         self._clock: ir.Function | None = None
-        super().__init__(block, assignment, on_kernel)
+        super().__init__(assignment, on_kernel)
         self.program.kept.append(times)
 
     def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None]:

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from xloom.codegen.schedule.thunks import roots_of
-from xloom.cpu.compile import lowered
 from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.module import Module
 from xloom.llvm import jit

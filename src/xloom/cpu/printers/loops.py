@@ -20,10 +20,10 @@ from xloom.codegen.loop_ir.nest import (
 )
 from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.compile import lowered
 from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
 from xloom.cpu.loops.short_rows import rows_of
 from xloom.cpu.loops.tiled_transpose import crossing
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.expression import Writer
 from xloom.cpu.printers.names import array_name, array_shape, scalar_text

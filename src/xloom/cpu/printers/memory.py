@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
-from xloom.cpu.compile import lowered
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
 from xloom.cpu.runtime.executable import Memory

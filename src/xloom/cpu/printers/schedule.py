@@ -11,9 +11,9 @@ from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import sources
 from xloom.codegen.ops import ROWS, Trait
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.compile import lowered
 from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
 from xloom.cpu.kernel_modules.kernel import Phase
+from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
 from xloom.hlo.instruction import Instruction
