@@ -27,6 +27,11 @@ FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False), help="File to write (HLO as .hlo or .pb); default: print."
 )
+@click.option(
+    "--explain",
+    metavar="fusion[:A[,B]]",
+    help="Say why instructions are fused or not: all of them, A, or A and B; by their names in --emit prepared.",
+)
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Verify between passes.")
 @click.option("--dump", type=click.Path(file_okay=False), help="Folder for the module after each pass.")
 @click.option("--compare", is_flag=True, help="Compare each pass's output with its input, by the interpreter.")
@@ -55,6 +60,7 @@ def opt(
     file: str,
     passes: str,
     emit: str,
+    explain: str | None,
     output: str | None,
     verify: bool,
     dump: str | None,
@@ -76,6 +82,7 @@ def opt(
       xloom opt -p algebraic-simplification,dce --dump steps/ --time model.hlo
       xloom opt --emit schedule model.hlo           which array lies where, and what runs when
       xloom opt --emit loops model.hlo              what is fused with what
+      xloom opt --explain fusion:add.3,reduce.1 model.hlo
       xloom opt --emit asm model.hlo -o model.s
     """
     from xloom.passes import run_passes
@@ -93,11 +100,25 @@ def opt(
             raise click.UsageError(f"--emit {emit} is text, and {output} is for HLO")
         Path(output).write_bytes(module.to_proto())
         return
+    if explain is not None:
+        click.echo(_explained(module, explain), nl=False)
+        return
     text = module.to_text(print_large_constants=large_constants) if emit == "hlo" else _stage(module, emit)
     if output:
         Path(output).write_text(text)
     else:
         click.echo(text, nl=False)
+
+
+def _explained(module: Module, question: str) -> str:
+    from xloom.codegen.fusion.explain import fusion_report
+    from xloom.cpu.prepare import prepared
+
+    subject, _, names = question.partition(":")
+    found = tuple(name for name in names.split(",") if name)
+    if subject != "fusion" or len(found) > 2:
+        raise click.UsageError(f"--explain is fusion, fusion:A or fusion:A,B, and not {question!r}")
+    return fusion_report(prepared(module), found)
 
 
 def _stage(module: Module, emit: str) -> str:

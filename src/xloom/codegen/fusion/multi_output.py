@@ -25,21 +25,28 @@ ROW_BYTES = 1 << 18
 """Rows that are done stage by stage: at least so many, at least so long, of at most so many bytes."""
 
 
-def steps_of(fusion: Fusion) -> list[Thunk]:
-    """The computation's steps in an order that they can run in."""
+Refusals = dict[tuple[Instruction, Instruction], str]
+"""Why the second instruction is not in the loop nest of the first."""
+
+
+def steps_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
+    """The computation's steps in an order that they can run in; `refusals` gets what was asked on the way."""
     steps: list[Thunk] = []
+    refusals = {} if refusals is None else refusals
     for instruction in fusion.order:
         if instruction not in fusion.stored:
             continue
         if is_fusible(instruction) and instruction.opcode != "constant":
-            _place(steps, FusionGroup([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored)
+            _place(
+                steps, FusionGroup([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored, refusals
+            )
         else:
             steps.append(instruction)
     returned = {made for made, _ in defining_values(fusion.root)}
     return filled_late(freeing_first(steps, returned))
 
 
-def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction]) -> None:
+def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals) -> None:
     """Appends a group, or joins it to an earlier one."""
     (root,) = group.roots
     reads = group.reads
@@ -50,10 +57,11 @@ def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction]) -> 
             made = set(step.roots) if isinstance(step, FusionGroup) else {step}
             if isinstance(step, FusionGroup) and not reads & between:
                 joined = _joined(step, group, stored)
-                if joined is not None:
+                if isinstance(joined, FusionGroup):
                     steps[k] = joined
                     _absorb(steps, k, stored)
                     return
+                refusals.update({(other, root): joined for other in step.roots})
             between |= made
     steps.append(group)
 
@@ -71,33 +79,36 @@ def _absorb(steps: list[Thunk], at: int, stored: set[Instruction]) -> None:
         waits = any(reads_of(s) & set(step.roots) for s in steps[k + 1 : at])
         if waits or len(roots) > ROOTS or any(r.opcode == "dynamic-update-slice" for r in roots):
             continue
-        joined = _grouped([*step.stages, *group.stages], group.rank, stored) if _fits_rows(roots, group.rank) else None
-        if joined is not None:
+        joined = _grouped([*step.stages, *group.stages], group.rank, stored) if _fits_rows(roots, group.rank) else ""
+        if isinstance(joined, FusionGroup):
             steps[at] = joined
             del steps[k]
             return
 
 
-def _joined(step: FusionGroup, single: FusionGroup, stored: set[Instruction]) -> FusionGroup | None:
-    """One group of a group and that of one instruction, where that is possible and worth it."""
+def _joined(step: FusionGroup, single: FusionGroup, stored: set[Instruction]) -> FusionGroup | str:
+    """One group of a group and that of one instruction; why not, where that is not possible or not worth it."""
     (root,), reads = single.roots, single.reads
-    if len(step.roots) >= ROOTS or any(r.opcode == "dynamic-update-slice" for r in step.roots):
-        return None
+    if len(step.roots) >= ROOTS:
+        return f"a loop nest stores {ROOTS} arrays at most"
+    if any(r.opcode == "dynamic-update-slice" for r in step.roots):
+        return "a dynamic-update-slice has a loop nest of its own"
     produced = bool(reads & set(step.roots))
+    reason = "they share nothing that they read"
     if produced or _shares(step, reads):
+        reason = "their loops are different"
         last = step.stages[-1]
         if all(_loops(r) == _loops(root) for r in last):
             group = None if produced else _beside(step, single)
-            if group is not None:
+            group = group or _grouped([*step.stages[:-1], [*last, root]], step.rank, stored)
+            if isinstance(group, FusionGroup):
                 return group
-            group = _grouped([*step.stages[:-1], [*last, root]], step.rank, stored)
-            if group is not None:
-                return group
+            reason = group
     most = step.rank or _row_rank(step, root)
     for rank in range(most, min(most, step.rank or 1) - 1, -1) if produced and most else ():
         if _fits_rows([*step.roots, root], rank):
             return _grouped([*step.stages, [root]], rank, stored)
-    return None
+    return reason
 
 
 def _beside(step: FusionGroup, single: FusionGroup) -> FusionGroup | None:
@@ -146,20 +157,22 @@ def _fits_rows(roots: list[Instruction], rank: int) -> bool:
     return longest >= SHORTEST_ROW and kept <= ROW_BYTES
 
 
-def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction]) -> FusionGroup | None:
-    """The group, unless it is too long or reads what it makes before it is made, or out of another row."""
+def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction]) -> FusionGroup | str:
+    """The group; why not, if it is too long or reads what it makes before it is made, or out of another row."""
     roots = {r for stage in stages for r in stage}
     inlined = inlined_by(list(roots), stored) - roots
     nest = nest_for(stages, inlined, rank)
-    if node_count(nest) > NODES or (rank and not nest.outer):
-        return None
+    if node_count(nest) > NODES:
+        return f"a loop nest has {NODES} operators at most"
+    if rank and not nest.outer:
+        return "there is one row"
     made: dict[BufferValue, tuple[Affine, int]] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
             if not isinstance(node, Load) or node.source[0] not in roots:
                 continue
             if node.source not in made or not same_row(nest.outer, node.address, *made[node.source]):
-                return None
+                return f"it reads %{node.source[0].name} elsewhere than where the same iteration has written"
         for store in stage.stores:
             root, _ = store.target
             made[store.target] = (store.address, math.prod(loop_dims(root)[rank:]))

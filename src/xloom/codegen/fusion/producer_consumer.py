@@ -102,6 +102,8 @@ class Fusion:
         self.root = computation.root
         self.order = computation.post_order()
         self.stored: set[Instruction] = set()
+        self.reasons: dict[Instruction, str] = {}
+        """Why each of them is."""
         self._cuts = self._long_expressions()
         self._spared: dict[Instruction, int] = {}
         """Elements that need not be computed again where an instruction is stored for no other reason."""
@@ -147,11 +149,12 @@ class Fusion:
             if not is_fusible(instruction):
                 skipped = unread_operands(instruction)
                 needed.update(o for k, o in enumerate(instruction._operands) if k not in skipped)
-                self.stored.add(instruction)
+                self._store(instruction, "it is no part of loop nests")
                 continue
             here = paths.get(instruction, {})
-            if self._is_stored(instruction, here, instruction in needed):
-                self.stored.add(instruction)
+            reason = self._reason_to_store(instruction, here, instruction in needed)
+            if reason:
+                self._store(instruction, reason)
                 here = {(instruction,): _extent(instruction)}
             if instruction.opcode == "dynamic-update-slice":
                 needed.add(instruction._operands[0])
@@ -161,19 +164,30 @@ class Fusion:
                 if operand not in needed:
                     _extend(paths.setdefault(operand, {}), here, instruction, operand, k)
 
-    def _is_stored(self, instruction: Instruction, here: dict[tuple, int], needed: bool) -> bool:
-        if needed or instruction.opcode in _ROOTS or instruction in self._cuts:
-            return True
+    def _store(self, instruction: Instruction, reason: str) -> None:
+        self.stored.add(instruction)
+        self.reasons[instruction] = reason
+
+    def _reason_to_store(self, instruction: Instruction, here: dict[tuple, int], needed: bool) -> str:
+        """Why it has an array in memory; nothing if its elements are computed where they are used."""
+        if needed:
+            return "it is a result, or read as an array"
+        if instruction.opcode in _ROOTS:
+            return f"a {instruction.opcode} is fused with what it reads, not with what reads it"
+        if instruction in self._cuts:
+            return f"expressions of more than {NODE_LIMIT} operators, or {DEPTH_LIMIT} in each other, are cut"
         if instruction in self._in_parts and _crosses(instruction):
-            return True
+            return "a transpose in tiles cannot be a part of an array"
         size = instruction.shape.size
         total = sum(here.values())
         if total <= size or instruction.opcode in _FREE:
-            return False
-        if len(here) <= PATH_LIMIT and not self._is_worth_it(self._tree_cost(instruction), size, total - size):
-            return False
+            return ""
+        cost = self._tree_cost(instruction)
+        if len(here) <= PATH_LIMIT and not self._is_worth_it(cost, size, total - size):
+            return ""
         self._spared[instruction] = total - size
-        return True
+        uses = f"{len(here)} places" if len(here) > 1 else "one place"
+        return f"{uses} would compute {total} elements of {size}, each at the cost of {cost} additions"
 
     @staticmethod
     def _is_worth_it(cost: int, size: int, again: int) -> bool:
@@ -190,6 +204,7 @@ class Fusion:
             cost = self._cost_from_one_array(instruction)
             if cost is not None and not self._is_worth_it(cost, instruction.shape.size, again):
                 self.stored.discard(instruction)
+                del self.reasons[instruction]
 
     def _cost_from_one_array(self, instruction: Instruction) -> int | None:
         """What an element costs that is computed of one array in memory, of whatever small ones, and in few steps."""

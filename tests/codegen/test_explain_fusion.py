@@ -1,0 +1,68 @@
+"""`xloom opt --explain fusion`: what became of each instruction, and why two are not in one loop nest."""
+
+import re
+
+import pytest
+
+import xloom as xl
+from xloom.codegen.fusion.explain import fusion_report
+from xloom.cpu.prepare import prepared
+from xloom.errors import XloomError
+
+SOFTMAX = """HloModule softmax
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[64,128] parameter(0) low = f32[] constant(-inf) zero = f32[] constant(0)
+  most = f32[64] reduce(x, low), dimensions={1}, to_apply=max mb = f32[64,128] broadcast(most), dimensions={0}
+  d = f32[64,128] subtract(x, mb) e = f32[64,128] exponential(d)
+  total = f32[64] reduce(e, zero), dimensions={1}, to_apply=sum tb = f32[64,128] broadcast(total), dimensions={0}
+  q = f32[64,128] divide(e, tb) r = f32[128,64] transpose(q), dimensions={1,0}
+  w = f32[128,128] parameter(1) p = f32[64,128] dot(q, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[64,128], f32[128,64], f32[64,128]) tuple(q, r, p) }"""
+
+
+@pytest.fixture(scope="module")
+def softmax():
+    return prepared(xl.parse(SOFTMAX))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("d", "%d subtract: computed where it is used, in the loop nest of %most, %e, %total, %q"),
+        ("e", "%e exponential: stored by a loop nest with %most, %total, %q: 2 places would compute 16384 elements"),
+        ("total", "%total reduce: stored by a loop nest .*: a reduce is fused with what it reads, not with what reads"),
+        ("%r", "%r transpose: stored by a loop nest: it is a result, or read as an array"),
+        ("p", "%p dot: a kernel of its own"),
+        ("t", "%t tuple: no code: whose memory a value is"),
+    ],
+)
+def test_what_became_of_one(softmax, name, said):
+    assert re.match(said, fusion_report(softmax, (name,)))
+
+
+def test_two_in_one_loop_nest(softmax):
+    assert fusion_report(softmax, ("d", "q")) == "in one loop nest, which stores %most, %e, %total, %q\n"
+
+
+def test_two_that_are_not(softmax):
+    assert fusion_report(softmax, ("q", "r")) == "the loop nests of %q and %r are two: their loops are different\n"
+    assert fusion_report(softmax, ("q", "p")) == "not in one loop nest: %p dot: a kernel of its own\n"
+
+
+def test_all(softmax):
+    lines = fusion_report(softmax).splitlines()
+    assert lines[0] == "%main:" and len(lines) == 1 + len(softmax.entry.post_order())
+
+
+def test_a_long_chain_is_cut():
+    chain = "\n".join(f"x{k + 1} = f32[8] sine(x{k})" for k in range(150))
+    module = xl.parse(f"HloModule m\nENTRY e {{ x0 = f32[8] parameter(0)\n{chain}\nROOT r = f32[8] negate(x150) }}")
+    assert "expressions of more than 190 operators, or 120 in each other, are cut" in fusion_report(prepared(module))
+
+
+def test_a_name_that_passes_have_taken(softmax):
+    with pytest.raises(XloomError, match="no instruction %totl in the prepared program") as error:
+        fusion_report(softmax, ("totl",))
+    assert "did you mean 'total'?" in str(error.value.hint)
