@@ -45,6 +45,7 @@ def test_failure_stops_the_program():
     "page",
     [
         "README.md",
+        "docs/architecture.md",
         "docs/backend-simulator.md",
         "docs/custom-calls.md",
         "docs/write-a-backend.md",
@@ -58,3 +59,16 @@ def test_python_in_pages_runs(page):
     command = [sys.executable, "-W", "error", "-c", "\n".join(blocks)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_architecture_page_shows_what_its_code_prints():
+    """An indented block below Python is what that prints."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    parts = re.findall(r"```python\n(.*?)```\n(?:\n((?:    [^\n]*\n)+))?", text, re.S)
+    mark = "\x01"
+    source = "".join(f"{code}\nprint({mark!r})\n" for code, _ in parts)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    printed = [[line.split() for line in part.strip().splitlines()] for part in done.stdout.split(mark)[:-1]]
+    shown = [[line.split() for line in said.splitlines()] for _, said in parts]
+    assert printed == shown
