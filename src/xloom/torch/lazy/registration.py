@@ -20,6 +20,7 @@ from xloom.torch.lazy import (
     tied_parameters,
     transfer,
     uninitialized,
+    views_in_place,
 )
 from xloom.torch.lazy.execution import flush
 
@@ -90,6 +91,7 @@ def register() -> None:
     conversion_methods.register()
     uninitialized.register()
     tied_parameters.register()
+    views_in_place.register()
     _acc.register_python_privateuseone_hook(_Hook())
     _acc.register_python_privateuseone_device_guard(_Guard())
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)
