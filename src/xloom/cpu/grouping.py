@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from xloom.cpu.fusion import Fusion, Group, inlined_by, is_fusible
+from xloom.cpu.fusion import COST_LIMIT, Fusion, Group, inlined_by, is_fusible
 from xloom.cpu.leaves import Source, leaf_shapes, owners
 from xloom.cpu.loops import streaming
 from xloom.cpu.loops.affine import Affine, Var
-from xloom.cpu.loops.nest import Nest, Stage, node_count, sources
+from xloom.cpu.loops.nest import Nest, Stage, element_cost, node_count, sources
 from xloom.cpu.loops.nodes import Load, walk
 from xloom.cpu.roots import loop_dims, nest_for
 from xloom.cpu.step_order import Step, filled_late, freeing_first, reads_of
@@ -102,11 +102,11 @@ def _joined(step: Group, single: Group, stored: set[Instruction]) -> Group | Non
 
 def _beside(step: Group, single: Group) -> Group | None:
     """One group of two over the same loops that do not need each other, if it is short whatever they share."""
-    # nodes(a and b) <= nodes(a) + nodes(b); not where one divides loops that the other has whole
-    most = step.most_nodes + single.most_nodes
-    if step.rank or most > NODES or step.is_divided or single.is_divided:
+    # nodes(a and b) <= nodes(a) + nodes(b), and so costs; not where one divides loops that the other has whole
+    nodes, cost = (a + b for a, b in zip(step.size, single.size, strict=True))
+    if step.rank or nodes > NODES or cost > COST_LIMIT or step.is_divided or single.is_divided:
         return None
-    group = Group([[*step.roots, *single.roots]], step.inlined | single.inlined, sum_of_nodes=most)
+    group = Group([[*step.roots, *single.roots]], step.inlined | single.inlined, most=(nodes, cost))
     group.reads = step.reads | single.reads
     return group
 
@@ -151,7 +151,7 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
     roots = {r for stage in stages for r in stage}
     inlined = inlined_by(list(roots), stored) - roots
     nest = nest_for(stages, inlined, rank)
-    if node_count(nest) > NODES or (rank and not nest.outer):
+    if node_count(nest) > NODES or (not rank and element_cost(nest) > COST_LIMIT) or (rank and not nest.outer):
         return None
     made: dict[Source, tuple[Affine, int]] = {}
     for stage in nest.stages:
