@@ -77,20 +77,29 @@ def calls(count: int, opcode: str = "call", times: int = 1) -> str:
     return f"{text} ENTRY e {{ p = f32[4] parameter(0) ROOT r = f32[4] {opcode}(p){dims}, to_apply=f{count - 1} }}"
 
 
-def loops(count: int) -> str:
-    """Loops in loops, each of one iteration."""
-    state = "(s32[], f32[4])"
-    head = f"s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1)"
-    text = f"test {{ {head} ROOT r = pred[] compare(i, one), direction=LT }}\n"
+def loops(count: int, *, bounded: bool = False) -> str:
+    """Loops in loops: each of one iteration, or of as many as an argument says."""
+    bound, kept, last = ("s32[], ", "n, ", 2) if bounded else ("", "", 1)
+    state = f"(s32[], {bound}f32[4])"
+    limit = "get-tuple-element(s), index=1" if bounded else "constant(1)"
+    head = f"s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] {limit}"
+    text = f"test {{ {head} ROOT r = pred[] compare(i, n), direction=LT }}\n"
     for k in range(count):
         inner = (
-            f"zero = s32[] constant(0) t = {state} tuple(zero, x) w = {state} while(t), condition=test, body=b{k - 1}"
-            " y = f32[4] get-tuple-element(w), index=1"
+            f"zero = s32[] constant(0) t = {state} tuple(zero, {kept}x) w = {state} while(t), condition=test, "
+            f"body=b{k - 1} y = f32[4] get-tuple-element(w), index={last}"
         )
-        text += f"""b{k} {{ {head} j = s32[] add(i, one) x = f32[4] get-tuple-element(s), index=1
-          {inner if k else "y = f32[4] cosine(x)"} n = f32[4] sine(y) ROOT r = {state} tuple(j, n) }}\n"""
-    return f"""{text} ENTRY e {{ p = f32[4] parameter(0) z = s32[] constant(0) t = {state} tuple(z, p)
-      w = {state} while(t), condition=test, body=b{count - 1} ROOT r = f32[4] get-tuple-element(w), index=1 }}"""
+        text += f"""b{k} {{ {head} one = s32[] constant(1) j = s32[] add(i, one)
+          x = f32[4] get-tuple-element(s), index={last} {inner if k else "y = f32[4] cosine(x)"} v = f32[4] sine(y)
+          ROOT r = {state} tuple(j, {kept}v) }}\n"""
+    return f"""{text} ENTRY e {{ p = f32[4] parameter(0) {"n = s32[] parameter(1)" if bounded else ""}
+      z = s32[] constant(0) t = {state} tuple(z, {kept}p) w = {state} while(t), condition=test, body=b{count - 1}
+      ROOT r = f32[4] get-tuple-element(w), index={last} }}"""
+
+
+def bounded_loops(count: int) -> str:
+    """Those whose iterations nobody knows before they run."""
+    return loops(count, bounded=True)
 
 
 @pytest.mark.parametrize("program", [calls, lambda n: calls(n, "map"), loops], ids=["calls", "maps", "loops"])
@@ -110,23 +119,6 @@ def test_deep_nests_are_evaluated(program):
 def test_deep_calls_are_compiled():
     given = np.linspace(0, 1, 4, dtype=np.float32)
     assert np.allclose(xl.compile(xl.parse(calls(1000)))(given), -np.sin(given), rtol=1e-5)
-
-
-def bounded_loops(count: int) -> str:
-    """Loops in loops, of as many iterations as an argument says."""
-    state = "(s32[], s32[], f32[4])"
-    head = f"s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 m = s32[] get-tuple-element(s), index=1"
-    text = f"test {{ {head} ROOT r = pred[] compare(i, m), direction=LT }}\n"
-    for k in range(count):
-        inner = (
-            f"zero = s32[] constant(0) t = {state} tuple(zero, m, x) w = {state} while(t), condition=test, body=b{k - 1}"
-            " y = f32[4] get-tuple-element(w), index=2"
-        )
-        text += f"""b{k} {{ {head} one = s32[] constant(1) j = s32[] add(i, one) x = f32[4] get-tuple-element(s), index=2
-          {inner if k else "y = f32[4] cosine(x)"} n = f32[4] sine(y) ROOT r = {state} tuple(j, m, n) }}\n"""
-    return f"""{text} ENTRY e {{ p = f32[4] parameter(0) m = s32[] parameter(1) z = s32[] constant(0)
-      t = {state} tuple(z, m, p) w = {state} while(t), condition=test, body=b{count - 1}
-      ROOT r = f32[4] get-tuple-element(w), index=2 }}"""
 
 
 def branches(count: int) -> str:
@@ -194,6 +186,17 @@ def test_calls_that_double(opcode: str):
         xl.evaluate(module, np.zeros(4, np.float32))
     with pytest.raises(xl.PassError, match=r"stands for [0-9]{18}"):
         xl.run_passes(module, "call-inlining")
+
+
+def test_what_deep_calls_do_is_copied_once():
+    """Not once for each level."""
+    module = xl.parse(calls(300))
+    before = sum(map(len, module.computations))
+    assert xl.run_passes(module, "call-inlining")[0].changed
+    assert sum(map(len, module.computations)) < 2 * before
+    assert not any(i.opcode == "call" for i in module.entry)
+    given = np.linspace(0, 1, 4, dtype=np.float32)
+    assert np.allclose(xl.evaluate(module, given), -np.sin(given), rtol=1e-5)
 
 
 def test_a_long_chain_is_copied():

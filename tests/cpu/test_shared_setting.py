@@ -7,7 +7,12 @@ from xloom.llvm.shared_setting import SharedSetting
 
 def test_each_thread_has_its_value_until_it_is_out():
     now = ["none"]
-    setting = SharedSetting(lambda value: now.__setitem__(0, value), "none")
+
+    def begin(value: str):
+        now[0] = value
+        return lambda: now.__setitem__(0, "none")
+
+    setting = SharedSetting(begin)
 
     def use(number: int) -> bool:
         value = str(number % 3)

@@ -92,3 +92,11 @@ def test_strides_over_conjugates(view):
     x = torch.complex(torch.arange(4.0), torch.arange(4.0) + 5)
     theirs, ours = strided(lambda x: view(x).as_strided((2,), (2,), 1) * 1, x)
     assert ours == theirs
+
+
+def test_a_result_that_is_there_twice_is_one_tensor():
+    function = compiled(lambda x: (lambda y: (y, x + 1, y.to(x.dtype), y.contiguous()))(x.sin()))
+    a, _, b, c = function(torch.ones(2))
+    torch.ones(3, out=b)  # which makes it longer
+    assert a is b and a is c
+    assert a.tolist() == [1, 1, 1]

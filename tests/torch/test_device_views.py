@@ -153,3 +153,68 @@ def test_out_that_is_resized_has_the_strides_that_a_kernel_chooses(size):
     assert out.stride() == expected[0].stride() == (1, 2)
     assert torch.equal(out.cpu(), expected[0])
     assert torch.equal(memory.cpu(), expected[1])
+
+
+def _below_the_diagonal(x, w):
+    t = x * 2
+    view = t.view_as(x)
+    t.transpose_(0, 1)
+    view.tril_()  # autograd makes this view again, of what `t` was
+    t.mul_(w)
+    return (view * view).sum() + t.cos().sum()
+
+
+def _of_a_view(x, w):
+    t = (x * 2).view(9)[2:5]
+    before = t * 1
+    t.unsqueeze_(0)
+    t.mul_(w)
+    return t.sum() + before.sum()
+
+
+def _permuted(x, w):
+    t = x.exp().mean(0)
+    view = t.permute(0)
+    t.unsqueeze_(-1)
+    return (view * view * w).sum() + t.sum()
+
+
+def _saved(x, w):
+    t = x * w
+    y, view = t * t, t[0]
+    t.t_()
+    return y.sum() + view.sum()
+
+
+def _of_a_leaf(x, w):
+    view = x.t()
+    view.unsqueeze_(0)
+    return view.sum()
+
+
+def _one_of_several(x, w):
+    part = (x * w).split(2)[0]
+    part.unsqueeze_(0)
+    return part.sum()
+
+
+@pytest.mark.parametrize("function", [_below_the_diagonal, _of_a_view, _permuted])
+def test_views_have_gradients_after_their_base_has_other_dimensions(function):
+    gradients = []
+    for device in ("cpu", "xla"):
+        x = (torch.arange(9.0).reshape(3, 3) / 4).to(device).requires_grad_()
+        w = torch.tensor([1.0, -2.0, 3.0]).to(device).requires_grad_()
+        gradients.append([each.cpu() for each in torch.autograd.grad(function(x, w), (x, w))])
+    for ours, theirs in zip(*gradients, strict=True):
+        assert torch.allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("function", [_saved, _of_a_leaf, _one_of_several])
+def test_what_autograd_forbids_of_bases_and_views_is_forbidden(function):
+    messages = []
+    for device in ("cpu", "xla"):
+        x, w = (torch.ones(3, 3).to(device).requires_grad_() for _ in range(2))
+        with pytest.raises(RuntimeError) as error:
+            function(x, w).backward()
+        messages.append(str(error.value)[:60])
+    assert messages[0] == messages[1]

@@ -18,7 +18,7 @@ from xloom.passes.custom_call_order import keep_effects_in_order, keep_names
 from xloom.passes.dce import remove_unreachable_computations
 from xloom.passes.inline import inline
 from xloom.passes.lapack_custom_calls import expand_lapack_calls
-from xloom.passes.nesting_depth import DEEP, nesting_depth
+from xloom.passes.outside_in import expand_from_outside, is_deep
 
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,call-inlining,"
@@ -105,29 +105,19 @@ def _fill_for(computation: Computation, user: Instruction) -> None:
 
 
 def _inline_all(module: Module) -> None:
-    if nesting_depth(module.entry, INLINED) > DEEP:
-        _inline_from_outside(module)
+    if is_deep(module.entry, INLINED):
+        expand_from_outside(module.entry, _inlined)
+        remove_unreachable_computations(module)
         return
     for computation in module.computation_post_order():
         for instruction in computation.instructions:
-            if instruction.opcode in INLINED:
-                inline(instruction, instruction.called_computations[0])
+            _inlined(instruction)
 
 
-def _inline_from_outside(module: Module) -> None:
-    reached = [module.entry]
-    seen = {module.entry}
-    while reached:
-        waiting = list(reached.pop())[::-1]
-        while waiting:
-            instruction = waiting.pop()
-            if instruction.opcode in INLINED:
-                waiting += reversed(inline(instruction, instruction.called_computations[0]).copies)
-                continue
-            fresh = [c for c in instruction.called_computations if c not in seen]
-            seen.update(fresh)
-            reached += fresh
-    remove_unreachable_computations(module)
+def _inlined(instruction: Instruction) -> list[Instruction] | None:
+    if instruction.opcode not in INLINED:
+        return None
+    return inline(instruction, instruction.called_computations[0]).copies
 
 
 _FIRST = (keep_effects_in_order, keep_names, expand_built_in_calls, expand_lapack_calls, _inline_all)

@@ -7,7 +7,7 @@ again. Here only the slow ones do. Threads must share neither contexts nor targe
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_void_p
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from xloom.llvm.shared_setting import SharedSetting
-from xloom.llvm.while_used import WhileUsed
 
 _SLOW = {
     "LLVMPY_ParseAssembly": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p)]),
@@ -76,30 +75,26 @@ class _Library:
         raise AttributeError(name)
 
 
-_OPTIONS = {"disable-lsr": ("true", "false"), "unroll-threshold-aggressive": ("150", "300")}
-"""What LLVM's options are for our modules, and otherwise.
-
-To rewrite the addresses of loops would take a third of code generation, and rarely makes loops faster; nor are they
-faster when they are unrolled to twice as much.
-"""
+_DEFAULTS = {"disable-lsr": "false", "unroll-threshold-aggressive": "300", "vectorizer-min-trip-count": "16"}
+"""LLVM's options that we change: they are the process's, so only while one of our modules needs it."""
 
 
-def _use_our_options() -> Callable[[], None]:
-    _set_options(0)
-    return partial(_set_options, 1)
+def _set_options(options: Mapping[str, str]) -> None:
+    for name, value in options.items():
+        llvm.set_option("xloom", f"-{name}={value}")
 
 
-def _set_options(number: int) -> None:
-    for name, values in _OPTIONS.items():
-        llvm.set_option("xloom", f"-{name}={values[number]}")
+def _use_options(options: Mapping[str, str]) -> Callable[[], None]:
+    _set_options(options)
+    return partial(_set_options, {name: _DEFAULTS[name] for name in options})
 
 
-_our_options = WhileUsed(_use_our_options)
-"""While one of our modules is compiled, LLVM's options are ours: they are the process's, so only for as long."""
-
-
-_least_trip_count = SharedSetting(lambda n: llvm.set_option("xloom", f"-vectorizer-min-trip-count={n}"), "16")
-"""Loops of fewer steps have what vectors leave masked.
+_all_code, _vectors = SharedSetting(_use_options), SharedSetting(_use_options)
+_OF_ALL_CODE = {"disable-lsr": "true", "unroll-threshold-aggressive": "150"}
+"""To rewrite the addresses of loops would take a third of code generation, and rarely makes loops faster; nor are they
+faster when they are unrolled to twice as much."""
+_OF_NARROW_VECTORS = {"vectorizer-min-trip-count": "0"}
+"""Loops of fewer steps than that number have what vectors leave masked.
 
 Of narrowed elements of which such a mask has one, LLVM 22 stores with AVX-512 as many bytes as they had before, over
 what comes next: modules that narrow anything have no such loops.
@@ -121,8 +116,10 @@ def emitted(text: bytes, machine: llvm.TargetMachine, passes: Passes, as_object:
         if not module:
             raise RuntimeError(f"LLVM IR: {_taken(lib, error)}")
         try:
-            with _our_options:
-                with _least_trip_count.of("0" if b"trunc " in text else "16") if passes.vectorise else nullcontext():
+            with _all_code.of(_OF_ALL_CODE):
+                with (
+                    _vectors.of(_OF_NARROW_VECTORS if b"trunc " in text else {}) if passes.vectorise else nullcontext()
+                ):
                     _optimise(lib, module, machine._ptr, passes)
                 buffer = lib.TargetMachineEmitToMemory(machine._ptr, module, int(as_object), byref(error))
             if not buffer:

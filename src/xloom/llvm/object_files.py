@@ -6,25 +6,25 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from xloom.llvm.jit import object_code
 from xloom.llvm.module_partitioning import parts_of
 from xloom.llvm.pass_pipeline import PassPipeline
-from xloom.llvm.while_used import WhileUsed
+from xloom.llvm.shared_setting import SharedSetting
 
 _SWITCH_SECONDS = 5e-4
 """After so long a thread lets others run Python. By Python's own 5 ms, each of a module's few calls of LLVM would end
 with such a wait for the thread that writes the next ones."""
 
 
-def _switch_briskly() -> Callable[[], None]:
+def _switch_within(seconds: float) -> Callable[[], None]:
     before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, _SWITCH_SECONDS))
+    sys.setswitchinterval(min(before, seconds))
     return partial(sys.setswitchinterval, before)
 
 
-_brisk_switching = WhileUsed(_switch_briskly)
+_switching = SharedSetting(_switch_within)
 
 
 class ObjectCodes:
@@ -43,13 +43,14 @@ class ObjectCodes:
         self._failures: list[BaseException] = []
         self._change = threading.Condition()
         self._open = True
+        self._switching = _switching.of(_SWITCH_SECONDS)
 
     def __enter__(self) -> Self:
-        _brisk_switching.__enter__()
+        self._switching.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        _brisk_switching.__exit__()
+    def __exit__(self, *error: Any) -> None:
+        self._switching.__exit__(*error)
         with self._change:
             self._waiting.clear()
         self._join()

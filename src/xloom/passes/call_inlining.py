@@ -12,6 +12,7 @@ from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.inline import inline
 from xloom.passes.match import splat
+from xloom.passes.outside_in import expand_from_outside, is_deep
 from xloom.passes.rewrite import editable_computations
 
 
@@ -21,7 +22,7 @@ class CallInlining(Pass):
     """Puts called computations in the place of their calls; a conditional with a constant condition is a call.
 
     A call with a backend config, with the frontend attribute `inlineable="false"`, or to another thread, stays.
-    The computations stay too: `dce` removes those that nothing calls any more.
+    The computations stay too, as they are where calls go deep: `dce` removes those that nothing calls any more.
     """
 
     name = "call-inlining"
@@ -32,11 +33,17 @@ class CallInlining(Pass):
         if overgrown is not None:
             raise PassError(f"call-inlining: {overgrown[0].name} stands for {overgrown[1]} instructions")
         pin_roots(module)
+        editable = editable_computations(module)
+        if is_deep(module.entry, _INLINED):
+            return expand_from_outside(module.entry, _inlined, set(editable))
         changed = False
         # callees first, so that what is copied has no calls left in it
-        for computation in editable_computations(module):
+        for computation in editable:
             changed |= inline_calls(computation.instructions)
         return changed
+
+
+_INLINED = ("call", "conditional")
 
 
 def inline_calls(instructions: Iterable[Instruction]) -> bool:
@@ -44,17 +51,19 @@ def inline_calls(instructions: Iterable[Instruction]) -> bool:
     stack = list(instructions)[::-1]
     changed = False
     while stack:
-        instruction = stack.pop()
-        if instruction.opcode == "conditional":
-            call = _known_branch(instruction)
-            if call is None:
-                continue
-            instruction = call
-        elif instruction.opcode != "call" or not _may_inline(instruction):
-            continue
-        stack.extend(reversed(inline(instruction, instruction["to_apply"], _own_async_computation).copies))
-        changed = True
+        copies = _inlined(stack.pop())
+        if copies is not None:
+            stack.extend(reversed(copies))
+            changed = True
     return changed
+
+
+def _inlined(instruction: Instruction) -> list[Instruction] | None:
+    """What a call leaves behind, or a branch that is known; None of what stays."""
+    call = _known_branch(instruction) if instruction.opcode == "conditional" else instruction
+    if call is None or call.opcode != "call" or (call is instruction and not _may_inline(call)):
+        return None
+    return inline(call, call["to_apply"], _own_async_computation).copies
 
 
 def _own_async_computation(copy: Instruction) -> None:

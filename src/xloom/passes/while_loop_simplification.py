@@ -14,7 +14,7 @@ from xloom.passes.dce import remove_dead, remove_keeping_order
 from xloom.passes.effects import Effects
 from xloom.passes.inline import inline
 from xloom.passes.loops import initial, is_element, known_trip_count, needs
-from xloom.passes.nesting_depth import DEEP, nesting_depth
+from xloom.passes.outside_in import expand_from_outside, is_deep
 from xloom.passes.rewrite import editable_computations
 
 _SINK_ELEMENTS = 1024
@@ -36,7 +36,9 @@ class WhileLoopSimplification(Pass):
         """See the class."""
         pin_roots(module)
         work = _Loops(module)
-        changed = nesting_depth(module.entry, ("while",)) > DEEP and work.unroll_from_outside()
+        changed = False
+        if is_deep(module.entry, ("while",)):
+            changed = expand_from_outside(module.entry, work.unrolled, set(editable_computations(module)))
         for computation in editable_computations(module):
             if computation.module is None:  # it went with its last caller
                 continue
@@ -78,26 +80,13 @@ class _Loops:
         changed |= self._drop_dead_elements(loop)
         return self._narrow(loop) or changed
 
-    def unroll_from_outside(self) -> bool:
-        """Unrolls the loops that run once in each other."""
-        reached, seen = [self.module.entry], {self.module.entry}
-        changed = False
-        editable = set(editable_computations(self.module))
-        while reached:
-            computation = reached.pop()
-            if computation not in editable:
-                continue
-            waiting = instructions_of(computation, ("while",))[::-1]
-            while waiting:
-                loop = waiting.pop()
-                free = loop.parent is computation and not (loop.control_predecessors or loop.control_successors)
-                if free and not self.effects.of_computation(loop["condition"]) and known_trip_count(loop, 1) == 1:
-                    waiting += [i for i in reversed(self._unroll(loop)) if i.opcode == "while"]
-                    changed = True
-                elif loop.parent is computation and loop["body"] not in seen:
-                    seen.add(loop["body"])
-                    reached.append(loop["body"])
-        return changed
+    def unrolled(self, loop: Instruction) -> list[Instruction] | None:
+        """What a loop that runs once leaves behind; None of others, which stay."""
+        if loop.opcode != "while" or loop.control_predecessors or loop.control_successors:
+            return None
+        if self.effects.of_computation(loop["condition"]) or known_trip_count(loop, 1) != 1:
+            return None
+        return self._unroll(loop)
 
     def _unroll(self, loop: Instruction) -> list[Instruction]:
         """Puts a loop's body in the place of its only iteration; returns the copies."""

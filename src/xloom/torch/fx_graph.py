@@ -46,7 +46,7 @@ class Translated:
     """Tensors of the graph that follow as parameters."""
     needs_key: bool = False
     """Whether the last parameter is the random number generator's state."""
-    results: list[int | Given | Part] = field(default_factory=list)
+    results: list[int | Given | Part | Same] = field(default_factory=list)
     """Where each of the graph's results is: a leaf of the program's result, part of one, or given beforehand."""
     bases: int = 0
     """Leaves after those that are results: of which several results are parts, as they lie in memory."""
@@ -78,6 +78,13 @@ class Given:
 
     argument: int | None
     value: Any = None
+
+
+@dataclass(frozen=True)
+class Same:
+    """A result that an earlier one is, as an object: where one of them grows, so does the other."""
+
+    result: int
 
 
 def translate(
@@ -211,9 +218,13 @@ class _Translator:
         results = list(results) if self.translated.is_tuple else [results]
         outputs: list[Instruction] = []
         bases, shared = self._bases(results[: self.strided])
+        first: dict[Any, int] = {}
         for number, result in enumerate(results):
             value = self._value(result)
-            if number in shared:
+            seen = self.strided is None or number < self.strided  # what is saved for backward stays as it is
+            if seen and isinstance(result, Node) and first.setdefault(result, number) < number:
+                self.translated.results.append(Same(first[result]))
+            elif number in shared:
                 self.translated.results.append(shared[number])
             elif not isinstance(value, Instruction):
                 self.translated.results.append(Given(None, value))

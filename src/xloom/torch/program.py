@@ -16,7 +16,7 @@ from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.memory_pool import Pool
 from xloom.torch.arrays import as_array, in_memory_of
 from xloom.torch.dtypes import torch_dtype
-from xloom.torch.fx_graph import Given, Translated
+from xloom.torch.fx_graph import Given, Same, Translated
 from xloom.torch.strides import contiguous_strides, inverse
 
 
@@ -45,7 +45,9 @@ class Program:
         self._permuted = [(k, inverse(order)) for k, order in translated.orders.items()]
         self._assertions = translated.assertions
         self._bases = -translated.bases
-        self._placed = [(k, r) for k, r in enumerate(translated.results) if not isinstance(r, int)]
+        placed = [(k, r) for k, r in enumerate(translated.results) if not isinstance(r, int)]
+        self._same = [(k, r.result) for k, r in placed if isinstance(r, Same)]
+        self._placed = [(k, Given(None) if isinstance(r, Same) else r) for k, r in placed]
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         """Runs it. The arguments are tensors of the shapes that it was translated for."""
@@ -78,6 +80,8 @@ class Program:
         for at, order in self._permuted:
             view = results[at].permute(order)
             results[at] = in_memory_of(view, view.dtype, view.shape, view.stride())
+        for at, first in self._same:
+            results[at] = results[first]
         return results
 
 

@@ -41,7 +41,7 @@ def shared_results(results: Sequence[Any]) -> dict[Node, list[int]]:
     """The values that several results are views of, or one that leaves gaps; and the numbers of those results."""
     found: dict[Node, list[int]] = defaultdict(list)
     for number, result in enumerate(results):
-        if isinstance(result, Node):
+        if isinstance(result, Node) and result not in results[:number]:
             found[owner(result)].append(number)
     return {
         base: numbers

@@ -7,9 +7,9 @@ import math
 from xloom.codegen import thresholds
 from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_shapes
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
-from xloom.codegen.fusion.producer_consumer import Fusion, FusionGroup, inlined_by, is_fusible
+from xloom.codegen.fusion.producer_consumer import COST_LIMIT, Fusion, FusionGroup, inlined_by, is_fusible
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, node_count, sources
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, node_count, sources
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
 from xloom.hlo.instruction import Instruction
@@ -113,11 +113,11 @@ def _joined(step: FusionGroup, single: FusionGroup, stored: set[Instruction]) ->
 
 def _beside(step: FusionGroup, single: FusionGroup) -> FusionGroup | None:
     """One group of two over the same loops that do not need each other, if it is short whatever they share."""
-    # nodes(a and b) <= nodes(a) + nodes(b); not where one divides loops that the other has whole
-    most = step.most_nodes + single.most_nodes
-    if step.rank or most > NODES or step.is_divided or single.is_divided:
+    # nodes(a and b) <= nodes(a) + nodes(b), and so costs; not where one divides loops that the other has whole
+    nodes, cost = (a + b for a, b in zip(step.size, single.size, strict=True))
+    if step.rank or nodes > NODES or cost > COST_LIMIT or step.is_divided or single.is_divided:
         return None
-    group = FusionGroup([[*step.roots, *single.roots]], step.inlined | single.inlined, sum_of_nodes=most)
+    group = FusionGroup([[*step.roots, *single.roots]], step.inlined | single.inlined, most=(nodes, cost))
     group.reads = step.reads | single.reads
     return group
 
@@ -164,6 +164,8 @@ def _grouped(stages: list[list[Instruction]], rank: int, stored: set[Instruction
     nest = nest_for(stages, inlined, rank)
     if node_count(nest) > NODES:
         return f"a loop nest has {NODES} operators at most"
+    if not rank and element_cost(nest) > COST_LIMIT:
+        return f"an iteration of a loop nest costs {COST_LIMIT} additions at most"
     if rank and not nest.outer:
         return "there is one row"
     made: dict[BufferValue, tuple[Affine, int]] = {}

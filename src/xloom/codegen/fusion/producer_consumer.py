@@ -10,7 +10,7 @@ from xloom.codegen.buffer_values import defining_values
 from xloom.codegen.elemental import register_rules
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.loop_ir.nest import LoopNest, node_count
+from xloom.codegen.loop_ir.nest import LoopNest, element_cost, node_count
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.codegen.ops import ROWS, Role, Trait, having
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
@@ -21,6 +21,8 @@ register_rules()
 
 NODE_LIMIT = 190
 """Instructions in one expression, but for constants and broadcasts: LLVM's time grows faster than the number."""
+COST_LIMIT = 600
+"""About how many additions an element of one expression costs, for the same reason: a sine is many instructions."""
 DEPTH_LIMIT = 120
 """Instructions one in the other in one kernel."""
 PATH_LIMIT = 8
@@ -43,8 +45,8 @@ class FusionGroup:
     stages: list[list[Instruction]]
     inlined: set[Instruction] = field(default_factory=set)
     rank: int = 0
-    sum_of_nodes: int = 0
-    """Of a group that is put together of others without a look at its nest: the nodes that these have."""
+    most: tuple[int, int] | None = None
+    """Nodes and cost of the others that it is put together of, if that was done without a look at its nest."""
 
     @property
     def roots(self) -> list[Instruction]:
@@ -62,15 +64,15 @@ class FusionGroup:
         found = [walk([s.node for s in stage.stores]) for stage in self.nest.stages]
         return [[node for node in nodes if isinstance(node, Load)] for nodes in found]
 
-    @property
-    def most_nodes(self) -> int:
-        """How many nodes its nest has at most."""
-        return self.sum_of_nodes or node_count(self.nest)
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """How many nodes its nest has at most, and what an element costs."""
+        return self.most or (node_count(self.nest), element_cost(self.nest))
 
     @property
     def is_divided(self) -> bool:
         """Whether loops of its nest are parts of a dimension: others that share them would have more nodes."""
-        return not self.sum_of_nodes and self.nest.divided
+        return self.most is None and self.nest.divided
 
     @cached_property
     def reads(self) -> set[Instruction]:
@@ -122,7 +124,7 @@ class Fusion:
                 continue
             parts = [o for o in instruction._operands if o in trees and o not in cuts and o.opcode not in _ROOTS]
             tree = {instruction}.union(*(trees[p] for p in parts))
-            while _length(tree) > NODE_LIMIT or any(depths[p] >= DEPTH_LIMIT for p in parts):
+            while _is_long(tree) or any(depths[p] >= DEPTH_LIMIT for p in parts):
                 largest = max(parts, key=lambda p: len(trees[p]))
                 parts = [p for p in parts if p is not largest]
                 while largest.opcode in _FORWARDING:  # what is stored is the value that it forwards
@@ -136,7 +138,7 @@ class Fusion:
         return cuts
 
     def _tree_cost(self, instruction: Instruction) -> int:
-        return sum(ROWS[i.opcode].cost for i in self._trees[instruction] if i.opcode not in _FREE)
+        return _cost(self._trees[instruction])
 
     # -- which
     def _decide(self) -> None:
@@ -230,10 +232,16 @@ class Fusion:
         return cost
 
 
-def _length(tree: set[Instruction]) -> int:
-    return sum(i.opcode not in ("constant", "broadcast") for i in tree)
+def _cost(tree: set[Instruction]) -> int:
+    return sum(ROWS[i.opcode].cost for i in tree if i.opcode not in _FREE)
 
 
+def _is_long(tree: set[Instruction]) -> bool:
+    length = sum(i.opcode not in ("constant", "broadcast") for i in tree)
+    return length > NODE_LIMIT or (length > _SHORT and _cost(tree) > COST_LIMIT)
+
+
+_SHORT = COST_LIMIT // max(row.cost for row in ROWS.values())
 _SMALL = 8
 """How much less than a result an array has that is read as often as one likes."""
 _STEPS = 8

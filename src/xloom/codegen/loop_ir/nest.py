@@ -214,6 +214,11 @@ def node_count(nest: LoopNest) -> int:
     return sum(len(walk([s.node for s in stage.stores])) for stage in nest.stages)
 
 
+def element_cost(nest: LoopNest) -> int:
+    """About how many additions all stages cost, an element each."""
+    return sum(cost_of([s.node for s in stage.stores]) for stage in nest.stages)
+
+
 def cost_of(nodes: Sequence[Node]) -> int:
     """About how many additions an element of `nodes` costs, loads counted."""
     return _cost(walk(nodes))

@@ -14,6 +14,7 @@ from xloom.torch.lazy.operators import attention, autocast, host_arguments
 from xloom.torch.lazy.runtime import device_module, transfer
 from xloom.torch.lazy.runtime.execution import flush
 from xloom.torch.lazy.tensor import conversion_methods, tensor, tied_parameters, uninitialized
+from xloom.torch.lazy.views import in_place
 
 _python_error_is_set = ctypes.pythonapi.PyErr_Occurred  # raises the error that is set
 _escaped: list[BaseException] = []
@@ -82,6 +83,7 @@ def register() -> None:
     conversion_methods.register()
     uninitialized.register()
     tied_parameters.register()
+    in_place.register()
     _acc.register_python_privateuseone_hook(_Hook())
     _acc.register_python_privateuseone_device_guard(_Guard())
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)
