@@ -292,7 +292,7 @@ import sys
 from pathlib import Path
 import numpy as np
 import xloom as xl
-from xloom.cpu import cache
+from xloom.compilation_cache import cache
 cache.VERSION, cache.is_current = sys.argv[3], lambda: True
 text = Path(sys.argv[1]).read_text()
 argument = np.load(sys.argv[2])

@@ -13,7 +13,7 @@ SAMPLE = """
 import json
 import numpy as np
 import xloom as xl
-from xloom.cpu import jit
+from xloom.llvm import jit
 from xloom.llvm.vector_registers import registers
 
 LESS = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }"
@@ -63,6 +63,6 @@ def test_values_without_vectors_of_64_bytes():
 
 
 def test_an_unknown_processor_is_refused():
-    ran = run("x86-64-v9", "import xloom as xl\nfrom xloom.cpu import jit\njit.target_key()")
+    ran = run("x86-64-v9", "import xloom as xl\nfrom xloom.llvm import jit\njit.target_key()")
     assert ran.returncode
     assert all(level in ran.stderr for level in LEVELS)
