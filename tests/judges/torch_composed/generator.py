@@ -112,7 +112,7 @@ class _Growing:
             return
         if out is not None:
             made = scope[self._name(out)]
-            if not _is_fine(made):
+            if not _is_fine(made) or ("as_strided" in step.text and not self._is_defined(made)):
                 return
             self.values.append(made)
             inherited = any(self.overlapping[k] and _shares(self.values[k], made) for k in operands)
@@ -133,6 +133,11 @@ class _Growing:
             return None
         recent = found[-5:]
         return self.random.choice(recent if self.random.random() < 0.6 else found)
+
+    def _is_defined(self, made: torch.Tensor) -> bool:
+        """Whether all memory of a view has values of the program: what a kernel leaves beside its result is nothing."""
+        known = set().union(*(_bytes(each) for each in self.values if each.numel() and _shares(each, made)))
+        return not made.numel() or known.issuperset(_bytes(made))
 
     def _may_write(self, step: Step) -> bool:
         """False where torch says nothing of the result: an operand lies across the target in memory."""

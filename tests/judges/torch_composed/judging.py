@@ -50,6 +50,8 @@ def complaint(program: Program, door: str, backend: str = "xloom") -> str:
         except Exception as error:
             while error.__cause__ is not None:
                 error = error.__cause__  # type: ignore[assignment]
+            if theirs.may_fail(error):
+                return ""
             what = f"{type(error).__name__}: {error}"
             refuses = isinstance(error, (UnsupportedError, LoweringError)) or "LoweringError" in what
             return f"{'refused: ' if refuses else ''}{what}"[:400]

@@ -13,7 +13,13 @@ from torch.utils._pytree import tree_map
 from tests.judges.torch_composed.program import Outcome, Program, run
 
 RUNS = 5
+_MORE = 45
+"""Runs where those disagree: an order of values that are nothing but rounding is another one each time."""
+
 _UNITS = 4
+_SAME = 24
+"""So many letters of two messages are the same where they are of one error."""
+
 _REACH = 8  # times the runs' distance
 
 
@@ -45,6 +51,8 @@ _SUMS = _words(
 _CANCEL = frozenset(["gelu", "gelu_backward", "softplus", "log_sigmoid_forward"])
 """Kernels that are off by units of their operand: what they add to 1 is near -1."""
 
+_SUBTRACTIONS = frozenset(["add", "sub", "rsub"])
+_NORMS = frozenset(["native_layer_norm", "native_group_norm", "native_batch_norm"])
 _NORMWISE = ("linalg_", "_linalg_", "_fft", "cholesky", "triangular_solve", "lu_", "linalg", "_trilinear")
 
 
@@ -66,6 +74,8 @@ class Moved(TorchDispatchMode):
         if (normwise or bare in _SUMS) and not func._schema.is_mutable:
             args = tree_map(lambda leaf: self._moved(leaf, 1, normwise), args)
         found = func(*args, **kwargs)
+        if bare == "_cdist_forward" and args[2] == 2:
+            return self._moved_distances(found, *args[:2])
         if func._schema.is_mutable:
             narrow = max((torch.finfo(t.dtype).eps for t in _tensors(args) if t.is_floating_point()), default=0)
             for each in {id(t): t for t in _tensors(found)}.values():
@@ -96,6 +106,35 @@ class Moved(TorchDispatchMode):
         out.copy_(moved)
         return out
 
+    def _moved_distances(self, found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """By products, the square of each is |a|^2 + |b|^2 - 2ab, which of neighbours is nothing but rounding."""
+        sizes = (a * a).sum(-1).unsqueeze(-1) + (b * b).sum(-1).unsqueeze(-2)
+        by = torch.rand(found.shape, generator=self.draw, dtype=torch.float64).to(found.dtype) * 2 - 1
+        return (found * found + by * _UNITS * torch.finfo(found.dtype).eps * sizes).clamp(min=0).sqrt()
+
+
+class Cancelled(TorchDispatchMode):
+    """Makes what is left of terms that are equal but for rounding exactly 0, as it is where they are rounded alike."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        found = func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        if name in _SUBTRACTIONS:
+            a, b = (torch.as_tensor(each).abs() for each in args[:2])
+            alpha = abs(kwargs.get("alpha", args[2] if len(args) > 2 else 1))
+            a, b = (a * alpha, b) if name == "rsub" else (a, b * alpha)
+            self._cancel(found, a + b)
+        elif name in _NORMS and args[0].numel():
+            self._cancel(found[0], args[0].abs().max() * found[2].abs().max())
+        return found
+
+    def _cancel(self, found: torch.Tensor, terms: torch.Tensor) -> None:
+        if found.is_floating_point() or found.is_complex():
+            eps = min(torch.finfo(found.dtype).eps, torch.finfo(torch.float32).eps)  # narrow types are summed as f32
+            with suppress(RuntimeError):  # elements at one place
+                found.masked_fill_(found.abs() <= 2 * _UNITS * eps * terms, 0)
+
 
 def _tensors(found: Any) -> list[torch.Tensor]:
     if isinstance(found, torch.Tensor):
@@ -108,23 +147,38 @@ class References:
 
     def __init__(self, program: Program):
         self._program = program
+        self._failures: list[Exception] = []
         self._function = program.function()
         self.first = run(program, self._function, lambda leaf: leaf)
 
     def disagreement(self, found: Outcome) -> str:
         """What is wrong in an outcome, or nothing."""
-        return _disagreement(found, [self.first]) and _disagreement(found, [self.first, *self._others])
+        return (
+            _disagreement(found, [self.first])
+            and _disagreement(found, [self.first, *self._others])
+            and _disagreement(found, [self.first, *self._others, *self._more])
+        )
+
+    def may_fail(self, error: BaseException) -> bool:
+        """Whether rounding decides if the program fails so: of a matrix that is singular but for rounding."""
+        _ = self._others
+        return any(type(each) is type(error) and str(each)[:_SAME] == str(error)[:_SAME] for each in self._failures)
 
     @cached_property
     def _others(self) -> list[Outcome]:
-        out = []
-        for seed in range(RUNS):
-            try:
-                with Moved(seed):
-                    out.append(run(self._program, self._function, lambda leaf: leaf))
-            except Exception:  # a decomposition that fails for other roundings: everything is open
-                out.append(Outcome([], [], [], []))
-        return out
+        return [self._run(mode) for mode in (Cancelled(), *map(Moved, range(RUNS)))]
+
+    @cached_property
+    def _more(self) -> list[Outcome]:
+        return [self._run(Moved(seed)) for seed in range(RUNS, RUNS + _MORE)]
+
+    def _run(self, mode: TorchDispatchMode) -> Outcome:
+        try:
+            with mode:
+                return run(self._program, self._function, lambda leaf: leaf)
+        except Exception as error:  # a decomposition that fails for other roundings: everything is open
+            self._failures.append(error)
+            return Outcome([], [], [], [])
 
 
 def _disagreement(found: Outcome, runs: list[Outcome]) -> str:
