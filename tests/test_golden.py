@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import xloom.cpu.prepare  # noqa: F401 - registers the backend's passes
 from xloom.hlo.module import Module
 from xloom.hlo.text.parser import parse
 from xloom.interpreter import evaluate

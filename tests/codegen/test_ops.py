@@ -17,9 +17,6 @@ from xloom.interpreter import registry as values
 from xloom.llvm.scalar import rules
 from xloom.passes.base import PASSES
 
-PREPARATION = {"inlining"}
-"""Steps of preparation that replace opcodes and are no passes."""
-
 
 def having(role: Role) -> set[str]:
     return {name for name, found in ROWS.items() if found.role is role}
@@ -50,7 +47,7 @@ def test_steps_of_the_entry_function_have_rules():
 def test_what_is_rewritten_says_by_which_passes():
     for name, found in ROWS.items():
         assert bool(found.by) == (found.role is Role.REWRITTEN), name
-        assert set(found.by.split()) <= set(PASSES) | PREPARATION, name
+        assert set(found.by.split()) <= set(PASSES), name
     asynchronous = {name for name, found in OPCODES.items() if Flags.ASYNC in found.flags}
     assert asynchronous <= having(Role.REWRITTEN)
 

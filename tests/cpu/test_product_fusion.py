@@ -7,7 +7,7 @@ import pytest
 
 import xloom as xl
 from tests.cpu.test_dot import values
-from xloom.codegen.fusion import dot_operands
+from xloom.codegen.fusion import dot_operand_fusion
 from xloom.cpu.loops import panels
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import schedule_text
@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small(monkeypatch, folder):
     """Treats small operands as large ones, and keeps what was made so from other tests."""
-    monkeypatch.setattr(dot_operands, "_LEAST", 64)
+    monkeypatch.setattr(dot_operand_fusion, "_LEAST", 64)
     monkeypatch.setattr(panels, "CACHED", 64)
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(folder))
 

@@ -85,6 +85,7 @@ def opt(
       xloom opt --explain fusion:add.3,reduce.1 model.hlo
       xloom opt --emit asm model.hlo -o model.s
     """
+    import xloom.cpu.prepare  # noqa: F401 - registers the backend's passes
     from xloom.passes import run_passes
 
     load_code(libraries)
@@ -130,6 +131,7 @@ def _stage(module: Module, emit: str) -> str:
 def _list(context: click.Context, wanted: bool) -> None:
     if not wanted:
         return
+    import xloom.cpu.prepare  # noqa: F401 - registers the backend's passes
     from xloom.passes import PASSES
 
     for name, made in sorted(PASSES.items()):

@@ -59,8 +59,6 @@ class Trait(Flag):
     """It reads or writes memory in an order that caches do not like."""
     WAITS = auto()
     """It waits for somebody outside the program."""
-    INLINED = auto()
-    """It is a call of which preparation puts a copy in its place; but a fusion that preparation makes stays."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Row:
     kernel: str
     """The file with its rule, in the backend's `kernels`."""
     by: str
-    """The passes or steps of preparation that replace it, by name."""
+    """The passes that replace it, by name."""
 
 
 ROWS: dict[str, Row] = {}
@@ -95,7 +93,7 @@ _E, _ROOT, _KERNEL, _ENTRY = Role.ELEMENT, Role.ROOT, Role.KERNEL, Role.ENTRY
 _CONTROL, _ALIAS, _REWRITTEN = Role.CONTROL, Role.ALIAS, Role.REWRITTEN
 _FORWARDS, _FREE, _ORDER, _PASSES, _JUMPS = Trait.FORWARDS, Trait.FREE, Trait.KEEPS_ORDER, Trait.PASSES, Trait.JUMPS
 _VIRTUAL, _PART, _IRREGULAR, _WAITS = Trait.VIRTUAL, Trait.READS_PART, Trait.IRREGULAR, Trait.WAITS
-_BY_SHAPE, _INLINED = Trait.BY_SHAPE, Trait.INLINED
+_BY_SHAPE = Trait.BY_SHAPE
 _ASYNC = "async-simplification"
 
 # fmt: off
@@ -199,9 +197,9 @@ row("ragged-dot",               _KERNEL, kernel="matmul.dot")
 row("scaled-dot",               _KERNEL, kernel="matmul.dot")
 row("triangular-solve",         _KERNEL, _BY_SHAPE, kernel="linalg.triangular_solve")
 # control
-row("call",                     _REWRITTEN, _INLINED, by="inlining")
+row("call",                     _REWRITTEN, by="inlining")
 row("conditional",              _CONTROL)
-row("fusion",                   _REWRITTEN, _INLINED, by="inlining")
+row("fusion",                   _REWRITTEN, by="inlining")
 row("map",                      _E)
 row("while",                    _CONTROL)
 row("domain",                   _E, _FORWARDS)

@@ -4,6 +4,7 @@ from xloom.passes.algebraic_simplification import AlgebraicSimplification
 from xloom.passes.async_simplification import AsyncSimplification
 from xloom.passes.base import PASSES, Pass, register
 from xloom.passes.batch_norm_expansion import BatchNormExpansion
+from xloom.passes.built_in_call_expansion import BuiltInCallExpansion
 from xloom.passes.call_inlining import CallInlining
 from xloom.passes.choice_sinking import ChoiceSinking
 from xloom.passes.collective_expansion import CollectiveExpansion
@@ -13,8 +14,11 @@ from xloom.passes.constant_folding import ConstantFolding
 from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination
 from xloom.passes.dynamic_padding import DynamicPadding
+from xloom.passes.effect_ordering import CallNaming, EffectOrdering
 from xloom.passes.expand import Expand
 from xloom.passes.fusion_inlining import FusionInlining
+from xloom.passes.inlining import Inlining
+from xloom.passes.lapack_call_expansion import LapackCallExpansion
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
 from xloom.passes.mask_sharing import MaskSharing
@@ -35,7 +39,9 @@ __all__ = [
     "AlgebraicSimplification",
     "AsyncSimplification",
     "BatchNormExpansion",
+    "BuiltInCallExpansion",
     "CallInlining",
+    "CallNaming",
     "ChoiceSinking",
     "CollectiveExpansion",
     "CollectiveSimplification",
@@ -44,8 +50,11 @@ __all__ = [
     "ConstantFolding",
     "DeadCodeElimination",
     "DynamicPadding",
+    "EffectOrdering",
     "Expand",
     "FusionInlining",
+    "Inlining",
+    "LapackCallExpansion",
     "LayoutSimplification",
     "LinearAlgebraWidening",
     "MaskSharing",

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xloom.calls import registry
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import IDENTITIES
-from xloom.passes.base import instructions_of, pin_roots
+from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.dce import remove_keeping_order
 
 
-def expand_built_in_calls(module: Module) -> None:
-    """Replaces them, except where code is registered under the same name."""
-    pin_roots(module)
-    for computation in module.computations:
-        for call in instructions_of(computation, ("custom-call",)):
-            _expand(call)
+@register
+@dataclass(frozen=True)
+class BuiltInCallExpansion(Pass):
+    """Custom calls that XLA gives a meaning become plain HLO, except where code is registered under the same name."""
+
+    name = "built-in-call-expansion"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        pin_roots(module)
+        calls = [call for c in module.computations for call in instructions_of(c, ("custom-call",))]
+        return any([_expand(call) for call in calls])
 
 
-def _expand(call: Instruction) -> None:
+def _expand(call: Instruction) -> bool:
     target = call["custom_call_target"]
     make = _top_k if target == "TopK" else _identity if target in IDENTITIES else None
     if make is None or registry.is_registered(target, "Host"):
-        return
+        return False
     new = make(call)
     if new is not None:
         call.replace_all_uses_with(new)
         remove_keeping_order(call)
+    return new is not None
 
 
 # Sharding(x) == x on one device

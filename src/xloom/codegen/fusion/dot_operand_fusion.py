@@ -9,6 +9,7 @@ as much. Only its conversion is part of the product, whose sums are wider than n
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from math import prod
 
 from xloom.codegen.fusion.producer_consumer import is_fusible
@@ -16,6 +17,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import bf16, f16, f32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.passes.base import Pass, register
 
 _LEAST = 1 << 18
 """Elements of an operand that does not stay in the caches from when it is made until it is multiplied."""
@@ -30,15 +32,27 @@ _WEIGHTS = frozenset(["parameter", "get-tuple-element", "constant"])
 _PARTS = frozenset(["dynamic-slice", "slice", "copy"])
 
 
-def fuse_products(module: Module) -> None:
-    """Makes fusions of the dots that have such an operand."""
-    for computation in list(module.computations):
-        for dot in [_narrowed(i) for i in computation if i.opcode == "dot"]:
-            sides = sorted((1, 0), key=lambda side: -dot.operands[side].shape.size)
-            found = (_inside(dot, side) for side in sides if _is_worth_it(dot, side))
-            inside = next(filter(None, found), None)
-            if inside:
-                _fuse(module, dot, inside)
+@register
+@dataclass(frozen=True)
+class DotOperandFusion(Pass):
+    """Dots that have such an operand become fusions of both, of kind kCustom; a narrow result is the dot's own."""
+
+    name = "dot-operand-fusion"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        changed = False
+        fused = {i["calls"] for i in module.instructions if i.opcode == "fusion"}
+        for computation in [c for c in module.computations if c not in fused]:
+            for dot in [i for i in computation if i.opcode == "dot"]:
+                narrowed = _narrowed(dot)
+                sides = sorted((1, 0), key=lambda side, dot=narrowed: -dot.operands[side].shape.size)
+                found = (_inside(narrowed, side) for side in sides if _is_worth_it(narrowed, side))
+                inside = next(filter(None, found), None)
+                if inside:
+                    _fuse(module, narrowed, inside)
+                changed |= narrowed is not dot or bool(inside)
+        return changed
 
 
 def _narrowed(dot: Instruction) -> Instruction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from xloom.calls.jaxlib_handlers import is_replaced
@@ -11,7 +12,7 @@ from xloom.calls.sanitizer import active
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.passes.base import instructions_of, pin_roots
+from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.dce import remove_keeping_order
 from xloom.passes.effects import Effects
 
@@ -21,17 +22,29 @@ _MOST_EQUATIONS = 512
 """LAPACK solves larger systems faster for many right sides."""
 
 
-def expand_lapack_calls(module: Module) -> None:
-    """Replaces them, except where somebody has registered other code under a routine's name, or wants calls watched."""
-    if active() is not None:
-        return
-    pin_roots(module)
-    effects = Effects()
-    for computation in module.computations:
-        for call in instructions_of(computation, ("custom-call",)):
-            if _is_solve(call) and not effects.of(call) and not is_replaced(call["custom_call_target"]):
-                call.replace_all_uses_with(_solve(call))
-                remove_keeping_order(call)
+@register
+@dataclass(frozen=True)
+class LapackCallExpansion(Pass):
+    """Calls of LAPACK's trsm become triangular-solve, whose kernel needs no copies in another layout.
+
+    Not where somebody has registered other code under the routine's name, or has calls watched by the sanitizer.
+    """
+
+    name = "lapack-call-expansion"
+
+    def run(self, module: Module) -> bool:
+        """See the class."""
+        if active() is not None:
+            return False
+        pin_roots(module)
+        effects, changed = Effects(), False
+        for computation in module.computations:
+            for call in instructions_of(computation, ("custom-call",)):
+                if _is_solve(call) and not effects.of(call) and not is_replaced(call["custom_call_target"]):
+                    call.replace_all_uses_with(_solve(call))
+                    remove_keeping_order(call)
+                    changed = True
+        return changed
 
 
 def _is_solve(call: Instruction) -> bool:
