@@ -36,6 +36,12 @@ def little_stack(imported: None) -> Iterator[None]:
     sys.setrecursionlimit(before)
 
 
+def sines(count: int) -> str:
+    """Of each other."""
+    lines = " ".join(f"x{i + 1} = f32[4] sine(x{i})" for i in range(count))
+    return f"ENTRY e {{ x0 = f32[4] parameter(0) {lines} ROOT r = f32[4] negate(x{count}) }}"
+
+
 def chain(count: int) -> str:
     """x = x * 1.5 + c, as unrolled integrators have it."""
     lines = [
@@ -59,7 +65,10 @@ def moves(count: int) -> str:
       {" ".join(lines)} ROOT r = s32[4] negate(x{count}) }}"""
 
 
-@pytest.mark.parametrize(("program", "count"), [(chain, 10), (chain, 100), (chain, 1000), (moves, 10), (moves, 400)])
+@pytest.mark.parametrize(
+    ("program", "count"),
+    [(chain, 10), (chain, 100), (chain, 1000), (sines, 10), (sines, 5000), (moves, 10), (moves, 400)],
+)
 def test_long_chains(program, count):
     module = xl.parse(program(count))
     given = np.array([1, 3, 0, 2], module.entry.parameters[0].shape.dtype.numpy)
@@ -188,13 +197,19 @@ def test_calls_that_double(opcode: str):
         xl.run_passes(module, "call-inlining")
 
 
-def test_what_deep_calls_do_is_copied_once():
+def fusions(count: int) -> str:
+    """The same of fusions."""
+    return calls(count, "fusion").replace("to_apply=", "kind=kLoop, calls=")
+
+
+@pytest.mark.parametrize(("program", "name"), [(calls, "call-inlining"), (fusions, "fusion-inlining")])
+def test_what_deep_calls_do_is_copied_once(program, name):
     """Not once for each level."""
-    module = xl.parse(calls(300))
+    module = xl.parse(program(300))
     before = sum(map(len, module.computations))
-    assert xl.run_passes(module, "call-inlining")[0].changed
+    assert xl.run_passes(module, name)[0].changed
     assert sum(map(len, module.computations)) < 2 * before
-    assert not any(i.opcode == "call" for i in module.entry)
+    assert not any(i.called_computations for i in module.entry)
     given = np.linspace(0, 1, 4, dtype=np.float32)
     assert np.allclose(xl.evaluate(module, given), -np.sin(given), rtol=1e-5)
 

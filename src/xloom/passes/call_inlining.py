@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xloom.errors import PassError
@@ -12,8 +11,7 @@ from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.inline import inline
 from xloom.passes.match import splat
-from xloom.passes.outside_in import expand_from_outside, is_deep
-from xloom.passes.rewrite import editable_computations
+from xloom.passes.outside_in import expand_all
 
 
 @register
@@ -33,29 +31,7 @@ class CallInlining(Pass):
         if overgrown is not None:
             raise PassError(f"call-inlining: {overgrown[0].name} stands for {overgrown[1]} instructions")
         pin_roots(module)
-        editable = editable_computations(module)
-        if is_deep(module.entry, _INLINED):
-            return expand_from_outside(module.entry, _inlined, set(editable))
-        changed = False
-        # callees first, so that what is copied has no calls left in it
-        for computation in editable:
-            changed |= inline_calls(computation.instructions)
-        return changed
-
-
-_INLINED = ("call", "conditional")
-
-
-def inline_calls(instructions: Iterable[Instruction]) -> bool:
-    """Inlines those of `instructions` that are calls, and what calls those leave behind; True if there were any."""
-    stack = list(instructions)[::-1]
-    changed = False
-    while stack:
-        copies = _inlined(stack.pop())
-        if copies is not None:
-            stack.extend(reversed(copies))
-            changed = True
-    return changed
+        return expand_all(module, ("call", "conditional"), _inlined)
 
 
 def _inlined(instruction: Instruction) -> list[Instruction] | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.inline import inline
-from xloom.passes.rewrite import editable_computations
+from xloom.passes.outside_in import expand_all
 
 
 @register
@@ -16,7 +17,7 @@ class FusionInlining(Pass):
     """Puts fused computations in the place of their fusions, so that other passes see what they do.
 
     Those of kind kCustom, which a backend made for code of its own, stay unless `custom` says otherwise. The
-    computations stay too: `dce` removes them.
+    computations stay too, as they are where fusions go deep: `dce` removes them.
     """
 
     name = "fusion-inlining"
@@ -25,11 +26,9 @@ class FusionInlining(Pass):
     def run(self, module: Module) -> bool:
         """See the class."""
         pin_roots(module)
-        changed = False
-        # callees first, so that what is copied has no fusions left in it
-        for computation in editable_computations(module):
-            for instruction in computation:
-                if instruction.opcode == "fusion" and (self.custom or instruction["kind"] != "kCustom"):
-                    inline(instruction, instruction["calls"])
-                    changed = True
-        return changed
+        return expand_all(module, ("fusion",), self._inlined)
+
+    def _inlined(self, instruction: Instruction) -> list[Instruction] | None:
+        if instruction.opcode != "fusion" or (instruction["kind"] == "kCustom" and not self.custom):
+            return None
+        return inline(instruction, instruction["calls"]).copies
