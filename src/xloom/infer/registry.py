@@ -1,4 +1,4 @@
-"""Result shapes: the registry of rules, one a opcode, and the one function that applies them.
+"""Result shapes: the registry of rules, one per opcode, and the one function that applies them.
 
 A rule is `rule(operands, attrs) -> Shape` with the operand shapes and the attribute values; a called computation is
 seen through `.parameters[i].shape` and `.root.shape`. Semantics: XLA's `ShapeInference`.

@@ -45,7 +45,7 @@ _MOST = 1 << 24
 def evaluate(module: Module, *arguments: Any, infeed: Iterable[Value] = (), seed: int = 0) -> Value:
     """The entry computation's value: NumPy arrays, and tuples of them where the program returns tuples.
 
-    `arguments` are NumPy arrays, literals, Python scalars or nested tuples, one a parameter. Raises ShapeError for
+    `arguments` are NumPy arrays, literals, Python scalars or nested tuples, one per parameter. Raises ShapeError for
     arguments that do not fit, EvaluationError where the program has no value, CustomCallError where a call fails.
     """
     check_device("interpreter", module.name)

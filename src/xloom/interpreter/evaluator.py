@@ -73,7 +73,7 @@ class Evaluator:
         return self._channels.setdefault(number, deque())
 
     def call(self, computation: Computation, arguments: Sequence[Value]) -> Value:
-        """The value of `computation` for `arguments`, one a parameter."""
+        """The value of `computation` for `arguments`, one per parameter."""
         return run(self.nested(computation, arguments))
 
     def nested(self, computation: Computation, arguments: Sequence[Value]) -> Nested[Value]:

@@ -1,4 +1,4 @@
-"""What an evaluation rule is, and the registry of them, one a opcode.
+"""What an evaluation rule is, and the registry of them, one per opcode.
 
 A value is a NumPy array of the shape's dtype (rank-0 for scalars), a tuple of values, or `TOKEN`. An array whose shape
 has dynamic dimensions holds just the elements within the run-time sizes.

@@ -22,6 +22,6 @@ def _register_type(name: str, pointers: Any) -> None:
 
 
 def _register_target(name: str, target: Any, platform: str, api_version: int = 0, traits: int = 0) -> None:
-    """Registers a native function, or a typed handler's dictionary of one a stage."""
+    """Registers a native function, or a typed handler's dictionary of one per stage."""
     assert isinstance(traits, int) and platform
     register_pointer(name, target, abi="typed-ffi" if api_version == _TYPED else None)

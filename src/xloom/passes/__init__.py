@@ -1,4 +1,4 @@
-"""Rewrites of modules, one pass a file; importing this package registers them all."""
+"""Rewrites of modules, one pass per file; importing this package registers them all."""
 
 from xloom.passes.algebraic_simplification import AlgebraicSimplification
 from xloom.passes.async_simplification import AsyncSimplification

@@ -35,7 +35,7 @@ def run_passes(
     compare: bool | Compare = False,
     hooks: Sequence[Hook] = (),
 ) -> list[PassRun]:
-    """Runs pipeline text (or passes) over `module`, in place; one record a pass, with its time.
+    """Runs pipeline text (or passes) over `module`, in place; one record per pass, with its time.
 
     Between passes: `verify` checks the module, `dump` writes it to a directory, `compare` checks its values against
     those before on random arguments, as $XLOOM_CHECK may ask for, too; `hooks` come last. A scheduled module stays

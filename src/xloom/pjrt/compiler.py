@@ -154,24 +154,25 @@ class Native:
     """Native code."""
 
     def __init__(self, executable: Executable | DynamicExecutable):
-        self._executable = executable
+        self.executable = executable
+        """Without PJRT around it."""
         self.memory = executable.memory
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """Runs it."""
         if launch.donated:
-            return self._executable(*arguments, donated=launch.donated)
-        return self._executable(*arguments)
+            return self.executable(*arguments, donated=launch.donated)
+        return self.executable(*arguments)
 
     @property
     def key(self) -> str | None:
         """What the machine code is kept under, if it is: the same for the same program on the same machine."""
-        return self._executable.key
+        return self.executable.key
 
     @property
     def direct(self) -> Direct | None:
         """What runs it without Python, if anything does."""
-        return self._executable.direct if type(self._executable) is Executable else None
+        return self.executable.direct if type(self.executable) is Executable else None
 
     def meeting(self) -> None:
         """A device is alone."""

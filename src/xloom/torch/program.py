@@ -11,9 +11,9 @@ import torch
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.thresholds import POOLED
-from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.memory_pool import Pool
+from xloom.pjrt.compiler import CpuCompiler, Native
 from xloom.torch.arrays import as_array, in_memory_of
 from xloom.torch.dtypes import torch_dtype
 from xloom.torch.fx_graph import Given, Same, Translated
@@ -27,9 +27,10 @@ class Program:
         """With `views`, results in one memory are views; those of a function of autograd cannot be written to."""
         self.translated = translated
         self._views = views
-        executable = compile_for_cpu(translated.module)
-        assert isinstance(executable, Executable)  # translated graphs have no dynamic dimensions
-        self._executable = executable
+        compiled = CpuCompiler().compile(translated.module)
+        # translated graphs have no dynamic dimensions, and run on one device
+        assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable)
+        self._executable = compiled.executable
         self._pool = Pool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]

@@ -1,4 +1,4 @@
-"""What one element of each fusible operator is, a family a file."""
+"""What one element of each fusible operator is, one family per file."""
 
 from importlib import import_module
 

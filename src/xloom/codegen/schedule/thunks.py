@@ -1,4 +1,4 @@
-"""The program as blocks of steps, one block a computation that control flow enters."""
+"""The program as blocks of steps, one block per computation that control flow enters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators with a kernel of their own, a family a file: each has a real algorithm, not a generic loop."""
+"""Operators with a kernel of their own, one family per file: each has a real algorithm, not a generic loop."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Executable:
             self._dispatch = dispatch()
 
     def __call__(self, *arguments: Any, infeed: Iterable[Any] = (), donated: Collection[int] = ()) -> Any:
-        """The result for `arguments`, one a parameter: an array, or nested tuples of arrays.
+        """The result for `arguments`, one per parameter: an array, or nested tuples of arrays.
 
         `infeed` are the values that the program's infeeds take, in order. `donated` are the numbers of arguments that
         the caller gives away: results that the module's header aliases with them take their memory, if it can be
@@ -183,7 +183,7 @@ class Executable:
         )
 
     def call_at(self, arguments: Any, results: Any) -> None:
-        """Runs it on memory that the caller answers for: tables of the addresses of row-major arrays, one a leaf.
+        """Runs it on memory that the caller answers for: tables of the addresses of row-major arrays, one per leaf.
 
         Raises UnsupportedError when the program calls code outside, which needs the arrays themselves.
         """
@@ -194,7 +194,7 @@ class Executable:
             raise pool().interrupts.taken()
 
     def call_into(self, arguments: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-        """Runs it on row-major arrays, with results in arrays that the caller has made, one a leaf."""
+        """Runs it on row-major arrays, with results in arrays that the caller has made, one per leaf."""
         self._run(list(arguments), deque(), dict(enumerate(results)))
 
     def _outputs(self, given: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -1,4 +1,4 @@
-"""Values of opcodes' attributes out of and into HLO text, one pair of functions a kind."""
+"""Values of opcodes' attributes out of and into HLO text, one pair of functions per kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LABELS = re.compile(r"([0-9bf?]+)_([0-9io?]+)->([0-9bf?]+)")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 
 
-# -- parsing: one function a kind ----------------------------------------------------------------------------------
+# -- parsing: one function per kind ----------------------------------------------------------------------------------
 
 
 def _enum(cursor: Cursor, values: dict[str, int], what: str) -> str:

@@ -51,7 +51,7 @@ def _in_f64(formula: Formula) -> Formula:
 
 
 def _function(name: str, formula: Formula, for_c64: Formula | None = None) -> Function:
-    """An operator that calls a formula as a function of its own, one a module and type; of c64 in f64 unless told."""
+    """An operator that calls a formula as a function of its own, one per module and type; of c64 in f64 unless told."""
     formulas = {F32: for_c64 or _in_f64(formula), F64: formula}
 
     def operator(b: Builder, *operands: Complex) -> Complex:

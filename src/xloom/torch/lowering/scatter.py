@@ -246,7 +246,7 @@ def _index_put(g: Graph, x: Instruction, indices, values: Instruction, accumulat
 def _put_masked(
     g: Graph, x: Instruction, first: int, mask: Instruction, values: Instruction, accumulate: bool
 ) -> Instruction:
-    """x[mask] = value: where the mask is true, for one value a line."""
+    """x[mask] = value: where the mask is true, for one value per line."""
     rank = mask.shape.rank
     rest = x.shape.rank - first - rank
     if any(s != 1 for s in values.shape.dims[: max(0, values.shape.rank - rest)]):

@@ -1,4 +1,4 @@
-"""The transform of several lines at once, one a lane, in memory that holds vectors of real and of imaginary parts.
+"""The transform of several lines at once, one per lane, in memory that holds vectors of real and of imaginary parts.
 
 Stockham's passes: a pass of radix r over lines of length n that have been cut to pieces of length m r, s = n / (m r)
 of them side by side, reads the points q + s (p + i m), and writes q + s (r p + i), turned by exp(2 pi i p i / (m r)).
