@@ -22,7 +22,7 @@ _HINT = "a program's run gives an array for each result of the module, of its ty
 def checked_results(
     value: Any, shapes: Sequence[Shape], spaces: Sequence[MemorySpace], module: str, *, is_tuple: bool
 ) -> list[Any]:
-    """What a program's run gave, one value per result. Raises EvaluationError where that is not what the module says."""
+    """What a program's run gave, one value per result. Raises EvaluationError where the module says otherwise."""
     if not is_tuple:
         value = (value,)
     elif not isinstance(value, tuple | list):

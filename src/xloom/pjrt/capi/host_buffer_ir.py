@@ -1,7 +1,7 @@
 """PJRT_Client_BufferFromHostBuffer without Python: arrays that are lent, and small ones that are copied.
 
-Which record a buffer gets is looked up in a table: by a hash of memory, type and dimensions, one record per place. Python
-makes buffers of kinds that are not there, and puts them there.
+Which record a buffer gets is looked up in a table: by a hash of memory, type and dimensions, one record per place.
+Python makes buffers of kinds that are not there, and puts them there.
 """
 
 from __future__ import annotations
