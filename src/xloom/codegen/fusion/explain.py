@@ -62,9 +62,10 @@ class _Report:
         self.fusion = Fusion(computation)
         self.refusals: Refusals = {}
         self.nests: dict[Instruction, list[FusionGroup]] = {}
-        for step in steps_of(self.fusion, self.refusals):
-            for made in (*step.roots, *step.inlined) if isinstance(step, FusionGroup) else ():
-                self.nests.setdefault(made, []).append(step)
+        groups = [step for step in steps_of(self.fusion, self.refusals) if isinstance(step, FusionGroup)]
+        for group in groups:
+            for made in (*group.roots, *group.inlined):
+                self.nests.setdefault(made, []).append(group)
 
     def lines(self) -> Iterator[str]:
         """A line for each instruction."""
