@@ -15,6 +15,7 @@ from xloom.cpu.entry import function as entry_function
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.shape import Shape
 from xloom.hlo.verify.module import verify
 
 
@@ -63,6 +64,34 @@ def test_long_state_that_is_turned_round_is_not_saved_on_the_stack(monkeypatch: 
         ROOT w = {state} while(t), condition=test, body=body }}""")
     for ours, theirs in zip(xl.compile(module)(np.int32(0)), xl.evaluate(module, np.int32(0)), strict=True):
         assert np.array_equal(ours, theirs)
+
+
+def test_arrays_of_a_long_state_are_not_counted_for_each(monkeypatch: pytest.MonkeyPatch):
+    count = 150
+    state = f"(s32[], {', '.join(['f32[2]'] * count)})"
+    parts = " ".join(
+        f"g{k} = f32[2] get-tuple-element(s), index={k + 1} h{k} = f32[2] sine(g{k})" for k in range(count)
+    )
+    initial = " ".join(f"k{k} = f32[2] constant({{{k}, 7}})" for k in range(count))
+    module = xl.parse(f"""
+      test {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5)
+        ROOT r = pred[] compare(i, n), direction=LT }}
+      body {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 one = s32[] constant(1)
+        j = s32[] add(i, one) {parts} ROOT r = {state} tuple(j, {", ".join(f"h{k}" for k in range(count))}) }}
+      ENTRY e {{ z = s32[] parameter(0) {initial} t = {state} tuple(z, {", ".join(f"k{k}" for k in range(count))})
+        ROOT w = {state} while(t), condition=test, body=body }}""")
+    asked, is_array = 0, Shape.is_array.fget
+    assert is_array is not None
+
+    def counted(shape: Shape) -> bool:
+        nonlocal asked
+        asked += 1
+        return is_array(shape)
+
+    ready = prepared(module)
+    monkeypatch.setattr(Shape, "is_array", property(counted))
+    lowered(ready)
+    assert asked < 500 * count
 
 
 def test_a_nest_that_many_join_is_traced_once(monkeypatch: pytest.MonkeyPatch):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
 
 from xloom.codegen.ops import Trait, having
 from xloom.hlo.dtype import DType
@@ -15,16 +18,27 @@ BufferValue = tuple[Instruction, int]
 _FORWARDING = having(Trait.FORWARDS)
 
 
-def leaf_shapes(shape: Shape) -> list[Shape]:
+def leaf_shapes(shape: Shape) -> tuple[Shape, ...]:
     """The array shapes in a shape, in pre-order; tokens are none."""
     if shape.is_tuple:
-        return [leaf for element in shape.elements for leaf in leaf_shapes(element)]
-    return [shape] if shape.is_array else []
+        return _leaves(shape)
+    return (shape,) if shape.is_array else ()
+
+
+@lru_cache(maxsize=1024)  # states of loops have thousands, each of which is asked for
+def _leaves(shape: Shape) -> tuple[Shape, ...]:
+    return tuple(leaf for element in shape.elements for leaf in leaf_shapes(element))
 
 
 def leaf_count(shape: Shape) -> int:
     """How many arrays a value of the shape has."""
-    return sum(map(leaf_count, shape.elements)) if shape.elements else int(shape.is_array)
+    return len(leaf_shapes(shape))
+
+
+@lru_cache(maxsize=1024)
+def _first_leaves(shape: Shape) -> tuple[int, ...]:
+    """The number of the first leaf of each element of a tuple, and of what would come next."""
+    return tuple(accumulate(map(leaf_count, shape.elements), initial=0))
 
 
 def dtype_of(source: BufferValue) -> DType:
@@ -37,15 +51,13 @@ def defining_value(instruction: Instruction, leaf: int = 0) -> BufferValue:
     while True:
         opcode = instruction.opcode
         if opcode == "tuple":
-            for operand in instruction._operands:
-                count = leaf_count(operand.shape)
-                if leaf < count:
-                    instruction = operand
-                    break
-                leaf -= count
+            first = _first_leaves(instruction.shape)
+            k = bisect_right(first, leaf) - 1
+            leaf -= first[k]
+            instruction = instruction._operands[k]
         elif opcode == "get-tuple-element":
             operand = instruction._operands[0]
-            leaf += sum(leaf_count(e) for e in operand.shape.elements[: instruction["index"]])
+            leaf += _first_leaves(operand.shape)[instruction["index"]]
             instruction = operand
         elif opcode in _FORWARDING:
             instruction = instruction._operands[0]
@@ -78,6 +90,6 @@ def leaf_number(shape: Shape, index: Sequence[int]) -> int:
     """The number of the first leaf of the part of a shape at a tuple index."""
     number = 0
     for k in index:
-        number += sum(leaf_count(e) for e in shape.elements[:k])
+        number += _first_leaves(shape)[k]
         shape = shape.elements[k]
     return number
