@@ -116,7 +116,9 @@ def test_state_that_changes_is_lent(monkeypatch):
 
 def test_steps_at_once_that_need_each_other(monkeypatch):
     monkeypatch.setattr(
-        horizontal_fusion.SideBySide, "admit", lambda self, position, read, written: self._positions.append(position)
+        horizontal_fusion.HorizontalFusion,
+        "admit",
+        lambda self, position, read, written: self._positions.append(position),
     )
     with pytest.raises(BufferAssignmentError):
         compiled(MANY.replace("cosine(q)", "reverse(s), dimensions={0}"))

@@ -8,7 +8,7 @@ import pytest
 import xloom as xl
 from tests.judges.programs import generate
 from xloom.cpu.entry import function as entry_function
-from xloom.cpu.entry.horizontal_fusion import SideBySide
+from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.loops import phases
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
@@ -79,7 +79,7 @@ def test_random_programs_return_the_same(first, monkeypatch):
     monkeypatch.setattr(phases, "TASK_COST", 1)
     programs = [generate(5, number) for number in range(first, first + 10)]
     together = [xl.compile(p.module)(*p.arguments) for p in programs]
-    monkeypatch.setattr(SideBySide, "admit", lambda self, *_: self.finish())
+    monkeypatch.setattr(HorizontalFusion, "admit", lambda self, *_: self.finish())
     for program, result in zip(programs, together, strict=True):
         apart = xl.compile(program.module)(*program.arguments)
         for got, expected in zip(_flat(result), _flat(apart), strict=True):

@@ -8,7 +8,7 @@ import pytest
 import xloom as xl
 from xloom.codegen.buffers import assignment as buffer_assignment
 from xloom.codegen.buffers.assignment import BufferAllocation
-from xloom.codegen.buffers.offsets import MANY, place
+from xloom.codegen.buffers.offsets import MANY, assign_offsets
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.fusion import multi_output, producer_consumer
 from xloom.cpu.entry import function as entry_function
@@ -153,7 +153,7 @@ def test_many_arrays_do_not_lie_one_on_another():
                 "arena", int(random.integers(1, 5000)), first=first, last=first + int(random.integers(0, 40))
             )
         )
-    total = place(slots, [])
+    total = assign_offsets(slots, [])
     assert all(s.offset % 64 == 0 and s.offset + s.nbytes <= total for s in slots)
     for position in range(0, 10_000, 50):
         living = sorted((s.offset, s.offset + s.nbytes) for s in slots if s.first <= position <= s.last)

@@ -36,7 +36,7 @@ _CONDITIONS = {
 
 
 @dataclass(frozen=True)
-class SizeFormula:
+class DimensionFormula:
     """Plain numbers, as they are kept for other processes.
 
     Values have numbers: the sizes from 0 on, what is computed after them, constants from -1 downwards.
@@ -92,6 +92,6 @@ class FormulaWriter:
         """Adds a condition."""
         self._steps += _CONDITIONS[comparison, result], x, y
 
-    def formula(self, results: Sequence[Sequence[int]]) -> SizeFormula:
+    def formula(self, results: Sequence[Sequence[int]]) -> DimensionFormula:
         """What was written, which gives these values."""
-        return SizeFormula(list(self._constants)[::-1], list(self._steps), [list(group) for group in results])
+        return DimensionFormula(list(self._constants)[::-1], list(self._steps), [list(group) for group in results])

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.llvm.dimension_formula import COMPARISONS, COMPUTE, FormulaWriter, SizeFormula
+from xloom.llvm.dimension_formula import COMPARISONS, COMPUTE, DimensionFormula, FormulaWriter
 
 _SAME_RIGHT, _SAME_LEFT = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}, {("+", 0), ("*", 1)}
 """What changes nothing."""
@@ -76,7 +76,7 @@ class SymbolicDimensions:
         self.loaded += map(_value, numbers)
         return begin
 
-    def formula(self, *results: Sequence[int | SymbolicDimension]) -> SizeFormula:
+    def formula(self, *results: Sequence[int | SymbolicDimension]) -> DimensionFormula:
         """What gives the table and `results` for other sizes, where it serves them."""
         return self._writer.formula([self._table, *([self._place(x) for x in group] for group in results)])
 

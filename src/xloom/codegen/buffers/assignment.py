@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.buffers.in_place import changed_operand, overwritable
 from xloom.codegen.buffers.input_output_aliases import aliases
-from xloom.codegen.buffers.offsets import has_room, place
+from xloom.codegen.buffers.offsets import assign_offsets, can_hold_others
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.ops import Trait, having
@@ -105,11 +105,11 @@ class BufferAssignment:
     def rooms(self) -> list[BufferAllocation]:
         """Results that hold other arrays before they are written."""
         started = {result for result, _ in self.given}
-        return [result for result in self.results if has_room(result) and result not in started]
+        return [result for result in self.results if can_hold_others(result) and result not in started]
 
-    def place(self) -> None:
+    def assign_offsets(self) -> None:
         """Decides where in the arena everything lies; until then more can be added to it."""
-        self.arena_bytes = place(self.arena, self.rooms)
+        self.arena_bytes = assign_offsets(self.arena, self.rooms)
         if self.arena_bytes > ADDRESSED:
             message = f"temporary arrays need {self.arena_bytes} bytes, more than a process can address"
             raise OutOfMemoryError(message, where=self.largest)

@@ -17,12 +17,12 @@ MANY = 4096
 """Slots for which the best place is looked for, the largest ones: it takes time as the square of their number."""
 
 
-def has_room(result: BufferAllocation) -> bool:
+def can_hold_others(result: BufferAllocation) -> bool:
     """True for results whose memory is aligned, whoever calls the program."""
     return result.nbytes >= POOLED
 
 
-def place(slots: Iterable[BufferAllocation], rooms: Sequence[BufferAllocation]) -> int:
+def assign_offsets(slots: Iterable[BufferAllocation], rooms: Sequence[BufferAllocation]) -> int:
     """Gives slots offsets so that those that live at once do not overlap; returns the bytes of arena that all need.
 
     `rooms` are results: each may hold slots that are dead before it is written.

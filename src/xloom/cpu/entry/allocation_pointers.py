@@ -14,7 +14,7 @@ from xloom.llvm.loop import allocate
 from xloom.llvm.types import I8, I64, POINTER
 
 
-class SlotPointers:
+class AllocationPointers:
     """Where slots lie, for code that comes after the function's first block. What is in the arena is known at the end.
 
     `tables` are the function's arguments and results, constants, which are arrays of pointers, and the arena.
@@ -79,7 +79,7 @@ class SlotPointers:
 
     def settle(self) -> None:
         """Decides where in the arena everything lies, now that all is known that does."""
-        self._assignment.place()
+        self._assignment.assign_offsets()
         for slot, place in self._in_arena.items():
             place.pointer = self.of(slot.home) if slot.home else self._arena
             place.indices = [I64(slot.offset)]

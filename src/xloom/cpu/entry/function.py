@@ -24,12 +24,12 @@ from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunStep, Start
 from xloom.cpu.custom_calls.custom_call import custom_call
 from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
-from xloom.cpu.entry.allocation_pointers import SlotPointers
+from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
 from xloom.cpu.entry.control_flow import conditional, while_loop
 from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, StepCode
-from xloom.cpu.entry.fused_dot import fused_product
-from xloom.cpu.entry.horizontal_fusion import SideBySide
+from xloom.cpu.entry.fused_dot import fused_dot
+from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
 from xloom.cpu.kernel_modules.copies import LARGE
 from xloom.cpu.kernel_modules.kernel import TASK, Rule
@@ -90,14 +90,14 @@ class EntryBuilder:
         for argument in function.args[:4]:
             argument.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
-        self._memory = SlotPointers(self.b, assignment, function.args[:4])
+        self._memory = AllocationPointers(self.b, assignment, function.args[:4])
         self._argument_count = sum(len(leaf_shapes(p.shape)) for p in assignment.entry.computation.parameters)
         self._device_words: ir.Value | None = None
         parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         self.events: list[Event] = []
         """What is emitted does to memory."""
         self.polling = Polling(self.b)
-        self.side_by_side = SideBySide(self.b, parallel_for, self.events)
+        self.horizontal_fusion = HorizontalFusion(self.b, parallel_for, self.events)
 
     def emit(self) -> EmittedProgram:
         """The whole program. Raises LoweringError for what has no native code."""
@@ -231,7 +231,7 @@ class EntryBuilder:
             if nested is not None:
                 yield nested
             self.polling.between_steps()
-        self.side_by_side.finish()
+        self.horizontal_fusion.finish()
         self._is_apart = before
         self._depth -= 1
         self._loops -= repeated
@@ -243,7 +243,7 @@ class EntryBuilder:
         if isinstance(step, FusionGroup):
             self._nest(block, step, number)
             return None
-        self.side_by_side.finish()
+        self.horizontal_fusion.finish()
         if (nested := NESTED.get(step.opcode)) is not None:
             return nested(self, block, step)
         if (emit := STEPS.get(step.opcode)) is not None:
@@ -251,7 +251,7 @@ class EntryBuilder:
             if step.opcode == "custom-call":
                 self.polling.cost += OF_CALL
                 self.polling.calls += 1
-            if step.opcode in COLLECTIVES or emit is fused_product:
+            if step.opcode in COLLECTIVES or emit is fused_dot:
                 self.polling.cost += kernel_cost(step)
                 self._record(step)
         elif (rule := rule_of(step.opcode)) is not None:
@@ -269,7 +269,7 @@ class EntryBuilder:
         kept = {s for s in kept if is_kept(block, group, s, number)}
         updates = [root for root in group.roots if root.opcode == "dynamic-update-slice"]
         for root in updates:
-            self.side_by_side.finish()
+            self.horizontal_fusion.finish()
             self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
         self.program.code[group] = self.emit_nest(nest_of(group, kept), may_wait=not updates)
 
@@ -290,7 +290,7 @@ class EntryBuilder:
         event = RunNest(nest, {source: self.assignment.of(source) for source in numbers})
         if may_wait:
             written = {self.assignment.of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
-            self.side_by_side.admit(self._memory.position, slots.keys() - written, written)
+            self.horizontal_fusion.admit(self._memory.position, slots.keys() - written, written)
         cost = nest_cost(nest)
         self.polling.cost += cost
         small = cost <= INLINE_COST
@@ -372,9 +372,9 @@ class EntryBuilder:
                 continue
             function = self.declared(phase.symbol, TASK)
             if waiting is not None:
-                self.side_by_side.wait(function, buffers, phase, waiting)
+                self.horizontal_fusion.wait(function, buffers, phase, waiting)
             else:
-                self.side_by_side.call(function, buffers, phase)
+                self.horizontal_fusion.call(function, buffers, phase)
         return slots
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
@@ -414,7 +414,7 @@ STEPS: dict[str, StepRule] = {
     "send": send,
     "send-done": _nothing,
     "recv": receive,
-    "fusion": fused_product,
+    "fusion": fused_dot,
     **COLLECTIVES,
 }
 """Other steps that are neither loop nests nor kernels."""

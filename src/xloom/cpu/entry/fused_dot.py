@@ -24,7 +24,7 @@ _FEW = 8
 """Rows, with which a product waits for memory."""
 
 
-def fused_product(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruction) -> None:
+def fused_dot(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruction) -> None:
     """Calls the kernel of the dot."""
     dot = fusion["calls"].root
     rule = rule_of(dot.opcode)

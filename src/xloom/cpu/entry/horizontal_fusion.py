@@ -35,7 +35,7 @@ class _Call(NamedTuple):
         return min(self.phase.count, max(1, round(PIECES * self.phase.count / self.phase.grain)))
 
 
-class SideBySide:
+class HorizontalFusion:
     """The calls that wait, in the function that `builder` emits; `parallel_for` is what cuts loops.
 
     What it emits is added to `events`.

@@ -68,7 +68,7 @@ class TimedEntryBuilder(EntryBuilder):
         nested = super().step(block, step, number)
         if nested is not None:
             yield nested
-        self.side_by_side.finish()
+        self.horizontal_fusion.finish()
         self._note(step, start, self._now())
 
     def _now(self) -> ir.Value:

@@ -8,7 +8,7 @@ from functools import partial
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel_code import PLACEHOLDER, KernelCode
-from xloom.cpu.kernel_modules.shape_generic import Sized
+from xloom.cpu.kernel_modules.shape_generic import ShapeGenericKernel
 from xloom.cpu.loops.lowering import Lowering
 from xloom.llvm import jit
 from xloom.llvm.module_partitioning import parts_of
@@ -40,7 +40,7 @@ class KernelChecks:
         first, text = written(shared.unit), written(anew.unit)
         compare("kernel", name, f"{_outline(shared)}\n{first}", f"{_outline(anew)}\n{text}")
 
-    def sized(self, form: str, shared: KernelCode, known: Sized, anew: KernelCode, text: str) -> None:
+    def sized(self, form: str, shared: KernelCode, known: ShapeGenericKernel, anew: KernelCode, text: str) -> None:
         """A kernel that was made for other sizes, or in another process, and is written anew for these."""
         compare("kernel of many sizes", form, written(shared.unit) or text, text)
         compare("kernel of many sizes", form, _outline(shared), _outline(anew))

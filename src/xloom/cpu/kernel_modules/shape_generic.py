@@ -12,7 +12,7 @@ from xloom.compilation_cache.cache import Cache, key_of
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase
 from xloom.llvm import jit
-from xloom.llvm.dimension_formula import SizeFormula
+from xloom.llvm.dimension_formula import DimensionFormula
 from xloom.llvm.module_partitioning import parts_of
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import number
@@ -37,7 +37,7 @@ class Code(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sized:
+class ShapeGenericKernel:
     """A kernel for one shape."""
 
     name: str
@@ -51,7 +51,7 @@ class Sized:
     content: PassPipeline
 
 
-def find(form: ShapeGenericProblem) -> Sized | None:
+def find(form: ShapeGenericProblem) -> ShapeGenericKernel | None:
     """The kernel that was made for another shape and serves this one too."""
     data = kept.get(_key(form))
     for line in data.splitlines() if data else ():
@@ -68,14 +68,16 @@ def find(form: ShapeGenericProblem) -> Sized | None:
         table, counts, grains, scratch = served
         phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
         own, *needed = codes
-        return Sized(own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.content)
+        return ShapeGenericKernel(
+            own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.content
+        )
     return None
 
 
 @lru_cache(maxsize=1024)
-def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], SizeFormula]:
+def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], DimensionFormula]:
     symbols, parts, *formula = json.loads(line)
-    return symbols, parts, SizeFormula(*formula)
+    return symbols, parts, DimensionFormula(*formula)
 
 
 def remember(

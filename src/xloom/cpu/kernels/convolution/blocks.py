@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.convolution.tiling import Way
+from xloom.cpu.kernels.convolution.tiling import Tiling
 from xloom.cpu.kernels.convolution.window_pointers import Loops
 from xloom.cpu.kernels.matmul.axes import Axis, digits
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, share
@@ -57,7 +57,7 @@ class Blocks(NamedTuple):
         return moved, [(length, steps), *self.loops[self.number + 1 :]]
 
 
-def blocks_of(chosen: Way, loops: Sequence[tuple[int, Sequence[int]]]) -> Blocks | None:
+def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> Blocks | None:
     """How to cut the loops of a sum; None when the panel is small enough."""
     tile = chosen.tile
     most = _PIECE_BYTES // (tile.columns * tile.arithmetic.parts * tile.arithmetic.dtype.real.bytes)

@@ -145,16 +145,16 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
                     (problem.w_base, 0, group.b),
                 )
             ]
-            side_by_side = Run(x, starts[0], vectors, b.sub(i64(group.size - lanes), left))
+            horizontal_fusion = Run(x, starts[0], vectors, b.sub(i64(group.size - lanes), left))
             _clear(b, plan, totals)
             with (
                 rolled(b, 0, problem.feature.size, name="feature") as feature,
                 rolled(b, 0, window[0].size, plan.steps, name="step") as step,
             ):
-                at = b.add(side_by_side.origin, b.mul(feature, i64(problem.feature.a)))
+                at = b.add(horizontal_fusion.origin, b.mul(feature, i64(problem.feature.a)))
                 places = [i64(-d.padding_low) for d in window]
                 places[0] = b.add(places[0], b.mul(step, i64(window[0].window_dilation)))
-                plan.x.fill(b, side_by_side._replace(origin=at), places, first_room)
+                plan.x.fill(b, horizontal_fusion._replace(origin=at), places, first_room)
                 other = b.add(starts[1], b.mul(feature, i64(problem.feature.b)))
                 source, strides = w.pointer(phase), [t.b for t in problem.taps]
                 dtype = w.dtype
@@ -171,7 +171,7 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
                         inbounds=True,
                         source_etype=arithmetic.element,
                     )
-                    met = element_pointer(b, source, dtype, b.add(other, side_by_side.left(b, number, lanes)))
+                    met = element_pointer(b, source, dtype, b.add(other, horizontal_fusion.left(b, number, lanes)))
                     loops = [
                         (n, [d.window_dilation * s, stride])
                         for n, d, s, stride in zip(
@@ -180,7 +180,7 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
                     ]
                     _add(b, plan, window, sums, (totals, number), loops, ((start, arithmetic.dtype), (met, dtype)))
             target = y, y.pointer(phase), b.mul(image, i64(images.c))
-            _store(b, plan, problem, (totals, side_by_side, left), target)
+            _store(b, plan, problem, (totals, horizontal_fusion, left), target)
 
 
 def _clear(b: ir.IRBuilder, plan: Correlation, totals: ir.Value) -> None:

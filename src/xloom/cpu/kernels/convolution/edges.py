@@ -12,7 +12,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.convolution.padding import unconverted
-from xloom.cpu.kernels.convolution.tiling import Way
+from xloom.cpu.kernels.convolution.tiling import Tiling
 from xloom.cpu.kernels.matmul.arithmetic import constant_vector, splat
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import rolled
@@ -62,7 +62,7 @@ class Edges(NamedTuple):
         return self.line * prod(o.taps for o in self.outer[number + 1 :])
 
 
-def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | SymbolicDimension], x: Array) -> Edges | None:
+def edges_of(problem: Convolution, chosen: Tiling, sizes: Sequence[int | SymbolicDimension], x: Array) -> Edges | None:
     """How to copy what tiles meet of an input with these spatial sizes; None where all of it is better copied before.
 
     That is where features do not lie together, where tiles do not lie along lines, and where they meet much.
@@ -92,7 +92,7 @@ def edges_of(problem: Convolution, chosen: Way, sizes: Sequence[int | SymbolicDi
 class Window:
     """The memory for the copies, in a phase."""
 
-    def __init__(self, phase: PhaseBuilder, edges: Edges, problem: Convolution, chosen: Way, x: Array):
+    def __init__(self, phase: PhaseBuilder, edges: Edges, problem: Convolution, chosen: Tiling, x: Array):
         self._b, self._edges, self._problem, self._x = phase.b, edges, problem, x
         self._arithmetic, self._dtype = unconverted(chosen.tile.arithmetic, x.dtype)
         self._source = x.pointer(phase)

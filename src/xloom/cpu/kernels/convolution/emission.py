@@ -14,7 +14,7 @@ from xloom.cpu.kernels.convolution.geometry import Convolution, Spatial, as_poin
 from xloom.cpu.kernels.convolution.padding import Extent, padded
 from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, step_of, thinned
 from xloom.cpu.kernels.convolution.tiles import convolve
-from xloom.cpu.kernels.convolution.tiling import pair_axis, pairs_of, vectors_along, way
+from xloom.cpu.kernels.convolution.tiling import pair_axis, pairs_of, tiling, vectors_along
 from xloom.cpu.kernels.convolution.zeros import multiply_zeros
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Axis, Product, row_major
@@ -108,7 +108,7 @@ def _form_sums(
     pairs = pair_axis(problem) if paired else None
     is_read = x.dtype is held and (pairs != -1 or problem.feature.a == 1)
     if is_read and reaches_out and nbytes < _LARGE_KERNEL:
-        chosen = way(arithmetic, problem, w)
+        chosen = tiling(arithmetic, problem, w)
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
         is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
@@ -121,7 +121,7 @@ def _form_sums(
         ):  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
-            chosen = way(arithmetic, problem, w)
+            chosen = tiling(arithmetic, problem, w)
             edges = edges_of(problem, chosen, sides, Array("operand", 0, held))
         if edges is None:
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, order))
@@ -133,7 +133,7 @@ def _form_sums(
     if product is not None:
         _multiply(kernel, product, x, w, y)
         return
-    convolve(kernel, chosen or way(arithmetic, problem, w), problem, sides, edges, (x, w, sums))
+    convolve(kernel, chosen or tiling(arithmetic, problem, w), problem, sides, edges, (x, w, sums))
     if sums is not y:
         converted_array(kernel, sums, prod(out.dims), y)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
-from xloom.cpu.kernels.convolution.tiling import Way
+from xloom.cpu.kernels.convolution.tiling import Tiling
 from xloom.cpu.kernels.convolution.window_pointers import SHORT, Loops, Place, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
 from xloom.cpu.kernels.matmul.operands import Array
@@ -26,7 +26,7 @@ class Operands:
     """The three arrays of a convolution in a phase; `packed` is the kernel's packed memory, if it has any."""
 
     phase: PhaseBuilder
-    way: Way
+    way: Tiling
     x: Array
     w: Array
     y: Array

@@ -15,7 +15,7 @@ from xloom.cpu.kernels.convolution.edges import Edges, Window
 from xloom.cpu.kernels.convolution.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolution.panels import packed_panels
 from xloom.cpu.kernels.convolution.products import Operands
-from xloom.cpu.kernels.convolution.tiling import Way, pair_axis
+from xloom.cpu.kernels.convolution.tiling import Tiling, pair_axis
 from xloom.cpu.kernels.convolution.window_pointers import Loops
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
 from xloom.cpu.kernels.matmul.grain import grain
@@ -28,7 +28,7 @@ from xloom.llvm.types import I1, I64, i64
 
 def convolve(
     kernel: Kernel,
-    chosen: Way,
+    chosen: Tiling,
     problem: Convolution,
     sides: Sequence[int],
     edges: Edges | None,
@@ -91,7 +91,7 @@ def convolve(
                 operands.store(sums, place.y)
 
 
-def _before(chosen: Way) -> int:
+def _before(chosen: Tiling) -> int:
     """How many other axes change after the rows: not spatial ones whose results lie closer together than images'."""
     others = chosen.others
     if chosen.name == "features" and chosen.rows.dim is None:
@@ -146,7 +146,7 @@ class _Walker:
     b: ir.IRBuilder
     problem: Convolution
     sides: Sequence[int]
-    chosen: Way
+    chosen: Tiling
     walk: Sequence[tuple[OutputAxis, int]]
     items: Sequence[Axis]
 
@@ -241,7 +241,7 @@ def _moved(
     return moved, inside, index
 
 
-def _sums(chosen: Way, axes: Sequence[OutputAxis]) -> list[tuple[int, tuple[int, ...]]] | None:
+def _sums(chosen: Tiling, axes: Sequence[OutputAxis]) -> list[tuple[int, tuple[int, ...]]] | None:
     """The loops over taps and features, in the order of the input in memory; None where classes have others."""
     loops = [Axis(axis.places[0].taps, axis.tap_x, axis.tap_w, 0) for axis in axes if axis.tap_x]
     if any(len({p.taps for p in axis.places}) > 1 for axis in axes if axis.tap_x):
@@ -251,7 +251,7 @@ def _sums(chosen: Way, axes: Sequence[OutputAxis]) -> list[tuple[int, tuple[int,
     return [(x.size, (x.a, x.b)) for x in merged(sorted(loops, key=lambda x: -x.a))]
 
 
-def _sums_of_classes(b: ir.IRBuilder, chosen: Way, axes: Sequence[tuple[OutputAxis, ir.Value]]) -> Loops:
+def _sums_of_classes(b: ir.IRBuilder, chosen: Tiling, axes: Sequence[tuple[OutputAxis, ir.Value]]) -> Loops:
     """The same of outputs of these classes."""
     loops: list[tuple[int, ir.Value, tuple[int, int]]] = []
     for axis, which in axes:

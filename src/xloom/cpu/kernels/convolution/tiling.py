@@ -21,7 +21,7 @@ from xloom.llvm.symbolic_dimension import greatest
 from xloom.llvm.vector_registers import registers
 
 
-class Way(NamedTuple):
+class Tiling(NamedTuple):
     """The tile, its two axes and the other axes of the output."""
 
     name: str
@@ -57,7 +57,7 @@ class Way(NamedTuple):
         return [min(v * lanes, most) for v in range(self.tile.vectors)]
 
 
-def way(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
+def tiling(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     """The best way for a convolution."""
     if _in_small_groups(arithmetic, problem):
         return _channels(arithmetic, problem, w)
@@ -104,21 +104,21 @@ def _in_small_groups(arithmetic: Arithmetic, problem: Convolution) -> bool:
     return problem.feature_groups and adjacent and each < lanes and lanes % each == 0 and size <= min(8, 4 * each)
 
 
-def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
+def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, problem.output, most_sums())
     if problem.output.b == 1 and w.dtype is arithmetic.dtype and problem.output.size >= tile.lanes:
         axes = [plain(problem.batch), *problem.spatial_axes([t.b for t in problem.taps])]
         rows, group, columns = axes.pop(number), plain(problem.group), plain(problem.output)
-        return Way("features", tile, rows, columns, (group, *axes), problem.feature, problem.w_base)
+        return Tiling("features", tile, rows, columns, (group, *axes), problem.feature, problem.w_base)
     panels = packing.panels * packing.panel_size(packing.length)
     group = OutputAxis(plain(problem.group).places, problem.group.a, panels, problem.group.c)
     columns = OutputAxis(plain(problem.output).places, 0, 0, problem.output.c)
     axes = [plain(problem.batch), *_in_steps(arithmetic, problem).spatial_axes(kernel)]
     rows = axes.pop(number)
-    return Way("features", tile, rows, columns, (group, *axes), feature, 0, packing, problem.group.size)
+    return Tiling("features", tile, rows, columns, (group, *axes), feature, 0, packing, problem.group.size)
 
 
-def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
+def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     each = int(problem.output.size)
     output = Axis(each * problem.group.size, 0, problem.output.b, 1)
     sums = most_sums() if problem.feature.size == 1 else few_sums() // 2  # the sum over features is unrolled
@@ -126,7 +126,7 @@ def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Way:
     columns = OutputAxis(plain(problem.group).places, problem.group.a, 0, problem.group.c)
     axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
     rows = axes.pop(number)
-    return Way("channels", tile, rows, columns, tuple(axes), feature, 0, packing, unit=each)
+    return Tiling("channels", tile, rows, columns, tuple(axes), feature, 0, packing, unit=each)
 
 
 def vectors_along(arithmetic: Arithmetic, outputs: int, size: int) -> int:
@@ -138,13 +138,13 @@ def vectors_along(arithmetic: Arithmetic, outputs: int, size: int) -> int:
 
 def _spatial(
     arithmetic: Arithmetic, problem: Convolution, axes: list[OutputAxis], along: OutputAxis, vectors: int
-) -> Way:
+) -> Tiling:
     lanes = needed_lanes(arithmetic, along.most)
     # the vectors of the input are in registers, too
     rows = share(problem.output.size, (most_sums() + 2 - vectors) // arithmetic.parts // vectors)
     others = (plain(problem.group), plain(problem.batch), *(a for a in axes if a is not along))
     tile = Tile(arithmetic, int(rows), vectors, lanes)
-    return Way("spatial", tile, plain(problem.output), along, others, problem.feature, problem.w_base)
+    return Tiling("spatial", tile, plain(problem.output), along, others, problem.feature, problem.w_base)
 
 
 _REUSED = 4
