@@ -142,3 +142,22 @@ def test_of_no_rows():
     x = np.zeros((0, 8, 2))
     for found, expected in zip(xl.compile(module)(x), xl.evaluate(module, x), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_the_first_nan_of_a_reshaped_product():
+    """One dimension that a reshape makes of two is two loops, whose parts are joined in no order."""
+    text = """HloModule m
+most { x = f32[] parameter(0) i = s64[] parameter(1) y = f32[] parameter(2) j = s64[] parameter(3)
+  gt = pred[] compare(x, y), direction=GT nan = pred[] compare(x, x), direction=NE keep = pred[] or(gt, nan)
+  eq = pred[] compare(x, y), direction=EQ lt = pred[] compare(i, j), direction=LT first = pred[] and(eq, lt)
+  pick = pred[] or(keep, first) v = f32[] select(keep, x, y) w = s64[] select(pick, i, j)
+  ROOT t = (f32[], s64[]) tuple(v, w) }
+ENTRY e { a = f32[9,9] parameter(0) b = f32[9,9] parameter(1) p = f32[9,9] multiply(a, b) r = f32[81] reshape(p)
+  n = s64[81] iota(), iota_dimension=0 low = f32[] constant(-inf) zero = s64[] constant(0)
+  ROOT m = (f32[], s64[]) reduce(r, n, low, zero), dimensions={0}, to_apply=most }"""
+    module, numbers = xl.parse(text), np.random.default_rng(0)
+    run = xl.compile(module)
+    for _ in range(20):
+        a, b = numbers.standard_normal((2, 9, 9)).astype(np.float32)
+        a.reshape(-1)[numbers.integers(81, size=4)] = np.nan
+        assert int(run(a, b)[1]) == int(xl.evaluate(module, a, b)[1]) == int(np.argmax(a * b))

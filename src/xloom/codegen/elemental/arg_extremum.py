@@ -30,13 +30,15 @@ def arg_extremum(fold: Reduction, *, is_used: Sequence[bool]) -> Reduction:
 
     Which of several NaN is first is then definite, also where parts of a row are joined.
     """
-    if len(fold.vars) != 1:
+    if not fold.vars:
         return fold
     for value, place in ((0, 1), (1, 0)):
         found = _Found(fold, value, place)
         symbol = found.symbol if _is_increasing(fold, place) else ""
         if symbol:
-            return _simplified(fold, found, symbol, is_used[value])
+            simpler = _simplified(fold, found, symbol, is_used[value])
+            # nobody says in which order several loops are done
+            return simpler if len(fold.vars) == 1 else replace(simpler, in_order=())
     return fold
 
 
@@ -47,7 +49,12 @@ def _is_increasing(fold: Reduction, number: int) -> bool:
         (node,) = node.operands
     if not isinstance(node, Index) or not isinstance(init, Constant) or not fold.elements[number].dtype.is_integer:
         return False
-    return node.value.factor(fold.vars[0]) > 0 and int(init.value) <= node.value.low and _fits(fold, number, node)
+    inner = 0
+    for var in reversed(fold.vars):  # a step of a loop is more than all of those in it
+        if node.value.factor(var) <= inner:
+            return False
+        inner += node.value.factor(var) * (var.size - 1)
+    return int(init.value) <= node.value.low and _fits(fold, number, node)
 
 
 def _fits(fold: Reduction, number: int, node: Index) -> bool:
