@@ -28,7 +28,7 @@ def test_every_opcode_has_a_row_and_no_other_has():
 
 def test_what_is_part_of_loop_nests_has_a_rule_for_an_element():
     assert {name for name in having(Role.ELEMENT) if name not in ELEMENTS and name not in rules.RULES} == set()
-    # a dynamic-update-slice is a store, whose elements nobody asks for
+    # a dynamic-update-slice is a store, whose elements no reader asks for
     assert having(Role.ROOT) - set(ELEMENTS) == {"dynamic-update-slice"}
     assert set(ELEMENTS) - {SCALAR} <= having(Role.ELEMENT) | having(Role.ROOT)
 

@@ -46,9 +46,9 @@ class Trait(Flag):
     JUMPS = auto()
     """A little more or less of an operand may change much."""
     UPDATES = auto()
-    """It changes a part of its first operand, in place where nobody else reads that."""
+    """It changes a part of its first operand, in place where no other instruction reads that."""
     SKIPS_UNREAD = auto()
-    """Its kernel does not write outputs that nobody reads."""
+    """Its kernel does not write outputs that no instruction reads."""
     BY_SHAPE = auto()
     """Its kernel depends on nothing but shapes and attributes."""
     VIRTUAL = auto()
@@ -58,7 +58,7 @@ class Trait(Flag):
     IRREGULAR = auto()
     """It reads or writes memory in an order that caches do not like."""
     WAITS = auto()
-    """It waits for somebody outside the program."""
+    """It waits for the host, or for another device."""
 
 
 @dataclass(frozen=True)

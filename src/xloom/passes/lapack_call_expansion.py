@@ -27,7 +27,7 @@ _MOST_EQUATIONS = 512
 class LapackCallExpansion(Pass):
     """Calls of LAPACK's trsm become triangular-solve, whose kernel needs no copies in another layout.
 
-    Not where somebody has registered other code under the routine's name, or has calls watched by the sanitizer.
+    Not where other code is registered under the routine's name, or the sanitizer watches calls.
     """
 
     name = "lapack-call-expansion"

@@ -37,7 +37,7 @@ def arg_extremum(fold: Reduction, *, is_used: Sequence[bool]) -> Reduction:
         symbol = found.symbol if _is_increasing(fold, place) else ""
         if symbol:
             simpler = _simplified(fold, found, symbol, is_used[value])
-            # nobody says in which order several loops are done
+            # the order in which several loops are done is open
             return simpler if len(fold.vars) == 1 else replace(simpler, in_order=())
     return fold
 

@@ -32,7 +32,6 @@ Refusals = dict[tuple[Instruction, Instruction], str]
 def steps_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
     """The computation's steps in an order that they can run in; `refusals` gets what was asked on the way."""
     steps: list[Thunk] = []
-    refusals = {} if refusals is None else refusals
     for instruction in fusion.order:
         if instruction not in fusion.stored:
             continue
@@ -46,7 +45,7 @@ def steps_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
     return filled_late(freeing_first(steps, returned))
 
 
-def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals) -> None:
+def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals | None) -> None:
     """Appends a group, or joins it to an earlier one."""
     (root,) = group.roots
     reads = group.reads
@@ -61,7 +60,8 @@ def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction], ref
                     steps[k] = joined
                     _absorb(steps, k, stored)
                     return
-                refusals.update({(other, root): joined for other in step.roots})
+                if refusals is not None:
+                    refusals.update({(other, root): joined for other in step.roots})
             between |= made
     steps.append(group)
 
