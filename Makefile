@@ -48,7 +48,7 @@ test: setup lint ## Every test
 	@$(BIN)/python -m pytest -n 2
 
 test-v3: setup ## The compiler's tests with code for x86-64-v3 (AVX2), whatever the host can do
-	@XLOOM_CPU=x86-64-v3 $(BIN)/python -m pytest -n 2 tests/cpu
+	@XLOOM_TARGET=x86-64-v3 $(BIN)/python -m pytest -n 2 tests/cpu
 
 lint: setup ## ruff and pyright
 	@$(BIN)/ruff check src tests examples benchmarks

@@ -10,13 +10,15 @@ import xloom as xl
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels import rule_of
 from xloom.llvm import jit
+from xloom.llvm.target import process_target
+from xloom.llvm.target_module import TargetModule
 
 
 def kernel_of(text) -> Kernel:
     """The kernel of a module's root, an operator that has its own, whose operands are the parameters in order."""
     root = xl.parse(text).entry.root
     outputs = root.shape.elements if root.shape.is_tuple else (root.shape,)
-    kernel = Kernel("k", tuple(o.shape for o in root.operands), tuple(outputs))
+    kernel = Kernel("k", tuple(o.shape for o in root.operands), tuple(outputs), TargetModule(process_target()))
     rule = rule_of(root.opcode)
     assert rule is not None
     rule(kernel, root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 
 from xloom.llvm import jit
+from xloom.llvm.target import process_target
 
 
 def optimised(text: str) -> llvm.ModuleRef:
@@ -13,6 +14,6 @@ def optimised(text: str) -> llvm.ModuleRef:
     module = llvm.parse_assembly(text.replace(jit._NO_TARGET, jit.target_header(), 1), llvm.create_context())
     options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
     options.loop_vectorization, options.loop_unrolling = passes.vectorise, passes.unroll
-    builder = llvm.create_pass_builder(jit.target_machine(), options)
+    builder = llvm.create_pass_builder(jit.target_machine(process_target()), options)
     builder.getModulePassManager().run(module, builder)
     return module

@@ -7,6 +7,7 @@ import xloom as xl
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.llvm.pass_pipeline import PassPipeline
+from xloom.llvm.target import process_target
 
 LAYER = """
   d{k} = f32[4,8] dot(x{k}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
@@ -44,25 +45,27 @@ def test_value(scale):
 
 
 def test_equal_layers_are_compiled_once():
-    few = lowered(prepared(xl.parse(chain(20))))[2]
-    many = lowered(prepared(xl.parse(chain(80))))[2]
+    few = lowered(prepared(xl.parse(chain(20))), process_target())[2]
+    many = lowered(prepared(xl.parse(chain(80))), process_target())[2]
     assert many.main_content is few.main_content is PassPipeline.CALLS
     assert sum(len(u.text) for u in many.units.values()) < 1.2 * sum(len(u.text) for u in few.units.values())
 
 
 def test_layers_with_other_constants_are_other_code():
-    same, other = (lowered(prepared(xl.parse(chain(20, s))))[2] for s in (lambda k: 0.5, lambda k: 1 + k / 8))
+    same, other = (
+        lowered(prepared(xl.parse(chain(20, s))), process_target())[2] for s in (lambda k: 0.5, lambda k: 1 + k / 8)
+    )
     count = [sum(u.text.count("define void") for u in p.units.values()) for p in (same, other)]
     assert count[1] >= count[0] + 15
 
 
 def test_short_programs_are_one_function():
-    program = lowered(prepared(xl.parse(chain(2))))[2]
+    program = lowered(prepared(xl.parse(chain(2))), process_target())[2]
     assert not any(name.startswith("batch") for name in program.units)
 
 
 def test_memory_is_planned_in_linear_time():
     """A slot that thousands of arrays have after one another is not searched for those that are gone."""
     module = xl.parse(chain(60))
-    _, assignment, _ = lowered(prepared(module))
+    _, assignment, _ = lowered(prepared(module), process_target())
     assert max(len(assignment.slots.sources(slot)) for slot in set(assignment.slots.values())) < 5

@@ -13,6 +13,7 @@ from xloom.codegen.schedule.thunks import scheduled
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.interpreter.samples import random_arguments
+from xloom.llvm.target import process_target
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").rglob("*.hlo"))
 DYNAMIC = ("dynamic-reshape", "get-dimension-size", "set-dimension-size")
@@ -233,5 +234,5 @@ def test_a_concatenation_of_which_padding_leaves_nothing():
       a = f32[2,4] slice(p), slice={[0:2], [5:9]} b = f32[2,5] slice(p), slice={[0:2], [0:5]}
       c = f32[2,9] concatenate(a, b), dimensions={1} ROOT r = f32[2,9] pad(c, v), padding=0_0x-9_9 }"""
     module = xl.parse(text)
-    lowered(module)  # as it is, whatever passes make of it
+    lowered(module, process_target())  # as it is, whatever passes make of it
     assert np.array_equal(xl.compile(module)(np.ones((2, 9), np.float32)), np.full((2, 9), 7))

@@ -15,6 +15,8 @@ from xloom.interpreter import complex_math as oracle
 from xloom.llvm import jit
 from xloom.llvm.loop import loop
 from xloom.llvm.scalar import complex_math
+from xloom.llvm.target import process_target
+from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I8, I64, POINTER, VOID, Complex, load, store
 
 TYPES = ["c64", "c128"]
@@ -35,7 +37,7 @@ def emit(b, opcode, *z):
 
 
 def module(opcode, dtype, arity):
-    out = ir.Module()
+    out = TargetModule(process_target())
     function = ir.Function(out, ir.FunctionType(VOID, [I64] + [POINTER] * (arity + 1)), "run")
     count, target, *sources = function.args
     b = ir.IRBuilder(function.append_basic_block())
@@ -51,7 +53,7 @@ def module(opcode, dtype, arity):
 
 @cache
 def compiled(opcode, dtype, arity):
-    library = jit.Library([jit.object_code(module(opcode, dtype, arity))], ["run"])
+    library = jit.Library([jit.process_code(module(opcode, dtype, arity))], ["run"])
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (arity + 1))
     return library, library.function("run", prototype)
 
@@ -344,7 +346,7 @@ def test_loops_become_vectors_without_calls(opcode):
 
 def test_a_function_is_defined_once_a_module():
     text = module("log", "c64", 1)
-    out = ir.Module()
+    out = TargetModule(process_target())
     function = ir.Function(out, ir.FunctionType(VOID, [ir.FloatType()] * 2), "run")
     b = ir.IRBuilder(function.append_basic_block())
     z = Complex(*function.args)

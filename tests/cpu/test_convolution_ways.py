@@ -9,9 +9,9 @@ from xloom.cpu.kernels.convolution import emission, products
 from xloom.cpu.kernels.convolution.window_pointers import SHORT
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.hlo.dtype import bf16
-from xloom.llvm.vector_registers import registers
+from xloom.llvm.target import process_target
 
-WIDE = pytest.mark.skipif(registers().nbytes < 64, reason="other tiles for narrower registers")
+WIDE = pytest.mark.skipif(process_target().registers.nbytes < 64, reason="other tiles for narrower registers")
 
 
 def chosen(monkeypatch, lhs, rhs, window, labels, more="", dtype="f32"):
@@ -39,10 +39,10 @@ def test_rows_of_kernel_gradients_are_features(monkeypatch, lhs, rhs, labels):
     """Of both operands: a window has too few places for the vectors that are loaded to be used often."""
     way = chosen(monkeypatch, lhs, rhs, "size=12x12 pad=1_1x1_1", labels)
     assert (way.rows.dim, way.rows.most) == (None, 64)
-    assert way.tile.rows > registers().count // 4
+    assert way.tile.rows > process_target().registers.count // 4
 
 
-@pytest.mark.skipif(not registers().has_bfloat_products, reason="no products of bf16")
+@pytest.mark.skipif(not process_target().has_bfloat_products, reason="no products of bf16")
 @pytest.mark.parametrize("images", [1, 3])
 def test_kernel_gradients_of_bf16_are_in_pairs(monkeypatch, images):
     """Of places that are adjacent, where the images are no even number."""
@@ -51,7 +51,7 @@ def test_kernel_gradients_of_bf16_are_in_pairs(monkeypatch, images):
     assert way.tile.arithmetic.places == 2
 
 
-@pytest.mark.skipif(not registers().has_bfloat_products, reason="no products of bf16")
+@pytest.mark.skipif(not process_target().has_bfloat_products, reason="no products of bf16")
 def test_kernel_gradients_of_many_bf16_features_are_products(monkeypatch):
     """In pairs too, of operands that are not copied."""
     products, multiply = [], emission._multiply

@@ -9,7 +9,7 @@ import xloom as xl
 from tests.cpu.kernels import run_kernel
 from tests.cpu.test_convolution import program
 from tests.cpu.test_dot import values
-from tests.cpu.test_processor import run
+from tests.cpu.test_target import run
 
 WINDOWS = {
     "same": ((2, 9, 11, 5), (3, 3, 5, 7), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),

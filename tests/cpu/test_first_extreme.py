@@ -8,6 +8,7 @@ import xloom as xl
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.dtype import from_numpy
+from xloom.llvm.target import process_target
 
 # what JAX's arg-max keeps, and PyTorch's
 JAX = """wins = pred[] compare(a, b), direction=DIRECTION
@@ -80,7 +81,7 @@ def numbers(dtype: np.dtype, dims: tuple[int, int], dimension: int) -> np.ndarra
 
 def is_in_order(module: xl.Module) -> bool:
     """Whether a comparison serves both for greater and for equal."""
-    *_, compiled = lowered(prepared(module))
+    *_, compiled = lowered(prepared(module), process_target())
     texts = [compiled.main, *(unit.text for unit in compiled.units.values())]
     return any(f"fcmp {symbol}" in text for text in texts for symbol in ("oge", "ole"))
 

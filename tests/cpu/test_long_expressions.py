@@ -7,6 +7,7 @@ from xloom.codegen.fusion.producer_consumer import DEPTH_LIMIT, FusionGroup
 from xloom.codegen.loop_ir.nest import cost_of
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.llvm.target import process_target
 
 
 def test_the_cut_is_not_at_a_reshape():
@@ -52,7 +53,7 @@ def test_what_takes_many_instructions_is_in_shorter_expressions():
     """LLVM's time grows with the square of a function's length: of 240 sines it was seconds."""
     steps = " ".join(f"x{k + 1} = f32[12] sine(x{k})" for k in range(300))
     m = xl.parse(f"ENTRY e {{ x0 = f32[12] parameter(0) {steps} ROOT r = f32[12] negate(x300) }}")
-    block, *_ = lowered(prepared(m))
+    block, *_ = lowered(prepared(m), process_target())
     groups = [step for step in block.steps if isinstance(step, FusionGroup)]
     costs = [sum(cost_of([s.node for s in stage.stores]) for stage in group.nest.stages) for group in groups]
     assert sum(costs) > 3000

@@ -6,6 +6,7 @@ import pytest
 import xloom as xl
 from xloom.codegen.buffers.assignment import assigned
 from xloom.codegen.schedule.thunks import scheduled
+from xloom.llvm.target import process_target
 
 N = 1000
 X = np.linspace(0.5, 1.5, N, dtype=np.float32)
@@ -97,7 +98,9 @@ def test_a_branch_does_not_write_over_what_it_only_sees():
         f"c = f32[{N}] conditional(q, n, n), true_computation=looks, false_computation=leaves "
         f"ROOT r = f32[{N}] subtract(c, n) }}"
     )
-    memory = assigned(scheduled(module.entry))  # of the program as it stands: passes would have `looks` say n for b
+    memory = assigned(
+        scheduled(module.entry), process_target()
+    )  # of the program as it stands: passes would have `looks` say n for b
     looks = {i.opcode: i for i in module.computation("looks")}
     seen, loop, update = (
         memory.of(s) for s in ((looks["parameter"], 0), (looks["while"], 2), (looks["dynamic-update-slice"], 0))

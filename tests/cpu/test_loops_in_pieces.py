@@ -10,6 +10,7 @@ import xloom as xl
 from tests.cpu.optimised import optimised
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.llvm.target import process_target
 
 REFLECT = """ENTRY e {{ x = s8[{n},{m}] parameter(0)
   a = s8[3,{m}] slice(x), slice={{[1:4], [0:{m}]}} b = s8[3,{m}] reverse(a), dimensions={{0}}
@@ -31,7 +32,7 @@ def test_edges_that_are_mirrored(n, m):
 
 
 def test_rows_are_not_chosen_element_by_element():
-    program = lowered(prepared(reflect(300, 400)))[-1]
+    program = lowered(prepared(reflect(300, 400)), process_target())[-1]
     (unit,) = program.units.values()
     assert re.search(r"extractelement <\d+ x i64>", str(optimised(unit.text))) is None  # none of addresses
 

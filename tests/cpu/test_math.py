@@ -11,8 +11,8 @@ import xloom as xl
 from tests.cpu.optimised import optimised
 from xloom.cpu.printers import llvm_text
 from xloom.llvm import jit, math
-from xloom.llvm.math import exponential
-from xloom.llvm.vector_registers import registers
+from xloom.llvm.target import Target, process_target
+from xloom.llvm.target_module import TargetModule
 
 KINDS = {np.dtype(np.float32): ("f32", ir.FloatType()), np.dtype(np.float64): ("f64", ir.DoubleType())}
 LONG = np.longdouble
@@ -98,12 +98,12 @@ class Loops:
     """Functions, compiled together."""
 
     def __init__(self, opcodes=tuple(math.FUNCTIONS)):
-        module = ir.Module()
+        module = TargetModule(process_target())
         names = [(opcode, dtype) for opcode in opcodes for dtype in KINDS]
         for opcode, dtype in names:
             add_loop(module, opcode, dtype)
         self.module = optimised(str(module))
-        code = jit.target_machine().emit_object(self.module)
+        code = jit.target_machine(process_target()).emit_object(self.module)
         self.library = jit.Library([code], [symbol(*name) for name in names])
 
     def __call__(self, opcode, *arrays):
@@ -204,7 +204,7 @@ def test_f32_error(loops, opcode):
 
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
 def test_powers_of_two_without_an_instruction_for_them(loops, dtype, monkeypatch):
-    monkeypatch.setattr(exponential, "registers", lambda: registers()._replace(has_scaling=False))
+    monkeypatch.setattr(Target, "has_scaling", False)
     others = Loops(["exponential", "power"])
     x, (base, exponent) = arguments(dtype), pairs(dtype)
     np.testing.assert_array_equal(others("exponential", x), loops("exponential", x))
@@ -272,7 +272,7 @@ def test_loops_become_vector_code_without_calls(loops, opcode, dtype):
 
 
 def test_a_function_is_defined_once_a_module():
-    module = ir.Module()
+    module = TargetModule(process_target())
     for name in ("f", "g"):
         function = ir.Function(module, ir.FunctionType(ir.FloatType(), [ir.FloatType()]), name)
         b = ir.IRBuilder(function.append_basic_block())

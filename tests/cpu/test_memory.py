@@ -10,7 +10,7 @@ from xloom.codegen.thresholds import ALIGNMENT, POOLED
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.memory_pool import HUGE_BYTES, Pool
-from xloom.llvm.vector_registers import packs_lanes, registers
+from xloom.llvm.target import process_target
 
 RANDOM = np.random.default_rng(0)
 N = 128
@@ -105,7 +105,7 @@ def test_a_long_computation_is_one_step():
         f"ENTRY e {{ x = f32[5000] parameter(0) y = f32[5000] parameter(1) {' '.join(steps)} "
         f"ROOT t = (f32[5000], f32[5000]) tuple(b79, {last}) }}"
     )
-    block, assignment, _ = lowered(prepared(module))
+    block, assignment, _ = lowered(prepared(module), process_target())
     assert len(block.steps) == 1 and assignment.arena_bytes == 0
 
 
@@ -155,7 +155,7 @@ def test_products_pack_no_whole_operand(dtype, contracting, dims):
             (1, 20, 22, 128),
             "size=3x3 pad=1_1x1_1 groups=4",
             marks=pytest.mark.skipif(
-                registers().nbytes < 64, reason="tiles of narrower registers do not lie along lines"
+                process_target().registers.nbytes < 64, reason="tiles of narrower registers do not lie along lines"
             ),
         ),
         ((1, 20, 22, 48), (3, 3, 1, 48), (1, 20, 22, 48), "size=3x3 pad=1_1x1_1 groups=48"),
@@ -263,7 +263,7 @@ def test_attention_keeps_a_block_of_its_scores():
     np.testing.assert_allclose(executable(q, k, v), expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.skipif(not packs_lanes(), reason="the host sorts long rows otherwise")
+@pytest.mark.skipif(not process_target().packs_lanes(), reason="the host sorts long rows otherwise")
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.int64, np.float64])
 @pytest.mark.parametrize("n", [512, 513, 515, 1000, 100_000])
 def test_long_rows_are_sorted_in_place(dtype, n):
@@ -282,7 +282,7 @@ def test_long_rows_are_sorted_in_place(dtype, n):
         np.testing.assert_array_equal(executable(np.sort(x)[::-1].copy()), np.sort(x))
 
 
-@pytest.mark.skipif(not packs_lanes(), reason="the host sorts rows otherwise")
+@pytest.mark.skipif(not process_target().packs_lanes(), reason="the host sorts rows otherwise")
 @pytest.mark.parametrize("dtype, dims", [("f32", "40,255"), ("s32", "40,255"), ("s32", "3,30000")])
 def test_rows_are_sorted_where_they_lie(dtype, dims):
     order = ", type=TOTALORDER" if dtype == "f32" else ""
@@ -317,7 +317,7 @@ def test_a_sort_does_not_write_what_nobody_reads(n, order):
         f"ROOT r = s32[{n}] get-tuple-element(s), index=1 }}"
     )
     x = RANDOM.permutation(n).astype(np.int32)
-    _, assignment, _ = lowered(prepared(module))
+    _, assignment, _ = lowered(prepared(module), process_target())
     sort = next(s for s, _ in assignment.slots if s.opcode == "sort")
     assert assignment.of((sort, 0)).nbytes == 0
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))

@@ -12,6 +12,7 @@ from xloom.cpu.kernel_modules import batches, copies, sharing
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.llvm.module_text import global_text, module_text
+from xloom.llvm.target import process_target
 from xloom.llvm.types import FLOAT, I1, I8, I32, I64, POINTER
 
 PROGRAMS = {
@@ -39,7 +40,7 @@ def test_text_of_programs(name, monkeypatch):
         for function in ("module_text", "global_text"):
             monkeypatch.setattr(module, function, both, raising=False)
     x = jax.ShapeDtypeStruct((40, 48), np.float32)
-    lowered(prepared(xl.from_stablehlo(jax.jit(PROGRAMS[name]).lower(x).as_text())))
+    lowered(prepared(xl.from_stablehlo(jax.jit(PROGRAMS[name]).lower(x).as_text())), process_target())
     assert seen
 
 

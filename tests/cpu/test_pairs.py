@@ -9,6 +9,7 @@ import pytest
 import xloom as xl
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.llvm.target import process_target
 
 SQUARE = "ROOT r = bf16[{n}] multiply(p, p)"
 BODIES = {
@@ -38,7 +39,7 @@ def _check(text, *arguments):
     for a, b in pairs:
         a, b = (x.astype(np.float32) for x in (a, b))
         np.testing.assert_allclose(a, b, rtol=2**-7, atol=1e-38)
-    return "".join(unit.text for unit in lowered(prepared(module))[-1].units.values())
+    return "".join(unit.text for unit in lowered(prepared(module), process_target())[-1].units.values())
 
 
 def _numbers(*dims):

@@ -12,6 +12,7 @@ from xloom.cpu.loops import panels
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import schedule_text
 from xloom.hlo.dtype import DTYPES
+from xloom.llvm.target import process_target
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def folder(tmp_path_factory):
 def small(monkeypatch, folder):
     """Treats small operands as large ones, and keeps what was made so from other tests."""
     monkeypatch.setattr(dot_operand_fusion, "_LEAST", 64)
-    monkeypatch.setattr(panels, "CACHED", 64)
+    monkeypatch.setattr(panels, "CACHED", 64 / process_target().caches.last)
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(folder))
 
 

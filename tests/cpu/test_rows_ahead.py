@@ -7,6 +7,7 @@ import xloom as xl
 from xloom.cpu.loops import software_prefetch
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.llvm.target import process_target
 
 SOFTMAX = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
@@ -19,7 +20,7 @@ ENTRY e { x = f32[DIMS] parameter(0) low = f32[] constant(-inf) zero = f32[] con
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(software_prefetch, "CACHED", 1 << 10)
+    monkeypatch.setattr(software_prefetch, "CACHED", (1 << 10) / process_target().caches.last)
 
 
 def _softmax(dims, inner):
@@ -32,7 +33,7 @@ def _softmax(dims, inner):
 
 
 def _text(module):
-    return "".join(unit.text for unit in lowered(prepared(module))[-1].units.values())
+    return "".join(unit.text for unit in lowered(prepared(module), process_target())[-1].units.values())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_rows_of_any_length(dims, inner):
 
 
 def test_nothing_is_fetched_that_is_in_the_caches(monkeypatch):
-    monkeypatch.setattr(software_prefetch, "CACHED", 1 << 30)
+    monkeypatch.setattr(software_prefetch, "CACHED", 64)
     assert "llvm.prefetch" not in _text(_softmax((70, 1024), [1]))
 
 

@@ -12,6 +12,7 @@ from xloom.cpu.kernels import rule_of
 from xloom.errors import SharedCodeError
 from xloom.llvm import jit, shared_code
 from xloom.llvm.scalar import rules
+from xloom.llvm.target import process_target
 
 NESTS = """HloModule m
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }
@@ -96,9 +97,11 @@ def test_a_kernel_of_many_sizes_that_knows_its_size_is_rejected(monkeypatch):
 def test_machine_code_of_other_ir_is_rejected():
     xl.compile(products(48))
     text = "define void @f() {\n ret void\n}\n"
-    jit.object_cache.put(jit.object_key(text, jit.PassPipeline.LOOPS), jit.object_code(text.replace("@f", "@g")))
+    jit.object_cache.put(
+        jit.object_key(text, jit.PassPipeline.LOOPS, process_target()), jit.process_code(text.replace("@f", "@g"))
+    )
     with pytest.raises(SharedCodeError, match="object file"):
-        jit.object_code(text)
+        jit.process_code(text)
 
 
 def test_a_program_under_the_key_of_another_is_rejected(monkeypatch):

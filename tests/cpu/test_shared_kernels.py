@@ -7,6 +7,7 @@ from xloom.codegen import thresholds
 from xloom.cpu.loops import nontemporal_stores
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.llvm.target import process_target
 
 SORTED = """sort({}), dimensions={{0}}, to_apply=less"""
 LESS = "less { a = f64[] parameter(0) b = f64[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }"
@@ -17,7 +18,7 @@ def program(body: str, **sizes: int) -> xl.Module:
 
 
 def units(module: xl.Module) -> int:
-    *_, made = lowered(prepared(module))
+    *_, made = lowered(prepared(module), process_target())
     return len(made.units)
 
 
@@ -45,7 +46,7 @@ def test_the_same_operators_of_other_arrays_share_a_kernel():
 def test_a_result_of_the_program_and_what_it_reads_again_are_stored_by_kernels_of_their_own(monkeypatch):
     """Large results go around the caches."""
     monkeypatch.setattr(thresholds, "RETURNED", 1 << 12)
-    monkeypatch.setattr(nontemporal_stores, "LESS", 1 << 12)
+    monkeypatch.setattr(nontemporal_stores, "LESS", (1 << 12) / process_target().caches.last)
     # two negations of arrays in memory, of which a sort may read one
     body = """x = f64[n] parameter(0) y = f64[n] parameter(1) s = f64[n] {} t = f64[n] {}
         p = f64[n] negate(s) q = f64[n] negate(t) {} ROOT r = (f64[n], f64[n], f64[n], f64[n], f64[n]) tuple({})"""

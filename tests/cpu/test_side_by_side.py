@@ -12,6 +12,7 @@ from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.loops import phases
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.llvm.target import process_target
 from xloom.trace import trace
 
 N = 20_000
@@ -36,7 +37,9 @@ def anew(monkeypatch):
 
 def _calls(module):
     """The loops that the entry function has threads share."""
-    return re.findall(r'call void @"xloom_parallel_for"\([^@]*@"([^"]+)"', lowered(prepared(module))[-1].main)
+    return re.findall(
+        r'call void @"xloom_parallel_for"\([^@]*@"([^"]+)"', lowered(prepared(module), process_target())[-1].main
+    )
 
 
 def test_updates_of_several_arrays_are_one_loop():

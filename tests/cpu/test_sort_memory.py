@@ -6,7 +6,7 @@ import pytest
 import xloom as xl
 from tests.cpu.test_sort import ANY, CANONICAL, LESS, RNG, values
 from xloom.cpu.prepare import prepared
-from xloom.llvm.vector_registers import packs_lanes
+from xloom.llvm.target import process_target
 
 TWO_KEYS = """p = {t}[] parameter(0) q = {t}[] parameter(1) u = {t}[] parameter(2) v = {t}[] parameter(3)
   first = pred[] compare(p, q), direction={d}  same = pred[] compare(p, q), direction=EQ
@@ -71,7 +71,7 @@ ENTRY e {{ x = {shape} parameter(0) y = {shape} negate(x)
   ROOT s = {shape} sort(y), dimensions={{1}}, is_stable=true, to_apply=less }}""")
 
 
-@pytest.mark.skipif(not packs_lanes(), reason="the host sorts otherwise")
+@pytest.mark.skipif(not process_target().packs_lanes(), reason="the host sorts otherwise")
 @pytest.mark.parametrize("text", [CANONICAL, TWO_KEYS])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_long_rows(text, dtype):
@@ -91,7 +91,7 @@ ENTRY e {{ x = {shape} parameter(0) y = {shape} negate(x)
 @pytest.mark.parametrize(("dims", "dimension"), [((300, 9), 0), ((9, 300), 1), ((2, 12_000), 1)])
 def test_numbers_are_made(dtype, index, dims, dimension):
     """An operand that holds each element's number in the row is never in memory."""
-    if dims[dimension] > 1000 and dtype[-1] == "2" and not packs_lanes():
+    if dims[dimension] > 1000 and dtype[-1] == "2" and not process_target().packs_lanes():
         pytest.skip("the host sorts otherwise")
     shape, numbers = (f"{t}[{dims[0]},{dims[1]}]" for t in (dtype, index))
     check(

@@ -12,6 +12,7 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import asm_text, llvm_text, loops_text, memory_text, schedule_text
 from xloom.cpu.printers.names import bytes_text, element_text, index_text
 from xloom.llvm import jit
+from xloom.llvm.target import process_target
 
 
 def body(text: str) -> str:
@@ -313,7 +314,7 @@ ENTRY main {
 
 def test_numbers_of_steps_are_those_of_lifetimes():
     module = xl.parse(CONTROL)
-    _, assignment, _ = lowered(prepared(module))
+    _, assignment, _ = lowered(prepared(module), process_target())
     (arena,) = assignment.arena
     first = re.search(r"(\d+) while %loop", schedule_text(module))
     last = re.search(r"(\d+) loops for %b\b", schedule_text(module))
@@ -352,7 +353,7 @@ ENTRY main {
 
 def test_llvm_of_each_kernel_parses():
     module = xl.parse(PROGRAM)
-    _, _, program = lowered(prepared(module))
+    _, _, program = lowered(prepared(module), process_target())
     parts = re.split(r"^; (?=xloom_main: |k[0-9a-f]{24}: )", llvm_text(module), flags=re.MULTILINE)[1:]
     assert [p.split(":")[0] for p in parts] == ["xloom_main", *program.units]
     assert [p.splitlines()[0].split(": ")[1] for p in parts] == ["the entry function", "%e", "%y"]
@@ -363,7 +364,7 @@ def test_llvm_of_each_kernel_parses():
 
 def test_asm_has_each_function():
     module = xl.parse(PROGRAM)
-    _, _, program = lowered(prepared(module))
+    _, _, program = lowered(prepared(module), process_target())
     text = asm_text(module)
     for symbol in ("xloom_main", *(p.symbol for u in program.units.values() for p in u.phases)):
         assert re.search(rf"^{re.escape(symbol)}:", text, re.MULTILINE), symbol

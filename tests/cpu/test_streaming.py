@@ -10,6 +10,7 @@ from xloom.cpu.loops import nontemporal_stores
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.llvm import jit
+from xloom.llvm.target import process_target
 
 PROGRAMS = {
     "flat": "p = f32[70001] parameter(0) ROOT r = f32[70001] negate(p)",
@@ -40,7 +41,7 @@ PROGRAMS = {
 def small(monkeypatch):
     monkeypatch.setattr(thresholds, "RETURNED", 1 << 16)
     for name in ("FOOTPRINT", "LESS"):
-        monkeypatch.setattr(nontemporal_stores, name, 1 << 16)
+        monkeypatch.setattr(nontemporal_stores, name, (1 << 16) / process_target().caches.last)
 
 
 def _module(name):
@@ -61,14 +62,14 @@ def test_all_elements_arrive(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_are_where_lines_are_whole(name):
-    _, _, program = lowered(prepared(_module(name)))
+    _, _, program = lowered(prepared(_module(name)), process_target())
     text = program.main + "".join(unit.text for unit in program.units.values())
     assert ("!nontemporal" in text) == ("within" not in name and "not whole" not in name)
     assert ("fence seq_cst" in text) == ("!nontemporal" in text)
 
 
 def _nests(module):
-    return "".join(unit.text for unit in lowered(prepared(module))[-1].units.values())
+    return "".join(unit.text for unit in lowered(prepared(module), process_target())[-1].units.values())
 
 
 def test_what_takes_long_to_compute_is_stored_as_it_is_computed():
@@ -78,7 +79,7 @@ def test_what_takes_long_to_compute_is_stored_as_it_is_computed():
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_what_the_program_reads_again_is_streamed_later(monkeypatch, is_read):
-    monkeypatch.setattr(nontemporal_stores, "FOOTPRINT", 1 << 30)
+    monkeypatch.setattr(nontemporal_stores, "FOOTPRINT", 64)
     add = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }"
     read = "z = f32[] constant(0) s = f32[64] reduce(n, z), dimensions={1}, to_apply=add"
     module = xl.parse(
@@ -89,8 +90,8 @@ def test_what_the_program_reads_again_is_streamed_later(monkeypatch, is_read):
 
 
 def test_memory_that_does_not_begin_with_a_line():
-    _, _, program = lowered(prepared(_module("narrow")))
-    objects = [jit.object_code(text) for text in (program.main, *(u.text for u in program.units.values()))]
+    _, _, program = lowered(prepared(_module("narrow")), process_target())
+    objects = [jit.process_code(text) for text in (program.main, *(u.text for u in program.units.values()))]
     library = jit.Library(objects, [phase for unit in program.units.values() for phase in [unit.phases[0].symbol]])
     (unit,) = program.units.values()
     task = library.function(unit.phases[0].symbol, jit.TASK)

@@ -4,8 +4,8 @@ import pytest
 import xloom as xl
 from tests.cpu.kernels import run_kernel
 from tests.cpu.test_sort import TYPES, values
-from xloom.cpu.kernels.sort import selection
 from xloom.hlo.dtype import DTYPES
+from xloom.llvm.target import Target
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ def test_one_candidate_a_row():
 @pytest.mark.parametrize("k", [5, 300])
 @pytest.mark.parametrize("dtype", ["f32", "s64"])
 def test_processors_that_pack_no_lanes(monkeypatch, dtype, k):
-    monkeypatch.setattr(selection, "packs_lanes", lambda: False)
+    monkeypatch.setattr(Target, "packs_lanes", lambda self, bits=32: False)
     check(dtype, (2, 3000), k, True)
 
 

@@ -16,6 +16,7 @@ from xloom.cpu.printers import loops_text
 from xloom.hlo.dtype import f32, from_numpy
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
+from xloom.llvm.target import process_target
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, ml_dtypes.bfloat16, np.float32, np.float64, np.complex64])
@@ -134,6 +135,6 @@ ENTRY e {
 @pytest.mark.parametrize(("rows", "whole"), [(512, True), (520, False)])
 def test_only_tiles_that_are_not_whole_go_element_by_element(rows, whole):
     text = f"HloModule m\nENTRY e {{ p = f32[{rows},512] parameter(0) ROOT r = f32[512,{rows}] transpose(p), "
-    _, _, program = lowered(prepared(xl.parse(text + "dimensions={1,0} }")))
+    _, _, program = lowered(prepared(xl.parse(text + "dimensions={1,0} }")), process_target())
     (unit,) = program.units.values()
     assert ("c.head" not in unit.text) == whole

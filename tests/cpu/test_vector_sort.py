@@ -4,9 +4,8 @@ import pytest
 import xloom as xl
 from tests.cpu.kernels import kernel_of
 from tests.cpu.test_sort import CANONICAL, LESS, check, program
-from xloom.cpu.kernels.sort import sort
 from xloom.hlo.dtype import DTYPES
-from xloom.llvm.vector_registers import packs_lanes
+from xloom.llvm.target import Target, process_target
 
 RNG = np.random.default_rng(1)
 LONG = 40_000
@@ -56,11 +55,11 @@ def test_equal_floats_stay_in_order(dtype, size, direction):
 @pytest.mark.parametrize("dims", ["[9,40]", "[700]", "[20000]"])
 @pytest.mark.parametrize("dtypes", [["s32"], ["f64"], ["f32", "s32"]], ids=len)
 def test_processors_without_such_vectors(monkeypatch, dims, dtypes):
-    monkeypatch.setattr(sort, "packs_lanes", lambda: False)
+    monkeypatch.setattr(Target, "packs_lanes", lambda self, bits=32: False)
     check(program(dims, dtypes, dims.count(","), CANONICAL if dtypes[0][0] == "f" else LESS))
 
 
-@pytest.mark.skipif(not packs_lanes(), reason="needs vectors of 64 bytes")
+@pytest.mark.skipif(not process_target().packs_lanes(), reason="needs vectors of 64 bytes")
 def test_machine_code_of_the_algorithm_depends_on_no_shape():
     short, longer, longest = (kernel_of(program(f"[{n}]", ["f32"], 0, CANONICAL)).needed for n in (30, 3000, LONG))
     assert short
@@ -123,7 +122,7 @@ ENTRY e {{ {parameters} ROOT s = ({", ".join(arrays)}) sort({", ".join(f"x{k}" f
     check(text, data=data)
 
 
-@pytest.mark.skipif(not packs_lanes(), reason="the host sorts otherwise")
+@pytest.mark.skipif(not process_target().packs_lanes(), reason="the host sorts otherwise")
 @pytest.mark.parametrize(
     ("keys", "leaves", "arrays"),
     [(1, [1], 1), (1, [0, 1], 0), (2, [0, 1, 2], 0), (2, [2], 2)],

@@ -17,6 +17,7 @@ from xloom.cpu.prepare import prepared
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.hlo.verify.module import verify
+from xloom.llvm.target import process_target
 
 
 def sums(count: int) -> str:
@@ -41,7 +42,7 @@ def test_what_is_on_the_stack_is_bounded(stack: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(entry_function, "STACK_POINTERS", stack)
     module = xl.parse(sums(80))
     given = np.arange(6, dtype=np.float32)
-    _, assignment, program = lowered(prepared(module))
+    _, assignment, program = lowered(prepared(module), process_target())
     assert len(assignment.stack) <= stack
     assert program.main.count("alloca") <= 2 * stack + 3
     for ours, theirs in zip(xl.compile(module)(given), xl.evaluate(module, given), strict=True):
@@ -90,7 +91,7 @@ def test_arrays_of_a_long_state_are_not_counted_for_each(monkeypatch: pytest.Mon
 
     ready = prepared(module)
     monkeypatch.setattr(Shape, "is_array", property(counted))
-    lowered(ready)
+    lowered(ready, process_target())
     assert asked < 500 * count
 
 
@@ -104,7 +105,7 @@ def test_a_nest_that_many_join_is_traced_once(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(multi_output, "nest_for", counted)
     monkeypatch.setattr(producer_consumer, "nest_for", counted)
-    lowered(prepared(xl.parse(sums(240))))
+    lowered(prepared(xl.parse(sums(240))), process_target())
     assert traced <= 3 * 240
 
 

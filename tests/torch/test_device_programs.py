@@ -1,6 +1,7 @@
 """What is recorded, when it is compiled and why, and how one sees it."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -157,7 +158,10 @@ def test_the_way_of_an_operator_is_logged():
         print((x * 2.5).tolist())
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env={"XLOOM_LOG": "torch"}
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XLOOM_LOG": "torch"},
     )
     assert done.returncode == 0, done.stderr
     lines = [line.removeprefix("xloom.torch: ").split()[:2] for line in done.stderr.splitlines()]

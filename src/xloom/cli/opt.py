@@ -25,6 +25,15 @@ FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
     help="What to print of the program after the passes: HLO, or a stage of its compilation to native code.",
 )
 @click.option(
+    "--target",
+    metavar="NAME",
+    default="host",
+    envvar="XLOOM_TARGET",
+    show_default=True,
+    show_envvar=True,
+    help="Machine that the stages are for, such as x86-64-v3, znver4, neoverse-n1; a wrong name lists all.",
+)
+@click.option(
     "--output", "-o", type=click.Path(dir_okay=False), help="File to write (HLO as .hlo or .pb); default: print."
 )
 @click.option(
@@ -60,6 +69,7 @@ def opt(
     file: str,
     passes: str,
     emit: str,
+    target: str,
     explain: str | None,
     output: str | None,
     verify: bool,
@@ -74,7 +84,7 @@ def opt(
     The stages are: prepared, the program after the passes that every compilation begins with, which --passes need not
     name; schedule, the steps in order with the memory that each reads and writes; memory, how much of it there is, and
     for which arrays; loops, what is computed in each loop, as pseudo-code; llvm, LLVM IR before LLVM's own passes; asm,
-    the assembly for this machine. --stages lists what makes each of them.
+    the assembly, for this machine or for the one that --target names. --stages lists what makes each of them.
 
     \b
       xloom opt model.hlo                           parse, verify, print
@@ -84,6 +94,7 @@ def opt(
       xloom opt --emit loops model.hlo              what is fused with what
       xloom opt --explain fusion:add.3,reduce.1 model.hlo
       xloom opt --emit asm model.hlo -o model.s
+      xloom opt --emit asm --target x86-64-v3 model.hlo
     """
     import xloom.cpu.prepare  # noqa: F401 - registers the backend's passes
     from xloom.passes import run_passes
@@ -104,7 +115,7 @@ def opt(
     if explain is not None:
         click.echo(_explained(module, explain), nl=False)
         return
-    text = module.to_text(print_large_constants=large_constants) if emit == "hlo" else _stage(module, emit)
+    text = module.to_text(print_large_constants=large_constants) if emit == "hlo" else _stage(module, emit, target)
     if output:
         Path(output).write_text(text)
     else:
@@ -122,10 +133,11 @@ def _explained(module: Module, question: str) -> str:
     return fusion_report(prepared(module), found)
 
 
-def _stage(module: Module, emit: str) -> str:
+def _stage(module: Module, emit: str, target: str) -> str:
     from xloom.cpu import printers
+    from xloom.llvm.target import target_named
 
-    return getattr(printers, f"{emit}_text")(module)
+    return getattr(printers, f"{emit}_text")(module, target_named(target))
 
 
 def _list(context: click.Context, wanted: bool) -> None:

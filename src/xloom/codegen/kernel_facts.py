@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.target import Target
 
 UnreadRule = Callable[[Instruction], Collection[int]]
-OverwriteRule = Callable[[Instruction, int], Sequence[int]]
+OverwriteRule = Callable[[Instruction, int, Target], Sequence[int]]
 _UNREAD: dict[str, UnreadRule] = {}
 _OVERWRITTEN: dict[str, OverwriteRule] = {}
 
@@ -26,7 +27,7 @@ def leaves_unread(opcode: str) -> Callable[[UnreadRule], UnreadRule]:
 
 
 def overwrites(*opcodes: str) -> Callable[[OverwriteRule], OverwriteRule]:
-    """Registers `rule(instruction, leaf)`: the numbers of the operands in whose memory that output may lie."""
+    """Registers `rule(instruction, leaf, target)`: the numbers of the operands in whose memory that output may lie."""
 
     def register(rule: OverwriteRule) -> OverwriteRule:
         for opcode in opcodes:
@@ -42,7 +43,7 @@ def unread_operands(instruction: Instruction) -> Collection[int]:
     return rule(instruction) if rule is not None else ()
 
 
-def overwritten_operands(instruction: Instruction, leaf: int) -> Sequence[int]:
+def overwritten_operands(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
     """The numbers of an instruction's operands in whose memory output `leaf` may lie, if nothing else reads them."""
     rule = _OVERWRITTEN.get(instruction.opcode)
-    return rule(instruction, leaf) if rule is not None else ()
+    return rule(instruction, leaf, target) if rule is not None else ()

@@ -25,7 +25,7 @@ from xloom.cpu.runtime.serialized_executable import LinkedExecutable, Serialized
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.runtime.threads import pool
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL
-from xloom.errors import OutOfMemoryError
+from xloom.errors import LoweringError, OutOfMemoryError
 from xloom.hlo.garbage_collection import without_collector
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.lazy_module import identity_of
@@ -35,6 +35,7 @@ from xloom.hlo.verify.module import verify
 from xloom.llvm import jit
 from xloom.llvm.object_files import ObjectCodes
 from xloom.llvm.shared_code import compare, is_checked
+from xloom.llvm.target import Target, process_target
 from xloom.passes import run_passes
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.thread_count import thread_count
@@ -48,17 +49,25 @@ keys = cache.Cache(1 << 20)
 _TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
 
 
-def compile(module: Module) -> Executable | DynamicExecutable:
-    """Native code for `module`, which stays as it is.
+def compile(module: Module, target: Target | None = None) -> Executable | DynamicExecutable:
+    """Native code for `module`, which stays as it is, made for `target`: for the host unless $XLOOM_TARGET says else.
 
-    Raises VerifyError for an invalid module, LoweringError for what has no native code.
+    Raises VerifyError for an invalid module, LoweringError for what has no native code and for a target whose code
+    does not run here.
     """
+    target = target or process_target()
+    if not target.runs_here:
+        raise LoweringError(
+            f"code for {target.name} does not run on this machine",
+            where=module.name,
+            hint=f"xloom opt --emit asm --target {target.name} shows it",
+        )
     identity = identity_of(module)
     if identity is not None and active() is None and trace.active() is None:
-        key = (keys.get(_identity_key(identity)) or b"").decode()
+        key = (keys.get(_identity_key(identity, target)) or b"").decode()
         if key and is_checked():
-            compare("key of a program", module.name, key, _key(module) or "")
-        image = _found(key, module) if key else None
+            compare("key of a program", module.name, key, _key(module, target) or "")
+        image = _found(key, module, target) if key else None
         if image is not None:
             return Executable(module, image, key)
     if has_dynamic(module):
@@ -66,36 +75,36 @@ def compile(module: Module) -> Executable | DynamicExecutable:
         padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
         padded.config.parameter_layouts = padded.config.result_layout = None
         *_, padding = run_passes(padded, _TO_STATIC, verify=False)
-        compiled = compile(padded)
+        compiled = compile(padded, target)
         return DynamicExecutable(module, compiled) if padding.changed else compiled
     if trace.active() is not None and not is_spmd(module):  # devices would write down their times in one place
         times = StepTimes()
         with trace.span(module.name, "compile"):
-            image = _made(module, None, partial(TimedEntryBuilder, times=times))
+            image = _made(module, target, None, partial(TimedEntryBuilder, times=times))
         return TimedExecutable(module, image, times)
     kind = SpmdExecutable if is_spmd(module) else Executable if active() is None else GuardedExecutable
-    key = _key(module)
+    key = _key(module, target)
     if key is None:
-        return kind(module, _made(module, None))
-    image = _found(key, module) or _made(module, key)
+        return kind(module, _made(module, target, None))
+    image = _found(key, module, target) or _made(module, target, key)
     if identity is not None:
-        note_key(identity, module, key)
+        note_key(identity, module, target, key)
     return kind(module, image, key)
 
 
-def note_key(identity: str, module: Module, key: str) -> bool:
+def note_key(identity: str, module: Module, target: Target, key: str) -> bool:
     """Keeps the key of a program by what stands for its module; False where the program depends on more than that."""
     if is_spmd(module) or has_dynamic(module) or any(i.opcode == "custom-call" for i in module.instructions):
         return False
-    keys.put(_identity_key(identity), key.encode())
+    keys.put(_identity_key(identity, target), key.encode())
     return True
 
 
-def _identity_key(identity: str) -> str:
-    return cache.key_of(b"unread", jit.target_key().encode(), identity.encode())
+def _identity_key(identity: str, target: Target) -> str:
+    return cache.key_of(b"unread", target.key, identity.encode())
 
 
-def _key(module: Module) -> str | None:
+def _key(module: Module, target: Target) -> str | None:
     """What stands for the module, names of its source aside; None where its code depends on more, or none is kept."""
     if not cache.cache_enabled():
         return None
@@ -109,10 +118,10 @@ def _key(module: Module) -> str | None:
         if instruction.opcode == "constant":
             contents.extend(a.tobytes() for a in _constants(instruction))
     text = module.to_text(print_metadata=False)  # without large constants, whose digits would take long
-    return cache.key_of(jit.target_key().encode(), text.encode("utf-8", "surrogateescape"), *contents)
+    return cache.key_of(target.key, text.encode("utf-8", "surrogateescape"), *contents)
 
 
-def _found(key: str, module: Module) -> LinkedExecutable | None:
+def _found(key: str, module: Module, target: Target) -> LinkedExecutable | None:
     """A program that was compiled before; none where its passes are to be checked as they run."""
     if checks.is_checked("passes"):
         return None
@@ -121,9 +130,8 @@ def _found(key: str, module: Module) -> LinkedExecutable | None:
         cache.flush()
         data = cache.folder().get(key)
         if data is not None:
-            compare(
-                "program", module.name, SerializedExecutable.from_bytes(data).outline(), _packed(module)[0].outline()
-            )
+            anew, _ = _packed(module, target)
+            compare("program", module.name, SerializedExecutable.from_bytes(data).outline(), anew.outline())
     return image
 
 
@@ -141,15 +149,15 @@ def _kept(key: str, module: Module) -> LinkedExecutable | None:
 
 
 def _packed(
-    module: Module, builder: Callable[..., EntryBuilder] = EntryBuilder
+    module: Module, target: Target, builder: Callable[..., EntryBuilder] = EntryBuilder
 ) -> tuple[SerializedExecutable, EmittedProgram]:
     """A program compiled now, but for what is only in this process."""
     verify(module)  # native code of an invalid module could touch memory that is not its own
-    with without_collector(), ObjectCodes(thread_count()) as codes:
+    with without_collector(), ObjectCodes(thread_count(), target) as codes:
         with trace.span("passes", "compile"):
             ready = prepared(module)
         with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
-            _, assignment, program = lowered(ready, builder, partial(_heard, codes))
+            _, assignment, program = lowered(ready, target, builder, partial(_heard, codes))
         codes.add(program.main, program.main_content)
         with trace.span("machine code", "compile", modules=len(program.units) + 1):
             objects = codes.finished()
@@ -165,9 +173,11 @@ def _packed(
     return made, program
 
 
-def _made(module: Module, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder) -> LinkedExecutable:
+def _made(
+    module: Module, target: Target, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder
+) -> LinkedExecutable:
     """A program compiled now, and kept."""
-    made, program = _packed(module, builder)
+    made, program = _packed(module, target, builder)
     calls = program.native_calls
     image = _image(made, calls, program.imports, program.calls, program.kept)
     if key is not None and not program.imports:

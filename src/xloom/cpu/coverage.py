@@ -12,6 +12,7 @@ from xloom.cpu.kernels import rule_of
 from xloom.cpu.prepare import prepared
 from xloom.errors import CustomCallError, LoweringError
 from xloom.hlo.module import Module
+from xloom.llvm.target import process_target
 from xloom.trampoline import Nested
 
 
@@ -41,7 +42,7 @@ _WAYS = {
 def missing(module: Module) -> list[LoweringError]:
     """An error for each instruction of a program that has no native code, as `compile` raises it for the first."""
     try:
-        survey = _Survey(assigned(scheduled(prepared(module).entry)))
+        survey = _Survey(assigned(scheduled(prepared(module).entry), process_target()))
         survey.emit()
         return survey.errors
     except LoweringError as error:

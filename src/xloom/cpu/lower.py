@@ -11,6 +11,7 @@ from xloom.cpu.buffer_verifier import verify_buffers
 from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.hlo.module import Module
+from xloom.llvm.target import Target
 
 
 def lower(
@@ -31,10 +32,11 @@ def lower(
 
 def lowered(
     module: Module,
+    target: Target,
     builder: Callable[..., EntryBuilder] = EntryBuilder,
     on_kernel: Callable[[KernelModule], None] | None = None,
 ) -> tuple[ScheduledComputation, BufferAssignment, EmittedProgram]:
-    """What the stages between preparation and machine code make of a prepared module."""
+    """What the stages between preparation and machine code make of a prepared module for a target."""
     schedule = scheduled(module.entry)
-    assignment = assigned(schedule)
+    assignment = assigned(schedule, target)
     return schedule, assignment, lower(assignment, builder, on_kernel)

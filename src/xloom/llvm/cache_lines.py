@@ -7,13 +7,13 @@ from llvmlite import ir
 from xloom.llvm.intrinsics import overloaded
 from xloom.llvm.loop import VECTOR_ONLY, loop
 from xloom.llvm.memory_copy import copy
+from xloom.llvm.target_module import target_of
 from xloom.llvm.types import I8, I32, I64
-from xloom.llvm.vector_registers import registers
 
 LINE = 64
 """Bytes of a line."""
-CACHED = 1 << 22
-"""Bytes of an array that is likely to be in the caches."""
+CACHED = 1 / 8
+"""Of the last cache, what an array takes that is likely to be there."""
 
 
 def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir.Value, align: int = LINE) -> None:
@@ -25,7 +25,7 @@ def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir
     address = b.ptrtoint(target, I64)
     aligned = b.icmp_unsigned("==", b.and_(address, I64(LINE - 1)), I64(0))
     lines = b.select(aligned, b.and_(nbytes, I64(-LINE)), I64(0))
-    width = registers().nbytes
+    width = target_of(b).registers.nbytes
     kind = ir.VectorType(I8, width)
     with loop(b, 0, lines, LINE, name="line", hints=VECTOR_ONLY) as at:
         for k in range(0, LINE, width):

@@ -17,7 +17,7 @@ from xloom.llvm.compiler_runtime import SYMBOLS, support_ir
 from xloom.llvm.object_code import Passes, emitted
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.shared_code import compare_object, is_checked
-from xloom.processor import cpu_name, feature_text
+from xloom.llvm.target import Target, process_target
 
 object_cache = Cache()
 
@@ -44,99 +44,101 @@ PASSES = {
 }
 
 
-_idle: dict[int, list[llvm.TargetMachine]] = defaultdict(list)
+_idle: dict[tuple[Target, int], list[llvm.TargetMachine]] = defaultdict(list)
 """Target machines by level, for the next who needs one: a new one first works out all that the processor can do."""
 
 
 @contextmanager
-def _borrowed_machine(content: PassPipeline) -> Iterator[llvm.TargetMachine]:
+def _borrowed_machine(target: Target, content: PassPipeline) -> Iterator[llvm.TargetMachine]:
     """A target machine that no other thread uses meanwhile."""
     level = 0 if content in (PassPipeline.CALLERS, PassPipeline.CALLS) else 3
+    idle = _idle[target, level]
     try:
-        machine = _idle[level].pop()
+        machine = idle.pop()
     except IndexError:
-        machine = _new_target_machine(level)
+        machine = _new_target_machine(target, level)
     try:
         yield machine
     finally:
-        _idle[level].append(machine)
+        idle.append(machine)
 
 
-def _new_target_machine(level: int) -> llvm.TargetMachine:
-    """The host: its CPU with all its features."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu_name(),
-        features=feature_text(),
+def _new_target_machine(target: Target, level: int) -> llvm.TargetMachine:
+    if target.runs_here:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.feature_text,
         opt=level,
         reloc="pic",
         codemodel="small",
     )
 
 
-@lru_cache(maxsize=1)
-def target_machine() -> llvm.TargetMachine:
-    """The host, for one thread: to ask it something, or to link."""
-    return _new_target_machine(3)
+@lru_cache(maxsize=16)
+def target_machine(target: Target) -> llvm.TargetMachine:
+    """LLVM's form of a target, for one thread: to ask it something, or to link."""
+    return _new_target_machine(target, 3)
 
 
 _NO_TARGET = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
 """What llvmlite says of a module's target."""
 
 
-@lru_cache(maxsize=1)
-def target_header() -> str:
+@lru_cache(maxsize=16)
+def target_header(target: Target) -> str:
     """The lines of a module's text that name the target."""
-    machine = target_machine()
+    machine = target_machine(target)
     return f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
 
 
-@lru_cache(maxsize=1)
-def target_key() -> str:
-    """What machine code depends on besides its IR: LLVM's version, the CPU and its features."""
-    version = ".".join(map(str, llvm.llvm_version_info))
-    return f"{version} {cpu_name()} {feature_text()}"
-
-
-def object_key(text: str, content: PassPipeline) -> str:
+def object_key(text: str, content: PassPipeline, target: Target) -> str:
     """What `object_cache` has the object file of LLVM IR `text` under."""
-    return key_of(target_key().encode(), content.value.encode(), text.encode())
+    return key_of(target.key, content.value.encode(), text.encode())
 
 
-def object_code(text: str, content: PassPipeline = PassPipeline.LOOPS) -> bytes:
+def object_code(text: str, content: PassPipeline, target: Target) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
     if content is PassPipeline.CALLS:  # quick, and no two programs have the same
-        return made_anew(text, content)
-    key = object_key(text, content)
+        return made_anew(text, content, target)
+    key = object_key(text, content, target)
     data = object_cache.get(key)
     if data is None:
-        data = made_anew(text, content)
+        data = made_anew(text, content, target)
         object_cache.put(key, data)
     elif is_checked():
-        compare_object(key, data, partial(made_anew, text, content))
+        compare_object(key, data, partial(made_anew, text, content, target))
     return data
 
 
-def made_anew(text: str, content: PassPipeline) -> bytes:
+def process_code(text: str, content: PassPipeline = PassPipeline.LOOPS) -> bytes:
+    """The object file of LLVM IR `text` that is to run in this process, which is made once."""
+    return object_code(text, content, process_target())
+
+
+def made_anew(text: str, content: PassPipeline, target: Target) -> bytes:
     """The object file of LLVM IR `text`, whether there is one or not."""
-    return _emitted(text, content, as_object=True)
+    return _emitted(text, content, target, as_object=True)
 
 
-def assembly(text: str, content: PassPipeline = PassPipeline.LOOPS) -> str:
+def assembly(text: str, content: PassPipeline, target: Target) -> str:
     """The assembly of LLVM IR `text`."""
-    return _emitted(text, content, as_object=False).decode()
+    return _emitted(text, content, target, as_object=False).decode()
 
 
-def _emitted(text: str, content: PassPipeline, as_object: bool) -> bytes:
-    with _borrowed_machine(content) as machine:
-        return emitted(text.replace(_NO_TARGET, target_header(), 1).encode(), machine, PASSES[content], as_object)
+def _emitted(text: str, content: PassPipeline, target: Target, as_object: bool) -> bytes:
+    with _borrowed_machine(target, content) as machine:
+        text = text.replace(_NO_TARGET, target_header(target), 1)
+        return emitted(text.encode(), machine, PASSES[content], as_object)
 
 
 @lru_cache(maxsize=1)
 def _jit() -> Any:
-    target_machine()
-    return llvm.create_lljit_compiler(target_machine(), use_jit_link=True, suppress_errors=False)
+    return llvm.create_lljit_compiler(target_machine(process_target()), use_jit_link=True, suppress_errors=False)
 
 
 _serial = itertools.count()
@@ -149,7 +151,7 @@ class Library:
         builder = llvm.JITLibraryBuilder()
         objects = list(objects)
         if any(name.encode() in data for data in objects for name in SYMBOLS):
-            objects.append(object_code(support_ir()))
+            objects.append(process_code(support_ir()))
         for data in objects:
             builder.add_object_img(data)
         for name, address in (imports or {}).items():

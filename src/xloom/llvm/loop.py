@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom.llvm.symbolic_dimension import SymbolicDimension
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I32, I64, POINTER, i64
-from xloom.llvm.vector_registers import registers
 
 Hint = tuple[str, ir.Constant | None]
 """A name of LLVM's loop metadata, and its value."""
@@ -42,13 +42,13 @@ def interleaving(cost: int) -> int:
     return next((n for most, n in _INTERLEAVED if cost <= most), 1)
 
 
-def masked_hints_for(iterations: int, cost: int = 0) -> Sequence[Hint]:
+def masked_hints_for(iterations: int, cost: int, target: Target) -> Sequence[Hint]:
     """The same of a loop without branches that adds nothing up.
 
-    Where the processor has masks, the last vector is one of fewer elements if that leaves few lanes idle: one at a
+    Where the target has masks, the last vector is one of fewer elements if that leaves few lanes idle: one at a
     time, these elements could take longer than all those before.
     """
-    if iterations < _FEW.stop and iterations % 16 > 8 and registers().nbytes == 64:
+    if iterations < _FEW.stop and iterations % 16 > 8 and target.registers.nbytes == 64:
         return (*VECTOR_ONLY, _MASKED)
     return hints_for(iterations, cost)
 

@@ -12,6 +12,7 @@ from xloom.llvm.jit import object_code
 from xloom.llvm.module_partitioning import parts_of
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.shared_setting import SharedSetting
+from xloom.llvm.target import Target
 
 _SWITCH_SECONDS = 5e-4
 """After so long a thread lets others run Python. By Python's own 5 ms, each of a module's few calls of LLVM would end
@@ -30,13 +31,13 @@ _switching = SharedSetting(_switch_within)
 class ObjectCodes:
     """The object files of a program's modules, made by up to so many threads, from the moment that each is added.
 
-    A module of several long functions has several.
+    All are for one target. A module of several long functions has several.
 
     Used in a `with`, whose end waits for what has begun.
     """
 
-    def __init__(self, threads: int):
-        self._threads = threads
+    def __init__(self, threads: int, target: Target):
+        self._threads, self._target = threads, target
         self._helpers: list[threading.Thread] = []
         self._waiting: list[tuple[int, str, PassPipeline]] = []
         self._objects: list[bytes] = []
@@ -100,7 +101,7 @@ class ObjectCodes:
             return False
         number, text, content = module
         try:
-            self._objects[number] = object_code(text, content)
+            self._objects[number] = object_code(text, content, self._target)
         except BaseException as error:
             self._failures.append(error)
         return True

@@ -21,6 +21,7 @@ from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
+from xloom.llvm.target import Target, process_target
 from xloom.passes.dynamic_padding import has_dynamic
 from xloom.trace import span
 
@@ -132,9 +133,13 @@ class CpuCompiler(Compiler):
     platform_version = f"xloom {xloom.__version__}"
     device_kind = "cpu"
 
+    def __init__(self, target: Target | None = None):
+        """For a target that runs here: by default the host, or what $XLOOM_TARGET names."""
+        self.target = target or process_target()
+
     def compile(self, module: Module) -> Program:
         """Native code. Raises LoweringError for what has none."""
-        executable = compile_for_cpu(module)
+        executable = compile_for_cpu(module, self.target)
         if not is_spmd(declaration_of(module)):
             return Native(executable)
         if isinstance(executable, SpmdExecutable):

@@ -16,6 +16,7 @@ from xloom.codegen.schedule.thunks import LAST, ScheduledComputation, roots_of
 from xloom.errors import OutOfMemoryError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import ADDRESSED
+from xloom.llvm.target import Target
 from xloom.trampoline import Nested, run
 
 _SKIPS = having(Trait.SKIPS_UNREAD)
@@ -72,8 +73,8 @@ class _Slots(dict[BufferValue, BufferAllocation]):
 class BufferAssignment:
     """Gives every array of a program its slot. Positions count the steps of all blocks in program order."""
 
-    def __init__(self, entry: ScheduledComputation):
-        self.entry = entry
+    def __init__(self, entry: ScheduledComputation, target: Target):
+        self.entry, self.target = entry, target
         self.slots = _Slots()
         self.arena: list[BufferAllocation] = []
         self.stack: list[BufferAllocation] = []
@@ -150,7 +151,7 @@ class BufferAssignment:
         for source, slot in zip(block.root, self.results, strict=True):
             if slot.nbytes <= SMALL or source in taken or source not in block.made:
                 continue
-            if slot not in starts or _may_replace(block, source, starts[slot]):
+            if slot not in starts or self._may_replace(block, source, starts[slot]):
                 taken.add(source)
                 self._reserve(block, source, slot)
         run(self._block(block))
@@ -162,7 +163,7 @@ class BufferAssignment:
         self._preset[source] = slot
         position = block.made[source]
         slot.reserved.append((block, position, source))
-        changed, may_take = changed_operand(source), overwritable(block.steps[position], *source)
+        changed, may_take = changed_operand(source), overwritable(block.steps[position], *source, self.target)
         for before in may_take if changed is None else [changed]:
             ours = before in block.made and before not in self._preset and block.last[before] == position
             fits = leaf_shapes(before[0].shape)[before[1]].nbytes == slot.nbytes
@@ -174,7 +175,7 @@ class BufferAssignment:
         """True when no other array of the block that has `slot` is read after `source` is made."""
         made = block.made[source]
         others = [s for s in self.slots.sources(slot) if s in block.last]
-        may_take = overwritable(block.steps[made], *source)
+        may_take = overwritable(block.steps[made], *source, self.target)
         return all(block.last[s] < made or (block.last[s] == made and s in may_take) for s in others)
 
     def _block(self, block: ScheduledComputation) -> Nested[None]:
@@ -256,7 +257,7 @@ class BufferAssignment:
     ) -> BufferAllocation | None:
         """The slot of a dying array that the step may overwrite with this output."""
         nbytes = leaf_shapes(made.shape)[leaf].nbytes
-        for source in overwritable(step, made, leaf):
+        for source in overwritable(step, made, leaf, self.target):
             slot = self.slots.get(source)
             if slot is None or slot in self._read_only or slot.nbytes != nbytes:
                 continue
@@ -264,7 +265,7 @@ class BufferAssignment:
             others = [s for s in self.slots.sources(slot) if s != source and block.last.get(s, -1) >= number]
             dying = block.last.get(source) == number and not others
             ours = (source in block.made and source not in self._lent) or source[0] in self._states
-            if dying and ours and (not slot.reserved or _is_gone(block, slot, (made, leaf), later)):
+            if dying and ours and (not slot.reserved or self._is_gone(block, slot, (made, leaf), later)):
                 return slot
         return None
 
@@ -292,7 +293,7 @@ class BufferAssignment:
         roots = body.root
         for k, source in enumerate(roots):
             old = (parameter_of[body], k)
-            if roots.count(source) == 1 and source in body.made and _may_replace(body, source, old):
+            if roots.count(source) == 1 and source in body.made and self._may_replace(body, source, old):
                 self._reserve(body, source, states[k])
         yield self._block(body)
         for slot in states:
@@ -308,7 +309,7 @@ class BufferAssignment:
             slot, leaf = self.slots.get(defining_value(operand, k)), (instruction, k)
             before = run(self._before_loops(body, source))
             unchanged = before == (body.computation.parameters[0], k) and leaf not in self._preset
-            if unchanged and slot is not None and slot.nbytes > SMALL and _stays(block, slot, leaf, number):
+            if unchanged and slot is not None and slot.nbytes > SMALL and self._stays(block, slot, leaf, number):
                 found[k] = slot
         return found
 
@@ -356,41 +357,42 @@ class BufferAssignment:
             for k in range(len(leaf_shapes(parameter.shape))):
                 self.slots[parameter, k].use(self._position)
 
+    # -- memory of one array for another
+    def _may_replace(self, block: ScheduledComputation, source: BufferValue, old: BufferValue) -> bool:
+        """True when an array may be written where an older one lies."""
+        made, last = block.made[source], block.last.get(old, -1)
+        if last < made:
+            return True
+        return last == made and old in overwritable(block.steps[made], *source, self.target)
+
+    def _stays(self, block: ScheduledComputation, slot: BufferAllocation, source: BufferValue, number: int) -> bool:
+        """True when what is in the slot at step `number` is there as long as it is read as `source`."""
+        last = block.last.get(source, number)
+        later = [(position, output) for b, position, output in slot.reserved if b is block and position > number]
+        return all(
+            last < at or (last == at and source in overwritable(block.steps[at], *output, self.target))
+            for at, output in later
+        )
+
+    def _is_gone(self, block: ScheduledComputation, slot: BufferAllocation, source: BufferValue, last: int) -> bool:
+        """True when an array that is read up to step `last` may have the slot until it is written as reserved."""
+        reserved = [(position, output) for b, position, output in slot.reserved if b is block]
+        if not reserved:
+            return False
+        first, output = min(reserved, key=lambda r: r[0])
+        return last < first or (last == first and source in overwritable(block.steps[first], *output, self.target))
+
 
 def is_kept(block: ScheduledComputation, step: Thunk, source: BufferValue, number: int) -> bool:
     """True unless it is made and read in one loop nest only."""
     return isinstance(step, Instruction) or len(step.roots) == 1 or block.last.get(source, -1) > number
 
 
-def _may_replace(block: ScheduledComputation, source: BufferValue, old: BufferValue) -> bool:
-    """True when an array may be written where an older one lies."""
-    made, last = block.made[source], block.last.get(old, -1)
-    if last < made:
-        return True
-    return last == made and old in overwritable(block.steps[made], *source)
+def assigned(entry: ScheduledComputation, target: Target) -> BufferAssignment:
+    """The memory of every array of a scheduled program on a target.
 
-
-def _stays(block: ScheduledComputation, slot: BufferAllocation, source: BufferValue, number: int) -> bool:
-    """True when what is in the slot at step `number` is there as long as it is read as `source`."""
-    last = block.last.get(source, number)
-    later = [(position, output) for b, position, output in slot.reserved if b is block and position > number]
-    return all(
-        last < position or (last == position and source in overwritable(block.steps[position], *output))
-        for position, output in later
-    )
-
-
-def _is_gone(block: ScheduledComputation, slot: BufferAllocation, source: BufferValue, last: int) -> bool:
-    """True when an array that is read up to step `last` may have the slot until what it is reserved for is written."""
-    reserved = [(position, output) for b, position, output in slot.reserved if b is block]
-    if not reserved:
-        return False
-    first, output = min(reserved, key=lambda r: r[0])
-    return last < first or (last == first and source in overwritable(block.steps[first], *output))
-
-
-def assigned(entry: ScheduledComputation) -> BufferAssignment:
-    """The memory of every array of a scheduled program. Raises OutOfMemoryError for more than can be addressed."""
-    assignment = BufferAssignment(entry)
+    Raises OutOfMemoryError for more than can be addressed.
+    """
+    assignment = BufferAssignment(entry, target)
     assignment.assign()
     return assignment

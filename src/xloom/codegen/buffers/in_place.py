@@ -12,6 +12,7 @@ from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.kernel_facts import overwritten_operands
 from xloom.codegen.ops import Trait, having
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.target import Target
 
 _UPDATES = having(Trait.UPDATES)
 
@@ -26,10 +27,10 @@ def changed_operand(source: BufferValue) -> BufferValue | None:
     return next(iter(_aliased(instruction, leaf)), None)
 
 
-def overwritable(step: Thunk, made: Instruction, leaf: int) -> list[BufferValue]:
-    """The arrays whose memory output `leaf` of `made` may take while the step reads them."""
+def overwritable(step: Thunk, made: Instruction, leaf: int, target: Target) -> list[BufferValue]:
+    """The arrays whose memory output `leaf` of `made` may take while the step reads them, on a target."""
     if isinstance(step, Instruction):
-        if operands := overwritten_operands(step, leaf):
+        if operands := overwritten_operands(step, leaf, target):
             return _whole_operands(step, [defining_value(step._operands[k]) for k in operands])
         if step.opcode == "while":
             (operand,) = step._operands

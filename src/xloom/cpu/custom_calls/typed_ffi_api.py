@@ -25,7 +25,7 @@ def use_native_functions() -> jit.Library:
     table, threads = api(), tasks()
     names = _STATE_GET, _SCHEDULE, _NUM_THREADS
     imports = {_IN_PYTHON: table.State_Get, _ADD_TASK: threads.add_address}
-    library = jit.Library([jit.object_code(_functions_ir(threads.size))], names, imports)
+    library = jit.Library([jit.process_code(_functions_ir(threads.size))], names, imports)
     table.State_Get, table.ThreadPool_Schedule, table.ThreadPool_NumThreads = map(library.address, names)
     return library
 

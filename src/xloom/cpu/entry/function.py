@@ -43,6 +43,7 @@ from xloom.hlo.shape import Shape
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
 from xloom.llvm.module_text import module_text
+from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I1, I8, I32, I64, POINTER, VOID
 from xloom.trampoline import Nested, run
 
@@ -69,9 +70,10 @@ class EntryBuilder:
         on_kernel: Callable[[KernelModule], None] | None = None,
     ):
         self.assignment = assignment
-        self.module = ir.Module()
+        self.target = assignment.target
+        self.module = TargetModule(self.target)
         self.program = EmittedProgram("")
-        self.units = KernelModules(self.program, on_kernel)
+        self.units = KernelModules(self.program, self.target, on_kernel)
         self.status: ir.Value | None = None
         """The status of native calls, once one has it."""
         self._nests = 0
@@ -145,7 +147,7 @@ class EntryBuilder:
         b, to, origin = self.b, self.pointer(target), self.pointer(source)
         nbytes = target.nbytes
         self.events.append(Copy(target, source, nbytes))
-        if nbytes >= LARGE:
+        if nbytes >= LARGE * self.target.caches.last:
             code, left = self.units.of_copy(nbytes)
             self.call(code, [to, origin])
             to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
@@ -345,7 +347,11 @@ class EntryBuilder:
             for k, shape in enumerate(leaf_shapes(instruction.shape))
         ]
         reads = [access.source for access in operands]
-        in_place = {k: reads.index(s) for k in range(len(outputs)) for s in overwritable(instruction, instruction, k)}
+        in_place = {
+            k: reads.index(s)
+            for k in range(len(outputs))
+            for s in overwritable(instruction, instruction, k, self.target)
+        }
         self.events.append(RunStep(instruction, operands, outputs, scratch, in_place))
 
     def call(

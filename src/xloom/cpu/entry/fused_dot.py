@@ -16,6 +16,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.loops.panel_function import LINES
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.llvm.target import Target
 
 if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
@@ -34,7 +35,7 @@ def fused_dot(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruct
     made: set[int] = set()
     for number, operand in enumerate(dot.operands):
         read = operand.operands[0] if operand.opcode == "convert" else operand
-        if read.opcode == "parameter" and (read is operand or _is_loaded(operand, dot)):
+        if read.opcode == "parameter" and (read is operand or _is_loaded(operand, dot, entry.target)):
             pointers.append(_pointer(entry, fusion, (read, 0)))
             shapes.append(read.shape)
         else:
@@ -46,16 +47,16 @@ def fused_dot(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruct
     entry.program.code[fusion] = StepCode(code.unit, code.phases)
 
 
-def _is_loaded(convert: Instruction, dot: Instruction) -> bool:
+def _is_loaded(convert: Instruction, dot: Instruction, target: Target) -> bool:
     """True when the product converts elements as it loads them, and that is all there is to it."""
-    source, target = convert.operands[0].shape.dtype, convert.shape.dtype
-    arithmetic = Arithmetic(accumulator(dot.shape.dtype))
+    source, wanted = convert.operands[0].shape.dtype, convert.shape.dtype
+    arithmetic = Arithmetic(accumulator(dot.shape.dtype), target)
     if not arithmetic.loads(source):
         return False
-    if target is arithmetic.dtype:
+    if wanted is arithmetic.dtype:
         return True
     # what is multiplied in pairs had better come in pairs, unless it is waited for
-    return source.bits == 8 and target.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
+    return source.bits == 8 and wanted.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
 
 
 def _pointer(entry: EntryBuilder, fusion: Instruction, source: BufferValue) -> ir.Value:

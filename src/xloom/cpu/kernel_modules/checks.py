@@ -14,12 +14,14 @@ from xloom.llvm import jit
 from xloom.llvm.module_partitioning import parts_of
 from xloom.llvm.module_text import module_text
 from xloom.llvm.shared_code import compare, compare_object, note_written, written
+from xloom.llvm.target import Target
 
 
 class KernelChecks:
     """Compares each use of a kernel with the first one, or with what another program has made."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self._nests: dict[Hashable, str] = {}
 
     def nest(self, key: Hashable, module: ir.Module, lowering: Lowering) -> None:
@@ -45,7 +47,8 @@ class KernelChecks:
         compare("kernel of many sizes", form, written(shared.unit) or text, text)
         compare("kernel of many sizes", form, _outline(shared), _outline(anew))
         for part, data in zip(parts_of(text.replace(PLACEHOLDER, anew.unit)), known.objects, strict=True):
-            compare_object(jit.object_key(part, known.content), data, partial(jit.made_anew, part, known.content))
+            made = part, known.content, self._target
+            compare_object(jit.object_key(*made), data, partial(jit.made_anew, *made))
 
 
 def _outline(code: KernelCode) -> str:

@@ -21,6 +21,8 @@ from xloom.llvm.constant_table import constant_table
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import SymbolicDimension, SymbolicDimensions
+from xloom.llvm.target import Target
+from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64, POINTER, VOID, Value
 
 TASK = ir.FunctionType(VOID, [POINTER, I64, I64])
@@ -52,7 +54,7 @@ class Kernel:
     name: str
     operands: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
-    module: ir.Module = field(default_factory=lambda: ir.Module())
+    module: TargetModule
     phases: list[Phase] = field(default_factory=list)
     scratch: list[int] = field(default_factory=list)
     unread: frozenset[int] = frozenset()
@@ -71,6 +73,11 @@ class Kernel:
     """What the rule of its form has made of the instruction, with such numbers, if there is one."""
     needed: dict[str, PassPipeline] = field(default_factory=dict)
     """Modules, as text, that have functions which the kernel calls. They are compiled once for all that need them."""
+
+    @property
+    def target(self) -> Target:
+        """What it is made for."""
+        return self.module.target
 
     def need(self, text: str, content: PassPipeline) -> None:
         """Links a module of LLVM IR, whose functions the kernel's module declares."""

@@ -16,6 +16,7 @@ from xloom.llvm.dimension_formula import DimensionFormula
 from xloom.llvm.module_partitioning import parts_of
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import number
+from xloom.llvm.target import Target
 
 _MOST = 64
 """Kernels of one form that are remembered."""
@@ -24,8 +25,8 @@ kept = Cache()
 """By form: the kernels that there are, each a line of JSON with its formula."""
 
 
-def _key(form: ShapeGenericProblem) -> str:
-    return key_of(jit.target_key().encode(), form.text.encode())
+def _key(form: ShapeGenericProblem, target: Target) -> str:
+    return key_of(target.key, form.text.encode())
 
 
 class Code(NamedTuple):
@@ -51,9 +52,9 @@ class ShapeGenericKernel:
     content: PassPipeline
 
 
-def find(form: ShapeGenericProblem) -> ShapeGenericKernel | None:
+def find(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel | None:
     """The kernel that was made for another shape and serves this one too."""
-    data = kept.get(_key(form))
+    data = kept.get(_key(form, target))
     for line in data.splitlines() if data else ():
         symbols, parts, formula = _read(line)
         served = formula.of(form.values)
@@ -88,12 +89,13 @@ def remember(
     phases = kernel.phases
     formula = kernel.sizes.formula([p.count for p in phases], [p.grain for p in phases], kernel.scratch)
     parts = [
-        (name, content.value, [jit.object_key(part, content) for part in parts_of(text)])
+        (name, content.value, [jit.object_key(part, content, kernel.target) for part in parts_of(text)])
         for name, (text, content) in units.items()
     ]
     line = json.dumps([list(symbols), parts, *astuple(formula)]).encode()
-    data = kept.get(_key(form))
-    kept.put(_key(form), b"\n".join([line, *(data.splitlines() if data else ())][:_MOST]))
+    key = _key(form, kernel.target)
+    data = kept.get(key)
+    kept.put(key, b"\n".join([line, *(data.splitlines() if data else ())][:_MOST]))
 
 
 def for_shape(kernel: Kernel) -> tuple[list[Phase], list[int]]:

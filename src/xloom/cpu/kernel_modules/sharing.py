@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-
-from llvmlite import ir
+from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue, dtype_of, leaf_shapes
 from xloom.codegen.loop_ir.nest import LoopNest
@@ -30,28 +29,30 @@ from xloom.llvm.module_text import module_text
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.shared_code import is_checked
 from xloom.llvm.symbolic_dimension import SymbolicDimensions
+from xloom.llvm.target import Target
+from xloom.llvm.target_module import TargetModule
 
 _BY_SHAPE = having(Trait.BY_SHAPE)
 
 
 class KernelModules:
-    """Adds units to a program, and tells `on_kernel` of each.
+    """Adds units for a target to a program, and tells `on_kernel` of each.
 
     Without it nobody makes machine code, and kernels are written out that are known already.
     """
 
-    def __init__(self, program: EmittedProgram, on_kernel: Callable[[KernelModule], None] | None):
-        self._program = program
+    def __init__(self, program: EmittedProgram, target: Target, on_kernel: Callable[[KernelModule], None] | None):
+        self._program, self._target = program, target
         self._heard = on_kernel
         self._batches = BatchedModules()
         self._nests: dict[Hashable, KernelCode] = {}
-        self._checks = KernelChecks() if is_checked() else None
+        self._checks = KernelChecks(target) if is_checked() else None
         self._shaped: dict[Hashable, tuple[Kernel, KernelCode]] = {}
 
     def of_copy(self, nbytes: int) -> tuple[KernelCode, int]:
         """A kernel that copies so many bytes but for the last few, and how many those are."""
         phase, left = pieces(nbytes, f"{PLACEHOLDER}.0")
-        return self._unit(copying(phase.symbol), [phase], (), PassPipeline.VECTORS), left
+        return self._unit(copying(phase.symbol, self._target), [phase], (), PassPipeline.VECTORS), left
 
     def of_nest(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool) -> KernelCode:
         """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
@@ -59,7 +60,7 @@ class KernelModules:
         code = self._nests.get(key)
         if code is not None and self._checks is None:
             return code
-        module = ir.Module()
+        module = TargetModule(self._target)
         lowering = Lowering(module, SMALL if small else PLACEHOLDER, nest, numbers, dtype_of)
         lowering.run()
         if self._checks is not None:
@@ -68,7 +69,7 @@ class KernelModules:
             code = self._nests[key] = self._nest_code(module, lowering, pointers, small)
         return code
 
-    def _nest_code(self, module: ir.Module, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
+    def _nest_code(self, module: TargetModule, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
         if small:
             symbol, unit = self._batches.add(module, lowering.phases, pointers)
             return KernelCode(unit, lowering.phases, (), symbol)
@@ -77,7 +78,7 @@ class KernelModules:
 
     def of_lines(self, nest: LoopNest, numbers: dict[BufferValue, int]) -> str:
         """A function that makes parts of the array that the nest stores: its symbol."""
-        module = ir.Module()
+        module = TargetModule(self._target)
         emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of)
         return self._unit(module_text(module), [], ()).unit
 
@@ -99,7 +100,7 @@ class KernelModules:
         known = self._shaped.get(key)
         if known is not None and self._checks is None:
             return known
-        kernel = Kernel(PLACEHOLDER, tuple(operands), tuple(outputs), unread=unread, made=made)
+        kernel = self._kernel(tuple(operands), tuple(outputs), unread=unread, made=made)
         if instruction.opcode in FORMS:
             form = FORMS[instruction.opcode](instruction, (*kernel.operands, *kernel.outputs))
             if kernel.made:
@@ -115,22 +116,25 @@ class KernelModules:
             self._shaped[key] = kernel, code
         return kernel, code
 
+    def _kernel(self, operands: tuple[Shape, ...], outputs: tuple[Shape, ...], **rest: Any) -> Kernel:
+        return Kernel(PLACEHOLDER, operands, outputs, TargetModule(self._target), **rest)
+
     def of_transposition(self, dtype: DType, batch: int, n: int) -> KernelCode:
         """A kernel that transposes so many matrices of n rows where they lie."""
-        kernel = Kernel(PLACEHOLDER, (Shape(dtype, (batch, n, n)),), (), content=PassPipeline.VECTORS)
+        kernel = self._kernel((Shape(dtype, (batch, n, n)),), (), content=PassPipeline.VECTORS)
         whole = form(f"transpose-in-place {dtype.name}", lambda size: (size(batch), size(n)))
         return self._sized(whole, kernel, lambda kernel: transpose_in_place(kernel, dtype, *kernel.problem))
 
     def _sized(self, form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
         """Code that serves other shapes too, or served another; else `emit` makes some."""
-        known = find(form) if self._heard else None
+        known = find(form, self._target) if self._heard else None
         if known:
             for needed in known.needed:
                 self._have(KernelModule(needed.name, "", [], needed.content, needed.objects))
             self._have(KernelModule(known.name, "", known.phases, known.content, known.objects))
             code = KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
             if self._checks is not None:
-                anew = replace(kernel, module=ir.Module(), phases=[], scratch=[])
+                anew = replace(kernel, module=TargetModule(self._target), phases=[], scratch=[])
                 text = _for_sizes(form, anew, emit)
                 self._checks.sized(form.text, code, known, sized_code_of(text, anew), text)
             return code

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from xloom.codegen.kernel_facts import leaves_unread, overwrites
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.target import Target
 
 
 @leaves_unread("sort")
@@ -16,27 +17,27 @@ def _numbers(instruction: Instruction) -> Collection[int]:
 
 
 @overwrites("sort")
-def _sorted(instruction: Instruction, leaf: int) -> Sequence[int]:
+def _sorted(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
     from xloom.cpu.kernels.sort.sort import overwritten_operand
 
-    operand = overwritten_operand(instruction, leaf)
+    operand = overwritten_operand(instruction, leaf, target)
     return () if operand is None else (operand,)
 
 
 @overwrites("scatter")
-def _scattered(instruction: Instruction, leaf: int) -> Sequence[int]:
+def _scattered(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
     return (leaf,)
 
 
 @overwrites("fft")
-def _transformed(instruction: Instruction, leaf: int) -> Sequence[int]:
+def _transformed(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
     from xloom.cpu.kernels.fft.fft import transforms_in_place
 
-    return (leaf,) if transforms_in_place(instruction) else ()
+    return (leaf,) if transforms_in_place(instruction, target) else ()
 
 
 @overwrites("triangular-solve")
-def _solved(instruction: Instruction, leaf: int) -> Sequence[int]:
+def _solved(instruction: Instruction, leaf: int, target: Target) -> Sequence[int]:
     from xloom.cpu.kernels.linalg.triangular_solve import solves_in_place
 
-    return (1,) if solves_in_place(instruction) else ()
+    return (1,) if solves_in_place(instruction, target) else ()

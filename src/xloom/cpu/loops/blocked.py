@@ -19,7 +19,6 @@ from xloom.llvm import types
 from xloom.llvm.cache_lines import LINE, fetch
 from xloom.llvm.loop import VECTOR_ONLY, Hint, interleaving, loop
 from xloom.llvm.types import I8, I32, I64
-from xloom.llvm.vector_registers import registers
 
 _CHEAP = 2
 """Vectors side by side of elements that cost next to nothing: more would load from too many places at once."""
@@ -88,4 +87,5 @@ def _lanes(code: Phases, stage: LoopBody, inner: Var) -> int:
     if any(a.factor(inner) not in (0, 1) or any(v.node for v, _ in a.terms) for a in addresses):
         return 0
     dtypes = [*(code.types_of(s.target) for s in stage.stores), *(n.dtype for n in found if isinstance(n, Load))]
-    return 0 if any(t.is_complex for t in dtypes) else registers().nbytes // max(t.bytes for t in dtypes)
+    vector = code.module.target.registers.nbytes
+    return 0 if any(t.is_complex for t in dtypes) else vector // max(t.bytes for t in dtypes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from llvmlite import ir
@@ -38,6 +39,7 @@ from xloom.hlo.dtype import DType
 from xloom.llvm import types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate, hints_for, masked_hints_for
+from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
 
 DENSE = 6
@@ -53,7 +55,7 @@ class Lowering:
 
     def __init__(
         self,
-        module: ir.Module,
+        module: TargetModule,
         name: str,
         nest: LoopNest,
         numbers: Mapping[BufferValue, int],
@@ -134,7 +136,7 @@ class Lowering:
         elements.innermost = inner
         cuts = breakpoints(stage, inner)
         dense = not group and _is_dense(stage, inner, 1 if inner.size < VECTOR else DENSE)
-        hints = masked_hints_for if dense else hints_for
+        hints = partial(masked_hints_for, target=self._code.module.target) if dense else hints_for
         cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
         streamed = not group and is_streamed(self._code, elements.vars, stage, inner)
         streams = Streams(self._code, elements, stage, inner) if streamed else None
@@ -178,7 +180,7 @@ class Lowering:
                 slot = allocate(elements.b, types.memory_type(dtype), count)
                 slot.align = 64
                 code.pointers[source] = slot
-            ahead = rows_ahead(nest, outer[-1])
+            ahead = rows_ahead(nest, outer[-1], self._code.module.target)
             for number, stage in enumerate(nest.stages):
                 elements.ahead = ahead.get(number, ())
                 with elements.scope():

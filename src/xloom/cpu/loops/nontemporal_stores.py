@@ -24,9 +24,9 @@ from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import Hint, allocate, loop
 from xloom.llvm.types import I8, I64
 
-FOOTPRINT = 40 << 20
-"""Bytes of all arrays of a nest, gone over once: more than a last-level cache would keep of them for the next."""
-LESS = 24 << 20
+FOOTPRINT = 5 / 4
+"""Of the last cache, what all arrays of a nest take that it would not keep for the next: they are gone over once."""
+LESS = 3 / 4
 """The same of what the program returns, which nothing of it reads; and where runs of memory are short: lines that are
 not next to each other take longer to load."""
 RUN = 4096
@@ -55,7 +55,7 @@ def is_streamed(code: Phases, bound: Collection[Var], stage: LoopBody, inner: Va
     run = run or inner.size
     is_short = run < extent and run * min(code.types_of(s.target).bytes for s in stage.stores) < RUN
     less = is_short or all(s.target in code.nest.returned for s in stage.stores)
-    return sum(loaded.values()) + sum(sizes) >= (LESS if less else FOOTPRINT)
+    return sum(loaded.values()) + sum(sizes) >= (LESS if less else FOOTPRINT) * code.module.target.caches.last
 
 
 def footprint(code: Phases, stage: LoopBody) -> int:

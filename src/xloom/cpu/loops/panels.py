@@ -18,6 +18,8 @@ from xloom.llvm import types
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import PLAIN, hints_for, loop
+from xloom.llvm.target import Target
+from xloom.llvm.target_module import target_of
 from xloom.llvm.types import I64, POINTER, VOID
 
 
@@ -59,17 +61,17 @@ def _fetch(elements: Elements, node: Node, inner: Var, begin: ir.Value, end: ir.
     """Has the caches fetch what a piece of a row is made of."""
     b = elements.b
     for load in walk([node]):
-        if isinstance(load, Load) and _is_streamed(load, inner):
+        if isinstance(load, Load) and _is_streamed(load, inner, target_of(b)):
             with loop(b, begin, end, LINE // load.dtype.bytes, name="fetch", hints=PLAIN) as i, elements.scope():
                 elements.vars[inner] = i
                 place = elements.pointers(load.source), load.dtype, elements.address_of(load)
                 fetch(b, types.element_pointer(b, *place))
 
 
-def _is_streamed(load: Load, inner: Var) -> bool:
+def _is_streamed(load: Load, inner: Var, target: Target) -> bool:
     """True for elements along the lines of an array that no cache holds."""
     instruction, leaf = load.source
-    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > CACHED
+    return load.address.factor(inner) == 1 and leaf_shapes(instruction.shape)[leaf].nbytes > CACHED * target.caches.last
 
 
 def _emit_body(

@@ -16,6 +16,7 @@ from xloom.cpu.loops.emission import Elements
 from xloom.hlo.dtype import DType, bf16, f16, f32
 from xloom.llvm import types
 from xloom.llvm.loop import AS_OFTEN, loop
+from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64, POINTER, VOID
 
 TASK_COST = 40_000
@@ -27,7 +28,7 @@ class Phases:
 
     def __init__(
         self,
-        module: ir.Module,
+        module: TargetModule,
         name: str,
         nest: LoopNest,
         numbers: Mapping[BufferValue, int],

@@ -18,6 +18,7 @@ from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, folds_of, stage_cost
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.loop import PLAIN, loop
+from xloom.llvm.target import Target
 from xloom.llvm.types import I8, I64
 
 CHUNK = 512
@@ -42,9 +43,9 @@ class Row(NamedTuple):
             fetch(b, b.gep(first, [at], source_etype=I8))
 
 
-def rows_ahead(nest: LoopNest, row: Var) -> dict[int, list[Row]]:
+def rows_ahead(nest: LoopNest, row: Var, target: Target) -> dict[int, list[Row]]:
     """What each stage, by number, is to fetch; `row` is the loop right around the stages."""
-    rows = _next_rows(nest, row)
+    rows = _next_rows(nest, row, target)
     # the first stage is the one that waits, and those that write results wait for memory too
     costs = {k: stage_cost(s) for k, s in enumerate(nest.stages) if k and not _writes(nest, s)}
     busy = sorted((k for k in costs if 2 * costs[k] > max(costs.values())), key=lambda k: (-costs[k], k))
@@ -59,23 +60,23 @@ def _writes(nest: LoopNest, stage: LoopBody) -> bool:
     return not folds_of(stage) and any(s.target not in nest.private for s in stage.stores)
 
 
-def _next_rows(nest: LoopNest, row: Var) -> list[Row]:
+def _next_rows(nest: LoopNest, row: Var, target: Target) -> list[Row]:
     found: dict[BufferValue, Row] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
             if isinstance(node, Load) and node.source not in nest.private:
-                following = _next_row(node, nest.outer, row)
+                following = _next_row(node, nest.outer, row, target)
                 if following is not None:
                     found.setdefault(node.source, following)
     return list(found.values())
 
 
-def _next_row(load: Load, outer: Sequence[Var], row: Var) -> Row | None:
+def _next_row(load: Load, outer: Sequence[Var], row: Var, target: Target) -> Row | None:
     """The elements that the next iteration loads, where they are many side by side of an array that no cache holds."""
     instruction, leaf = load.source
     address, nbytes = load.address, load.dtype.bytes
     step = address.factor(row)
-    if not step or leaf_shapes(instruction.shape)[leaf].nbytes <= CACHED:
+    if not step or leaf_shapes(instruction.shape)[leaf].nbytes <= CACHED * target.caches.last:
         return None
     inside = sorted(((f, v) for v, f in address.terms if v not in outer), key=lambda term: term[0])
     length = math.prod(var.size for _, var in inside)

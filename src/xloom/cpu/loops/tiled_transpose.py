@@ -31,10 +31,10 @@ NEAR, CACHED, STRAIGHT = (4 * LINE, 2 * LINE), (2 * LINE, 4 * LINE), (4 * LINE, 
 
 The second is of results that stay in a far cache, whose lines are loaded before they are changed; the third of those
 beside which something is loaded that lies as they do."""
-MEMORY = 64 << 10
-"""Bytes of all that is transposed, at most: about what the nearest cache holds."""
-FAR = 12 << 20
-"""Bytes of all arrays of which so little is in the nearer caches that lines are fetched ahead."""
+MEMORY = 2
+"""Of the first cache, what all that is transposed takes at most."""
+FAR = 3 / 8
+"""Of the last cache, what all arrays take of which so little is in the nearer ones that lines are fetched ahead."""
 
 
 def crossing(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
@@ -71,7 +71,7 @@ def emit_tiled(
     """Blocks of two loops: what is loaded along one of them is transposed in registers."""
     inner = loops[-1]
     straight = _straight(stage, nodes, (across, inner))
-    is_far = footprint(phases, stage) >= FAR
+    is_far = footprint(phases, stage) >= FAR * phases.module.target.caches.last
     blocks = _blocks(phases, stage, nodes, (across, inner), STRAIGHT if straight else NEAR)
     outer = [v for v in loops[:-1] if v != across]
     around = is_streamed(phases, [*outer, across], stage, inner, blocks.width)
@@ -107,6 +107,7 @@ def _blocks(
     phases: Phases, stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var], sides: tuple[int, int]
 ) -> Blocks:
     across, inner = loops
+    memory = MEMORY * phases.module.target.caches.first
     made = [phases.types_of(s.target).bytes for s in stage.stores]
     widest = max(*(n.dtype.bytes for n in nodes), *made)
     vector = LINE // widest
@@ -119,7 +120,7 @@ def _blocks(
     if across.size <= (2 * depth if across.size % lanes else depth):
         longer = 1 if width == inner.size else max(1, depth // across.size)
         depth, width = across.size, width * longer
-    while 2 * depth * width * sum(n.dtype.bytes for n in nodes) > MEMORY and depth > lanes:
+    while 2 * depth * width * sum(n.dtype.bytes for n in nodes) > memory and depth > lanes:
         depth = -(-depth // 2 // lanes) * lanes
     return Blocks(across, inner, depth, width, lanes, height, vector)
 

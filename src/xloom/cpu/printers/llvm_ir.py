@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 
 from xloom.codegen.schedule.thunks import roots_of
 from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
@@ -11,20 +12,22 @@ from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.hlo.module import Module
 from xloom.llvm import jit
+from xloom.llvm.target import Target, process_target
 
 
-def llvm_text(module: Module) -> str:
+def llvm_text(module: Module, target: Target | None = None) -> str:
     """The LLVM modules of a program, before LLVM's passes. Raises LoweringError for what has no native code."""
-    return _text(module, ";", lambda text, _: text)
+    return _text(module, target or process_target(), ";", lambda text, _: text)
 
 
-def asm_text(module: Module) -> str:
-    """The assembly of a program for this machine. Raises LoweringError for what has no native code."""
-    return _text(module, "#", jit.assembly)
+def asm_text(module: Module, target: Target | None = None) -> str:
+    """The assembly of a program for a target. Raises LoweringError for what has no native code."""
+    target = target or process_target()
+    return _text(module, target, "#", partial(jit.assembly, target=target))
 
 
-def _text(module: Module, comment: str, shown: Callable[[str, jit.PassPipeline], str]) -> str:
-    _, _, program = lowered(prepared(module))
+def _text(module: Module, target: Target, comment: str, shown: Callable[[str, jit.PassPipeline], str]) -> str:
+    _, _, program = lowered(prepared(module), target)
     makes = _makers(program)
     parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main, program.main_content)}"]
     for name, unit in program.units.items():

@@ -30,6 +30,7 @@ from xloom.cpu.printers.names import array_name, array_shape, scalar_text
 from xloom.hlo.dtype import pred
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.llvm.target import Target, process_target
 from xloom.trampoline import Nested, run
 
 _HEAD = """\
@@ -38,9 +39,9 @@ _HEAD = """\
 """
 
 
-def loops_text(module: Module) -> str:
+def loops_text(module: Module, target: Target | None = None) -> str:
     """The program that `module` is compiled to, as pseudo-code. Raises LoweringError for what has no native code."""
-    block, assignment, program = lowered(prepared(module))
+    block, assignment, program = lowered(prepared(module), target or process_target())
     body = run(_Program(assignment, program).block(block))
     lines = [f"{_HEAD}\nENTRY %{block.computation.name}:", *_indented(body)]
     return "\n".join([*lines, f"  return {', '.join(map(array_name, block.root))}"]) + "\n"

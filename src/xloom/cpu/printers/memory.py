@@ -11,19 +11,20 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
 from xloom.cpu.runtime.executable import Memory
 from xloom.hlo.module import Module
+from xloom.llvm.target import Target, process_target
 
 LARGEST = 10
 """How many arrays are listed."""
 _NAMES = 4
 
 
-def memory_text(module: Module) -> str:
+def memory_text(module: Module, target: Target | None = None) -> str:
     """Bytes by kind, and the largest arrays with the steps of the schedule at which they live.
 
     "both" are results that lie in the memory of donated arguments.
     Raises LoweringError for what has no native code.
     """
-    _, assignment, program = lowered(prepared(module))
+    _, assignment, program = lowered(prepared(module), target or process_target())
     memory = Memory.of(assignment, program)
     lines = [
         f"{name:12}{bytes_text(count):>12}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xloom.cpu.prepare import prepared
 from xloom.hlo.module import Module
+from xloom.llvm.target import Target
 
 
-def prepared_text(module: Module) -> str:
-    """The HLO that is planned, after the passes that every compilation begins with."""
+def prepared_text(module: Module, target: Target | None = None) -> str:
+    """The HLO that is planned, after the passes that every compilation begins with: the same for all targets."""
     return prepared(module).to_text()

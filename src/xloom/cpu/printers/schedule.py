@@ -18,12 +18,13 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.llvm.target import Target, process_target
 from xloom.trampoline import Nested, run
 
 
-def schedule_text(module: Module) -> str:
+def schedule_text(module: Module, target: Target | None = None) -> str:
     """The schedule that `module` is compiled to. Raises LoweringError for what has no native code."""
-    block, assignment, program = lowered(prepared(module))
+    block, assignment, program = lowered(prepared(module), target or process_target())
     return _Schedule(assignment, program).text(block)
 
 

@@ -16,7 +16,7 @@ from xloom.llvm import jit
 
 @lru_cache(maxsize=1)
 def _library() -> jit.Library:
-    code = jit.object_code(host_ir() + meeting_ir(), jit.PassPipeline.VECTORS)
+    code = jit.process_code(host_ir() + meeting_ir(), jit.PassPipeline.VECTORS)
     library = jit.Library([code], ["xloom_meet", "xloom_break", "xloom_prepare_meetings"])
     library.function("xloom_prepare_meetings", ctypes.CFUNCTYPE(None))()
     return library

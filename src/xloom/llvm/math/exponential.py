@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xloom.llvm.math.compensated import quotient
 from xloom.llvm.math.scalar import F32, F64, Scalar, clamp, emitter, fma, polynomial, select
-from xloom.llvm.vector_registers import registers
+from xloom.llvm.target_module import target_of
 
 LOG2_E = 1.4426950408889634
 LN2 = {F32: (0.693147182464599609375, -1.904654323148236e-09), F64: (0.6931471805599453, 2.3190468138462996e-17)}
@@ -76,7 +76,7 @@ def power_of_two(biased: Scalar, extra: int = 0) -> Scalar:
 def grown_power(y: Scalar, biased: Scalar) -> Scalar:
     """2^n (1 + y), which may overflow or be subnormal."""
     form = biased.format
-    if registers().has_scaling:
+    if target_of(y.builder).has_scaling:
         return (y + 1.0).times_power_of_two(biased - 2 * form.bias)
     # two factors of 2^n, both of them normal numbers
     half = biased >> 1

@@ -56,8 +56,8 @@ def library() -> jit.Library:
     bodies[_INTERRUPTED] = ctypes.addressof(_interrupted)
     native = (*getters.native_names(), *native_entries.native_names())
     names = [f"{PREFIX}{name}" for name in (NOTHING, *_functions, *native)]
-    calls = jit.object_code(_ir(list(_functions)), jit.PassPipeline.CALLS)
-    return jit.Library([calls, jit.object_code(native_entries.native_text())], names, bodies)
+    calls = jit.process_code(_ir(list(_functions)), jit.PassPipeline.CALLS)
+    return jit.Library([calls, jit.process_code(native_entries.native_text())], names, bodies)
 
 
 def retire() -> None:

@@ -19,7 +19,6 @@ from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.types import I1, I8, I32, I64, POINTER, i64
-from xloom.llvm.vector_registers import registers
 
 _STACK_BYTES = 1 << 18
 """Of a copy at most."""
@@ -96,7 +95,8 @@ class Window:
         self._b, self._edges, self._problem, self._x = phase.b, edges, problem, x
         self._arithmetic, self._dtype = unconverted(chosen.tile.arithmetic, x.dtype)
         self._source = x.pointer(phase)
-        self._copy = allocate(phase.b, I8, _STACK_BYTES + 2 * registers().nbytes)  # complex numbers in two vectors
+        past = 2 * phase.kernel.target.registers.nbytes  # complex numbers are in two vectors
+        self._copy = allocate(phase.b, I8, _STACK_BYTES + past)
         self._copy.align, self._copy.type = 64, POINTER
         self._held = allocate(phase.b, I64)
         phase.b.store(I64(-1), self._held)

@@ -39,7 +39,7 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         cleared(kernel, y, prod(out.dims))
         return
     labels, window = instruction["dim_labels"], instruction["window"]
-    arithmetic = Arithmetic(accumulator(out.dtype))
+    arithmetic = Arithmetic(accumulator(out.dtype), kernel.target)
     w = readable(kernel, arithmetic, Array("operand", 1, rhs.dtype), prod(rhs.dims))
     dims = tuple(spatial(d, lhs.dims[p]) for d, p in zip(window, labels.input_spatial, strict=True))
     problem = _problem(instruction, groups, (lhs, rhs, out), dims, [0] * lhs.rank, row_major(lhs.dims))
@@ -73,7 +73,9 @@ def _form_sums(
     places = prod(sum(c.count for c in d.classes) for d in dims)
     is_gradient = prod(d.size for d in window) > places
     nbytes = prod(rhs.dims) * arithmetic.dtype.bytes
-    is_large = nbytes >= (_LARGE_KERNEL if is_gradient else _LARGEST_KERNEL)
+    caches = kernel.target.caches
+    large, largest = _LARGE_KERNEL * caches.second, _LARGEST_KERNEL * caches.last
+    is_large = nbytes >= (large if is_gradient else largest)
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
     sides = [lhs.dims[p] for p in labels.input_spatial]
     if _across_groups(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
@@ -86,9 +88,7 @@ def _form_sums(
         strides, sides = row_major(lhs.dims), [lhs.dims[p] for p in labels.input_spatial]
         problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
     # a large kernel is packed once for all images, which a product would do for each
-    product = (
-        None if reaches_out or (nbytes >= _LARGE_KERNEL and problem.batch.size > 1) else as_pointwise_product(problem)
-    )
+    product = None if reaches_out or (nbytes >= large and problem.batch.size > 1) else as_pointwise_product(problem)
     if product is not None:
         _multiply(kernel, product, w, x, y)
         return
@@ -107,18 +107,16 @@ def _form_sums(
     edges = chosen = None
     pairs = pair_axis(problem) if paired else None
     is_read = x.dtype is held and (pairs != -1 or problem.feature.a == 1)
-    if is_read and reaches_out and nbytes < _LARGE_KERNEL:
+    if is_read and reaches_out and nbytes < large:
         chosen = tiling(arithmetic, problem, w)
         edges = edges_of(problem, chosen, sides, x)
     if edges is None and (reaches_out or not is_read):
-        is_far = nbytes >= _LARGEST_KERNEL and problem.feature.b > problem.output.b  # scalars of it, page by page
+        is_far = nbytes >= largest and problem.feature.b > problem.output.b  # scalars of it, page by page
         # of one image, planes with padding are as quick at the most, and take more memory
-        is_better = nbytes >= _LARGE_KERNEL or (reaches_out and problem.batch.size == 1)
+        is_better = nbytes >= large or (reaches_out and problem.batch.size == 1)
         is_moved = is_far or _is_moved_last(arithmetic, instruction, problem, lhs.rank - 1, is_better)
         order = _order(arithmetic, instruction, lhs, is_moved, pairs)
-        if (
-            reaches_out and order[-1] != lhs.rank - 1 and nbytes < _LARGE_KERNEL
-        ):  # what is copied to be moved needs no padding
+        if reaches_out and order[-1] != lhs.rank - 1 and nbytes < large:  # what is copied to be moved needs no padding
             strides = _strides(order, lhs.dims)
             problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
             chosen = tiling(arithmetic, problem, w)
@@ -192,10 +190,10 @@ _LONG = 8
 """A window whose own places lie together long enough."""
 _FEW_OUTPUTS = 128
 """For which it is better to read each element of the input several times than to pack it."""
-_LARGE_KERNEL = 3 << 18
-"""Bytes of a kernel that does not stay in the second-level cache, so that it is better packed once."""
-_LARGEST_KERNEL = 3 << 22
-"""Bytes of one of which a panel is that large, so that sums are formed in blocks."""
+_LARGE_KERNEL = 3 / 4
+"""Of the second cache, what a kernel takes that does not stay there, so that it is better packed once."""
+_LARGEST_KERNEL = 3 / 8
+"""Of the last cache, what one takes of which a panel is that large, so that sums are formed in blocks."""
 
 
 def _order(

@@ -43,7 +43,7 @@ class Extent(NamedTuple):
 
 def unconverted(arithmetic: Arithmetic, dtype: DType) -> tuple[Arithmetic, DType]:
     """How elements are copied whose type products read as it is."""
-    return (Arithmetic(u16), u16) if arithmetic.places > 1 else (arithmetic, dtype)
+    return (Arithmetic(u16, arithmetic.target), u16) if arithmetic.places > 1 else (arithmetic, dtype)
 
 
 def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[Extent]) -> Array:

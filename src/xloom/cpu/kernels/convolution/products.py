@@ -15,7 +15,6 @@ from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import transposed
 from xloom.cpu.kernels.matmul.tile import Sums, rolled, spaced
 from xloom.llvm.types import I32, I64, element_pointer, i64
-from xloom.llvm.vector_registers import registers
 
 _TURNED = 4
 """Rows that are worth it."""
@@ -52,7 +51,7 @@ class Operands:
         )
         # of places that rows share, LLVM loads each scalar once: where there are no registers for all, it spills sums
         held = (tile.rows * tile.vectors + tile.rows + tile.vectors) * tile.arithmetic.parts + SHORT
-        most = 1 if shared and held > registers().count else SHORT
+        most = 1 if shared and held > tile.arithmetic.target.registers.count else SHORT
         walk_window(self.phase.b, loops, places, lambda p: self.multiply(sums, *p), most)
 
     def multiply(self, sums: Sums, place: ir.Value, kernel: ir.Value) -> None:

@@ -17,8 +17,8 @@ from llvmlite import ir
 from xloom.cpu.kernels.convolution.spoiling_text import FUNCTIONS, LOOKS
 from xloom.cpu.kernels.sort.vector_text import HEADER, expanded
 from xloom.hlo.dtype import DType
+from xloom.llvm.target import Target
 from xloom.llvm.types import I64, POINTER, VOID
-from xloom.llvm.vector_registers import registers
 
 ROUTINE = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, I64, I64])
 """`f(ptr numbers, ptr w, ptr y, i64 begin, i64 end)`: features [begin, end)."""
@@ -52,13 +52,13 @@ class Spoiling:
         """The function's name."""
         return f"xloom.convolution.zeros.{self.w.name}.{self.y.name}"
 
-    def text(self) -> str:
+    def text(self, target: Target) -> str:
         """A module that has it."""
-        return _text(self)
+        return _text(self, target)
 
 
 @lru_cache(maxsize=32)
-def _text(key: Spoiling) -> str:
+def _text(key: Spoiling, target: Target) -> str:
     w, y = key.w.real, key.y.real
     looked_at = y if y.name in ("f16", "bf16", "f32", "f64") else w  # others never are: no sum is stored in them
     parts = 2 if key.w.is_complex else 1
@@ -69,15 +69,15 @@ def _text(key: Spoiling) -> str:
         "NAN": str(_bits(y, nan)),
         "W": f"i{w.bytes * 8}",
         "Y": f"i{y.bytes * 8}",
-        "WLANES": str(_lanes(w)),
-        "YLANES": str(_lanes(looked_at)),
+        "WLANES": str(_lanes(w, target)),
+        "YLANES": str(_lanes(looked_at, target)),
         "w": w.name,
         "y": looked_at.name,
         "DIM": f"[{len(PLACE_NUMBERS)} x i64]",
         "DIMS": str(len(NUMBERS)),
         **{name: str(k) for table in (NUMBERS, PLACE_NUMBERS) for k, name in enumerate(table)},
     }
-    looks = [expanded(LOOKS, {**names, **_type_names(dtype)}) for dtype in dict.fromkeys((w, looked_at))]
+    looks = [expanded(LOOKS, {**names, **_type_names(dtype, target)}) for dtype in dict.fromkeys((w, looked_at))]
     return HEADER + "".join(looks) + _NUMBER.sub(_LOADED, expanded(FUNCTIONS, names))
 
 
@@ -86,16 +86,16 @@ _LOADED = r"""\1.at = getelementptr i64, ptr \3, i64 \2
   \1 = load i64, ptr \1.at"""
 
 
-def _lanes(dtype: DType) -> int:
-    return registers().nbytes // dtype.bytes
+def _lanes(dtype: DType, target: Target) -> int:
+    return target.registers.nbytes // dtype.bytes
 
 
 def _bits(dtype: DType, value: float) -> int:
     return int(np.full(1, value, dtype.numpy).view(f"u{dtype.bytes}")[0])
 
 
-def _type_names(dtype: DType) -> dict[str, str]:
-    bits, lanes = dtype.bytes * 8, _lanes(dtype)
+def _type_names(dtype: DType, target: Target) -> dict[str, str]:
+    bits, lanes = dtype.bytes * 8, _lanes(dtype, target)
     return {
         "t": dtype.name,
         "T": f"i{bits}",

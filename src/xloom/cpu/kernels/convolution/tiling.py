@@ -15,10 +15,9 @@ from xloom.cpu.kernels.matmul.axes import Axis, merged, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.packing import Packing
-from xloom.cpu.kernels.matmul.tile import Tile, extent, few_sums, fitting, most_sums, needed_lanes, share
+from xloom.cpu.kernels.matmul.tile import Tile, extent, fitting, needed_lanes, share
 from xloom.hlo.dtype import f32
 from xloom.llvm.symbolic_dimension import greatest
-from xloom.llvm.vector_registers import registers
 
 
 class Tiling(NamedTuple):
@@ -105,7 +104,7 @@ def _in_small_groups(arithmetic: Arithmetic, problem: Convolution) -> bool:
 
 
 def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
-    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, problem.output, most_sums())
+    packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, problem.output, arithmetic.most_sums)
     if problem.output.b == 1 and w.dtype is arithmetic.dtype and problem.output.size >= tile.lanes:
         axes = [plain(problem.batch), *problem.spatial_axes([t.b for t in problem.taps])]
         rows, group, columns = axes.pop(number), plain(problem.group), plain(problem.output)
@@ -121,7 +120,8 @@ def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
 def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     each = int(problem.output.size)
     output = Axis(each * problem.group.size, 0, problem.output.b, 1)
-    sums = most_sums() if problem.feature.size == 1 else few_sums() // 2  # the sum over features is unrolled
+    # the sum over features is unrolled
+    sums = arithmetic.most_sums if problem.feature.size == 1 else arithmetic.few_sums // 2
     packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, output, sums)
     columns = OutputAxis(plain(problem.group).places, problem.group.a, 0, problem.group.c)
     axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
@@ -141,7 +141,7 @@ def _spatial(
 ) -> Tiling:
     lanes = needed_lanes(arithmetic, along.most)
     # the vectors of the input are in registers, too
-    rows = share(problem.output.size, (most_sums() + 2 - vectors) // arithmetic.parts // vectors)
+    rows = share(problem.output.size, (arithmetic.most_sums + 2 - vectors) // arithmetic.parts // vectors)
     others = (plain(problem.group), plain(problem.batch), *(a for a in axes if a is not along))
     tile = Tile(arithmetic, int(rows), vectors, lanes)
     return Tiling("spatial", tile, plain(problem.output), along, others, problem.feature, problem.w_base)
@@ -157,10 +157,11 @@ def _narrowed(tile: Tile, output: Axis) -> Tile:
     """The tile with fewer vectors, if its operands find no registers or tiles of all columns overlap, and it may."""
     whole = -(-output.size // tile.lanes)
     held = tile.rows * tile.vectors + min(tile.rows, tile.vectors) + 1
-    if held > registers().count and 10 * -(-whole // (tile.vectors - 1)) * (tile.vectors - 1) <= 11 * whole:
+    there_are = tile.arithmetic.target.registers.count
+    if held > there_are and 10 * -(-whole // (tile.vectors - 1)) * (tile.vectors - 1) <= 11 * whole:
         return tile._replace(vectors=tile.vectors - 1)
     for vectors in range(tile.vectors, 1, -1):
-        if tile.rows * vectors < few_sums():
+        if tile.rows * vectors < tile.arithmetic.few_sums:
             break
         if whole % vectors == 0:
             return tile._replace(vectors=vectors)

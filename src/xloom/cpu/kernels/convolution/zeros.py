@@ -74,7 +74,8 @@ def multiply_zeros(
             "seen_count": count,
         }
         row += [numbers[name] for name in PLACE_NUMBERS]
-    kernel.need(spoiling.text(), PassPipeline.CALLERS)  # code as it comes is made soonest, and little of it runs
+    # code as it comes is made soonest, and little of it runs
+    kernel.need(spoiling.text(kernel.target), PassPipeline.CALLERS)
     of_feature = grain(2 * taps * problem.feature.size, arithmetic)
     with kernel.phase(features, greatest(1, features) if is_seen else of_feature) as phase:
         routine = ir.Function(kernel.module, ROUTINE, spoiling.symbol)

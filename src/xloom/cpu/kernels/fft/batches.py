@@ -18,8 +18,8 @@ from xloom.cpu.kernels.linalg.tile_transpose import Tile
 from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.register_transpose import transposed
+from xloom.llvm.target import Target
 from xloom.llvm.types import I8, I32, I64
-from xloom.llvm.vector_registers import registers
 
 _STACK = (1 << 19) + (1 << 10)
 """Bytes of two buffers up to which they lie on the stack."""
@@ -67,7 +67,7 @@ class Lines:
 
     def emit(self, kernel: Kernel) -> None:
         """Adds the phase."""
-        lanes = lanes_of(self.dtype, self.count)
+        lanes = lanes_of(self.dtype, self.count, kernel.target)
         transform = Transform(kernel.module, kernel.name, lanes, self.n, self.sign)
         blocks = -(-self.count // lanes.count)
         nbytes = 2 * max(transform.points, *self.points) * transform.point_bytes
@@ -102,9 +102,9 @@ class Lines:
         return b.add(b.mul(group, I64(side.group)), b.mul(line, I64(side.line)))
 
 
-def lanes_of(dtype: DType, count: int) -> Lanes:
+def lanes_of(dtype: DType, count: int, target: Target) -> Lanes:
     """The vectors that transform `count` lines."""
-    widest = registers().nbytes // dtype.real.bytes
+    widest = target.registers.nbytes // dtype.real.bytes
     return Lanes(dtype, min(widest, 1 << (count.bit_length() - 1)))
 
 

@@ -11,14 +11,15 @@ from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.batches import Lines, Side, lanes_of
 from xloom.hlo.dtype import DType
+from xloom.llvm.target import Target
 
 Pointer = Callable[[PhaseBuilder], ir.Value]
 
 
-def stays(dtype: DType, dims: Sequence[int], axis: int) -> bool:
+def stays(dtype: DType, dims: Sequence[int], axis: int, target: Target) -> bool:
     """True when an axis can be transformed from its memory to the same."""
     outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
-    return inner > 1 or (plan.split(dims[axis], outer) == 1 and outer % lanes_of(dtype, outer).count == 0)
+    return inner > 1 or (plan.split(dims[axis], outer) == 1 and outer % lanes_of(dtype, outer, target).count == 0)
 
 
 class Dimensions:
@@ -37,7 +38,7 @@ class Dimensions:
 
         The source may be the target if all axes stay.
         """
-        in_place = all(stays(self.dtype, dims, axis) for axis in axes[:-1])
+        in_place = all(stays(self.dtype, dims, axis, self.kernel.target) for axis in axes[:-1])
         for axis in reversed(axes):
             is_last = axis == axes[0]
             between = target if is_last or in_place else self.scratch(dims)

@@ -12,6 +12,7 @@ from xloom.cpu.kernels.fft.dimensions import Dimensions, stays
 from xloom.hlo.dtype import c64, c128
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.pass_pipeline import PassPipeline
+from xloom.llvm.target import Target
 
 
 @kernel("fft")
@@ -32,7 +33,7 @@ def fft(kernel: Kernel, instruction: Instruction) -> None:
     dims = (outer, *lengths[:-1], n // 2 + 1)
     others, lines = range(1, len(lengths)), math.prod(dims[:-1])
     if kind == "RFFT":
-        between = _output if all(stays(dtype, dims, axis) for axis in others) else work.scratch(dims)
+        between = _output if all(stays(dtype, dims, axis, kernel.target) for axis in others) else work.scratch(dims)
         real.forward(work, lines, n, _operand, between)
         if others:
             work.over(dims, others, between, _output, 1.0)
@@ -44,13 +45,13 @@ def fft(kernel: Kernel, instruction: Instruction) -> None:
     real.backward(work, lines, n, between, _output, 1 / (n // 2 if n % 2 == 0 else n))
 
 
-def transforms_in_place(instruction: Instruction) -> bool:
+def transforms_in_place(instruction: Instruction, target: Target) -> bool:
     """True when the result may lie where the operand does."""
     shape, lengths = instruction.shape, instruction["fft_length"]
     if instruction["fft_type"] not in ("FFT", "IFFT") or not shape.size:
         return False
     dims = (math.prod(shape.dims[: shape.rank - len(lengths)]), *lengths)
-    return all(stays(shape.dtype, dims, axis) for axis in range(1, len(dims)))
+    return all(stays(shape.dtype, dims, axis, target) for axis in range(1, len(dims)))
 
 
 def _operand(p: PhaseBuilder) -> ir.Value:

@@ -55,7 +55,7 @@ class _Work:
         shape = kernel.operands[0]
         self.dtype, self.n = shape.dtype, shape.dims[-1]
         self.batch = math.prod(shape.dims[:-2])
-        self.lanes, vectors = widest(self.dtype, self.n)
+        self.lanes, vectors = widest(self.dtype, self.n, kernel.target)
         substitution = Substitution(self.lanes, vectors, conjugate=True, unit=False)
         self.block = substitution.columns
         self.vectors = vectors

@@ -11,19 +11,19 @@ from xloom.cpu.kernels.linalg.lanes import Lanes, Number, load_scalar
 from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.symbolic_dimension import SymbolicDimension
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I64, POINTER, VOID, element_pointer
-from xloom.llvm.vector_registers import registers
 
 _ROWS = (4, 1)
 """Sizes of groups of rows: the first leaves registers for a row of T and one of x, the others do what is left."""
 
 
-def widest(dtype: DType, columns: int | SymbolicDimension) -> tuple[Lanes, int]:
+def widest(dtype: DType, columns: int | SymbolicDimension, target: Target) -> tuple[Lanes, int]:
     """Lanes and vectors of a strip that has at most `columns` (and some) columns."""
-    lanes = registers().nbytes // (dtype.real.bits // 8)
+    lanes = target.registers.nbytes // (dtype.real.bits // 8)
     while columns < lanes:
         lanes //= 2
-    vectors = (4 if registers().count == 32 else 2) // (2 if dtype.is_complex else 1)
+    vectors = (4 if target.registers.count == 32 else 2) // (2 if dtype.is_complex else 1)
     while columns < vectors * lanes:
         vectors -= 1
     return Lanes(dtype, lanes), vectors

@@ -16,6 +16,7 @@ from xloom.hlo.shape import Shape
 from xloom.llvm.loop import loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import greatest
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I64, element_pointer, i64
 
 _FLOPS = 1_000_000
@@ -55,12 +56,12 @@ def _is_transposed(instruction: Instruction) -> bool:
     return (instruction["transpose_a"] in ("TRANSPOSE", "ADJOINT")) == instruction["left_side"]
 
 
-def solves_in_place(instruction: Instruction) -> bool:
+def solves_in_place(instruction: Instruction, target: Target) -> bool:
     """True when the solution may lie where the right side does."""
     right = instruction.shape
     if not instruction["left_side"] or not right.size:
         return True
-    lanes, vectors = widest(right.dtype, right.dims[-1])
+    lanes, vectors = widest(right.dtype, right.dims[-1], target)
     return right.dims[-1] % (lanes.count * vectors) == 0
 
 
@@ -83,7 +84,7 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
     batch, n, m = systems.batch, systems.n, systems.m
     if not batch * n * m:
         return
-    lanes, vectors = widest(dtype, m)
+    lanes, vectors = widest(dtype, m, kernel.target)
     solution = Substitution(lanes, vectors, instruction["transpose_a"] == "ADJOINT", instruction["unit_diagonal"])
     # strips have full width: the last one does some columns of the one before again
     strips = -(-m // solution.columns)

@@ -6,7 +6,7 @@ vector. Sums are formed in the accumulator's type; operands are converted to it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from llvmlite import ir
@@ -14,8 +14,8 @@ from llvmlite import ir
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
 from xloom.llvm.folding_builder import Zeros
 from xloom.llvm.intrinsics import overloaded
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
-from xloom.llvm.vector_registers import registers
 
 Parts = list[ir.Value]
 
@@ -34,6 +34,7 @@ class Arithmetic:
     """Arithmetic in vectors of one accumulator type."""
 
     dtype: DType
+    target: Target = field(repr=False)
 
     places = 1
     """Of the depth, that an element of a packed operand has."""
@@ -51,7 +52,17 @@ class Arithmetic:
     @property
     def lanes(self) -> int:
         """How many parts a vector register holds."""
-        return registers().nbytes * 8 // self.dtype.real.bits
+        return self.target.registers.nbytes * 8 // self.dtype.real.bits
+
+    @property
+    def few_sums(self) -> int:
+        """Vectors of sums that keep the multipliers busy, when operands come from the first-level cache."""
+        return 16 if self.target.registers.count == 32 else 12
+
+    @property
+    def most_sums(self) -> int:
+        """Vectors of sums that fit the registers, for fewer loads of the operands."""
+        return 28 if self.target.registers.count == 32 else 12
 
     def kind(self, lanes: int) -> ir.Type:
         """The type of a part of `lanes` elements; of a scalar for 1."""

@@ -14,13 +14,12 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, 
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.packing import BLOCK, BLOCK_BYTES, DEPTH_BYTES, Packing, Part
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, rolled, share, spaced
+from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, Part, block_bytes
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, rolled, share, spaced
 from xloom.llvm.cache_lines import fetch
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest, least
 from xloom.llvm.types import POINTER, element_pointer, i64
-from xloom.llvm.vector_registers import registers
 
 _OTHER_ROWS = 128
 """Rows of the other operand that are gone over for each panel of a block."""
@@ -71,7 +70,7 @@ class _Blocks(NamedTuple):
 def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
     """One phase, whose items are blocks of the result."""
     rows, columns = count(product.rows), count(product.columns)
-    tile = fitting(arithmetic, rows, columns, few_sums())
+    tile = fitting(arithmetic, rows, columns, arithmetic.few_sums)
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
@@ -93,7 +92,7 @@ def _panels(own: Packing, step: int, in_place: bool) -> int:
     panels = own.panels // _LEAST_BLOCKS
     if not in_place:
         panels = greatest(panels, _LEAST_ROWS // own.width)
-    panels = greatest(1, least(BLOCK_BYTES // line, panels))
+    panels = greatest(1, least(block_bytes(own.arithmetic) // line, panels))
     outer = -(-own.panels // panels)
     if outer < _LEAST_BLOCKS:  # an even number, for two threads to have as much
         panels = -(-own.panels // (outer + outer % 2))
@@ -126,7 +125,7 @@ def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
 
 def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) -> None:
     b, own, other = phase.b, blocks.own, blocks.other
-    local = _local(b, own, BLOCK_BYTES)
+    local = _local(b, own, block_bytes(own.arithmetic))
     chunk = greatest(1, _OTHER_ROWS // other.width)
     packed = None if blocks.in_place else _local(b, other, _OTHER_ROWS * DEPTH_BYTES)
     source, their_source = own.source.pointer(phase), other.source.pointer(phase)
@@ -216,7 +215,7 @@ def _tile(
     start = b.add(target, b.add(b.mul(at.row, i64(line)), at.column))
     place = element_pointer(b, pc, c.dtype, start)
     for r in range(tile.rows):
-        for column in range(0, tile.columns, registers().nbytes // c.dtype.bytes):
+        for column in range(0, tile.columns, tile.arithmetic.target.registers.nbytes // c.dtype.bytes):
             fetch(b, element_pointer(b, place, c.dtype, i64(r * line + column)), to_write=True)
     sums.clear(b)
     # a pointer a panel, which advances, and constant distances from it: processors add these as they load

@@ -7,7 +7,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, at_most, few_sums, fitting, nest, rolled, spaced
+from xloom.cpu.kernels.matmul.tile import Sums, at_most, fitting, nest, rolled, spaced
 from xloom.llvm.types import I64, element_pointer, i64
 
 
@@ -17,7 +17,7 @@ def direct(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b
     The last tile of an axis begins early enough to end with it, and does some of its neighbour's work again.
     """
     row, column = inner(product.rows), inner(product.columns)
-    tile = fitting(arithmetic, row.size, column.size, few_sums())
+    tile = fitting(arithmetic, row.size, column.size, arithmetic.few_sums)
     tiles = -(-row.size // tile.rows)
     outer = (*product.batch, *product.rows[:-1])
     items = (*outer, Axis(tiles, 0, 0, 0))

@@ -52,7 +52,7 @@ def scaled_dot(kernel: Kernel, instruction: Instruction) -> None:
 
     lhs, rhs, *scales = kernel.operands
     result = kernel.outputs[0].dtype
-    arithmetic = Arithmetic(accumulator(result))
+    arithmetic = Arithmetic(accumulator(result), kernel.target)
     a, b = (scaled(kernel, arithmetic, x, scales[k], k, 2 + k) for k, x in enumerate((lhs, rhs)))
     multiply(kernel, product_of(instruction, lhs, rhs), a, b, Array("output", 0, result))
 
@@ -70,7 +70,7 @@ def ragged_dot(kernel: Kernel, instruction: Instruction) -> None:
     if 0 in (*lhs.dims, *rhs.dims, *sizes.dims, size):
         cleared(kernel, c, size)
         return
-    arithmetic = Arithmetic(accumulator(out.dtype))
+    arithmetic = Arithmetic(accumulator(out.dtype), kernel.target)
     a, b = (readable(kernel, arithmetic, Array("operand", k, x.dtype), prod(x.dims)) for k, x in enumerate((lhs, rhs)))
     sums = c if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, size)
     multiply_ragged(kernel, arithmetic, ragged_axes(instruction.attrs, lhs, rhs, sizes, out), a, b, sums)

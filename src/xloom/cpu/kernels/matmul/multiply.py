@@ -15,10 +15,8 @@ from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
 
-_FIRST_LEVEL = 32768
-"""Bytes of an operand that the first-level cache holds while the result is written."""
-_SECOND_LEVEL = 1 << 18
-"""Bytes of an operand that the second-level cache holds: it is read from there as fast as it is multiplied."""
+_SHARE = 4
+"""Of the second cache, an operand may take one of so many parts: it is read from there as fast as it is multiplied."""
 _ROW_BYTES = 2048
 """How far apart its rows may lie then. A page apart, they would evict one another from the first-level cache."""
 
@@ -34,7 +32,7 @@ def multiply(
     if size == 0 or count(product.depth) == 0:
         cleared(kernel, c, size)
         return
-    arithmetic = Arithmetic(accumulator(c.dtype))
+    arithmetic = Arithmetic(accumulator(c.dtype), kernel.target)
     outer = count(product.batch) * count(product.depth)
     a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
@@ -75,8 +73,9 @@ def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> boo
     if b.is_made or len(product.columns) > 1 or (column.size > 1 and (column.b, column.c) != (1, 1)):
         return False
     nbytes = count(product.columns) * count(product.depth) * size
-    if nbytes <= _FIRST_LEVEL or count(product.rows) <= 4:
+    caches = arithmetic.target.caches
+    if nbytes <= caches.first or count(product.rows) <= 4:
         return True
-    if nbytes > _SECOND_LEVEL or b.dtype is not arithmetic.dtype or count(product.depth) > _DEPTH:
+    if nbytes > caches.second // _SHARE or b.dtype is not arithmetic.dtype or count(product.depth) > _DEPTH:
         return False
     return all(x.b * size <= _ROW_BYTES for x in product.depth)

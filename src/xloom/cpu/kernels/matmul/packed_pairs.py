@@ -8,7 +8,6 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, lik
 from xloom.hlo.dtype import DType, Kind, bf16, f32, s32
 from xloom.llvm.intrinsics import overloaded
 from xloom.llvm.types import I16, I32, element_pointer
-from xloom.llvm.vector_registers import registers
 
 _LANES = (4, 8, 16)
 """Of registers that have the instruction."""
@@ -89,9 +88,10 @@ class BFloatPairArithmetic(Arithmetic):
 
 
 def in_pairs(arithmetic: Arithmetic, *operands: DType) -> Arithmetic:
-    """Arithmetic in pairs, where the host has it and the operands fit it; else the same arithmetic."""
-    if arithmetic.dtype is f32 and all(x is bf16 for x in operands) and registers().has_bfloat_products:
-        return BFloatPairArithmetic(f32)
+    """Arithmetic in pairs, where its target has it and the operands fit it; else the same arithmetic."""
+    target = arithmetic.target
+    if arithmetic.dtype is f32 and all(x is bf16 for x in operands) and target.has_bfloat_products:
+        return BFloatPairArithmetic(f32, target)
     narrow = all(x.kind is Kind.PRED or x.bits < 16 or x.name == "s16" for x in operands)
     fits = arithmetic.dtype is s32 and narrow
-    return PairArithmetic(s32) if fits and registers().has_pair_products else arithmetic
+    return PairArithmetic(s32, target) if fits and target.has_pair_products else arithmetic

@@ -24,12 +24,17 @@ from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest
 from xloom.llvm.types import POINTER, i64
 
-BLOCK_BYTES = 1 << 18
-"""Of what is packed at once: a quarter of a second-level cache of 1 MiB."""
+_SHARE = 4
+"""Of the second cache, what is packed at once takes one of so many parts."""
 DEPTH_BYTES = 1 << 10
 """Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
 BLOCK = 8
 """Rows and places of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
+
+
+def block_bytes(arithmetic: Arithmetic) -> int:
+    """Bytes of what is packed at once."""
+    return arithmetic.target.caches.second // _SHARE
 
 
 _SHORT_RUN = 9
@@ -224,7 +229,7 @@ class Packing:
         """Rows are adjacent: vectors of them, across all panels, so that memory is read in long runs."""
         lanes, width, total = self.arithmetic.lanes, self.width, count(self.rows)
         walk, step = allocate(b, POINTER), b.mul(part.size, i64(self.panel_size(1)))
-        longest = max(width, BLOCK_BYTES // BLOCK // self.arithmetic.dtype.bytes)
+        longest = max(width, block_bytes(self.arithmetic) // BLOCK // self.arithmetic.dtype.bytes)
         room = Room(b, self.source, self.arithmetic.places, longest) if self.source.is_made else None
         pointer = room.pointer if room else part.pointer
         with rolled(b, 0, part.size, name="k") as k:

@@ -18,7 +18,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, offset, row_major
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, few_sums, fitting, nest, rolled
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, nest, rolled
 from xloom.hlo.dtype import s64
 from xloom.hlo.shape import Shape
 from xloom.llvm.loop import allocate
@@ -72,7 +72,7 @@ def multiply_ragged(kernel: Kernel, arithmetic: Arithmetic, product: Ragged, a: 
     """One phase; its items are rows of the result."""
     column = product.columns[-1] if product.columns else Axis(1, 0, 0, 1)
     adjacent = column.b == 1 and column.c == 1
-    tile = fitting(arithmetic, 1, column.size, few_sums()) if adjacent else Tile(arithmetic, 1, 1, 1)
+    tile = fitting(arithmetic, 1, column.size, arithmetic.few_sums) if adjacent else Tile(arithmetic, 1, 1, 1)
     items = [axis for _, axis in product.outer] + list(product.columns[:-1])
     if product.kind == "contracting":
         items.append(product.group)

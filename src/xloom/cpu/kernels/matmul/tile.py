@@ -13,7 +13,6 @@ from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, least
 from xloom.llvm.types import I8, I64, POINTER, element_pointer, i64
-from xloom.llvm.vector_registers import registers
 
 
 class Tile(NamedTuple):
@@ -56,16 +55,6 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> tuple[
     whole = -(-columns // needed_lanes(arithmetic, columns))
     tall = share(rows, least(_TALLEST, budget // least(whole, 2)))
     return tall, share(whole, least(8, budget // tall))
-
-
-def few_sums() -> int:
-    """Vectors of sums that keep the multipliers busy, when operands come from the first-level cache."""
-    return 16 if registers().count == 32 else 12
-
-
-def most_sums() -> int:
-    """Vectors of sums that fit the registers, for fewer loads of the operands."""
-    return 28 if registers().count == 32 else 12
 
 
 _TALLEST = 14

@@ -12,7 +12,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.fused_operands import Room
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, most_sums, needed_lanes, nest, rolled, share
+from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
 from xloom.llvm.cache_lines import fetch
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest, least
@@ -113,7 +113,7 @@ class _Dots(_Way):
     def emit(self) -> None:
         depth, self.column = inner(self.product.depth).size, inner(self.product.columns)
         self.results = int(self.column.size)
-        most = least(_STREAMS, greatest(1, most_sums() // self.results)) // self.arithmetic.parts
+        most = least(_STREAMS, greatest(1, self.arithmetic.most_sums // self.results)) // self.arithmetic.parts
         self.height = int(share(self.row.size, greatest(1, most)))
         lanes = needed_lanes(self.arithmetic, depth)
         self.vectors = int(greatest(1, least(_STREAMS // (self.height * self.results), depth // lanes)))

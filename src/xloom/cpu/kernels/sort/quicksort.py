@@ -14,8 +14,8 @@ from llvmlite import ir
 
 from xloom.cpu.kernels.sort.bitonic import MOST, network_symbol
 from xloom.cpu.kernels.sort.vector_text import APART, BYTES, DECLARED, HEADER, TOGETHER, expanded, lanes, vector_names
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I64, POINTER
-from xloom.llvm.vector_registers import packs_lanes
 
 SORT = ir.FunctionType(I64, [POINTER, I64, I64, I1, I1])
 _SAMPLE = 4
@@ -24,9 +24,9 @@ _UNROLLED = 4
 """Vectors that are read at once; so many of both ends are kept apart, and so many at most are left in the middle."""
 
 
-def partitions(bits: int) -> bool:
-    """True for integers of so many bits that vectors of the host part sooner than others: those of a byte are few."""
-    return bits > 8 and packs_lanes(bits)
+def partitions(bits: int, target: Target) -> bool:
+    """True for integers of so many bits that vectors of the target part sooner than others: those of a byte are few."""
+    return bits > 8 and target.packs_lanes(bits)
 
 
 def sort_symbol(bits: int, apart: bool = False) -> str:

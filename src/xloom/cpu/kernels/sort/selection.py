@@ -18,8 +18,8 @@ from xloom.cpu.kernels.sort.vector_text import lanes
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, keep_small, least, read, repeat, write
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I32, I64, POINTER
-from xloom.llvm.vector_registers import packs_lanes
 
 _BLOCK = 32
 """Elements that a loop compares at once."""
@@ -34,7 +34,7 @@ _TASK = 40_000
 
 def select(kernel: Kernel, records: Indexed, k: int) -> None:
     """Emits the phase that writes the k least records of all rows."""
-    rows, key = records.rows, _element_key(records)
+    rows, key = records.rows, _element_key(records, kernel.target)
     candidates = _blocks_by_loop if key is None else partial(_blocks_by_vectors, key)
     if key:
         kernel.content = PassPipeline.VECTORS
@@ -58,9 +58,9 @@ def select(kernel: Kernel, records: Indexed, k: int) -> None:
                 records.write(b, row, i, read(b, least_records.memory, records.type, i))
 
 
-def _element_key(records: Indexed) -> ElementKey | None:
+def _element_key(records: Indexed, target: Target) -> ElementKey | None:
     """How elements that vectors can scan order, or None."""
-    if not packs_lanes() or records.rows.stride != 1:
+    if not target.packs_lanes() or records.rows.stride != 1:
         return None
     key = ElementKey.of(records.keys[0])
     return key if key and key.dtype.bits == records.key_bits else None
@@ -168,7 +168,7 @@ class _Collected:
         self.b, self.kind, self.k = b, kind, k
         self.capacity = 2 * k + 2 * _MOST_AT_ONCE
         self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
-        if kind.width == 64 and packs_lanes():
+        if kind.width == 64 and kernel.target.packs_lanes():
             kernel.need(network(64), PassPipeline.ROUTINES)
             kernel.need(quicksort(64), PassPipeline.ROUTINES)
             self.sort = ir.Function(b.module, SORT, sort_symbol(64))

@@ -14,7 +14,7 @@ from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.element_bits import move
 from xloom.llvm.loop import loop
-from xloom.llvm.vector_registers import packs_lanes
+from xloom.llvm.target import Target
 
 if TYPE_CHECKING:
     from xloom.cpu.kernels.sort.element_keys import ElementKey
@@ -42,11 +42,11 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         _copy(kernel, p.rows)
         return
     # no more is imported than what sorts this: all of it would take as long as to compile it
-    match _method(p):
+    match _method(p, kernel.target):
         case _Method.ELEMENTS:
             from xloom.cpu.kernels.sort import elements
 
-            key = _element_key(p)
+            key = _element_key(p, kernel.target)
             assert key is not None
             elements.sort(kernel, p.rows, key)
         case _Method.NETWORK:
@@ -114,39 +114,39 @@ class _Method(Enum):
     MERGE = auto()
 
 
-def _method(p: _Problem) -> _Method:
+def _method(p: _Problem, target: Target) -> _Method:
     rows, bits = p.rows, sum(k.bits for k in p.keys)
     short = rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE)
     if not p.keys:
         return _Method.MERGE
-    if _element_key(p):
+    if _element_key(p, target):
         return _Method.ELEMENTS
     if short and bits + INDEX_BITS <= 64:
         return _Method.NETWORK
-    if _in_pairs(rows, p.keys):
+    if _in_pairs(rows, p.keys, target):
         return _Method.PAIRS
-    if _LEAST_KEY < bits <= 64 - INDEX_BITS and packs_lanes():
+    if _LEAST_KEY < bits <= 64 - INDEX_BITS and target.packs_lanes():
         return _Method.NUMBERED
     if bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, -(-bits // 8)):
         return _Method.RADIX
     return _Method.MERGE
 
 
-def _element_key(p: _Problem) -> ElementKey | None:
+def _element_key(p: _Problem, target: Target) -> ElementKey | None:
     """How the elements of rows that vectors sort are keys themselves, or None."""
     single = len(p.dtypes) == len(p.keys) == 1
-    if not single or p.rows.stride != 1 or not packs_lanes():
+    if not single or p.rows.stride != 1 or not target.packs_lanes():
         return None
     from xloom.cpu.kernels.sort.element_keys import ElementKey
     from xloom.cpu.kernels.sort.vectors import sorts
 
     key = ElementKey.of(p.keys[0])
-    return key if key and sorts(p.rows, key.dtype.bits) else None
+    return key if key and sorts(p.rows, key.dtype.bits, target) else None
 
 
-def _in_pairs(rows: Rows, keys: list[Key]) -> bool:
+def _in_pairs(rows: Rows, keys: list[Key], target: Target) -> bool:
     """True for long rows that vectors sort by some keys, or parts of such, of 32 bits."""
-    if rows.stride != 1 or sum(k.bits for k in keys) <= _LEAST_KEY or not packs_lanes():
+    if rows.stride != 1 or sum(k.bits for k in keys) <= _LEAST_KEY or not target.packs_lanes():
         return False
     from xloom.cpu.kernels.sort.key_arrays import groups
     from xloom.cpu.kernels.sort.vectors import is_short
@@ -170,20 +170,20 @@ def unread_operands(instruction: Instruction) -> frozenset[int]:
     return _problem(instruction).numbers
 
 
-def overwritten_operand(instruction: Instruction, output: int) -> int | None:
+def overwritten_operand(instruction: Instruction, output: int, target: Target) -> int | None:
     """The operand of a sort in whose memory an output may lie."""
     p = _problem(instruction)
     if p.rows.size < 2 or not p.rows.count:
         return None
-    method = _method(p)
-    if method is _Method.PAIRS and not _reads_first(p, method):
+    method = _method(p, target)
+    if method is _Method.PAIRS and not _reads_first(p, method, target):
         lent = _lent(p)
         return lent[1] if lent and lent[0] == output else None
     may_be = method is _Method.ELEMENTS or output in p.given
-    return output if may_be and _reads_first(p, method) else None
+    return output if may_be and _reads_first(p, method, target) else None
 
 
-def _reads_first(p: _Problem, method: _Method) -> bool:
+def _reads_first(p: _Problem, method: _Method, target: Target) -> bool:
     """True where a row's elements are all read before any is written.
 
     Those of long rows are read again only where elements are equal that differ.
@@ -192,7 +192,7 @@ def _reads_first(p: _Problem, method: _Method) -> bool:
         case _Method.ELEMENTS:
             from xloom.cpu.kernels.sort.vectors import is_short
 
-            key = _element_key(p)
+            key = _element_key(p, target)
             assert key is not None
             return not key.equal_zeros or is_short(p.rows, key.dtype.bits, in_output=True)
         case _Method.NETWORK:

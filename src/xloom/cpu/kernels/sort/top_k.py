@@ -15,7 +15,6 @@ from xloom.llvm.element_bits import move
 from xloom.llvm.routine import write
 from xloom.llvm.strided_loops import plus
 from xloom.llvm.types import I32, I64
-from xloom.llvm.vector_registers import packs_lanes
 
 _NETWORK_SIZE = 512
 _GREATEST = 4096
@@ -39,7 +38,7 @@ def topk(kernel: Kernel, instruction: Instruction) -> None:
         from xloom.cpu.kernels.sort import selection
 
         selection.select(kernel, records, k)
-    elif records.type.width == 64 and packs_lanes():
+    elif records.type.width == 64 and kernel.target.packs_lanes():
         from xloom.cpu.kernels.sort import packed_keys
 
         packed_keys.sort(kernel, records)

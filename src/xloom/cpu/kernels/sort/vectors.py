@@ -20,8 +20,8 @@ from xloom.cpu.kernels.sort.vector_text import BYTES, lanes
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I8, I64
-from xloom.llvm.vector_registers import moves_lanes
 
 _STACK_BYTES = 1 << 17
 """The greatest array on the stack."""
@@ -73,11 +73,11 @@ def sort(kernel: Kernel, source: Integers) -> None:
         _long_rows(kernel, source)
 
 
-def sorts(rows: Rows, bits: int) -> bool:
-    """True for rows of elements that vectors of the host sort sooner than others do: narrow ones on the stack."""
+def sorts(rows: Rows, bits: int, target: Target) -> bool:
+    """True for rows of elements that vectors of the target sort sooner than others do: narrow ones on the stack."""
     if rows.size < max(_LEAST_ELEMENTS, lanes(bits)):
         return False
-    return partitions(bits) or (moves_lanes(bits) and is_short(rows, bits, in_output=True))
+    return partitions(bits, target) or (target.moves_lanes(bits) and is_short(rows, bits, in_output=True))
 
 
 def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
@@ -88,7 +88,7 @@ def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
 
 def _short_rows(kernel: Kernel, source: Integers) -> None:
     rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
-    whole = not partitions(bits) or rows.size <= MOST * lanes(bits)
+    whole = not partitions(bits, kernel.target) or rows.size <= MOST * lanes(bits)
     function = ir.Function(kernel.module, NETWORK, network_symbol(bits)) if whole else _quicksort(kernel, bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b

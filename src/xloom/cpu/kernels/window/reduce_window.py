@@ -20,7 +20,7 @@ def reduce_window(kernel: Kernel, instruction: Instruction) -> None:
     folder = Folder(kernel, instruction["to_apply"])
     if is_cumulative(folder, axes):
         fold_cumulatively(kernel, folder, axes)
-    elif is_shared(folder, axes):
+    elif is_shared(folder, axes, kernel.target):
         fold_by_axis(kernel, folder, axes)
     else:
         fold(kernel, folder, axes)

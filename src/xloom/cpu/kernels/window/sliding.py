@@ -23,6 +23,7 @@ from xloom.hlo.attributes import WindowDimension
 from xloom.llvm.loop import PLAIN, VECTOR_ONLY, allocate, hints_for, loop
 from xloom.llvm.routine import greatest, least, read, write
 from xloom.llvm.strided_loops import plus, times
+from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I64, memory_type
 
 _OVERLAP = 16
@@ -32,11 +33,9 @@ _LARGE = 32
 _LINE = 64
 """Bytes that processors load at once."""
 _STACK = 1 << 20
-"""Bytes of the folds that are kept at a time, at the most."""
+"""Bytes of the folds that are kept at a time, at the most. Of small windows they stay in the first cache."""
 _TOGETHER = 16
 """Elements that are folded while they are read, at the most."""
-_BLOCK = 32 << 10
-"""The same where windows are small: they stay in the nearest cache."""
 _STRIP = 256
 """Bytes of adjacent elements that are read at a time, at the least."""
 _NARROWER = 128
@@ -45,7 +44,7 @@ _TASK = 40_000
 """Elements folded in about 20 µs."""
 
 
-def is_shared(folder: Folder, axes: list[Axis]) -> bool:
+def is_shared(folder: Folder, axes: list[Axis], target: Target) -> bool:
     """True when the windows are dense, and folding each on its own takes longer."""
     operator = Operator.of(folder)
     windows = [a.window for a in axes]
@@ -53,7 +52,7 @@ def is_shared(folder: Folder, axes: list[Axis]) -> bool:
     elements = math.prod(a.size for a in axes)
     if not operator or not dense or not elements:
         return False
-    passes = [_Pass(operator, group) for group in _groups(axes)]
+    passes = [_Pass(operator, group, target) for group in _groups(axes)]
     if not passes or any(p.nbytes > _STACK for p in passes):
         return False
     if len(axes) > 1 and not axes[-1].is_plain and any(not a.is_plain for a in axes[:-1]):
@@ -69,7 +68,7 @@ def fold_by_axis(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
     """Emits a phase for each axis, or for each few of small windows."""
     operator = Operator.of(folder)
     assert operator is not None
-    passes = [_Pass(operator, group) for group in _groups(axes)]
+    passes = [_Pass(operator, group, kernel.target) for group in _groups(axes)]
     source = _operand
     for k, step in enumerate(passes):
         # from where all later passes can go on in place, that place is the output
@@ -110,7 +109,7 @@ def _groups(axes: list[Axis]) -> Iterator[list[Axis]]:
 class _Pass:
     """Windows along one axis, which has `columns` behind it, and of those before it."""
 
-    def __init__(self, operator: Operator, axes: list[Axis]):
+    def __init__(self, operator: Operator, axes: list[Axis], target: Target):
         self.operator = operator
         number = max(k for k, a in enumerate(axes) if not a.is_plain)
         self.outer, self.axis = axes[:number], axes[number]
@@ -119,7 +118,7 @@ class _Pass:
         self.size, self.stride, self.halvings = w.size, w.stride, 0
         while self.columns == 1 and self.size > 2 and self.size % 2 == self.stride % 2 == 0:
             self.size, self.stride, self.halvings = self.size // 2, self.stride // 2, self.halvings + 1
-        block = _BLOCK // (operator.dtype.bytes * self._levels)
+        block = target.caches.first // (operator.dtype.bytes * self._levels)
         strip = _STRIP // operator.dtype.bytes if w.size <= _NARROWER else LANES
         self.width = min(self.columns, max(strip, block // (4 * w.size) // LANES * LANES))
         windows = max(w.size, block // self.width) // w.stride + 1

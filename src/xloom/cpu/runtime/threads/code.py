@@ -5,18 +5,18 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 
 from xloom.llvm import jit
+from xloom.llvm.target import process_target
 
 
 def compile_to_stay(source: str, exports: tuple[str, ...]) -> list[int]:
     """The addresses of functions of LLVM IR `source`, which outlive every Python object."""
-    library = (
-        llvm.JITLibraryBuilder().add_object_img(jit.object_code(source, jit.PassPipeline.VECTORS)).add_current_process()
-    )
+    code = jit.process_code(source, jit.PassPipeline.VECTORS)
+    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in exports:
         library.export_symbol(name)
-    compiler = llvm.create_lljit_compiler(jit.target_machine())
-    code = library.link(compiler, exports[0])
-    addresses = [code[name] for name in exports]
-    code.detach()
+    compiler = llvm.create_lljit_compiler(jit.target_machine(process_target()))
+    linked = library.link(compiler, exports[0])
+    addresses = [linked[name] for name in exports]
+    linked.detach()
     compiler.detach()
     return addresses

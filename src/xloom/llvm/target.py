@@ -1,0 +1,158 @@
+"""The machine that code is made for: which instructions it may have, and the sizes that fit its registers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+
+from xloom.errors import XloomError
+from xloom.llvm.processor_features import features_of
+
+SWITCH = "XLOOM_TARGET"
+X86_64 = (
+    "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "nehalem", "westmere", "sandybridge", "ivybridge", "haswell",
+    "broadwell", "skylake", "skylake-avx512", "cascadelake", "cooperlake", "icelake-client", "icelake-server",
+    "tigerlake", "rocketlake", "alderlake", "sapphirerapids", "emeraldrapids", "graniterapids", "znver1", "znver2",
+    "znver3", "znver4", "znver5",
+)  # fmt: skip
+"""Levels of x86-64, and processors, by LLVM's names. LLVM ends the process over a name that it does not know."""
+_CHOICES = ("avx", "avx512f", "avx512bw", "avx512vnni", "avx512bf16", "avx512vbmi", "avx512vbmi2")
+"""Features on which code depends."""
+AARCH64 = ("aarch64", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1", "apple-m4")
+"""The same of 64-bit Arm; `aarch64` is what all of them can do."""
+
+
+class VectorRegisters(NamedTuple):
+    """The widest ones that code uses."""
+
+    nbytes: int
+    count: int
+
+
+class Caches(NamedTuple):
+    """Bytes of data in the caches that a thread sees, to which blocks of work are cut.
+
+    By default those of a core of a server (AMD Zen 4), on which the shares of them that kernels take were measured.
+    They are part of a target and not asked of the host, so that equal targets make equal code.
+    """
+
+    first: int = 32 << 10
+    second: int = 1 << 20
+    last: int = 32 << 20
+    """That several cores share."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor: what LLVM and our own choices of code have to know of it. Equal targets make equal code."""
+
+    name: str
+    """What `--target` calls it."""
+    triple: str
+    """LLVM's architecture, vendor, system."""
+    cpu: str
+    """LLVM's name of the processor."""
+    features: frozenset[str]
+    """What it can do, by LLVM's names; none of other architectures than x86-64, where nothing depends on them."""
+    feature_text: str = ""
+    """Features in which it differs from what LLVM knows of `cpu`, as LLVM wants them."""
+    caches: Caches = Caches()
+
+    def __hash__(self) -> int:
+        return hash((self.triple, self.cpu, self.feature_text, self.caches))
+
+    @cached_property
+    def registers(self) -> VectorRegisters:
+        """Bytes of a vector, and how many there are. AVX-512 without instructions on bytes counts as AVX2."""
+        if self.features >= {"avx512f", "avx512bw"}:
+            return VectorRegisters(64, 32)
+        if "avx" in self.features:
+            return VectorRegisters(32, 16)
+        return VectorRegisters(16, 16 if self.is_x86 else 32)
+
+    @property
+    def is_x86(self) -> bool:
+        """True for x86-64, whose own instructions some kernels name."""
+        return self.triple.startswith("x86_64")
+
+    @property
+    def has_pair_products(self) -> bool:
+        """Sums of two products of 16-bit integers at once, in vectors of 64 bytes."""
+        return self.registers.nbytes == 64 and "avx512vnni" in self.features
+
+    @property
+    def has_bfloat_products(self) -> bool:
+        """The same of bf16."""
+        return self.registers.nbytes == 64 and "avx512bf16" in self.features
+
+    @property
+    def has_scaling(self) -> bool:
+        """Products with a power of 2 whose exponent is given."""
+        return self.registers.nbytes == 64
+
+    def packs_lanes(self, bits: int = 32) -> bool:
+        """True when one instruction moves the lanes of a mask to the front: that of AVX-512, in vectors of 64 bytes."""
+        return self.registers.nbytes == 64 and (bits >= 32 or "avx512vbmi2" in self.features)
+
+    def moves_lanes(self, bits: int) -> bool:
+        """True when one instruction brings lanes of so many bits in any order."""
+        return self.packs_lanes() and (bits > 8 or "avx512vbmi" in self.features)
+
+    @property
+    def key(self) -> bytes:
+        """What machine code depends on besides its IR: LLVM's version, the processor and its features."""
+        version = ".".join(map(str, llvm.llvm_version_info))
+        return f"{version} {self.triple} {self.cpu} {self.feature_text} {tuple(self.caches)}".encode()
+
+    @property
+    def runs_here(self) -> bool:
+        """True when this machine has all that its code may use."""
+        host = host_target()
+        return self == host or (self.triple == host.triple and self.features <= host.features)
+
+
+@lru_cache(maxsize=1)
+def host_target() -> Target:
+    """This machine, with all that it can do."""
+    features = llvm.get_host_cpu_features()
+    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+    return Target("host", triple, cpu, frozenset(name for name, has in features.items() if has), features.flatten())
+
+
+@lru_cache(maxsize=16)
+def target_named(name: str) -> Target:
+    """A level of x86-64, or a processor: see `X86_64` and `AARCH64`. Raises XloomError for a name of none."""
+    if name == "host":
+        return host_target()
+    if name in X86_64:
+        triple = host_target().triple if host_target().is_x86 else "x86_64-unknown-linux-gnu"
+        asked = llvm.get_host_cpu_features() if host_target().is_x86 else _CHOICES
+        return Target(name, triple, name, features_of(name, triple, asked))
+    if name in AARCH64:
+        triple = "aarch64-unknown-linux-gnu" if host_target().is_x86 else host_target().triple
+        return Target(name, triple, "generic" if name == "aarch64" else name, frozenset())
+    raise XloomError(f"no target is called {name!r}", hint=f"host, or one of {', '.join((*X86_64, *AARCH64))}")
+
+
+@lru_cache(maxsize=1)
+def process_target() -> Target:
+    """What code that runs in this process is for: $XLOOM_TARGET, or the host.
+
+    Raises XloomError for one whose code the host cannot run.
+    """
+    name = os.environ.get(SWITCH, "")
+    try:
+        target = target_named(name or "host")
+    except XloomError as error:
+        raise XloomError(f"{SWITCH} is {name!r}", hint=error.hint) from None
+    if not target.runs_here:
+        lacking = sorted(target.features - host_target().features) or [target.triple]
+        raise XloomError(
+            f"{SWITCH} is {name!r}, but the host lacks {', '.join(lacking)}",
+            hint=f"unset {SWITCH}; xloom opt --emit asm --target {name} shows code for other machines",
+        )
+    return target
