@@ -12,7 +12,6 @@ LAYERS = [
         f"xloom.{name}"
         for name in (
             "checks",
-            "processor",
             "reentry",
             "status_code",
             "thread_count",

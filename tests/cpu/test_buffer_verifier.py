@@ -93,7 +93,7 @@ def test_everything_at_one_address(monkeypatch):
 
 
 def test_what_is_read_last_is_written_over_in_any_order(monkeypatch):
-    def overwritable(step, made, leaf):
+    def overwritable(step, made, leaf, target):
         if made.opcode == "sort":
             return []
         return [
@@ -109,7 +109,7 @@ def test_what_is_read_last_is_written_over_in_any_order(monkeypatch):
 
 
 def test_state_that_changes_is_lent(monkeypatch):
-    monkeypatch.setattr(assignment, "_may_replace", lambda block, source, old: True)
+    monkeypatch.setattr(assignment.BufferAssignment, "_may_replace", lambda self, block, source, old: True)
     with pytest.raises(BufferAssignmentError):
         compiled(UPDATE)
 

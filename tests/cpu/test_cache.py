@@ -20,6 +20,7 @@ from xloom.compilation_cache import cache
 from xloom.cpu import compile
 from xloom.errors import XloomError
 from xloom.llvm import jit
+from xloom.llvm.target import Target
 from xloom.stablehlo import convert
 
 PROGRAM = """HloModule m
@@ -208,7 +209,7 @@ def test_another_processor_compiles_anew(emitted: list[str], monkeypatch: pytest
     check(program())
     emitted.clear()
     forget()
-    monkeypatch.setattr(jit, "target_key", lambda: "another")
+    monkeypatch.setattr(Target, "key", b"another")
     check(program())
     assert emitted
 

@@ -105,7 +105,7 @@ def test_machine_code_of_other_ir_is_rejected():
 
 
 def test_a_program_under_the_key_of_another_is_rejected(monkeypatch):
-    monkeypatch.setattr(compile, "_key", lambda module: "0" * 64)
+    monkeypatch.setattr(compile, "_key", lambda module, target: "0" * 64)
     xl.compile(products(48))
     with pytest.raises(SharedCodeError, match="program"):
         xl.compile(products(49))

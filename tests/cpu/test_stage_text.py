@@ -357,7 +357,7 @@ def test_llvm_of_each_kernel_parses():
     parts = re.split(r"^; (?=xloom_main: |k[0-9a-f]{24}: )", llvm_text(module), flags=re.MULTILINE)[1:]
     assert [p.split(":")[0] for p in parts] == ["xloom_main", *program.units]
     assert [p.splitlines()[0].split(": ")[1] for p in parts] == ["the entry function", "%e", "%y"]
-    jit.target_machine()
+    jit.target_machine(process_target())
     for part in parts:
         llvm.parse_assembly("; " + part).verify()
 

@@ -46,6 +46,9 @@ class Caches(NamedTuple):
     """That several cores share."""
 
 
+_SERVER = Caches()
+
+
 @dataclass(frozen=True)
 class Target:
     """A processor: what LLVM and our own choices of code have to know of it. Equal targets make equal code."""
@@ -60,7 +63,7 @@ class Target:
     """What it can do, by LLVM's names; none of other architectures than x86-64, where nothing depends on them."""
     feature_text: str = ""
     """Features in which it differs from what LLVM knows of `cpu`, as LLVM wants them."""
-    caches: Caches = Caches()
+    caches: Caches = _SERVER
 
     def __hash__(self) -> int:
         return hash((self.triple, self.cpu, self.feature_text, self.caches))
