@@ -13,11 +13,12 @@ from tests.cpu.optimised import optimised
 from xloom.hlo.dtype import DTYPES
 from xloom.interpreter import complex_math as oracle
 from xloom.llvm import jit
+from xloom.llvm.element_access import load, store
 from xloom.llvm.loop import loop
 from xloom.llvm.scalar import complex_math
 from xloom.llvm.target import process_target
 from xloom.llvm.target_module import TargetModule
-from xloom.llvm.types import I8, I64, POINTER, VOID, Complex, load, store
+from xloom.llvm.types import I8, I64, POINTER, VOID, Complex
 
 TYPES = ["c64", "c128"]
 REAL = {"c64": np.float32, "c128": np.float64}

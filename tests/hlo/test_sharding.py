@@ -10,7 +10,8 @@ from xloom.errors import ParseError, ShapeError
 from xloom.hlo.device_mesh import Axis, Iota, Mesh
 from xloom.hlo.dtype import f32
 from xloom.hlo.shape import tuple_shape
-from xloom.hlo.sharding import ReplicaGroups, Sharding
+from xloom.hlo.text.lexer import Cursor
+from xloom.hlo.text.shardings import parse_replica_groups, parse_sharding
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 
@@ -75,8 +76,9 @@ def theirs(shardings: list[str], shape: str = "f32[]") -> list[str]:
 
 
 def ours(text: str) -> str:
-    value, end = Sharding.parse(f" {text}, metadata", 1)
-    assert end == len(text) + 1
+    cursor = Cursor(f" {text}, metadata", offset=1)
+    value = parse_sharding(cursor)
+    assert cursor.pos == len(text) + 1
     return str(value)
 
 
@@ -132,7 +134,7 @@ def test_canonical_form_of_random_tilings():
 
 def test_normalized_repeats_one_sharding_for_each_leaf():
     for text in ("{replicated}", "{{replicated}, {maximal device=1}}", "{}"):
-        sharding, _ = Sharding.parse(text, 0)
+        sharding = parse_sharding(Cursor(text))
         nested = tuple_shape([f32[2], tuple_shape([f32[3], f32[()]])])
         for shape, spelled in ((f32[2], "f32[2]"), (nested, "(f32[2], (f32[3], f32[]))"), (tuple_shape([]), "()")):
             assert [str(sharding.normalized(shape))] == theirs([text], spelled)
@@ -166,10 +168,12 @@ def test_normalized_repeats_one_sharding_for_each_leaf():
 )
 def test_errors_point(text, message):
     if not message:
-        assert Sharding.parse(text, 0)[1] == 2
+        cursor = Cursor(text)
+        parse_sharding(cursor)
+        assert cursor.pos == 2
         return
     with pytest.raises(ParseError, match=message.replace("[", r"\[").replace("?", r"\?")) as caught:
-        Sharding.parse(f"\n {text}", 2)
+        parse_sharding(Cursor(f"\n {text}", offset=2))
     assert caught.value.span is not None
     assert caught.value.span.line == 2
 
@@ -195,14 +199,15 @@ def test_replica_groups_print_what_jaxlib_prints(text):
         "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
         f"ENTRY e {{ x = f32[2] parameter(0) ROOT y = f32[2] all-reduce(x), replica_groups={text}, to_apply=add }}"
     )
-    groups, end = ReplicaGroups.parse(text + ", to_apply", 0)
-    assert end == len(text)
+    cursor = Cursor(text + ", to_apply")
+    groups = parse_replica_groups(cursor)
+    assert cursor.pos == len(text)
     assert f"replica_groups={groups}, to_apply" in module.to_string()
-    assert ReplicaGroups.parse(str(groups), 0)[0] == groups
+    assert parse_replica_groups(Cursor(str(groups))) == groups
 
 
 def groups(text: str, count: int = 8) -> list[list[int]]:
-    return ReplicaGroups.parse(text, 0)[0].groups(count)
+    return parse_replica_groups(Cursor(text)).groups(count)
 
 
 def test_groups():
@@ -223,7 +228,7 @@ def test_groups():
 @pytest.mark.parametrize("text", ["[2,2,2]<=[8]", "[2,2]<=[8]", "mesh['a'=2] {}", "mesh['a'=2] {'b'}", "{{0,x}}", "x"])
 def test_malformed_groups(text):
     with pytest.raises(ParseError):
-        ReplicaGroups.parse(text, 0)
+        parse_replica_groups(Cursor(text))
 
 
 def test_iota_transposition_is_numpys():

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xloom.hlo.sharding import Sharding
+from xloom.hlo.text.lexer import Cursor
 from xloom.hlo.text.parser import parse
+from xloom.hlo.text.shardings import parse_sharding
 from xloom.hlo.verify.module import verify
 from xloom.interpreter import evaluate
 from xloom.interpreter.devices import evaluate_devices
@@ -123,7 +124,7 @@ def test_values(operator, first, second, a, b):
 
 @pytest.mark.parametrize("text", SHARDINGS)
 def test_tiles_are_what_the_sharding_says(text):
-    tiles = tiles_of(Sharding.parse(text, 0)[0], 2, DEVICES)
+    tiles = tiles_of(parse_sharding(Cursor(text)), 2, DEVICES)
     assert tiles_of(sharding_of(tiles, DEVICES), 2, DEVICES).dims == tiles.dims
     for factors in filter(None, tiles.dims):
         found = groups(factors, DEVICES)

@@ -5,8 +5,9 @@ Names, enum values and bit widths follow XLA's `xla_data.proto`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -34,6 +35,9 @@ class DType:
     """
 
     __slots__ = ("_numpy", "bits", "kind", "name", "value")
+
+    array_shape: ClassVar[Callable[[DType, tuple[int, ...]], Shape]]
+    """What `dtype[dims]` makes; `hlo/shape.py`, which lies above, sets it."""
 
     def __init__(self, name: str, value: int, bits: int, kind: Kind, numpy: object = None):
         self.name = name
@@ -85,9 +89,7 @@ class DType:
         return {"c64": f32, "c128": f64}.get(self.name, self)
 
     def __getitem__(self, dims: int | tuple[int, ...]) -> Shape:
-        from xloom.hlo.shape import array_shape
-
-        return array_shape(self, (dims,) if isinstance(dims, int) else tuple(dims))
+        return DType.array_shape(self, (dims,) if isinstance(dims, int) else tuple(dims))
 
     def __repr__(self) -> str:
         return self.name

@@ -310,6 +310,9 @@ def array_shape(dtype: DType, dims: Sequence[int], dynamic: Sequence[bool] = (),
     return Shape(dtype, dims, tuple(dynamic), default_layout(len(dims)) if layout is None else layout)
 
 
+DType.array_shape = array_shape
+
+
 def without_element_size(shape: Shape) -> Shape:
     """The shape with unpacked elements: no `E(4)` in its layouts."""
     if shape.elements:

@@ -11,9 +11,9 @@ import numpy as np
 
 from xloom.errors import ShapeError
 from xloom.hlo.attributes import Metadata
-from xloom.hlo.device_mesh import Axis, Iota, Mesh, bracketed, parse_axes, parse_iota, parse_mesh, starts_mesh
+from xloom.hlo.device_mesh import Axis, Iota, Mesh
 from xloom.hlo.shape import Shape
-from xloom.hlo.text.lexer import Cursor
+from xloom.hlo.text.metadata import print_metadata
 
 LAST_TILE_DIMS = ("maximal", "manual", "unreduced", "replicated")
 """What a trailing tile dimension can mean, in the order in which XLA keeps them."""
@@ -63,27 +63,6 @@ class ReplicaGroups:
         outside = [k for k in range(len(dims)) if k not in inside]
         count = math.prod(dims[k] for k in inside)
         return mesh.array().reshape(dims).transpose([*outside, *inside]).reshape(-1, count).tolist()
-
-    @staticmethod
-    def parse(text: str, pos: int) -> tuple[ReplicaGroups, int]:
-        """The replica groups at `pos`, and where they end. Raises ParseError."""
-        cursor = Cursor(text, offset=pos)
-        if cursor.peek("{"):
-            return ReplicaGroups(tuple(cursor.items("{", "}", cursor.ints, "replica groups"))), cursor.pos
-        start = cursor.pos
-        try:
-            if starts_mesh(cursor):
-                mesh = parse_mesh(cursor)
-                cursor.eat(",")
-                axes = parse_axes(cursor, mesh)
-                if math.prod(map(mesh.size, axes)) == 1:
-                    cursor.error("a group on a mesh has more than one device", start)
-                return ReplicaGroups(mesh=mesh, axes=axes), cursor.pos
-            dims = bracketed(cursor, "the dimensions of replica groups")
-            cursor.expect("<=", "in iota replica groups")
-            return ReplicaGroups(iota=parse_iota(cursor, dims)), cursor.pos
-        except ShapeError as error:
-            cursor.error(error.message, start)
 
     def __str__(self) -> str:
         if self.iota is not None:
@@ -196,14 +175,6 @@ class Sharding:
         """The sharding of a tuple: one for each leaf of its shape."""
         return Sharding("tuple", elements=tuple(elements))
 
-    @staticmethod
-    def parse(text: str, pos: int) -> tuple[Sharding, int]:
-        """The sharding at `pos` (at its brace), and where it ends. Raises ParseError."""
-        from xloom.hlo.text.shardings import parse_sharding
-
-        cursor = Cursor(text, offset=pos)
-        return parse_sharding(cursor), cursor.pos
-
     def normalized(self, shape: Shape) -> Sharding:
         """The sharding of a value of `shape`: a single one is repeated for each leaf of a tuple."""
         if not shape.is_tuple or self.kind == "tuple":
@@ -243,8 +214,6 @@ class Sharding:
 
 
 def _metadata_text(entries: tuple[Metadata, ...], always_listed: bool) -> str:
-    from xloom.hlo.text.metadata import print_metadata
-
     texts = list(map(print_metadata, entries))
     if not texts:
         return ""

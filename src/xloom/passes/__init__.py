@@ -9,7 +9,8 @@ from xloom.passes.call_inlining import CallInlining
 from xloom.passes.choice_sinking import ChoiceSinking
 from xloom.passes.collective_expansion import CollectiveExpansion
 from xloom.passes.collective_simplification import CollectiveSimplification
-from xloom.passes.compare import Compare, WrongValueError
+from xloom.passes.compare import Compare
+from xloom.passes.comparison_outcomes import WrongValueError
 from xloom.passes.constant_folding import ConstantFolding
 from xloom.passes.cse import CommonSubexpressionElimination
 from xloom.passes.dce import DeadCodeElimination

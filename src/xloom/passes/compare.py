@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from dataclasses import dataclass, field
 
-from xloom.errors import EvaluationError, PassError
+from xloom.errors import EvaluationError
 from xloom.hlo.module import Module
-from xloom.interpreter.registry import Value
 from xloom.passes.base import Pass
-
-outcomes: Counter[str] = Counter()
-"""What came of the comparisons of this process."""
+from xloom.passes.comparison_outcomes import NotComparedError, outcomes
 
 
 class NotComparedWarning(UserWarning):
     """What a pass did was not checked."""
-
-
-class WrongValueError(PassError):
-    """A pass changed the values of a module."""
-
-    before: Module
-    """What the pass was given."""
-    arguments: list[Value]
 
 
 @dataclass
@@ -56,7 +44,7 @@ class Compare:
 
     def after(self, module: Module, pass_: Pass, number: int) -> None:
         """Raises WrongValueError that names the first differing element, the arguments, and the module before."""
-        from xloom.passes.translation import NotComparedError, compare  # with which goes much that compiling needs not
+        from xloom.passes.translation import compare  # with which goes much that compiling needs not
 
         before, self._before = self._before, module.clone("")
         assert before is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xloom.calls.registry import is_registered
 from xloom.errors import EvaluationError, XloomError
@@ -13,10 +14,13 @@ from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.registry import Value
 from xloom.interpreter.samples import random_arguments
 from xloom.passes.base import Pass
-from xloom.passes.compare import Compare, WrongValueError, outcomes
+from xloom.passes.comparison_outcomes import NotComparedError, WrongValueError, outcomes
 from xloom.passes.hooks import difference, with_carried
 from xloom.passes.shrinking import shrunk
 from xloom.passes.trial import MOST_WORK, Loops, TooMuchWork, plain, trial
+
+if TYPE_CHECKING:
+    from xloom.passes.compare import Compare
 
 TRIPS = (None, 0, 1, 2, 3)
 """How often loops run: until they end, and, those that a pass has left, as if they were unrolled so many times."""
@@ -26,10 +30,6 @@ _OUTSIDE = frozenset(("rng", "rng-get-and-update-state", "infeed", "outfeed", "r
 Trial = dict[str, Value]
 Values = dict[tuple[int, int | None, Loops], Trial]
 """What a module gives: for the number of a sample, after so many iterations, of loops in common."""
-
-
-class NotComparedError(EvaluationError):
-    """There is nothing to compare."""
 
 
 def compare(options: Compare, before: Module, after: Module, pass_: Pass, what: str) -> None:

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-from xloom.llvm import types
+from xloom.llvm import element_access
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.folding_builder import FoldingBuilder
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -160,11 +160,11 @@ class PhaseBuilder:
 
     def load(self, operand: int, index: ir.Value) -> Value:
         """Element `index` (i64, row-major) of an operand, in registers."""
-        return types.load(self.b, self.operand(operand), self.kernel.operands[operand].dtype, index)
+        return element_access.load(self.b, self.operand(operand), self.kernel.operands[operand].dtype, index)
 
     def store(self, output: int, index: ir.Value, value: Value) -> None:
         """Writes element `index` of an output."""
-        types.store(self.b, self.output(output), self.kernel.outputs[output].dtype, index, value)
+        element_access.store(self.b, self.output(output), self.kernel.outputs[output].dtype, index, value)
 
 
 Rule = Callable[[Kernel, Instruction], None]

@@ -11,6 +11,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.errors import LoweringError
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.element_access import load, store
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -19,7 +20,7 @@ from xloom.llvm.scalar import elementwise  # noqa: F401 - registers the scalar r
 from xloom.llvm.scalar.rules import RULES
 from xloom.llvm.scalar.scalar_computation import evaluated
 from xloom.llvm.strided_loops import plus, times
-from xloom.llvm.types import I64, Value, constant, load, store
+from xloom.llvm.types import I64, Value, constant
 
 _COLUMNS = 128
 """Adjacent elements of a slice that are an item."""

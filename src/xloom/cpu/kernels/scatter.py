@@ -11,12 +11,13 @@ from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.element_access import load, store
 from xloom.llvm.element_bits import move
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
 from xloom.llvm.scalar.promotion import apply_promoted
 from xloom.llvm.strided_loops import Dimension, advance, merged, nest, plus, row_major, times
-from xloom.llvm.types import I64, Value, load, store
+from xloom.llvm.types import I64, Value
 
 _SPLIT = 64
 """Elements of a dense piece of a window from which on threads share the piece."""

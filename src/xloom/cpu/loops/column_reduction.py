@@ -16,7 +16,7 @@ from xloom.cpu.loops.accumulators import Accumulator, Sum, accumulators, represe
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import BLOCK, LONGEST, Apart, loads_of_short_rows
-from xloom.llvm import types
+from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, loop
 from xloom.llvm.types import I64
@@ -108,7 +108,7 @@ class Columns:
                     for k, accumulator in enumerate(state[id(fold)]):
                         pointer = phases.scratch_pointer(scratch[id(fold), k])
                         kept = accumulator.representation.kept
-                        types.store(b, pointer, kept, elements.index(place), accumulator.get(lane), exact=True)
+                        element_access.store(b, pointer, kept, elements.index(place), accumulator.get(lane), exact=True)
         with phases.phase(items, part.size * self.most) as elements:
             b = elements.b
             first = b.mul(elements.vars[blocks], I64(BLOCK))
@@ -119,7 +119,7 @@ class Columns:
                     elements.vars[part] = I64(number)
                     for fold in self.folds:
                         values = [
-                            types.load(
+                            element_access.load(
                                 b,
                                 phases.scratch_pointer(scratch[id(fold), k]),
                                 a.representation.kept,

@@ -27,7 +27,7 @@ from xloom.codegen.loop_ir.nodes import (
 from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
 from xloom.cpu.loops.software_prefetch import CHUNK, Row
 from xloom.hlo.dtype import Kind, f32, s64
-from xloom.llvm import types
+from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import AS_OFTEN, Hint, hints_for, loop
 from xloom.llvm.scalar import conversion
@@ -138,7 +138,7 @@ class Elements:
             return (yield self._applied(node))
         assert isinstance(node, Load)
         pointer = self.pointers(node.source)
-        return types.load(self.b, pointer, f32, (yield self._address_of(node)))
+        return element_access.load(self.b, pointer, f32, (yield self._address_of(node)))
 
     def _applied(self, node: Op) -> Nested[Value]:
         values = yield each(map(self._wider if node.takes_excess_precision else self._value, node.operands))
@@ -166,10 +166,10 @@ class Elements:
             value = yield self._applied(node)
             return conversion.rounded_result(b, value, node.dtype) if node.has_excess_precision else value
         if id(node) in self.staged:
-            return types.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
+            return element_access.load(b, self.staged[id(node)][0], node.dtype, self.staged[id(node)][1])
         if isinstance(node, Load):
             pointer = self.pointers(node.source)
-            return types.load(b, pointer, node.dtype, (yield self._address_of(node)))
+            return element_access.load(b, pointer, node.dtype, (yield self._address_of(node)))
         if isinstance(node, Constant):
             return types.constant(node.value, node.dtype)
         if isinstance(node, Index):
@@ -229,7 +229,7 @@ class Elements:
             return (yield self._value(node.then if condition else node.otherwise))
         chosen = yield self._choice(node)
         if chosen is not None:
-            return types.load(b, self.pointers(chosen[0]), node.dtype, chosen[1])
+            return element_access.load(b, self.pointers(chosen[0]), node.dtype, chosen[1])
         if isinstance(node.then, Constant) and isinstance(node.otherwise, Constant):
             first, second = (yield self._value(node.then)), (yield self._value(node.otherwise))
             return choose(b, condition, first, second)

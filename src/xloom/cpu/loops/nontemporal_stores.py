@@ -18,7 +18,7 @@ from xloom.codegen.loop_ir.nest import LoopBody, cost_along
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
-from xloom.llvm import types
+from xloom.llvm import element_access, types
 from xloom.llvm.cache_lines import LINE, write_around
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import Hint, allocate, loop
@@ -127,7 +127,7 @@ class Streams:
             elements.vars[inner] = b.add(begin, at, flags=["nsw"])
             values = [elements.value(store.node) for store in self._stage.stores]
             for piece, dtype, x in zip(self._pieces, self._types, values, strict=True):
-                types.store(b, piece, dtype, at, x, exact=True)
+                element_access.store(b, piece, dtype, at, x, exact=True)
         elements.vars[inner] = begin
         with elements.scope():
             for store, piece, dtype in zip(self._stage.stores, self._pieces, self._types, strict=True):

@@ -14,7 +14,7 @@ from xloom.codegen.loop_ir.nodes import Load, Node, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.panel_function import LINES
 from xloom.hlo.dtype import DType
-from xloom.llvm import types
+from xloom.llvm import element_access, types
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import PLAIN, hints_for, loop
@@ -113,5 +113,5 @@ def _emit_body(
             with loop(b, low, high, name=inner.name, hints=hints) as i, elements.scope():
                 elements.vars[inner] = i
                 value = elements.value(store.node)
-                types.store(b, target, types_of(store.target), b.add(place, i), value, exact=True)
+                element_access.store(b, target, types_of(store.target), b.add(place, i), value, exact=True)
     b.ret_void()

@@ -14,7 +14,7 @@ from xloom.codegen.loop_ir.nest import LoopNest, Store
 from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.cpu.loops.emission import Elements
 from xloom.hlo.dtype import DType, bf16, f16, f32
-from xloom.llvm import types
+from xloom.llvm import element_access, types
 from xloom.llvm.loop import AS_OFTEN, loop
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64, POINTER, VOID
@@ -129,7 +129,7 @@ class Phases:
         """Stores an element."""
         pointer, dtype = self.pointers[store.target], self.kept_type(store.target)
         index = elements.index(self.address(store.target, store.address))
-        types.store(elements.b, pointer, dtype, index, value, exact=True)
+        element_access.store(elements.b, pointer, dtype, index, value, exact=True)
 
     def address(self, source: BufferValue, address: Affine) -> Affine:
         """The address that an iteration of the outer loops has an element of an array at."""

@@ -16,7 +16,7 @@ from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import may_be_set_apart
 from xloom.hlo.dtype import Kind
-from xloom.llvm import types
+from xloom.llvm import element_access
 from xloom.llvm.loop import VECTOR_ONLY, loop
 from xloom.llvm.types import I64
 
@@ -109,14 +109,14 @@ class Folding:
             for fold in folds:
                 for k, accumulator in enumerate(state[id(fold)]):
                     pointer = phases.scratch_pointer(numbers[id(fold), k])
-                    types.store(b, pointer, accumulator.representation.kept, at, accumulator.get(), exact=True)
+                    element_access.store(b, pointer, accumulator.representation.kept, at, accumulator.get(), exact=True)
         with phases.phase([], 0) as elements:
             b = elements.b
             state = self._started(elements)
             with loop(b, 0, parts, name="part") as at, elements.scope():
                 for fold in folds:
                     values = [
-                        types.load(b, phases.scratch_pointer(numbers[id(fold), k]), a.representation.kept, at)
+                        element_access.load(b, phases.scratch_pointer(numbers[id(fold), k]), a.representation.kept, at)
                         for k, a in enumerate(state[id(fold)])
                     ]
                     elements.combine(fold, state[id(fold)], values)

@@ -11,7 +11,7 @@ from xloom.codegen.loop_ir.nest import INTERLEAVED, LoopBody, Store
 from xloom.codegen.loop_ir.nodes import Load, Node, Reduced, walk
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import Phases
-from xloom.llvm import types
+from xloom.llvm import element_access
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import PLAIN, VECTOR_ONLY, allocate, loop
@@ -151,7 +151,7 @@ def emit_short_rows(
             at = b.add(b.mul(place, I64(BLOCK), flags=["nsw"]), lane, flags=["nsw"])
             values = [elements.value(s.node) for s in stage.stores]
             for store, memory, value in zip(stage.stores, made, values, strict=True):
-                types.store(b, memory, phases.types_of(store.target), at, value, exact=True)
+                element_access.store(b, memory, phases.types_of(store.target), at, value, exact=True)
         elements.staged = {}
         elements.vars.update({row: first, within: I64(0)})
         for store, memory in zip(stage.stores, made, strict=True):

@@ -18,7 +18,7 @@ from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import footprint, is_streamed
 from xloom.cpu.loops.phases import Phases, counters
 from xloom.cpu.loops.transposed_loads import Blocks, Turned
-from xloom.llvm import types
+from xloom.llvm import element_access, types
 from xloom.llvm.cache_lines import LINE, fetch, write_around
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import AS_OFTEN, PLAIN, VECTOR_ONLY, allocate, loop
@@ -272,7 +272,7 @@ class Results:
             for store, memory, is_as_loaded in self._lines:
                 if not is_as_loaded:
                     value = elements.value(store.node)
-                    types.store(b, memory, self._phases.types_of(store.target), column, value, exact=True)
+                    element_access.store(b, memory, self._phases.types_of(store.target), column, value, exact=True)
             elements.staged = {}
 
 

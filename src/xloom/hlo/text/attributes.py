@@ -18,10 +18,11 @@ from xloom.hlo.attributes import (
     WindowDimension,
 )
 from xloom.hlo.opcodes import ENUMS
-from xloom.hlo.sharding import ReplicaGroups, Sharding
+from xloom.hlo.sharding import Sharding
 from xloom.hlo.text.lexer import ATTRIBUTE, Cursor, escape
 from xloom.hlo.text.literals import parse_literal_with_shape
 from xloom.hlo.text.shapes import parse_shape
+from xloom.hlo.text.shardings import parse_replica_groups, parse_sharding
 
 _DXD = re.compile(r"\d+(?:x\d+)*")
 _PADS = re.compile(r"-?\d+_-?\d+(?:_\d+)?(?:x-?\d+_-?\d+(?:_\d+)?)*")
@@ -214,17 +215,6 @@ def _domain(cursor: Cursor) -> tuple[Sharding, Sharding]:
     return fields["entry"], fields["exit"]
 
 
-def parse_sharding(cursor: Cursor) -> Sharding:
-    """A sharding in braces, or a mesh."""
-    return _delegate(cursor, Sharding.parse)
-
-
-def _delegate(cursor: Cursor, parse: Callable[[str, int], tuple[Any, int]]) -> Any:
-    cursor.skip()
-    value, cursor.pos = parse(cursor.text, cursor.pos)
-    return value
-
-
 PARSERS: dict[str, Callable[[Cursor], Any]] = {
     "int": lambda c: c.integer(),
     "float": lambda c: c.number(),
@@ -242,7 +232,7 @@ PARSERS: dict[str, Callable[[Cursor], Any]] = {
     "shape": parse_shape,
     "shapes": lambda c: tuple(c.items("{", "}", lambda: parse_shape(c), "shapes")),
     "aliasing": _aliasing,
-    "replica_groups": lambda c: _delegate(c, ReplicaGroups.parse),
+    "replica_groups": parse_replica_groups,
     "domain": _domain,
     "sparsity": _sparsity,
     "result_accuracy": _accuracy,

@@ -8,11 +8,11 @@ from typing import Any
 from xloom.hlo.attributes import OriginalValue
 from xloom.hlo.instruction import Instruction, async_computation
 from xloom.hlo.text.annotations import parse_frontend_attributes, parse_original_value, parse_statistics
-from xloom.hlo.text.attributes import parse_sharding
 from xloom.hlo.text.lexer import Cursor
 from xloom.hlo.text.metadata import parse_metadata
 from xloom.hlo.text.parser_async import ASYNC_OPCODES
 from xloom.hlo.text.parser_scope import Scope
+from xloom.hlo.text.shardings import parse_sharding
 
 _PARSERS: dict[str, Callable[[Cursor], Any]] = {
     "sharding": parse_sharding,

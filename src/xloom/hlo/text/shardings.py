@@ -1,7 +1,8 @@
-"""Shardings out of HLO text."""
+"""Shardings and replica groups out of HLO text."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from xloom.errors import ShapeError, near
@@ -17,12 +18,32 @@ from xloom.hlo.device_mesh import (
     parse_mesh,
     starts_mesh,
 )
-from xloom.hlo.sharding import LAST_TILE_DIMS, DimensionAxes, MeshSharding, Sharding
+from xloom.hlo.sharding import LAST_TILE_DIMS, DimensionAxes, MeshSharding, ReplicaGroups, Sharding
 from xloom.hlo.text.lexer import ATTRIBUTE, Cursor
 from xloom.hlo.text.metadata import parse_metadata
 
 # which wins when several are written
 _KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
+
+
+def parse_replica_groups(cursor: Cursor) -> ReplicaGroups:
+    """`{{0,1},{2,3}}`, `[2,2]<=[4]`, or `mesh['x'=2] {'x'}`."""
+    if cursor.peek("{"):
+        return ReplicaGroups(tuple(cursor.items("{", "}", cursor.ints, "replica groups")))
+    start = cursor.pos
+    try:
+        if starts_mesh(cursor):
+            mesh = parse_mesh(cursor)
+            cursor.eat(",")
+            axes = parse_axes(cursor, mesh)
+            if math.prod(map(mesh.size, axes)) == 1:
+                cursor.error("a group on a mesh has more than one device", start)
+            return ReplicaGroups(mesh=mesh, axes=axes)
+        dims = bracketed(cursor, "the dimensions of replica groups")
+        cursor.expect("<=", "in iota replica groups")
+        return ReplicaGroups(iota=parse_iota(cursor, dims))
+    except ShapeError as error:
+        cursor.error(error.message, start)
 
 
 def parse_sharding(cursor: Cursor) -> Sharding:

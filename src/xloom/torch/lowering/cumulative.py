@@ -9,10 +9,10 @@ from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph, Number, normalized
+from xloom.torch.lowering.neutral_element import neutral
 from xloom.torch.lowering.promotion import compute_type
 from xloom.torch.lowering.reduce import summed_dtype
 from xloom.torch.lowering.registry import lowers
-from xloom.torch.lowering.scatter import neutral
 
 
 def _window(dims: tuple[int, ...], dim: int) -> list[WindowDimension]:

@@ -10,8 +10,9 @@ from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph
+from xloom.torch.lowering.neutral_element import neutral
 from xloom.torch.lowering.registry import lowers
-from xloom.torch.lowering.scatter import neutral, scatter_lines
+from xloom.torch.lowering.scatter import scatter_lines
 
 
 class Window:

@@ -12,9 +12,9 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering.graph import Graph, Number, normalized, normalized_dims
+from xloom.torch.lowering.neutral_element import neutral
 from xloom.torch.lowering.promotion import compute_type, default_float
 from xloom.torch.lowering.registry import lowers
-from xloom.torch.lowering.scatter import neutral
 
 
 def kept(g: Graph, result: Instruction, dims: Sequence[int], keepdim: bool, reduced: Sequence[int]) -> Instruction:

@@ -7,8 +7,11 @@ from xloom.hlo import dtype as dt
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
-from xloom.torch.lowering.graph import Graph, Number, normalized
-from xloom.torch.lowering.index import Indexed, as_column, counted_from_front, gather_lines
+from xloom.torch.lowering.cumulative import running_sum
+from xloom.torch.lowering.division import floor_divide
+from xloom.torch.lowering.graph import Graph, Number, broadcast_dims, normalized
+from xloom.torch.lowering.index import Indexed, as_column, counted_from_front, gather_lines, take_flat
+from xloom.torch.lowering.neutral_element import neutral
 from xloom.torch.lowering.promotion import compute_type
 from xloom.torch.lowering.registry import lowers
 
@@ -121,20 +124,6 @@ def scatter_add(g: Graph, x, dim: int, index, src):
     return scatter_lines(g, x, normalized(dim, x.shape.rank), index, _values(g, x, index, src), "add")
 
 
-_NEUTRAL = {"sum": 0, "prod": 1, "mean": 0, "amax": float("-inf"), "amin": float("inf")}
-
-
-def neutral(how: str, dtype: dt.DType) -> Number:
-    """What a reduction starts from."""
-    if how in ("amax", "amin") and not dtype.is_float:
-        if dtype is dt.pred:
-            return how == "amin"
-        bits = dtype.bits - (dtype.kind is dt.Kind.SIGNED)
-        least = -(1 << bits) if dtype.kind is dt.Kind.SIGNED else 0
-        return least if how == "amax" else (1 << bits) - 1
-    return _NEUTRAL[how]
-
-
 @lowers("aten.scatter_reduce.two")
 def scatter_reduce(g: Graph, x, dim: int, index, src, reduce: str, include_self: bool):
     """x with src folded in at `index` along a dimension."""
@@ -167,8 +156,6 @@ def _reduced(g: Graph, x: Instruction, reduce: str, include_self: bool, put, src
         counts = put(counts, g.full_like(src, 1), "add")
         counts = g.maximum(counts, g.full_like(counts, 1))
         if own.is_integer:
-            from xloom.torch.lowering.division import floor_divide
-
             result = floor_divide(g, result, counts)
         else:
             result = g.divide(result, counts)
@@ -270,8 +257,6 @@ def put(g: Graph, x, index, source, accumulate: bool):
 @lowers("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
 def masked_fill(g: Graph, x, mask, value: Instruction | Number):
     """x with one value where the mask is true."""
-    from xloom.torch.lowering.graph import broadcast_dims
-
     dims = broadcast_dims(x.shape.dims, mask.shape.dims)
     return g.select(g.expand(g.cast(mask, dt.pred), dims), g.full(dims, value, x.shape.dtype), g.expand(x, dims))
 
@@ -279,10 +264,6 @@ def masked_fill(g: Graph, x, mask, value: Instruction | Number):
 @lowers("aten.masked_scatter.default")
 def masked_scatter(g: Graph, x, mask, source):
     """x with the elements of source, in order, where the mask is true."""
-    from xloom.torch.lowering.cumulative import running_sum
-    from xloom.torch.lowering.graph import broadcast_dims
-    from xloom.torch.lowering.index import take_flat
-
     dims = broadcast_dims(x.shape.dims, mask.shape.dims)
     x, mask = g.expand(x, dims), g.expand(g.cast(mask, dt.pred), dims)
     if x.shape.size == 0 or source.shape.size == 0:

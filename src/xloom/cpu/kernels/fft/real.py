@@ -13,7 +13,7 @@ from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.dimensions import Dimensions, Pointer
 from xloom.cpu.kernels.fft.half_spectrum import Part, conjugate, product, separated, separated_ends
 from xloom.hlo.dtype import DType
-from xloom.llvm import types
+from xloom.llvm import element_access
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -79,11 +79,11 @@ class _Walk(NamedTuple):
 
     def get(self, dtype: DType, length: int, point: ir.Value) -> Any:
         """A point of the line in the source, where lines have `length` points."""
-        return types.load(self.b, self.source, dtype, self.at(length, point))
+        return element_access.load(self.b, self.source, dtype, self.at(length, point))
 
     def put(self, dtype: DType, length: int, point: ir.Value, value: Any) -> None:
         """Writes a point of the line in the target."""
-        types.store(self.b, self.target, dtype, self.at(length, point), value)
+        element_access.store(self.b, self.target, dtype, self.at(length, point), value)
 
     def at(self, length: int, point: ir.Value) -> ir.Value:
         """Where a point of the line lies."""
@@ -117,18 +117,18 @@ def _separate(work: Dimensions, lines: int, half: int, array: Pointer) -> None:
     with _walk(work, lines, 1, (half + 1) // 2, array, array) as w:
         b = w.b
         places = w.at(half + 1, w.point), w.at(half + 1, b.sub(I64(half), w.point))
-        x, y = (types.load(b, *side) for side in ((w.source, dtype, places[0]), (w.target, dtype, places[1])))
+        x, y = (element_access.load(b, *side) for side in ((w.source, dtype, places[0]), (w.target, dtype, places[1])))
         near, far = separated(b, x, y, _root(w, work, half))
-        types.store(b, w.source, dtype, places[0], Complex(*near))
-        types.store(b, w.target, dtype, places[1], Complex(*far))
+        element_access.store(b, w.source, dtype, places[0], Complex(*near))
+        element_access.store(b, w.target, dtype, places[1], Complex(*far))
     with _walk(work, lines, 0, 1, array, array) as w:
         start, end, middle = (w.at(half + 1, I64(k)) for k in (0, half, half // 2))
-        ends = separated_ends(w.b, types.load(w.b, w.source, dtype, start))
+        ends = separated_ends(w.b, element_access.load(w.b, w.source, dtype, start))
         for place, value in zip((start, end), ends, strict=True):
-            types.store(w.b, w.source, dtype, place, Complex(*value))
+            element_access.store(w.b, w.source, dtype, place, Complex(*value))
         if half % 2 == 0:
-            value = conjugate(w.b, types.load(w.b, w.source, dtype, middle))
-            types.store(w.b, w.source, dtype, middle, Complex(*value))
+            value = conjugate(w.b, element_access.load(w.b, w.source, dtype, middle))
+            element_access.store(w.b, w.source, dtype, middle, Complex(*value))
 
 
 def _root(w: _Walk, work: Dimensions, half: int) -> Part:
@@ -138,7 +138,9 @@ def _root(w: _Walk, work: Dimensions, half: int) -> Part:
     near = plan.roots(2 * half, sign, np.arange(min(_CHUNK, half)))
     near_table = plan.table(b.module, dtype, name, near)
     if half <= _CHUNK:
-        return types.load(b, near_table, dtype, w.point)
+        return element_access.load(b, near_table, dtype, w.point)
     far_table = plan.table(b.module, dtype, f"{name}.chunks", plan.roots(2 * half, sign, np.arange(0, half, _CHUNK)))
     within = b.sub(w.point, b.mul(w.chunk, I64(_CHUNK)))
-    return product(b, types.load(b, near_table, dtype, within), types.load(b, far_table, dtype, w.chunk))
+    return product(
+        b, element_access.load(b, near_table, dtype, within), element_access.load(b, far_table, dtype, w.chunk)
+    )

@@ -18,7 +18,7 @@ from xloom.cpu.kernels.linalg.lanes import Lanes, load_scalar
 from xloom.cpu.kernels.linalg.substitution import Substitution, widest
 from xloom.cpu.kernels.linalg.tile_transpose import Tile
 from xloom.hlo.instruction import Instruction
-from xloom.llvm import types
+from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -166,7 +166,9 @@ class _Work:
 
     def _store_real(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, value: ir.Value) -> None:
         zero = ir.Constant(value.type, 0.0)
-        types.store(b, pointer, self.dtype, index, types.Complex(value, zero) if self.dtype.is_complex else value)
+        element_access.store(
+            b, pointer, self.dtype, index, types.Complex(value, zero) if self.dtype.is_complex else value
+        )
 
     # -- in and out: `row` begins a band of rows of the factor or of the result ----------------------------------------
 

@@ -7,8 +7,9 @@ from llvmlite import ir
 from xloom.cpu.kernels.matmul.axes import Product, inner
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.loops.panel_function import call_lines
+from xloom.llvm.element_access import store
 from xloom.llvm.loop import allocate
-from xloom.llvm.types import POINTER, constant, element_pointer, i64, memory_type, store
+from xloom.llvm.types import POINTER, constant, element_pointer, i64, memory_type
 
 
 class Room:

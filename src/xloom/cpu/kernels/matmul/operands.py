@@ -11,10 +11,11 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.cpu.loops.panel_function import call_lines
 from xloom.hlo.dtype import DType
+from xloom.llvm.element_access import load, store
 from xloom.llvm.loop import loop
 from xloom.llvm.scalar.conversion import converted
 from xloom.llvm.symbolic_dimension import divides
-from xloom.llvm.types import constant, element_pointer, i64, load, store
+from xloom.llvm.types import constant, element_pointer, i64
 
 _RUN = 1 << 12
 """Elements that are made at once of an array that is made whole."""

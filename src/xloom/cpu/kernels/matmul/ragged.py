@@ -21,9 +21,10 @@ from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, nest, rolled
 from xloom.hlo.dtype import s64
 from xloom.hlo.shape import Shape
+from xloom.llvm.element_access import load
 from xloom.llvm.loop import allocate
 from xloom.llvm.scalar.conversion import converted
-from xloom.llvm.types import I64, i64, load
+from xloom.llvm.types import I64, i64
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from xloom.cpu.kernels.matmul.axes import Axis, digits, offset, row_major
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.hlo.shape import Shape
+from xloom.llvm.element_access import load, store
 from xloom.llvm.scalar.conversion import converted
-from xloom.llvm.types import i64, load, store
+from xloom.llvm.types import i64
 
 _GRAIN = 1 << 12
 

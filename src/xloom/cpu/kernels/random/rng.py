@@ -13,7 +13,7 @@ from xloom.cpu.kernels.random.rng_bit_generator import GRAIN, elements, philox_b
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import DType, Kind, u32, u64
 from xloom.hlo.instruction import Instruction
-from xloom.llvm import math, types
+from xloom.llvm import element_access, math, types
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.memory_copy import copy
 from xloom.llvm.scalar.conversion import wrapped
@@ -90,7 +90,7 @@ def _write(p: PhaseBuilder, group: ir.Value, bits: ir.Value, numbers: Numbers) -
         j = b.add(i, I64(count // 2))
         x, y = (b.load(b.gep(words, [k], inbounds=True, source_etype=kind), typ=kind) for k in (i, j))
         for k, number in zip((i, j), numbers(x, y), strict=True):
-            types.store(b, target, dtype, k, number)
+            element_access.store(b, target, dtype, k, number)
     if shape.size % count:
         with b.if_then(b.not_(whole)):
             copy(b, place, rest, shape.size % count * dtype.bytes)

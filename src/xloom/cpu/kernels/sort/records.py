@@ -11,10 +11,11 @@ from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.sort.keys import Key
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.dtype import DType
+from xloom.llvm.element_access import load
 from xloom.llvm.element_bits import bits_type, load_bits, move, store_bits, value_of_bits
 from xloom.llvm.loop import allocate
 from xloom.llvm.memory_copy import copy
-from xloom.llvm.types import I32, I64, Value, load
+from xloom.llvm.types import I32, I64, Value
 
 INDEX_BITS = 32
 _LINE = 64

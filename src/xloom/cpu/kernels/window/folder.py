@@ -8,8 +8,9 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.hlo.computation import Computation
+from xloom.llvm.element_access import load, store
 from xloom.llvm.scalar.promotion import apply_promoted
-from xloom.llvm.types import I64, Value, load, store
+from xloom.llvm.types import I64, Value
 
 
 class Folder:

@@ -16,6 +16,7 @@ from xloom.cpu.kernels.window.axes import Axis, axes_of
 from xloom.cpu.kernels.window.selection import lines_of, select_in_lines
 from xloom.cpu.kernels.window.window_loops import coordinates, each_place
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.element_access import load, store
 from xloom.llvm.element_bits import bits_type
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.noalias import distinct
@@ -24,7 +25,7 @@ from xloom.llvm.scalar.elementwise import choose
 from xloom.llvm.scalar.promotion import apply_promoted
 from xloom.llvm.scalar.scalar_computation import apply
 from xloom.llvm.strided_loops import plus, times
-from xloom.llvm.types import I32, I64, Value, load, store
+from xloom.llvm.types import I32, I64, Value
 
 _COLUMNS = 128
 """Adjacent windows that are an item, and go an element of each at a time."""

@@ -20,6 +20,7 @@ from xloom.cpu.kernels.window.window_loops import coordinates, parts
 from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.element_access import load, store
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.loop import allocate, hints_for, loop
 from xloom.llvm.noalias import distinct
@@ -28,7 +29,7 @@ from xloom.llvm.scalar.elementwise import choose
 from xloom.llvm.scalar.promotion import apply_promoted
 from xloom.llvm.scalar.scalar_computation import apply
 from xloom.llvm.strided_loops import plus, times
-from xloom.llvm.types import I64, load, store
+from xloom.llvm.types import I64
 
 _UNROLLED = 32
 """Elements of a window, at the most: all are compared in registers."""
