@@ -65,7 +65,7 @@ def test_short_programs_are_one_function():
 
 
 def test_memory_is_planned_in_linear_time():
-    """A slot that thousands of arrays have after one another is not searched for those that are gone."""
+    """An allocation that thousands of arrays have after one another is not searched for those that are gone."""
     module = xl.parse(chain(60))
     _, assignment, _ = lowered(prepared(module), process_target())
-    assert max(len(assignment.slots.sources(slot)) for slot in set(assignment.slots.values())) < 5
+    assert max(len(assignment.allocations.live_values(a)) for a in set(assignment.allocations.values())) < 5

@@ -6,7 +6,7 @@ import pytest
 import xloom as xl
 from tests.cpu.call_programs import loop
 from xloom.codegen.buffer_values import defining_value, leaf_count
-from xloom.codegen.buffers import assignment, offsets
+from xloom.codegen.buffers import offsets, reuse
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.cpu.custom_calls import call_buffers
 from xloom.cpu.entry import function, horizontal_fusion
@@ -87,7 +87,7 @@ def test_a_swap_without_a_third_place(monkeypatch):
 
 
 def test_everything_at_one_address(monkeypatch):
-    monkeypatch.setattr(offsets._Placed, "free", lambda self, slot: 0)
+    monkeypatch.setattr(offsets._FreeSpace, "free", lambda self, allocation: 0)
     with pytest.raises(BufferAssignmentError):
         compiled(LATER)
 
@@ -103,13 +103,13 @@ def test_what_is_read_last_is_written_over_in_any_order(monkeypatch):
             if not unread_operands(made)
         ]
 
-    monkeypatch.setattr(assignment, "overwritable", overwritable)
+    monkeypatch.setattr(reuse, "overwritable", overwritable)
     with pytest.raises(BufferAssignmentError, match="over it"):
         compiled(UPDATE)
 
 
 def test_state_that_changes_is_lent(monkeypatch):
-    monkeypatch.setattr(assignment.BufferAssignment, "_may_replace", lambda self, block, source, old: True)
+    monkeypatch.setattr(reuse.BufferReuse, "may_replace", lambda self, block, source, old: True)
     with pytest.raises(BufferAssignmentError):
         compiled(UPDATE)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.codegen.buffers.assignment import assigned
+from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.schedule.thunks import scheduled
 from xloom.llvm.target import process_target
 

@@ -105,8 +105,8 @@ def test_a_long_computation_is_one_step():
         f"ENTRY e {{ x = f32[5000] parameter(0) y = f32[5000] parameter(1) {' '.join(steps)} "
         f"ROOT t = (f32[5000], f32[5000]) tuple(b79, {last}) }}"
     )
-    block, assignment, _ = lowered(prepared(module), process_target())
-    assert len(block.steps) == 1 and assignment.arena_bytes == 0
+    block, _, program = lowered(prepared(module), process_target())
+    assert len(block.steps) == 1 and program.arena_bytes == 0
 
 
 def test_rows_that_are_read_again_are_kept():
@@ -318,7 +318,7 @@ def test_a_sort_does_not_write_what_nobody_reads(n, order):
     )
     x = RANDOM.permutation(n).astype(np.int32)
     _, assignment, _ = lowered(prepared(module), process_target())
-    sort = next(s for s, _ in assignment.slots if s.opcode == "sort")
+    sort = next(s for s, _ in assignment.allocations if s.opcode == "sort")
     assert assignment.of((sort, 0)).nbytes == 0
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
 

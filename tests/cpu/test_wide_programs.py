@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.codegen.buffers import assignment as buffer_assignment
-from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers import stack_budget
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.offsets import MANY, assign_offsets
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.fusion import multi_output, producer_consumer
@@ -38,7 +38,7 @@ def test_values_of_a_wide_program():
 
 @pytest.mark.parametrize("stack", [0, 7, 100])
 def test_what_is_on_the_stack_is_bounded(stack: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(buffer_assignment, "STACK_ARRAYS", stack)
+    monkeypatch.setattr(stack_budget, "STACK_ARRAYS", stack)
     monkeypatch.setattr(entry_function, "STACK_POINTERS", stack)
     module = xl.parse(sums(80))
     given = np.arange(6, dtype=np.float32)
@@ -50,7 +50,7 @@ def test_what_is_on_the_stack_is_bounded(stack: int, monkeypatch: pytest.MonkeyP
 
 
 def test_long_state_that_is_turned_round_is_not_saved_on_the_stack(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(buffer_assignment, "STACK_ARRAYS", 3)
+    monkeypatch.setattr(stack_budget, "STACK_ARRAYS", 3)
     count = 12
     state = f"(s32[], {', '.join(['f32[2]'] * count)})"
     parts = " ".join(f"g{k} = f32[2] get-tuple-element(s), index={k + 1}" for k in range(count))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xloom import checks
-from xloom.codegen.buffers.assignment import BufferAssignment, assigned
+from xloom.codegen.buffers.assigner import assigned
+from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cpu.buffer_verifier import verify_buffers
 from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule

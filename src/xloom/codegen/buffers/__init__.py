@@ -1,1 +1,1 @@
-"""Buffer assignment: which values share memory, in place, by input-output aliases, and at which offsets."""
+"""Buffer assignment: which values share memory, in place and by input-output aliases; and the offsets of the rest."""

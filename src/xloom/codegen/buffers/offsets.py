@@ -1,4 +1,4 @@
-"""Where temporary arrays lie: in results that are yet to be written, and in the arena."""
+"""Offsets of temporary arrays: in results that are yet to be written, and in the arena."""
 
 from __future__ import annotations
 
@@ -6,82 +6,76 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
-from xloom.codegen.thresholds import ALIGNMENT, POOLED
-
-if TYPE_CHECKING:
-    from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.thresholds import ALIGNMENT
 
 MANY = 4096
-"""Slots for which the best place is looked for, the largest ones: it takes time as the square of their number."""
+"""Allocations for which the best offset is looked for, the largest: it takes time as the square of their number."""
 
 
-def can_hold_others(result: BufferAllocation) -> bool:
-    """True for results whose memory is aligned, whoever calls the program."""
-    return result.nbytes >= POOLED
+def assign_offsets(temporaries: Iterable[BufferAllocation], results: Sequence[BufferAllocation]) -> int:
+    """Gives temporaries offsets so that those that are alive at once do not overlap; returns the arena's bytes.
 
-
-def assign_offsets(slots: Iterable[BufferAllocation], rooms: Sequence[BufferAllocation]) -> int:
-    """Gives slots offsets so that those that live at once do not overlap; returns the bytes of arena that all need.
-
-    `rooms` are results: each may hold slots that are dead before it is written.
+    Each of `results` may hold temporaries that are dead before it is written.
     """
-    placed: dict[BufferAllocation | None, _Placed] = {None: _Placed(), **{room: _Placed() for room in rooms}}
-    by_size = sorted(slots, key=lambda s: -s.nbytes)
+    space: dict[BufferAllocation | None, _FreeSpace] = {None: _FreeSpace(), **{r: _FreeSpace() for r in results}}
+    by_size = sorted(temporaries, key=lambda a: -a.nbytes)
     top = 0
-    for slot in by_size[:MANY]:
-        for room in rooms:
-            if slot.last >= room.first or slot.nbytes > room.nbytes:
+    for temporary in by_size[:MANY]:
+        for result in results:
+            if temporary.last >= result.first or temporary.nbytes > result.nbytes:
                 continue
-            at = placed[room].free(slot)
-            if at + slot.nbytes <= room.nbytes:
-                slot.home = room
+            offset = space[result].free(temporary)
+            if offset + temporary.nbytes <= result.nbytes:
+                temporary.colocated_with = result
                 break
         else:
-            slot.home, at = None, placed[None].free(slot)
-            top = max(top, at + slot.nbytes)
-        slot.offset = at
-        placed[slot.home].add(slot)
+            temporary.colocated_with, offset = None, space[None].free(temporary)
+            top = max(top, offset + temporary.nbytes)
+        temporary.offset = offset
+        space[temporary.colocated_with].add(temporary)
     return _in_turn(by_size[MANY:], _aligned(top))
 
 
-class _Placed:
-    """Slots that have their place in one memory, by offset."""
+class _FreeSpace:
+    """What one memory has free beside the allocations that have their offset there."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, int, int, int]] = []
+        self._taken: list[tuple[int, int, int, int]] = []
+        """The first byte of each, the one behind its last, and its live range."""
 
-    def add(self, slot: BufferAllocation) -> None:
-        """One more."""
-        insort(self._rows, (slot.offset, slot.offset + slot.nbytes, slot.first, slot.last))
+    def add(self, allocation: BufferAllocation) -> None:
+        """Takes the space of an allocation."""
+        taken = (allocation.offset, allocation.offset + allocation.nbytes, allocation.first, allocation.last)
+        insort(self._taken, taken)
 
-    def free(self, slot: BufferAllocation) -> int:
-        """The least offset at which nothing lies while the slot lives."""
-        at, nbytes, first, last = 0, slot.nbytes, slot.first, slot.last
-        for begin, end, since, until in self._rows:
+    def free(self, allocation: BufferAllocation) -> int:
+        """The least offset at which nothing lies while the allocation is alive."""
+        offset, nbytes, first, last = 0, allocation.nbytes, allocation.first, allocation.last
+        for begin, end, since, until in self._taken:
             if since <= last and first <= until:
-                if at + nbytes <= begin:
+                if offset + nbytes <= begin:
                     break
-                at = max(at, _aligned(end))
-        return at
+                offset = max(offset, _aligned(end))
+        return offset
 
 
-def _in_turn(slots: Iterable[BufferAllocation], top: int) -> int:
-    """Gives slots offsets from `top` on in the order in which they begin to live, and returns where all end.
+def _in_turn(temporaries: Iterable[BufferAllocation], top: int) -> int:
+    """Gives temporaries offsets from `top` on in the order in which they begin to live, and returns where all end.
 
-    Each takes the place of one of about its size that is dead by then, or a new one.
+    Each takes the bytes of one of about its size that is dead by then, or new ones.
     """
     living: list[tuple[int, int, int]] = []
     free: defaultdict[int, list[int]] = defaultdict(list)
-    for slot in sorted(slots, key=lambda s: s.first):
-        while living and living[0][0] < slot.first:
-            _, size, at = heappop(living)
-            free[size].append(at)
-        size = _aligned(slot.nbytes)
-        slot.home, slot.offset = None, free[size].pop() if free[size] else top
-        top = max(top, slot.offset + size)
-        heappush(living, (slot.last, size, slot.offset))
+    for temporary in sorted(temporaries, key=lambda a: a.first):
+        while living and living[0][0] < temporary.first:
+            _, size, offset = heappop(living)
+            free[size].append(offset)
+        size = _aligned(temporary.nbytes)
+        temporary.colocated_with, temporary.offset = None, free[size].pop() if free[size] else top
+        top = max(top, temporary.offset + size)
+        heappush(living, (temporary.last, size, temporary.offset))
     return top
 
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from xloom.codegen.buffer_values import BufferValue
-from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
 
 Layout = tuple[int, ...]
 Name = tuple[BufferValue, Layout]
@@ -16,26 +16,27 @@ ROWS: Layout = ()
 
 
 @dataclass(frozen=True)
-class Place:
+class ByteRange:
     """Bytes [begin, end) of a piece of memory that overlaps no other."""
 
     region: Hashable
     begin: int
     end: int
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: ByteRange) -> bool:
         """True when they share a byte."""
         return self.region == other.region and self.begin < other.end and other.begin < self.end
 
 
-def place_of(slot: BufferAllocation) -> Place:
-    """Where a slot lies. What has no bytes is nowhere, and nothing else lies there."""
-    if slot.kind == "arena":
-        region: Hashable = ("result", slot.home.number) if slot.home is not None else "arena"
-        return Place(region, slot.offset, slot.offset + slot.nbytes)
-    if slot.kind in ("argument", "result", "constant"):
-        return Place((slot.kind, slot.number), 0, slot.nbytes)
-    return Place((slot.kind, id(slot)), 0, slot.nbytes)
+def byte_range(allocation: BufferAllocation) -> ByteRange:
+    """The bytes of an allocation; those of one that has none are its own."""
+    if allocation.kind == "arena":
+        result = allocation.colocated_with
+        region: Hashable = "arena" if result is None else ("result", result.number)
+        return ByteRange(region, allocation.offset, allocation.offset + allocation.nbytes)
+    if allocation.kind in ("argument", "result", "constant"):
+        return ByteRange((allocation.kind, allocation.number), 0, allocation.nbytes)
+    return ByteRange((allocation.kind, id(allocation)), 0, allocation.nbytes)
 
 
 class _Region:
@@ -89,23 +90,23 @@ class Contents:
         """From now on `other` is lost when `region` is written."""
         self._linked[region] = other
 
-    def names(self, place: Place) -> frozenset[Name]:
+    def names(self, span: ByteRange) -> frozenset[Name]:
         """The values that lie in just these bytes."""
-        region = self._regions.get(place.region)
-        if region is None or region.ends.get(place.begin) != place.end:
+        region = self._regions.get(span.region)
+        if region is None or region.ends.get(span.begin) != span.end:
             return frozenset()
-        return region.names[place.begin]
+        return region.names[span.begin]
 
-    def write(self, place: Place, names: Iterable[Name] = ()) -> None:
-        """Puts values in the place of all that was there."""
-        self._owned(place.region).put(place.begin, place.end, frozenset(names))
-        linked = self._linked.get(place.region)
+    def write(self, span: ByteRange, names: Iterable[Name] = ()) -> None:
+        """Puts values in place of all that was there."""
+        self._owned(span.region).put(span.begin, span.end, frozenset(names))
+        linked = self._linked.get(span.region)
         if linked is not None:
             self._regions.pop(linked, None)
 
-    def add(self, place: Place, name: Name) -> None:
+    def add(self, span: ByteRange, name: Name) -> None:
         """Gives the value that is there one more name."""
-        self._owned(place.region).put(place.begin, place.end, self.names(place) | {name})
+        self._owned(span.region).put(span.begin, span.end, self.names(span) | {name})
 
     def _owned(self, key: Hashable) -> _Region:
         region = self._regions.get(key)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xloom.codegen.buffer_values import BufferValue
-from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.hlo.instruction import Instruction
@@ -15,7 +15,7 @@ from xloom.hlo.shape import Shape
 
 @dataclass(slots=True)
 class Copy:
-    """All bytes of a slot, to one of as many."""
+    """All bytes of an allocation, to another of as many."""
 
     target: BufferAllocation
     source: BufferAllocation
@@ -32,17 +32,17 @@ class Start:
 
 @dataclass(slots=True)
 class Overwrite:
-    """A slot gets contents that are no value's."""
+    """An allocation gets contents that are no value's."""
 
-    slot: BufferAllocation
+    allocation: BufferAllocation
 
 
 @dataclass(slots=True)
 class RunNest:
-    """A loop nest reads and writes arrays, each in its slot."""
+    """A loop nest reads and writes arrays, each in its allocation."""
 
     nest: LoopNest
-    slots: dict[BufferValue, BufferAllocation]
+    allocations: dict[BufferValue, BufferAllocation]
     scratch: Sequence[BufferAllocation] = ()
 
 
@@ -55,10 +55,10 @@ class RunTogether:
 
 @dataclass(slots=True)
 class Access:
-    """An array that lies as its shape says, in a slot."""
+    """An array that lies as its shape says, in an allocation."""
 
     source: BufferValue
-    slot: BufferAllocation
+    allocation: BufferAllocation
     shape: Shape
 
 
@@ -80,7 +80,7 @@ class RunStep:
 class ChangeLayout:
     """An array from rows to the layout of `shape`, or from that to rows (`back`), by steps that know no names.
 
-    `moved` are what the steps call the array that they read and the one that they make; none where both are one slot.
+    `moved` are the values that the steps read and make; none where both have one allocation.
     """
 
     target: BufferAllocation

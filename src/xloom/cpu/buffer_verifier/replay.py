@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
-from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.buffer_verifier.contents import ROWS, Contents, Layout, Place, place_of
+from xloom.cpu.buffer_verifier.contents import ROWS, ByteRange, Contents, Layout, byte_range
 from xloom.cpu.buffer_verifier.events import (
     ChangeLayout,
     Copy,
@@ -35,8 +36,8 @@ def verify_buffers(block: ScheduledComputation, assignment: BufferAssignment, ev
     replay = _Replay(assignment)
     replay.begin(block)
     run(replay.run(events))
-    for slot, source in zip(assignment.results, block.root, strict=True):
-        replay.check(source, ROWS, slot, "the program's result")
+    for allocation, source in zip(assignment.results, block.root, strict=True):
+        replay.check(source, ROWS, allocation, "the program's result")
 
 
 class _Replay:
@@ -55,9 +56,9 @@ class _Replay:
             for k, shape in enumerate(leaf_shapes(constant.shape)):
                 self._write(BufferAllocation("constant", shape.nbytes, number), (constant, k))
                 number += 1
-        for source, slot in self.assignment.slots.items():
-            if slot.kind == "code" and source[0].opcode == "constant":  # branches may read it by other names
-                self._write(slot, source)
+        for source, allocation in self.assignment.allocations.items():
+            if allocation.kind == "code" and source[0].opcode == "constant":  # branches may read it by other names
+                self._write(allocation, source)
 
     def run(self, events: Iterable[Event]) -> Nested[None]:
         for event in events:
@@ -71,7 +72,7 @@ class _Replay:
                 case RunTogether():
                     self._together(event)
                 case Overwrite():
-                    self._forget(event.slot)
+                    self._forget(event.allocation)
                 case Start():
                     self._copy(event.result, event.argument, event.result.nbytes)
                     self.memory.link(("result", event.result.number), ("argument", event.argument.number))
@@ -83,34 +84,34 @@ class _Replay:
                     yield self._branch(event)
 
     # -- single arrays
-    def check(self, source: BufferValue, layout: Layout, slot: BufferAllocation, reader: str) -> None:
-        """Raises unless the slot holds the value."""
-        if not slot.nbytes and slot.kind != "nowhere":
+    def check(self, source: BufferValue, layout: Layout, allocation: BufferAllocation, reader: str) -> None:
+        """Raises unless the allocation holds the value."""
+        if not allocation.nbytes and allocation.kind != "unused":
             return
-        place = place_of(slot)
-        if (source, layout) not in self.memory.names(place):
+        span = byte_range(allocation)
+        if (source, layout) not in self.memory.names(span):
             raise BufferAssignmentError(
-                f"{reader} reads {_text(source)} from {_where(place)}, where {self._found(place)}",
+                f"{reader} reads {_text(source)} from {_where(span)}, where {self._found(span)}",
                 where=f"{source[0].name} {source[0].metadata.location}".strip(),
                 hint="a fault of the planner: please report it with the program",
             )
 
-    def _found(self, place: Place) -> str:
+    def _found(self, span: ByteRange) -> str:
         names = sorted(
-            _text(source) + (f" by {layout}" if layout else "") for source, layout in self.memory.names(place)
+            _text(source) + (f" by {layout}" if layout else "") for source, layout in self.memory.names(span)
         )
         return f"{' = '.join(names[:4])} is" if names else "no value is whole"
 
-    def _write(self, slot: BufferAllocation, source: BufferValue, layout: Layout = ROWS) -> None:
-        if slot.nbytes and slot.kind != "nowhere":
-            self.memory.write(place_of(slot), [(source, layout)])
+    def _write(self, allocation: BufferAllocation, source: BufferValue, layout: Layout = ROWS) -> None:
+        if allocation.nbytes and allocation.kind != "unused":
+            self.memory.write(byte_range(allocation), [(source, layout)])
 
-    def _forget(self, slot: BufferAllocation) -> None:
-        if slot.nbytes:
-            self.memory.write(place_of(slot))
+    def _forget(self, allocation: BufferAllocation) -> None:
+        if allocation.nbytes:
+            self.memory.write(byte_range(allocation))
 
     def _copy(self, target: BufferAllocation, source: BufferAllocation, nbytes: int) -> None:
-        here, there = place_of(source), place_of(target)
+        here, there = byte_range(source), byte_range(target)
         if here.end - here.begin != nbytes or there.end - there.begin != nbytes or here.overlaps(there):
             raise BufferAssignmentError(f"a copy of {nbytes} bytes from {_where(here)} to {_where(there)}")
         self.memory.write(there, self.memory.names(here))
@@ -121,13 +122,13 @@ class _Replay:
         self._write_nest(event)
 
     def _check_nest(self, event: RunNest) -> None:
-        nest, slots = event.nest, event.slots
-        places = {source: place_of(slot) for source, slot in slots.items()}
+        nest, allocations = event.nest, event.allocations
+        spans = {source: byte_range(allocation) for source, allocation in allocations.items()}
         stores = list(stores_of(nest))
         made = {store.target for _, store in stores}
         reader = " and ".join(sorted({source[0].name for source in made}))
         for source in made:
-            self._check_stores(event, source, places)
+            self._check_stores(event, source, spans)
         for use in uses_of(nest):
             source = defining_value(*use.source)
             if source in made:
@@ -137,51 +138,51 @@ class _Replay:
                         f"{reader} reads {_text(source)} before it is made", where=source[0].name
                     )
             else:
-                self.check(source, ROWS, slots[use.source], reader)
+                self.check(source, ROWS, allocations[use.source], reader)
             for number, store in stores:
                 if store.target == source or store.target in nest.private or use.source in nest.private:
                     continue
-                mine, other = places[use.source], places[store.target]
+                mine, other = spans[use.source], spans[store.target]
                 if mine.overlaps(other) and not (mine == other and reads_before(nest, use, number, store)):
                     raise BufferAssignmentError(
                         f"{reader} reads {_text(source)} after {_text(store.target)} is written over it",
                         where=store.target[0].name,
                     )
 
-    def _check_stores(self, event: RunNest, source: BufferValue, places: dict[BufferValue, Place]) -> None:
+    def _check_stores(self, event: RunNest, source: BufferValue, spans: dict[BufferValue, ByteRange]) -> None:
         nest, (instruction, leaf) = event.nest, source
         if source in nest.private:
             return
         for other, _ in ((s.target, s) for _, s in stores_of(nest)):
-            if other != source and other not in nest.private and places[other].overlaps(places[source]):
+            if other != source and other not in nest.private and spans[other].overlaps(spans[source]):
                 raise BufferAssignmentError(f"{_text(source)} and {_text(other)} are made in the same memory")
-        for slot in event.scratch:
-            if any(place_of(slot).overlaps(place) for place in places.values()):
+        for allocation in event.scratch:
+            if any(byte_range(allocation).overlaps(span) for span in spans.values()):
                 raise BufferAssignmentError(f"the scratch memory of {instruction.name} is not its own")
         if instruction.opcode == "dynamic-update-slice":
-            self.check(defining_value(instruction._operands[0]), ROWS, event.slots[source], instruction.name)
+            self.check(defining_value(instruction._operands[0]), ROWS, event.allocations[source], instruction.name)
         elif not covers(nest, source, leaf_shapes(instruction.shape)[leaf].size):
             raise BufferAssignmentError(f"not all of {_text(source)} is written", where=instruction.name)
 
     def _write_nest(self, event: RunNest) -> None:
-        for slot in event.scratch:
-            self._forget(slot)
+        for allocation in event.scratch:
+            self._forget(allocation)
         for _, store in stores_of(event.nest):
             if store.target not in event.nest.private:
-                self._write(event.slots[store.target], store.target)
+                self._write(event.allocations[store.target], store.target)
 
     def _together(self, event: RunTogether) -> None:
         for nest in event.nests:
             self._check_nest(nest)
-        used: dict[Hashable, list[tuple[Place, int]]] = {}
+        used: dict[Hashable, list[tuple[ByteRange, int]]] = {}
         for k, nest in enumerate(event.nests):
-            for slot in nest.slots.values():
-                place = place_of(slot)
-                used.setdefault(place.region, []).append((place, k))
+            for allocation in nest.allocations.values():
+                span = byte_range(allocation)
+                used.setdefault(span.region, []).append((span, k))
         for k, nest in enumerate(event.nests):
-            for place in _written([nest]):
-                if any(j != k and place.overlaps(other) for other, j in used[place.region]):
-                    raise BufferAssignmentError(f"of two steps at once that use {_where(place)} one writes it")
+            for span in _written([nest]):
+                if any(j != k and span.overlaps(other) for other, j in used[span.region]):
+                    raise BufferAssignmentError(f"of two steps at once that use {_where(span)} one writes it")
         for nest in event.nests:
             self._write_nest(nest)
 
@@ -189,63 +190,63 @@ class _Replay:
     def _step(self, event: RunStep) -> None:
         name = event.instruction.name
         for access in event.operands:
-            self.check(access.source, _layout(access.shape), access.slot, name)
-        reads = [place_of(a.slot) for a in event.operands]
+            self.check(access.source, _layout(access.shape), access.allocation, name)
+        reads = [byte_range(a.allocation) for a in event.operands]
         for k, output in enumerate(event.outputs):
-            place = place_of(output.slot)
+            span = byte_range(output.allocation)
             may = event.in_place.get(k)
             for number, read in enumerate(reads):
-                if read.overlaps(place) and not (number == may and read == place):
+                if read.overlaps(span) and not (number == may and read == span):
                     raise BufferAssignmentError(f"{name} writes output {k} over operand {number}", where=name)
             for other in event.outputs[:k]:
-                if place_of(other.slot).overlaps(place):
+                if byte_range(other.allocation).overlaps(span):
                     raise BufferAssignmentError(f"{name} writes two outputs in the same memory", where=name)
-        for slot in event.scratch:
-            others = [*reads, *(place_of(o.slot) for o in event.outputs)]
-            if any(place_of(slot).overlaps(place) for place in others):
+        for allocation in event.scratch:
+            others = [*reads, *(byte_range(o.allocation) for o in event.outputs)]
+            if any(byte_range(allocation).overlaps(span) for span in others):
                 raise BufferAssignmentError(f"the scratch memory of {name} is not its own", where=name)
-            self._forget(slot)
+            self._forget(allocation)
         for output in event.outputs:
-            self._write(output.slot, output.source, _layout(output.shape))
+            self._write(output.allocation, output.source, _layout(output.shape))
 
     def _change_layout(self, event: ChangeLayout) -> Nested[None]:
-        layout, place = _layout(event.shape), place_of(event.source)
+        layout, span = _layout(event.shape), byte_range(event.source)
         before, after = (layout, ROWS) if event.back else (ROWS, layout)
-        moved = [(source, after) for source, lies in self.memory.names(place) if lies == before]
+        moved = [(source, after) for source, lies in self.memory.names(span) if lies == before]
         if event.moved is not None:
-            given, made = event.moved
-            self.memory.add(place, (given, ROWS))
+            operand, made = event.moved
+            self.memory.add(span, (operand, ROWS))
             yield self.run(event.steps)
             self.check(made, ROWS, event.target, "a change of layout")
         elif sorted(event.shape.dims[-2:]) != sorted(2 * event.shape.dims[-1:]) or event.target is not event.source:
             raise BufferAssignmentError(f"{event.shape} cannot change its layout where it lies")
-        self.memory.write(place_of(event.target), moved)
+        self.memory.write(byte_range(event.target), moved)
 
     # -- control flow
     def _loop(self, event: RunLoop) -> Nested[None]:
         loop, (operand,) = event.instruction, event.instruction._operands
         parameters = [b.computation.parameters[0] for b in (event.condition, event.body)]
-        for k, slot in enumerate(event.state):
-            self.check(defining_value(operand, k), ROWS, slot, loop.name)
+        for k, allocation in enumerate(event.state):
+            self.check(defining_value(operand, k), ROWS, allocation, loop.name)
         # what the loop writes anywhere is not there when it comes round, but for its state
-        for place in _written([*event.test, *event.steps]):
-            self.memory.write(place)
-        for k, slot in enumerate(event.state):
-            if slot.nbytes:
+        for span in _written([*event.test, *event.steps]):
+            self.memory.write(span)
+        for k, allocation in enumerate(event.state):
+            if allocation.nbytes:
                 for parameter in parameters:
-                    self.memory.add(place_of(slot), ((parameter, k), ROWS))
+                    self.memory.add(byte_range(allocation), ((parameter, k), ROWS))
         yield self.run(event.test)
         (test,) = event.condition.root
         self.check(test, ROWS, self.assignment.of(test), f"the condition of {loop.name}")
         done = self.memory.snapshot()
         yield self.run(event.steps)
-        for k, slot in enumerate(event.state):
-            self.check(event.body.root[k], ROWS, slot, f"the next iteration of {loop.name}")
+        for k, allocation in enumerate(event.state):
+            self.check(event.body.root[k], ROWS, allocation, f"the next iteration of {loop.name}")
         self.memory = done
-        for k, slot in enumerate(event.state):
-            self.check((parameters[1], k), ROWS, slot, loop.name)
-            if slot.nbytes:
-                self.memory.add(place_of(slot), ((loop, k), ROWS))
+        for k, allocation in enumerate(event.state):
+            self.check((parameters[1], k), ROWS, allocation, loop.name)
+            if allocation.nbytes:
+                self.memory.add(byte_range(allocation), ((loop, k), ROWS))
 
     def _branch(self, event: RunBranch) -> Nested[None]:
         choice, operands = event.instruction, event.instruction._operands[1:]
@@ -255,47 +256,49 @@ class _Replay:
             self.memory = before.snapshot()
             (parameter,) = branch.computation.parameters
             for k, shape in enumerate(leaf_shapes(parameter.shape)):
-                slot = self.assignment.slots[parameter, k]
-                self.check(defining_value(operand, k), ROWS, slot, choice.name)
+                allocation = self.assignment.allocations[parameter, k]
+                self.check(defining_value(operand, k), ROWS, allocation, choice.name)
                 if shape.nbytes:
-                    self.memory.add(place_of(slot), ((parameter, k), ROWS))
+                    self.memory.add(byte_range(allocation), ((parameter, k), ROWS))
             yield self.run(steps)
-            for k, slot in enumerate(event.result):
-                self.check(branch.root[k], ROWS, slot, f"the result of {choice.name}")
+            for k, allocation in enumerate(event.result):
+                self.check(branch.root[k], ROWS, allocation, f"the result of {choice.name}")
         self.memory = before
         for steps in event.steps:
-            for place in _written(steps):
-                self.memory.write(place)
-        for k, slot in enumerate(event.result):
-            self._write(slot, (choice, k))
+            for span in _written(steps):
+                self.memory.write(span)
+        for k, allocation in enumerate(event.result):
+            self._write(allocation, (choice, k))
 
 
-def _written(events: Iterable[Event]) -> set[Place]:
+def _written(events: Iterable[Event]) -> set[ByteRange]:
     """Every piece of memory that is written by a part of the program."""
-    slots: list[BufferAllocation] = []
+    allocations: list[BufferAllocation] = []
     stack = list(events)
     while stack:
         match event := stack.pop():
             case RunNest():
-                slots += [event.slots[s.target] for _, s in stores_of(event.nest) if s.target in event.slots]
-                slots += event.scratch
+                allocations += [
+                    event.allocations[s.target] for _, s in stores_of(event.nest) if s.target in event.allocations
+                ]
+                allocations += event.scratch
             case Copy() | ChangeLayout():
-                slots.append(event.target)
+                allocations.append(event.target)
                 stack += event.steps if isinstance(event, ChangeLayout) else ()
             case Start():
-                slots.append(event.result)
+                allocations.append(event.result)
             case Overwrite():
-                slots.append(event.slot)
+                allocations.append(event.allocation)
             case RunStep():
-                slots += [*(o.slot for o in event.outputs), *event.scratch]
+                allocations += [*(o.allocation for o in event.outputs), *event.scratch]
             case RunTogether():
                 stack += event.nests
             case RunLoop():
                 stack += [*event.test, *event.steps]
             case RunBranch():
-                slots += event.result
+                allocations += event.result
                 stack += [e for steps in event.steps for e in steps]
-    return {place_of(slot) for slot in slots if slot.nbytes and slot.kind != "nowhere"}
+    return {byte_range(allocation) for allocation in allocations if allocation.nbytes and allocation.kind != "unused"}
 
 
 def _layout(shape: Shape) -> Layout:
@@ -308,6 +311,6 @@ def _text(source: BufferValue) -> str:
     return f"%{instruction.name}{{{leaf}}}" if instruction.shape.is_tuple else f"%{instruction.name}"
 
 
-def _where(place: Place) -> str:
-    region = place.region if isinstance(place.region, str) else f"{place.region[0]} {place.region[1]}"  # type: ignore
-    return f"{region} [{place.begin}, {place.end})"
+def _where(span: ByteRange) -> str:
+    region = span.region if isinstance(span.region, str) else f"{span.region[0]} {span.region[1]}"  # type: ignore
+    return f"{region} [{span.begin}, {span.end})"

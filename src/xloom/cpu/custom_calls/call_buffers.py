@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffer_values import aliased_leaves, defining_value, leaf_shapes
-from xloom.codegen.buffers.assignment import SMALL, BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.stack_budget import SMALL
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, ChangeLayout, RunStep
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class CallMemory:
-    """A slot for each leaf of each operand, and for each leaf of the result."""
+    """An allocation for each leaf of each operand, and for each leaf of the result."""
 
     operands: list[list[BufferAllocation]]
     outputs: list[BufferAllocation]
@@ -47,55 +48,55 @@ def call_memory(
     An output that is to be an operand starts as a copy of it, and is the memory of both. For Python, nothing is on
     the stack, and the other outputs start as zeros. Unless `aligned`, results may lie anywhere.
     """
-    homes = [
+    operand_memory = [
         [entry.assignment.of((operand, k)) for k in range(len(leaf_shapes(shape)))]
         for operand, shape in zip(instruction._operands, shapes, strict=False)
     ]
     results = leaf_shapes(instruction.shape)
-    targets = [entry.assignment.slots[instruction, k] for k in range(len(results))]
+    targets = [entry.assignment.allocations[instruction, k] for k in range(len(results))]
 
-    def seen(home: BufferAllocation, shape: Shape, *, as_it_lies: bool) -> BufferAllocation:
-        direct = (as_it_lies or _is_row_major(shape)) and not (for_python and home.kind in ("stack", "code"))
-        if direct and aligned and home.kind == "result":
-            entry.program.aligned_results.add(home.number)
-        return home if direct else entry.scratch(shape.nbytes)
+    def seen(allocation: BufferAllocation, shape: Shape, *, as_it_lies: bool) -> BufferAllocation:
+        direct = (as_it_lies or _is_row_major(shape)) and not (for_python and allocation.kind in ("stack", "code"))
+        if direct and aligned and allocation.kind == "result":
+            entry.program.aligned_results.add(allocation.number)
+        return allocation if direct else entry.scratch(shape.nbytes)
 
     aliases = aliased_leaves(instruction) if instruction.opcode == "custom-call" else {}
 
-    def lies_at_home(leaf: int) -> bool:
+    def lies_in_place(leaf: int) -> bool:
         """True for an output that may have any layout in its own memory: transposed there afterwards, or never read.
 
         One that starts as an operand in the same memory must be transposed there before the call, too.
         """
         squares, unread = _has_transposed_squares(results[leaf]), (instruction, leaf) not in block.last
         number, part = aliases.get(leaf, (None, 0))
-        if number is not None and homes[number][part] is targets[leaf]:
+        if number is not None and operand_memory[number][part] is targets[leaf]:
             unread &= squares
         return not for_python and (unread or (squares and results[leaf].nbytes > SMALL))
 
     shared: dict[tuple[int, int], BufferAllocation] = {}
     outputs = [
-        seen(home, shape, as_it_lies=lies_at_home(k))
-        for k, (home, shape) in enumerate(zip(targets, results, strict=True))
+        seen(target, shape, as_it_lies=lies_in_place(k))
+        for k, (target, shape) in enumerate(zip(targets, results, strict=True))
     ]
-    for k, (slot, shape) in enumerate(zip(outputs, results, strict=True)):
+    for k, (allocation, shape) in enumerate(zip(outputs, results, strict=True)):
         if k in aliases:
             operand, leaf = aliases[k]
-            shared[operand, leaf] = slot
-            _lay_out(entry, slot, homes[operand][leaf], shape)
+            shared[operand, leaf] = allocation
+            _lay_out(entry, allocation, operand_memory[operand][leaf], shape)
         elif for_python:
-            entry.clear(slot)
+            entry.clear(allocation)
     operands: list[list[BufferAllocation]] = []
     for number, shape in enumerate(shapes):
         operands.append([])
-        for k, (home, leaf_shape) in enumerate(zip(homes[number], leaf_shapes(shape), strict=True)):
-            slot = shared.get((number, k))
-            if slot is None:
-                slot = seen(home, leaf_shape, as_it_lies=False)
-                _lay_out(entry, slot, home, leaf_shape)
-            operands[-1].append(slot)
+        for k, (source, leaf_shape) in enumerate(zip(operand_memory[number], leaf_shapes(shape), strict=True)):
+            allocation = shared.get((number, k))
+            if allocation is None:
+                allocation = seen(source, leaf_shape, as_it_lies=False)
+                _lay_out(entry, allocation, source, leaf_shape)
+            operands[-1].append(allocation)
     yield CallMemory(operands, outputs)
-    leaves = [(number, k) for number, slots in enumerate(operands) for k in range(len(slots))]
+    leaves = [(number, k) for number, allocations in enumerate(operands) for k in range(len(allocations))]
     entry.events.append(
         RunStep(
             instruction,
@@ -111,19 +112,19 @@ def call_memory(
             in_place={k: leaves.index(operand) for k, operand in aliases.items()},
         )
     )
-    for k, (home, slot, shape) in enumerate(zip(targets, outputs, results, strict=True)):
+    for k, (target, allocation, shape) in enumerate(zip(targets, outputs, results, strict=True)):
         if (instruction, k) in block.last:
-            _read_back(entry, home, slot, shape)
+            _read_back(entry, target, allocation, shape)
 
 
-def aligned_pointer(entry: EntryBuilder, slot: BufferAllocation) -> ir.Value:
+def aligned_pointer(entry: EntryBuilder, allocation: BufferAllocation) -> ir.Value:
     """The address of an array; of a copy, where it is an argument and the caller's array is not aligned."""
-    if slot.kind != "argument" or not slot.nbytes:
-        return entry.pointer(slot)
-    b, own, other = entry.b, entry.pointer(slot), entry.scratch(slot.nbytes)
+    if allocation.kind != "argument" or not allocation.nbytes:
+        return entry.pointer(allocation)
+    b, own, other = entry.b, entry.pointer(allocation), entry.scratch(allocation.nbytes)
     skewed = b.icmp_unsigned("!=", b.and_(b.ptrtoint(own, I64), I64(ALIGNMENT - 1)), I64(0))
     with b.if_then(skewed):
-        entry.copy(other, slot)
+        entry.copy(other, allocation)
     return b.select(skewed, entry.pointer(other), own)
 
 
@@ -159,12 +160,12 @@ def _read_back(entry: EntryBuilder, target: BufferAllocation, source: BufferAllo
         _transpose(entry, target, source, shape, back=True)
 
 
-def _transpose_in_place(entry: EntryBuilder, slot: BufferAllocation, shape: Shape, *, back: bool = False) -> None:
+def _transpose_in_place(entry: EntryBuilder, allocation: BufferAllocation, shape: Shape, *, back: bool = False) -> None:
     """Changes the layout of squares where they lie, from rows to columns or `back`: elements change places in pairs."""
     if not _has_transposed_squares(shape):
         raise LoweringError(f"{shape} cannot change its layout in its own memory: give it memory of its own")
-    entry.transpose_in_place(slot, shape)
-    entry.events.append(ChangeLayout(slot, slot, shape, back, []))
+    entry.transpose_in_place(allocation, shape)
+    entry.events.append(ChangeLayout(allocation, allocation, shape, back, []))
 
 
 def _transpose(
@@ -176,11 +177,9 @@ def _transpose(
     dims, order = shape.dims, shape.major_to_minor
     if back:
         dims, order = tuple(dims[d] for d in order), tuple(order.index(d) for d in range(shape.rank))
-    given = Instruction("given", "parameter", Shape(shape.dtype, dims))
+    operand = Instruction("operand", "parameter", Shape(shape.dtype, dims))
     made = Shape(shape.dtype, tuple(dims[d] for d in order))
-    moved = Instruction("moved", "transpose", made, [given], {"dimensions": tuple(order)})
-    entry.assignment.slots[given, 0] = source
-    entry.assignment.slots[moved, 0] = target
+    moved = Instruction("moved", "transpose", made, [operand], {"dimensions": tuple(order)})
     with entry.recorded() as steps:
-        entry.emit_nest(nest_for([[moved]], ()))
-    entry.events.append(ChangeLayout(target, source, shape, back, steps, ((given, 0), (moved, 0))))
+        entry.emit_nest(nest_for([[moved]], ()), allocations={(operand, 0): source, (moved, 0): target})
+    entry.events.append(ChangeLayout(target, source, shape, back, steps, ((operand, 0), (moved, 0))))

@@ -15,7 +15,7 @@ from xloom.calls.python_source import bound
 from xloom.calls.sanitizer import active
 from xloom.calls.status import message_text
 from xloom.calls.typed_ffi import CallSite
-from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import CallMemory, aligned_pointer, call_memory
 from xloom.cpu.custom_calls.native_call import NativeCall
@@ -83,7 +83,7 @@ def failure(instruction: Instruction, run: Run) -> BaseException:
 def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> None:
     b = entry.b
     out = _pointers(entry, call.instruction.shape, iter(memory.outputs))
-    operands = [_pointers(entry, s, iter(slots)) for s, slots in zip(call.shapes, memory.operands, strict=True)]
+    operands = [_pointers(entry, s, iter(leaves)) for s, leaves in zip(call.shapes, memory.operands, strict=True)]
     given = [out, entry.table(operands)]
     if call.version == "API_VERSION_STATUS_RETURNING_UNIFIED":
         opaque = call.instruction.backend_config.encode("utf-8", "surrogateescape")
@@ -97,13 +97,13 @@ def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> N
         entry.stop_if(b.icmp_signed("!=", failed, I32(0)), call.instruction)
 
 
-def _pointers(entry: EntryBuilder, shape: Shape, slots: Iterator[BufferAllocation]) -> ir.Value:
+def _pointers(entry: EntryBuilder, shape: Shape, allocations: Iterator[BufferAllocation]) -> ir.Value:
     """An array's address, or that of a tuple's array of such pointers."""
     if shape.is_tuple:
-        return entry.table([_pointers(entry, e, slots) for e in shape.elements])
+        return entry.table([_pointers(entry, e, allocations) for e in shape.elements])
     if not shape.is_array:
         return ir.Constant(POINTER, None)
-    return aligned_pointer(entry, next(slots))
+    return aligned_pointer(entry, next(allocations))
 
 
 def _text(entry: EntryBuilder, data: bytes) -> ir.Value:

@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from xloom.calls.typed_ffi import Execution
-from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import call_memory
 from xloom.cpu.runtime.memory_pool import Block as Memory
@@ -69,7 +69,7 @@ def call_python(
     with call_memory(entry, block, instruction, shapes, for_python=True) as memory:
         out = _view(instruction.shape, iter(memory.outputs), writable=True)
         inputs = [
-            _view(shape, iter(slots), writable=False) for shape, slots in zip(shapes, memory.operands, strict=True)
+            _view(shape, iter(leaves), writable=False) for shape, leaves in zip(shapes, memory.operands, strict=True)
         ]
 
         def call(run: Run) -> None:
@@ -82,14 +82,14 @@ def call_python(
         entry.stop_if(entry.b.icmp_signed("!=", failed, I32(0)), instruction)
 
 
-def _view(shape: Shape, slots: Iterator[BufferAllocation], *, writable: bool) -> _View:
+def _view(shape: Shape, allocations: Iterator[BufferAllocation], *, writable: bool) -> _View:
     """Gives the arrays of a value; tokens are None."""
     if shape.is_tuple:
-        parts = [_view(e, slots, writable=writable) for e in shape.elements]
+        parts = [_view(e, allocations, writable=writable) for e in shape.elements]
         return lambda run: tuple([part(run) for part in parts])
     if not shape.is_array:
         return lambda run: None
-    view = _array_view(next(slots), shape)
+    view = _array_view(next(allocations), shape)
     return view if writable else lambda run: _protected(view(run))
 
 
@@ -98,22 +98,24 @@ def _protected(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _array_view(slot: BufferAllocation, shape: Shape) -> _View:
-    dims, dtype, number = shape.dims, shape.dtype.numpy, slot.number
+def _array_view(allocation: BufferAllocation, shape: Shape) -> _View:
+    dims, dtype, number = shape.dims, shape.dtype.numpy, allocation.number
     strides = _strides(shape)
     # an array over memory refers to whatever owns it: who keeps the array keeps the memory
-    if slot.kind == "arena":  # it has its place when the whole program is known
-        return lambda run: np.ndarray(dims, dtype, _around(slot, run), slot.offset, strides)
-    if slot.kind == "argument":
+    if allocation.kind == "arena":  # it has its place when the whole program is known
+        return lambda run: np.ndarray(dims, dtype, _around(allocation, run), allocation.offset, strides)
+    if allocation.kind == "argument":
         return lambda run: np.ndarray(dims, dtype, run.arguments[number], 0, strides)
-    if slot.kind == "result":
+    if allocation.kind == "result":
         return lambda run: np.ndarray(dims, dtype, run.results[number], 0, strides)
-    assert slot.kind == "constant", slot.kind
+    assert allocation.kind == "constant", allocation.kind
     return lambda run: np.ndarray(dims, dtype, run.constants[number], 0, strides)
 
 
-def _around(slot: BufferAllocation, run: Run) -> np.ndarray:
-    return run.results[slot.home.number].reshape(-1).view(np.uint8) if slot.home else run.arena.array
+def _around(allocation: BufferAllocation, run: Run) -> np.ndarray:
+    if allocation.colocated_with is None:
+        return run.arena.array
+    return run.results[allocation.colocated_with.number].reshape(-1).view(np.uint8)
 
 
 def _strides(shape: Shape) -> tuple[int, ...]:

@@ -43,12 +43,13 @@ def call_typed(entry: EntryBuilder, block: ScheduledComputation, call: NativeCal
     aligned = not is_lapack(call.registration)
     with call_memory(entry, block, instruction, shapes, for_python=False, aligned=aligned) as memory:
         frame = _frame(entry, call, template)
-        slots = iter([*(slot for slots in memory.operands for slot in slots), *memory.outputs])
+        allocations = iter([*(leaf for operand in memory.operands for leaf in operand), *memory.outputs])
         seen = [leaf for shape in (*shapes, instruction.shape) for leaf in arrays_and_tokens(shape)]
         for leaf, place in zip(seen, template.data, strict=True):
             if leaf.is_array:
-                slot = next(slots)
-                _store(entry, aligned_pointer(entry, slot) if aligned else entry.pointer(slot), frame, place)
+                allocation = next(allocations)
+                pointer = aligned_pointer(entry, allocation) if aligned else entry.pointer(allocation)
+                _store(entry, pointer, frame, place)
         _prepare(entry, call, site, frame)
         _call(entry, call, template, frame, Stage.EXECUTE)
 

@@ -6,16 +6,22 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assignment import BufferAssignment
+from xloom.codegen.buffers.offsets import assign_offsets
+from xloom.codegen.buffers.stack_budget import StackBudget
 from xloom.codegen.thresholds import ALIGNMENT
 from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH
+from xloom.errors import OutOfMemoryError
+from xloom.hlo.literal import ADDRESSED
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import allocate
 from xloom.llvm.types import I8, I64, POINTER
 
 
 class AllocationPointers:
-    """Where slots lie, for code that comes after the function's first block. What is in the arena is known at the end.
+    """The pointers to allocations, for code that comes after the function's first block; those into the arena get their
+    offsets at the end.
 
     `tables` are the function's arguments and results, constants, which are arrays of pointers, and the arena.
     """
@@ -30,61 +36,77 @@ class AllocationPointers:
         self._found: dict[BufferAllocation, ir.Value] = {}
         self._in_arena: dict[BufferAllocation, ir.GEPInstr] = {}
         self._stack: ir.Value | None = None
-        for result in assignment.rooms:
+        self._stack_budget = StackBudget(len(assignment.stack))
+        self._scratch: list[BufferAllocation] = []
+        for result in assignment.results_for_temporaries:
             self.of(result)  # before anything that lies there
 
-    def of(self, slot: BufferAllocation) -> ir.Value:
-        """The address of a slot."""
-        if slot not in self._found:
+    def of(self, allocation: BufferAllocation) -> ir.Value:
+        """The address of an allocation."""
+        if allocation not in self._found:
             b = self._b
             with b.goto_block(b.function.entry_basic_block):
-                if slot.kind == "nowhere":
+                if allocation.kind == "unused":
                     value = ir.Constant(POINTER, None)
-                elif slot.kind == "arena":
+                elif allocation.kind == "arena":
                     value = b.gep(self._arena, [I64(0)], inbounds=True, source_etype=I8)
-                    self._in_arena[slot] = value
-                elif slot.kind == "code":
-                    value = constant_table(b.module, b.module.get_unique_name("constant"), I8, bytearray(slot.data))
+                    self._in_arena[allocation] = value
+                elif allocation.kind == "code":
+                    name = b.module.get_unique_name("constant")
+                    value = constant_table(b.module, name, I8, bytearray(allocation.data))
                     value.align = ALIGNMENT
-                elif slot.kind == "stack":
-                    value = self._on_stack(max(slot.nbytes, 1))
+                elif allocation.kind == "stack":
+                    value = self._on_stack(max(allocation.nbytes, 1))
                 else:
-                    place = b.gep(self._tables[slot.kind], [I64(slot.number)], inbounds=True, source_etype=POINTER)
-                    value = b.load(place, typ=POINTER)
-            self._found[slot] = value
-        return self._found[slot]
+                    table = self._tables[allocation.kind]
+                    element = b.gep(table, [I64(allocation.number)], inbounds=True, source_etype=POINTER)
+                    value = b.load(element, typ=POINTER)
+            self._found[allocation] = value
+        return self._found[allocation]
 
     def scratch(self, nbytes: int) -> BufferAllocation:
         """Memory for the current step."""
-        slot = BufferAllocation("arena", nbytes)
-        slot.use(self.position)
-        self._assignment.arena.append(slot)
-        return slot
+        allocation = BufferAllocation("arena", nbytes)
+        allocation.use(self.position)
+        self._scratch.append(allocation)
+        return allocation
+
+    def temporary(self, nbytes: int) -> BufferAllocation:
+        """Memory for the current step, on the stack where it is small."""
+        return BufferAllocation("stack", nbytes) if self._stack_budget.admits(nbytes) else self.scratch(nbytes)
 
     def of_scratch(self, sizes: Sequence[int]) -> tuple[list[ir.Value], list[BufferAllocation]]:
-        """The addresses of a kernel's scratch memory, and the slots of what is not on the stack."""
+        """The addresses of a kernel's scratch memory, and the allocations of what is not on the stack."""
         out: list[ir.Value] = []
-        slots: list[BufferAllocation] = []
+        allocations: list[BufferAllocation] = []
         end = 0
         for nbytes in sizes:
             if end + nbytes > STACK_SCRATCH:
-                slots.append(self.scratch(nbytes))
-                out.append(self.of(slots[-1]))
+                allocations.append(self.scratch(nbytes))
+                out.append(self.of(allocations[-1]))
                 continue
             if self._stack is None:
                 self._stack = self._on_stack(STACK_SCRATCH)
             out.append(self._b.gep(self._stack, [I64(end)], inbounds=True, source_etype=I8))
             end += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        return out, slots
+        return out, allocations
 
-    def settle(self) -> None:
-        """Decides where in the arena everything lies, now that all is known that does."""
-        self._assignment.assign_offsets()
-        for slot, place in self._in_arena.items():
-            place.pointer = self.of(slot.home) if slot.home else self._arena
-            place.indices = [I64(slot.offset)]
+    def assign_offsets(self) -> int:
+        """Assigns offsets in the arena, once all that lies there is known; returns the arena's bytes.
+
+        Raises OutOfMemoryError for more than can be addressed.
+        """
+        temporaries = [*self._assignment.arena, *self._scratch]
+        arena_bytes = assign_offsets(temporaries, self._assignment.results_for_temporaries)
+        if arena_bytes > ADDRESSED:
+            message = f"temporary arrays need {arena_bytes} bytes, more than a process can address"
+            raise OutOfMemoryError(message, where=self._assignment.largest)
+        for allocation, address in self._in_arena.items():
+            address.pointer = self.of(allocation.colocated_with) if allocation.colocated_with else self._arena
+            address.indices = [I64(allocation.offset)]
+        return arena_bytes
 
     def _on_stack(self, nbytes: int) -> ir.Value:
-        place = allocate(self._b, I8, nbytes)
-        place.align = ALIGNMENT
-        return place
+        array = allocate(self._b, I8, nbytes)
+        array.align = ALIGNMENT
+        return array

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEET, NUMBER, PARTITION, REPLICA, ROOM
 from xloom.errors import LoweringError
@@ -115,8 +115,8 @@ class _Meeting:
         self._op = entry.program.collectives
         entry.program.collectives += 1
         self.sources = len(instruction._operands)
-        slots = [entry.assignment.of((o, 0)) for o in instruction._operands]
-        self._mine = entry.table([entry.pointer(slot) for slot in slots])
+        allocations = [entry.assignment.of((o, 0)) for o in instruction._operands]
+        self._mine = entry.table([entry.pointer(a) for a in allocations])
         left = I64((self._op * (CELL_BYTES + 8) + CELL_BYTES) * len(rows))
         room = b.load(b.gep(self.words, [I64(ROOM)], inbounds=True, source_etype=I64), typ=POINTER)
         self._left = b.gep(room, [left], inbounds=True, source_etype=I8)
@@ -172,8 +172,8 @@ def _meeting(entry: EntryBuilder, instruction: Instruction) -> Iterator[_Meeting
 
 def _targets(entry: EntryBuilder, instruction: Instruction) -> list[tuple[ir.Value, BufferAllocation, Shape]]:
     shapes = leaf_shapes(instruction.shape)
-    slots = [entry.assignment.slots[instruction, k] for k in range(len(shapes))]
-    return [(entry.pointer(slot), slot, shape) for slot, shape in zip(slots, shapes, strict=True)]
+    allocations = [entry.assignment.allocations[instruction, k] for k in range(len(shapes))]
+    return [(entry.pointer(a), a, shape) for a, shape in zip(allocations, shapes, strict=True)]
 
 
 def _block_bytes(shape: Shape, dim: int) -> tuple[int, int]:
@@ -199,11 +199,11 @@ def _all_to_all(entry: EntryBuilder, block: ScheduledComputation, instruction: I
     dims = instruction["dimensions"]
     with _meeting(entry, instruction) as m:
         b, rank = m.b, m.number(_RANK)
-        for index, (target, slot, shape) in enumerate(_targets(entry, instruction)):
-            if not slot.nbytes:
+        for index, (target, allocation, shape) in enumerate(_targets(entry, instruction)):
+            if not allocation.nbytes:
                 continue
             if not dims:
-                m.copy(target, m.operand(m.member(I64(index)), rank), slot.nbytes)
+                m.copy(target, m.operand(m.member(I64(index)), rank), allocation.nbytes)
                 continue
             count, whole = _block_bytes(shape, dims[0])
             nbytes = whole // m.members
@@ -221,23 +221,23 @@ def _from_one(entry: EntryBuilder, block: ScheduledComputation, instruction: Ins
     with _meeting(entry, instruction) as m:
         source = m.number(_SOURCE)
         is_there = m.b.icmp_signed(">=", source, I64(0))
-        for index, (target, slot, _) in enumerate(_targets(entry, instruction)):
+        for index, (target, allocation, _) in enumerate(_targets(entry, instruction)):
             with m.b.if_else(is_there) as (found, nobody):
                 with found:
-                    m.copy(target, m.operand(source, index), slot.nbytes)
+                    m.copy(target, m.operand(source, index), allocation.nbytes)
                 with nobody:
-                    entry.clear(slot)
+                    entry.clear(allocation)
 
 
 def _ragged(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     """Updates that do not fit are not made."""
     data, output, offsets = instruction._operands[:3]
-    ((target, slot, shape),) = _targets(entry, instruction)
+    ((target, allocation, shape),) = _targets(entry, instruction)
     row_bytes = math.prod(shape.dims[1:]) * shape.dtype.numpy.itemsize
     integer = ir.IntType(8 * offsets.shape.dtype.numpy.itemsize)
     with _meeting(entry, instruction) as m:
         b, rank = m.b, m.number(_RANK)
-        entry.copy(slot, entry.assignment.of((output, 0)))
+        entry.copy(allocation, entry.assignment.of((output, 0)))
         each = offsets.shape.size // m.members
         with loop(b, 0, m.members, name="member") as k:
             member = m.member(k)

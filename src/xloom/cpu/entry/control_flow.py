@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def while_loop(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
     """State in place: condition, body, and again."""
-    b, slots = entry.b, entry.assignment.slots
+    b, allocations = entry.b, entry.assignment.allocations
     body, condition = block.nested[instruction]
     (operand,) = instruction._operands
-    states = [slots[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
-    entry.copies([(slot, slots[defining_value(operand, k)]) for k, slot in enumerate(states)])
+    states = [allocations[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
+    entry.copies([(state, allocations[defining_value(operand, k)]) for k, state in enumerate(states)])
     head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
     with entry.polling.loop(head, counted_trips(instruction)):
         b.position_at_end(head)
@@ -35,14 +35,14 @@ def while_loop(entry: EntryBuilder, block: ScheduledComputation, instruction: In
         b.position_at_end(inside)
         with entry.recorded() as steps:
             yield entry.block(body, repeated=True)
-            entry.copies([(slot, slots[source]) for slot, source in zip(states, body.root, strict=True)])
+            entry.copies([(state, allocations[value]) for state, value in zip(states, body.root, strict=True)])
         entry.events.append(RunLoop(instruction, condition, body, states, test, steps))
     b.position_at_end(done)
 
 
 def conditional(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
     """One of the branches; an index out of range means the last."""
-    b, slots = entry.b, entry.assignment.slots
+    b, allocations = entry.b, entry.assignment.allocations
     chooser = instruction._operands[0]
     branches = block.nested[instruction]
     if chooser.shape.dtype.kind is Kind.PRED:
@@ -52,18 +52,18 @@ def conditional(entry: EntryBuilder, block: ScheduledComputation, instruction: I
     done = entry.function.append_basic_block("branch.done")
     blocks = [entry.function.append_basic_block(f"branch.{k}") for k in range(len(branches))]
     switch = b.switch(number, blocks[-1])
-    result = [slots[instruction, leaf] for leaf in range(len(leaf_shapes(instruction.shape)))]
+    results = [allocations[instruction, leaf] for leaf in range(len(leaf_shapes(instruction.shape)))]
     all_steps: list[list[Event]] = []
     for k, (nested, place) in enumerate(zip(branches, blocks, strict=True)):
         switch.add_case(I32(k), place)
         b.position_at_end(place)
         with entry.recorded() as steps:
             yield entry.block(nested)
-            for slot, source in zip(result, nested.root, strict=True):
-                entry.copy(slot, slots[source])
+            for target, value in zip(results, nested.root, strict=True):
+                entry.copy(target, allocations[value])
         all_steps.append(steps)
         b.branch(done)
-    entry.events.append(RunBranch(instruction, branches, result, all_steps))
+    entry.events.append(RunBranch(instruction, branches, results, all_steps))
     b.position_at_end(done)
 
 

@@ -63,7 +63,8 @@ class EmittedProgram:
     collectives: int = 0
     """How many of its steps other devices take part in."""
     meeting_bytes: int = 0
-
+    arena_bytes: int = 0
+    """Of temporary arrays and kernels' scratch memory."""
     depth: int = 0
     """The most blocks in each other."""
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, dtype_of, leaf_shapes
-from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment, is_kept
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
 from xloom.codegen.buffers.in_place import overwritable
 from xloom.codegen.fusion.multi_output import Thunk, nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
@@ -106,14 +107,14 @@ class EntryBuilder:
         assignment, entry = self.assignment, self.assignment.entry
         start = self.function.append_basic_block("start")
         self.b.position_at_end(start)
-        for result, argument in assignment.given:
+        for result, argument in assignment.input_output_aliases:
             self._start_as(result, argument)
         run(self.block(entry))
-        self.copies(list(zip(assignment.results, (assignment.slots[s] for s in entry.root), strict=True)))
+        self.copies(list(zip(assignment.results, (assignment.allocations[s] for s in entry.root), strict=True)))
         self.b.ret(I32(0))
         self.b.position_at_end(self.function.entry_basic_block)
         self.b.branch(start)
-        self._memory.settle()
+        self.program.arena_bytes = self._memory.assign_offsets()
         self.units.close()
         if self.program.collectives:
             replicas, partitions = device_counts(entry.computation.root)
@@ -122,9 +123,9 @@ class EntryBuilder:
         return self.program
 
     # -- memory
-    def pointer(self, slot: BufferAllocation) -> ir.Value:
-        """The address of a slot."""
-        return self._memory.of(slot)
+    def pointer(self, allocation: BufferAllocation) -> ir.Value:
+        """The address of an allocation."""
+        return self._memory.of(allocation)
 
     def of(self, source: BufferValue) -> ir.Value:
         """The address of an array."""
@@ -162,10 +163,10 @@ class EntryBuilder:
             self.copy(target, source)
         self.events.append(Start(target, source))
 
-    def transpose_in_place(self, slot: BufferAllocation, shape: Shape) -> None:
+    def transpose_in_place(self, allocation: BufferAllocation, shape: Shape) -> None:
         """Transposes the square matrices of an array."""
         code = self.units.of_transposition(shape.dtype, math.prod(shape.dims[:-2]), shape.dims[-1])
-        self.call(code, [self.pointer(slot)])
+        self.call(code, [self.pointer(allocation)])
 
     def copies(self, pairs: list[tuple[BufferAllocation, BufferAllocation]]) -> None:
         """Copies as if all at once: sources that are targets too are saved first."""
@@ -174,18 +175,17 @@ class EntryBuilder:
         saved: dict[BufferAllocation, BufferAllocation] = {}
         for _, source in pairs:
             if source in targets and source not in saved:
-                small = self.assignment.fits_stack(source.nbytes)
-                saved[source] = BufferAllocation("stack", source.nbytes) if small else self.scratch(source.nbytes)
+                saved[source] = self._memory.temporary(source.nbytes)
                 self.copy(saved[source], source)
         for target, source in pairs:
             self.copy(target, saved.get(source, source))
 
-    def clear(self, slot: BufferAllocation) -> None:
+    def clear(self, allocation: BufferAllocation) -> None:
         """Zeros a whole array."""
-        if slot.nbytes:
-            self.events.append(Overwrite(slot))
+        if allocation.nbytes:
+            self.events.append(Overwrite(allocation))
             memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
-            self.b.call(memset, [self.pointer(slot), I8(0), I64(slot.nbytes), I1(0)])
+            self.b.call(memset, [self.pointer(allocation), I8(0), I64(allocation.nbytes), I1(0)])
 
     def scratch(self, nbytes: int) -> BufferAllocation:
         """Memory for the current step."""
@@ -268,31 +268,39 @@ class EntryBuilder:
 
     def _nest(self, block: ScheduledComputation, group: FusionGroup, number: int) -> None:
         kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
-        kept = {s for s in kept if is_kept(block, group, s, number)}
+        kept = {s for s in kept if needs_allocation(block, group, s, number)}
         updates = [root for root in group.roots if root.opcode == "dynamic-update-slice"]
         for root in updates:
             self.horizontal_fusion.finish()
             self.copy(self.assignment.of((root, 0)), self.assignment.of((root._operands[0], 0)))
         self.program.code[group] = self.emit_nest(nest_of(group, kept), may_wait=not updates)
 
-    def emit_nest(self, nest: LoopNest, *, may_wait: bool = False) -> StepCode:
+    def emit_nest(
+        self,
+        nest: LoopNest,
+        *,
+        may_wait: bool = False,
+        allocations: dict[BufferValue, BufferAllocation] | None = None,
+    ) -> StepCode:
         """Calls a loop nest: a part of this function when it is small, else a kernel of its own.
 
-        One that may wait is called later, with others that it does not depend on.
+        One that may wait is called later, with others that it does not depend on. `allocations` are those of its values
+        where the assignment does not know them.
         """
         if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
             return StepCode("", [], nest)
         found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
-        slots: dict[BufferAllocation, int] = {}
+        allocation_of = self.assignment.of if allocations is None else allocations.__getitem__
+        number_of: dict[BufferAllocation, int] = {}
         numbers: dict[BufferValue, int] = {}
         for source in found:
             if source not in nest.private:
-                numbers[source] = slots.setdefault(self.assignment.of(source), len(slots))
-        pointers = [self.pointer(s) for s in slots]
-        event = RunNest(nest, {source: self.assignment.of(source) for source in numbers})
+                numbers[source] = number_of.setdefault(allocation_of(source), len(number_of))
+        pointers = [self.pointer(s) for s in number_of]
+        event = RunNest(nest, {source: allocation_of(source) for source in numbers})
         if may_wait:
-            written = {self.assignment.of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
-            self.horizontal_fusion.admit(self._memory.position, slots.keys() - written, written)
+            written = {allocation_of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
+            self.horizontal_fusion.admit(self._memory.position, number_of.keys() - written, written)
         cost = nest_cost(nest)
         self.polling.cost += cost
         small = cost <= INLINE_COST
@@ -321,7 +329,7 @@ class EntryBuilder:
     def _kernel(self, instruction: Instruction, rule: Rule) -> None:
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
         targets = [self.assignment.of((instruction, k)) for k in range(len(leaf_shapes(instruction.shape)))]
-        unread = frozenset(k for k, slot in enumerate(targets) if slot.kind == "nowhere")
+        unread = frozenset(k for k, allocation in enumerate(targets) if allocation.kind == "unused")
         if targets and len(unread) == len(targets):
             return  # a part of a tuple of which others are read
         kernel, code = self.units.of_rule(instruction, rule, unread)
@@ -334,7 +342,7 @@ class EntryBuilder:
         self.program.code[instruction] = StepCode(code.unit, code.phases)
 
     def _record(self, instruction: Instruction, scratch: Sequence[BufferAllocation] = ()) -> None:
-        """Notes that a step reads all its operands, and writes all its outputs, each in its slot."""
+        """Notes that a step reads all its operands, and writes all its outputs, each in its allocation."""
         skipped = unread_operands(instruction)
         operands = [
             Access(defining_value(operand, k), self.assignment.of((operand, k)), Shape(shape.dtype, shape.dims))
@@ -359,13 +367,13 @@ class EntryBuilder:
     ) -> list[BufferAllocation]:
         """Does all phases of a kernel on the arrays at `pointers`, or, where it is `waiting`, its single phase later.
 
-        Returns the slots of its scratch memory.
+        Returns the allocations of its scratch memory.
         """
         b = self.b
         if code.symbol:
             b.call(self.declared(code.symbol, ir.FunctionType(VOID, [POINTER] * len(pointers))), pointers)
             return []
-        scratch, slots = self._memory.of_scratch(code.scratch)
+        scratch, allocations = self._memory.of_scratch(code.scratch)
         buffers = [*pointers, *scratch]
         self._table_pointers += len(buffers)
         if code.sizes:
@@ -381,7 +389,7 @@ class EntryBuilder:
                 self.horizontal_fusion.wait(function, buffers, phase, waiting)
             else:
                 self.horizontal_fusion.call(function, buffers, phase)
-        return slots
+        return allocations
 
     def table(self, pointers: Sequence[ir.Value]) -> ir.Value:
         """An array of pointers on the stack, while that has room."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.codegen.buffers.assignment import BufferAllocation
+from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.cpu.buffer_verifier.events import Event, RunNest, RunTogether
 from xloom.cpu.kernel_modules.kernel import TASK, Phase
 from xloom.llvm.constant_table import constant_table
@@ -79,9 +79,9 @@ class HorizontalFusion:
         if len(calls) == 1:
             self.call(*calls[0][:3])
         elif calls:
-            for slot in self._read | self._written:
-                slot.use(min(self._positions))
-                slot.use(max(self._positions))
+            for allocation in self._read | self._written:
+                allocation.use(min(self._positions))
+                allocation.use(max(self._positions))
             self._call_all(calls)
         self._forget()
 

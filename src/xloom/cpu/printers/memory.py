@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from xloom.codegen.buffer_values import BufferValue
-from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
@@ -38,21 +39,22 @@ def memory_text(module: Module, target: Target | None = None) -> str:
         )
     ]
     lines.append("the largest arrays, those in the same memory together")
-    lines += [_line(assignment, slot, arrays) for slot, arrays in _largest(assignment)]
+    lines += [_line(assignment, allocation, arrays) for allocation, arrays in _largest(assignment)]
     return "\n".join(lines) + "\n"
 
 
 def _largest(assignment: BufferAssignment) -> list[tuple[BufferAllocation, list[BufferValue]]]:
     arrays: dict[BufferAllocation, list[BufferValue]] = defaultdict(list)
-    for source, slot in assignment.slots.items():
-        arrays[slot].append(source)
+    for source, allocation in assignment.allocations.items():
+        arrays[allocation].append(source)
     return sorted(arrays.items(), key=lambda item: -item[0].nbytes)[:LARGEST]
 
 
-def _line(assignment: BufferAssignment, slot: BufferAllocation, arrays: list[BufferValue]) -> str:
+def _line(assignment: BufferAssignment, allocation: BufferAllocation, arrays: list[BufferValue]) -> str:
     names = [f"{array_name(s)} {array_shape(s)}" for s in arrays[:_NAMES]]
     if len(arrays) > _NAMES:
         names.append(f"and {len(arrays) - _NAMES} more")
-    whole = slot.kind in ("argument", "result", "constant", "code")
-    lives = "whole run" if whole else f"steps {slot.first} to {slot.last}"
-    return f"  {bytes_text(slot.nbytes):>10}  {place_text(slot, assignment):24}  {lives:18}  {', '.join(names)}"
+    whole = allocation.kind in ("argument", "result", "constant", "code")
+    lives = "whole run" if whole else f"steps {allocation.first} to {allocation.last}"
+    where = place_text(allocation, assignment)
+    return f"  {bytes_text(allocation.nbytes):>10}  {where:24}  {lives:18}  {', '.join(names)}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xloom.codegen.buffer_values import BufferValue, leaf_count, leaf_shapes
-from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.loop_ir.affine import Affine
 from xloom.hlo.shape import Shape
 
@@ -22,14 +23,15 @@ def array_shape(source: BufferValue) -> Shape:
     return Shape(shape.dtype, shape.dims)
 
 
-def place_text(slot: BufferAllocation, assignment: BufferAssignment) -> str:
-    """Where a slot lies."""
-    if slot.kind == "arena":
-        home = f"result {slot.home.number}" if slot.home else "arena"
-        return f"{home} {slot.offset}..{slot.offset + slot.nbytes}"
-    if slot.kind in ("code", "nowhere"):
-        return slot.kind
-    return f"{slot.kind} {assignment.stack.index(slot) if slot.kind == 'stack' else slot.number}"
+def place_text(allocation: BufferAllocation, assignment: BufferAssignment) -> str:
+    """The kind of an allocation with its number, or the memory and the bytes [from, to) where it lies in the arena."""
+    if allocation.kind == "arena":
+        memory = f"result {allocation.colocated_with.number}" if allocation.colocated_with else "arena"
+        return f"{memory} {allocation.offset}..{allocation.offset + allocation.nbytes}"
+    if allocation.kind in ("code", "unused"):
+        return allocation.kind
+    number = assignment.stack.index(allocation) if allocation.kind == "stack" else allocation.number
+    return f"{allocation.kind} {number}"
 
 
 def scalar_text(value: object) -> str:

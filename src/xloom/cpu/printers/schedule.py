@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_count
-from xloom.codegen.buffers.assignment import BufferAllocation, BufferAssignment
+from xloom.codegen.buffers.allocation import BufferAllocation
+from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import sources
@@ -38,7 +39,7 @@ class _Schedule:
 
     def text(self, block: ScheduledComputation) -> str:
         """The whole program."""
-        arena, kernels = bytes_text(self.assignment.arena_bytes), len(self.program.units)
+        arena, kernels = bytes_text(self.program.arena_bytes), len(self.program.units)
         self.lines.append(f"ENTRY %{block.computation.name}  arena {arena}, {kernels} kernels")
         run(self._block(block, "  "))
         for source, result in zip(block.root, self.assignment.results, strict=True):
@@ -85,12 +86,12 @@ class _Schedule:
             self._line(indent, "code", [_code(code)])
 
     def _in_place(self, made: BufferValue, reads: Sequence[BufferValue]) -> list[str]:
-        slot = self.assignment.of(made)
-        notes = [f"in place of {array_name(s)}" for s in reads if self.assignment.of(s) is slot]
+        allocation = self.assignment.of(made)
+        notes = [f"in place of {array_name(s)}" for s in reads if self.assignment.of(s) is allocation]
         instruction, leaf = made
         if Trait.UPDATES in ROWS[instruction.opcode].traits:
             changed = defining_value(instruction._operands[leaf])
-            if self.assignment.of(changed) is slot:
+            if self.assignment.of(changed) is allocation:
                 return [f"in place of {array_name(changed)}"]
             return [
                 f"starts as a copy of {array_name(changed)}, {place_text(self.assignment.of(changed), self.assignment)}"
@@ -101,7 +102,7 @@ class _Schedule:
     def _while(self, block: ScheduledComputation, step: Instruction, indent: str) -> Nested[None]:
         body, condition = block.nested[step]
         for k in range(leaf_count(step.shape)):
-            state = self.assignment.slots[step, k]
+            state = self.assignment.allocations[step, k]
             initial = defining_value(step._operands[0], k)
             start = "in place of" if self.assignment.of(initial) is state else "starts as a copy of"
             self._line(indent, "state", [self._array((step, k)), f"{start} {self._array(initial)}"])
@@ -111,7 +112,7 @@ class _Schedule:
         yield self._block(body, indent + "  ")
         for k, source in enumerate(body.root):
             self._line(
-                f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.slots[step, k], source)]
+                f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.allocations[step, k], source)]
             )
 
     def _conditional(self, block: ScheduledComputation, step: Instruction, indent: str) -> Nested[None]:
@@ -122,7 +123,7 @@ class _Schedule:
             self.lines.append(f"{indent}branch {number} %{nested.computation.name}")
             yield self._block(nested, indent + "  ")
             for k, source in enumerate(nested.root):
-                result = self.assignment.slots[step, k]
+                result = self.assignment.allocations[step, k]
                 self._line(f"{indent}  ", "result", [self._array(source), *self._copy(result, source)])
 
 

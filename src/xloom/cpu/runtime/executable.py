@@ -58,12 +58,12 @@ class Memory:
         """Of a planned program."""
         constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
         return Memory(
-            sum(slot.nbytes for slot in assignment.arguments),
-            sum(slot.nbytes for slot in assignment.results),
+            sum(allocation.nbytes for allocation in assignment.arguments),
+            sum(allocation.nbytes for allocation in assignment.results),
             sum(leaf.nbytes for leaf in constants),
-            assignment.arena_bytes,
+            program.arena_bytes,
             program.meeting_bytes,
-            sum(result.nbytes for result, _ in assignment.given),
+            sum(result.nbytes for result, _ in assignment.input_output_aliases),
             assignment.largest,
         )
 
