@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from xloom.hlo.instruction import Instruction
     from xloom.hlo.literal import Literal, literal
     from xloom.hlo.module import Module
-    from xloom.hlo.proto import decode as from_proto
+    from xloom.hlo.proto.decoder import decode as from_proto
     from xloom.hlo.text.parser import parse
     from xloom.hlo.verify.module import verify
     from xloom.interpreter import evaluate
@@ -92,7 +92,7 @@ _LAZY = {
     "compile": ("xloom.cpu.compile", "compile"),
     "custom_call": ("xloom.calls", "custom_call"),
     "evaluate": ("xloom.interpreter", "evaluate"),
-    "from_proto": ("xloom.hlo.proto", "decode"),
+    "from_proto": ("xloom.hlo.proto.decoder", "decode"),
     "from_stablehlo": ("xloom.stablehlo", "from_stablehlo"),
     "include_dir": ("xloom.calls", "include_dir"),
     "literal": ("xloom.hlo.literal", "literal"),
@@ -134,13 +134,13 @@ def load_bytes(data: bytes, file: str = "<input>") -> Module:
 
         return from_stablehlo(data if data.startswith(b"ML\xefR") else data.decode("utf-8", "replace"), file)
     if suffix in (".pb", ".binpb"):
-        from xloom.hlo.proto import decode
+        from xloom.hlo.proto.decoder import decode
 
         return decode(data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        from xloom.hlo.proto import decode
+        from xloom.hlo.proto.decoder import decode
 
         return decode(data)
     head = text.lstrip()

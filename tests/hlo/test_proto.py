@@ -12,8 +12,9 @@ from xloom.errors import ParseError
 from xloom.hlo.dtype import DTYPES
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
-from xloom.hlo.proto import decode, encode
 from xloom.hlo.proto.attributes import codecs_of
+from xloom.hlo.proto.decoder import decode
+from xloom.hlo.proto.encoder import encode
 from xloom.hlo.proto.literals import literal_from_message, write_literal
 from xloom.hlo.proto.schema import messages
 from xloom.hlo.shape import Layout, Shape, array_shape

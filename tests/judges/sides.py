@@ -13,7 +13,7 @@ import numpy as np
 from tests.judges.child import Case
 from tests.judges.stateful.on_cpu import on_cpu, on_one_thread
 from xloom.hlo.module import Module, ModuleConfig
-from xloom.hlo.proto import decode
+from xloom.hlo.proto.decoder import decode
 from xloom.interpreter.bounds import bounds, leaves
 from xloom.stablehlo.reference import run_on_xla_cpu
 

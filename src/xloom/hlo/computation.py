@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from xloom.errors import VerifyError
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.pickling import flattened, unflattened
 
 if TYPE_CHECKING:
     from xloom.hlo.module import Module
@@ -151,8 +152,6 @@ class Computation:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """For `pickle` and `copy`, which would go from operand to operand on Python's stack: a part of its module."""
-        from xloom.hlo.pickling import flattened
-
         if self.module is None:
             return _alone, (flattened([self]),)
         return _computation_of, (self.module, self.module.computations.index(self))
@@ -171,9 +170,7 @@ class Computation:
 
 
 def _alone(flat: list[Any]) -> Computation:
-    from xloom.hlo.pickling import unflattened
-
-    return unflattened(flat)[0]
+    return unflattened(flat, Computation)[0]
 
 
 def _computation_of(module: Module, number: int) -> Computation:

@@ -37,7 +37,7 @@ class DType:
     __slots__ = ("_numpy", "bits", "kind", "name", "value")
 
     array_shape: ClassVar[Callable[[DType, tuple[int, ...]], Shape]]
-    """What `dtype[dims]` makes; `hlo/shape.py`, which lies above, sets it."""
+    """What `dtype[dims]` makes: set by `hlo/shape.py`, which lies above and is part of `import xloom`."""
 
     def __init__(self, name: str, value: int, bits: int, kind: Kind, numpy: object = None):
         self.name = name

@@ -273,12 +273,3 @@ def map_called(instruction: Instruction, function: Callable[[Computation], Compu
             instruction.attrs[name] = tuple(function(c) for c in value)
         elif value is not None:
             instruction.attrs[name] = function(value)
-
-
-def async_computation(instruction: Instruction) -> Computation | None:
-    """The computation that an async-start, -update or -done is about, found along the chain."""
-    while instruction.opcode != "async-start":
-        if instruction.opcode not in ("async-update", "async-done") or not instruction._operands:
-            return None
-        instruction = instruction._operands[0]
-    return instruction.attrs.get("calls")

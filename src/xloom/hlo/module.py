@@ -11,6 +11,7 @@ from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.names import NameUniquer
+from xloom.hlo.pickling import flattened, unflattened
 from xloom.hlo.shape import Shape
 
 
@@ -151,8 +152,6 @@ class Module:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """For `pickle`, likewise."""
-        from xloom.hlo.pickling import flattened
-
         says = {name: value for name, value in vars(self).items() if name not in ("_computations", "entry")}
         entry = list(self._computations).index(self.entry) if self.entry is not None else -1
         return _module_of, (says, flattened(self._computations), entry)
@@ -165,7 +164,7 @@ class Module:
 
     def to_proto(self) -> bytes:
         """The module as a serialised HloModuleProto."""
-        from xloom.hlo.proto import encode
+        from xloom.hlo.proto.encoder import encode
 
         return encode(self)
 
@@ -177,11 +176,9 @@ class Module:
 
 
 def _module_of(says: dict[str, Any], flat: list[Any], entry: int) -> Module:
-    from xloom.hlo.pickling import unflattened
-
     module = Module("")
     vars(module).update(says)
-    for computation in unflattened(flat):
+    for computation in unflattened(flat, Computation):
         computation.module = module
         module._computations[computation] = None
     if entry >= 0:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from xloom.errors import VerifyError
-from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
+
+if TYPE_CHECKING:
+    from xloom.hlo.computation import Computation
 
 _Row = tuple[dict[str, Any], list[int], list[tuple[int, int]], list[int], list[int]]
 """An instruction: what it says, the numbers of its operands, of its users and how often each has it as an operand, and
@@ -23,9 +25,9 @@ def flattened(computations: Iterable[Computation]) -> list[_Rows]:
     return [_flat_computation(computation, numbers) for computation in numbers]
 
 
-def unflattened(flat: list[_Rows]) -> list[Computation]:
-    """The computations that rows say."""
-    computations = [Computation("") for _ in flat]
+def unflattened(flat: list[_Rows], new: Callable[[str], Computation]) -> list[Computation]:
+    """The computations that rows say, each of them filled into a `new` one."""
+    computations = [new("") for _ in flat]
     for computation, (says, rows, root) in zip(computations, flat, strict=True):
         vars(computation).update(says)
         instructions = [Instruction.__new__(Instruction) for _ in rows]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xloom.hlo.instruction import async_computation
+from xloom.hlo.async_chain import async_computation
 from xloom.interpreter.registry import TOKEN, Value, evaluates
 from xloom.trampoline import Nested
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xloom.errors import MissingExtraError
-from xloom.hlo.proto import decode
+from xloom.hlo.proto.decoder import decode
 from xloom.passes import Pass, PassRun, parse_pipeline, run_passes
 
 _numbers = itertools.count()

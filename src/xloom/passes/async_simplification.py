@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xloom.hlo.async_chain import async_computation
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
-from xloom.hlo.instruction import Instruction, async_computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.inline import inline

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
-from xloom.hlo.proto import decode
+from xloom.hlo.proto.decoder import decode
 from xloom.hlo.shape import Shape
 from xloom.pjrt.boundary import check_arguments, checked_results
 from xloom.pjrt.buffer import Buffer

@@ -12,7 +12,7 @@ from xloom.compilation_cache.cache import Cache, key_of
 from xloom.errors import ParseError, XloomError
 from xloom.hlo.lazy_module import LazyModule, declared
 from xloom.hlo.module import Module
-from xloom.hlo.proto import decode
+from xloom.hlo.proto.decoder import decode
 from xloom.stablehlo.apart import converted_apart
 from xloom.stablehlo.bindings import Bindings, load_bindings, on_deep_stack
 from xloom.stablehlo.bytecode_strings import has_only_text

@@ -14,7 +14,7 @@ from xloom.cpu.custom_calls.typed_ffi_api import use_native_functions
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.hlo.proto import decode
+from xloom.hlo.proto.decoder import decode
 from xloom.interpreter.custom_call import BUILT_IN
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xloom.hlo.attributes import Metadata, StackFrames
-from xloom.hlo.computation import Computation
-from xloom.hlo.instruction import Instruction
-from xloom.hlo.module import Module
 from xloom.hlo.proto.annotations import (
     LOG_MODES,
     raw,
@@ -21,6 +18,11 @@ from xloom.hlo.proto.attributes import write_attributes
 from xloom.hlo.proto.schema import messages
 from xloom.hlo.proto.shapes import shape_to_bytes
 from xloom.hlo.proto.shardings import sharding_to_bytes
+
+if TYPE_CHECKING:
+    from xloom.hlo.computation import Computation
+    from xloom.hlo.instruction import Instruction
+    from xloom.hlo.module import Module
 
 _NO_METADATA = Metadata()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xloom.hlo.async_chain import async_computation
 from xloom.hlo.attributes import OriginalValue
-from xloom.hlo.instruction import Instruction, async_computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.text.annotations import parse_frontend_attributes, parse_original_value, parse_statistics
 from xloom.hlo.text.lexer import Cursor
 from xloom.hlo.text.metadata import parse_metadata

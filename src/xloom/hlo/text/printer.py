@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xloom.hlo.computation import Computation
-from xloom.hlo.instruction import Instruction, async_computation
-from xloom.hlo.module import Module
+from xloom.hlo.async_chain import async_computation
 from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.text.annotations import (
     print_frontend_attributes,
@@ -19,6 +17,11 @@ from xloom.hlo.text.annotations import (
 from xloom.hlo.text.attributes import PRINTERS, braced
 from xloom.hlo.text.lexer import escape, is_json_dict
 from xloom.hlo.text.metadata import print_metadata
+
+if TYPE_CHECKING:
+    from xloom.hlo.computation import Computation
+    from xloom.hlo.instruction import Instruction
+    from xloom.hlo.module import Module
 
 _ASYNC = {"async-start": "-start", "async-update": "-update", "async-done": "-done"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xloom.errors import ShapeError
-from xloom.hlo.instruction import Instruction, async_computation
+from xloom.hlo.async_chain import async_computation
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.verify.devices import check_gather_shapes, check_ragged_all_to_all
 from xloom.hlo.verify.shapes import alike, require
 from xloom.infer.control import check_arguments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.hlo.module import Module
-from xloom.hlo.proto import decode
+from xloom.hlo.proto.decoder import decode
 from xloom.pjrt.capi.memory import bytes_at, struct, text_at
 from xloom.pjrt.error import invalid
 from xloom.pjrt.options import CompileOptions
