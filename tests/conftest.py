@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-os.environ.setdefault("XLOOM_CHECK", "buffers")  # of what is compiled, here and in children
+os.environ.setdefault("XLOOM_CHECK", "buffers,loops")  # of what is compiled, here and in children
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

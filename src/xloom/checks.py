@@ -8,6 +8,7 @@ from xloom.errors import XloomError
 
 CHECKS = {
     "buffers": "each step reads the bytes of the value that it is to read",
+    "loops": "loop nests have operands of the right types, and only load and store what there is",
     "passes": "each pass gives a module of the same values",
     "kernels": "code that is shared or kept is what would be made anew",
 }

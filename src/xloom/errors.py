@@ -97,6 +97,10 @@ class BufferAssignmentError(XloomError):
     """The compiler's plan of memory has a step read what is not there any more. Act: report it with the program."""
 
 
+class LoopIRError(XloomError):
+    """A loop nest that the compiler has made breaks a rule of its own. Act: report it with the program."""
+
+
 class CustomCallError(XloomError):
     """A custom call is not registered, does not fit its call site, or reported a failure."""
 

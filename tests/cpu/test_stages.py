@@ -21,4 +21,4 @@ def test_a_stage_lies_where_the_table_says(stage):
     text = (Path(xloom.__file__).parent / stage.function).read_text()
     assert text.startswith('"""')
     for name in stage.prints:
-        assert callable(getattr(printers, f"{name}_text")) and name in FORMS
+        assert callable(getattr(printers, f"{name.replace('-', '_')}_text")) and name in FORMS

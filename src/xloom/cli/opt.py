@@ -83,7 +83,8 @@ def opt(
 
     The stages are: prepared, the program after the passes that every compilation begins with, which --passes need not
     name; schedule, the steps in order with the memory that each reads and writes; memory, how much of it there is, and
-    for which arrays; loops, what is computed in each loop, as pseudo-code; llvm, LLVM IR before LLVM's own passes; asm,
+    for which arrays; loops, what is computed in each loop, as pseudo-code; loop-ir,
+    the same in full, as kernels are compared and kept by; llvm, LLVM IR before LLVM's own passes; asm,
     the assembly, for this machine or for the one that --target names. --stages lists what makes each of them.
 
     \b
@@ -137,7 +138,7 @@ def _stage(module: Module, emit: str, target: str) -> str:
     from xloom.cpu import printers
     from xloom.llvm.target import target_named
 
-    return getattr(printers, f"{emit}_text")(module, target_named(target))
+    return getattr(printers, f"{emit.replace('-', '_')}_text")(module, target_named(target))
 
 
 def _list(context: click.Context, wanted: bool) -> None:

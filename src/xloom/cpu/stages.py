@@ -16,7 +16,7 @@ class Stage:
     function: str
     """Where it is."""
     prints: tuple[str, ...]
-    """What `--emit` calls the texts of what it gives; each has a function `<name>_text` in `cpu/printers`."""
+    """What `--emit` calls the texts of what it gives; each has a function `<name>_text`, - as _, in `cpu/printers`."""
     meaning: str
 
 
@@ -34,7 +34,7 @@ STAGES = (
         "memory for every array: arguments, results, constants, the arena, the stack",
     ),
     Stage(
-        "lower", "BufferAssignment", "EmittedProgram", "cpu/entry/function.py", ("loops", "llvm"),
+        "lower", "BufferAssignment", "EmittedProgram", "cpu/entry/function.py", ("loops", "loop-ir", "llvm"),
         "LLVM IR: the entry function, and a module per kernel",
     ),
     Stage(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,3 +175,31 @@ def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
         for index in indices_of(node):
             stack.extend(v.node for v, _ in index.terms if v.node is not None)
     return list(seen.values())
+
+
+def dependencies(node: Node) -> Iterator[Node]:
+    """All nodes that are computed before a node: its operands, what is inside a fold, and numbers in indices."""
+    yield from operands_of(node)
+    if isinstance(node, Reduced):
+        yield from node.fold.bodies
+        yield from node.fold.in_order
+    for index in indices_of(node):
+        for var, _ in index.terms:
+            if var.node is not None:
+                yield var.node
+
+
+def post_order(roots: Sequence[Node]) -> list[Node]:
+    """Every node that `roots` are computed from, each once, after those that it is computed from."""
+    found: dict[int, Node] = {}
+    begun: set[int] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if id(node) in begun:
+            stack.pop()
+            found.setdefault(id(node), node)
+            continue
+        begun.add(id(node))
+        stack.extend(n for n in reversed(list(dependencies(node))) if id(n) not in begun)
+    return list(found.values())

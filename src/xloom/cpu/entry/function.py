@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from xloom import checks
 from xloom.codegen.buffer_values import BufferValue, defining_value, dtype_of, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment, needs_allocation
@@ -21,6 +22,7 @@ from xloom.codegen.fusion.multi_output import Thunk, nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.loop_ir.nest import LoopNest, nest_cost, sources
+from xloom.codegen.loop_ir.verify import verify_nest
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunStep, Start
 from xloom.cpu.custom_calls.custom_call import custom_call
@@ -289,6 +291,8 @@ class EntryBuilder:
         """
         if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
             return StepCode("", [], nest)
+        if checks.is_checked("loops"):
+            verify_nest(nest)
         found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
         allocation_of = self.assignment.of if allocations is None else allocations.__getitem__
         number_of: dict[BufferAllocation, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import partial
 
 from llvmlite import ir
@@ -22,9 +21,9 @@ class KernelChecks:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._nests: dict[Hashable, str] = {}
+        self._nests: dict[str, str] = {}
 
-    def nest(self, key: Hashable, module: ir.Module, lowering: Lowering) -> None:
+    def nest(self, key: str, module: ir.Module, lowering: Lowering) -> None:
         """A loop nest, written anew."""
         numbers = [(p.count, p.grain, p.block) for p in lowering.phases]
         text = f"{numbers} {lowering.scratch}\n{module_text(module)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue, dtype_of, leaf_shapes
 from xloom.codegen.loop_ir.nest import LoopNest
-from xloom.codegen.loop_ir.structural_key import nest_key
+from xloom.codegen.loop_ir.text import nest_text
 from xloom.codegen.ops import Trait, having
 from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
 from xloom.cpu.kernel_modules.batches import PLACEHOLDER as SMALL
@@ -45,7 +45,7 @@ class KernelModules:
         self._program, self._target = program, target
         self._heard = on_kernel
         self._batches = BatchedModules()
-        self._nests: dict[Hashable, KernelCode] = {}
+        self._nests: dict[str, KernelCode] = {}
         self._checks = KernelChecks(target) if is_checked() else None
         self._shaped: dict[Hashable, tuple[Kernel, KernelCode]] = {}
 
@@ -56,7 +56,7 @@ class KernelModules:
 
     def of_nest(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool) -> KernelCode:
         """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
-        key = nest_key(nest, numbers, dtype_of)
+        key = nest_text(nest, numbers)
         code = self._nests.get(key)
         if code is not None and self._checks is None:
             return code
