@@ -17,7 +17,7 @@ _reading = threading.RLock()
 
 
 class LazyModule(Module):
-    """A module that becomes an ordinary one with the first of its attributes that is read or set.
+    """A module that is read with the first of its attributes that is asked for or set.
 
     Until then nobody can have changed it, and `identity` stands for it.
     """
@@ -26,29 +26,30 @@ class LazyModule(Module):
         vars(self).update(identity=identity, declaration=declaration, _read=read)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what Python looks for in any object
-            raise AttributeError(name)
-        _become_read(self)
-        return getattr(self, name)
+        if not name.startswith("__"):  # what Python looks for in any object
+            _be_read(self)
+            if name in vars(self):
+                return vars(self)[name]
+        raise AttributeError(f"a module has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        _become_read(self)
-        setattr(self, name, value)
+        _be_read(self)
+        super().__setattr__(name, value)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Reads it for `copy` and `pickle`, which would share or lose what reads it."""
-        _become_read(self)
-        return self.__reduce_ex__(protocol)
+        _be_read(self)
+        return super().__reduce_ex__(protocol)
 
 
-def _become_read(module: LazyModule) -> None:
+def _be_read(module: LazyModule) -> None:
     with _reading:
-        if type(module) is LazyModule:  # no other thread was first
-            found = vars(module)["_read"]()
+        read = vars(module).get("_read")
+        if read is not None:  # no other thread was first
+            found = read()
             for computation in found.computations:
                 computation.module = module
             object.__setattr__(module, "__dict__", vars(found))
-            object.__setattr__(module, "__class__", Module)
 
 
 def identity_of(module: Module) -> str | None:
