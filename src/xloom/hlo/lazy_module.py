@@ -27,22 +27,22 @@ class LazyModule(Module):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):  # what Python looks for in any object
-            _be_read(self)
+            _ensure_read(self)
             if name in vars(self):
                 return vars(self)[name]
         raise AttributeError(f"a module has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        _be_read(self)
+        _ensure_read(self)
         super().__setattr__(name, value)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Reads it for `copy` and `pickle`, which would share or lose what reads it."""
-        _be_read(self)
+        _ensure_read(self)
         return super().__reduce_ex__(protocol)
 
 
-def _be_read(module: LazyModule) -> None:
+def _ensure_read(module: LazyModule) -> None:
     with _reading:
         read = vars(module).get("_read")
         if read is not None:  # no other thread was first

@@ -81,7 +81,7 @@ def nobody_reads(monkeypatch: pytest.MonkeyPatch) -> Any:
         def refuse(module: Module) -> None:
             raise AssertionError(f"{vars(module)['declaration'].name} was read")
 
-        monkeypatch.setattr(lazy_module, "_become_read", refuse)
+        monkeypatch.setattr(lazy_module, "_ensure_read", refuse)
 
     return start
 
