@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from xloom.codegen.fusion.multi_output import Refusals, steps_of
-from xloom.codegen.fusion.producer_consumer import Fusion, FusionGroup, is_alias
+from xloom.codegen.fusion.producer_consumer import FusionGroup, is_alias, producer_consumer_fusion
 from xloom.codegen.ops import ROWS, Role
 from xloom.errors import XloomError, near
 from xloom.hlo.computation import Computation
@@ -59,7 +59,7 @@ class _Report:
     """What fusion made of a computation."""
 
     def __init__(self, computation: Computation):
-        self.fusion = Fusion(computation)
+        self.fusion = producer_consumer_fusion(computation)
         self.refusals: Refusals = {}
         self.nests: dict[Instruction, list[FusionGroup]] = {}
         groups = [step for step in steps_of(self.fusion, self.refusals) if isinstance(step, FusionGroup)]

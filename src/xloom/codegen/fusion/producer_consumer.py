@@ -97,27 +97,48 @@ def is_alias(opcode: str) -> bool:
     return ROWS[opcode].role is Role.ALIAS or opcode in _FORWARDING
 
 
+@dataclass(frozen=True)
 class Fusion:
-    """Decides for one computation. `stored` are the instructions with memory; `groups` the nests, in order."""
+    """Which instructions of a computation have arrays in memory; all others are computed where they are used."""
 
+    root: Instruction
+    order: list[Instruction]
+    """All instructions, operands first."""
+    stored: set[Instruction]
+    reasons: dict[Instruction, str]
+    """Why each of them is."""
+
+
+def producer_consumer_fusion(computation: Computation) -> Fusion:
+    """Decides which results of one computation are stored."""
+    return _Decision(computation).made()
+
+
+class _Decision:
     def __init__(self, computation: Computation):
         self.root = computation.root
         self.order = computation.post_order()
         self.stored: set[Instruction] = set()
         self.reasons: dict[Instruction, str] = {}
-        """Why each of them is."""
-        self._cuts = self._long_expressions()
+        self._cuts: set[Instruction] = set()
+        self._trees: dict[Instruction, set[Instruction]] = {}
+        """What each element is computed of, by itself."""
         self._spared: dict[Instruction, int] = {}
         """Elements that need not be computed again where an instruction is stored for no other reason."""
         self._in_parts: set[Instruction] = set()
+
+    def made(self) -> Fusion:
+        """The decision."""
+        self._cuts = self._long_expressions()
         self._decide()
         self._compute_again()
+        return Fusion(self.root, self.order, self.stored, self.reasons)
 
     # -- how much
     def _long_expressions(self) -> set[Instruction]:
         """Instructions to store so that no expression is longer than the limit."""
         cuts: set[Instruction] = set()
-        trees: dict[Instruction, set[Instruction]] = {}
+        trees = self._trees
         depths: dict[Instruction, int] = {}
         for instruction in self.order:
             if not is_fusible(instruction):
@@ -134,7 +155,6 @@ class Fusion:
                 tree = {instruction}.union(*(trees[p] for p in parts))
             trees[instruction] = tree
             depths[instruction] = 1 + max((depths[p] for p in parts), default=0)
-        self._trees = trees
         return cuts
 
     def _tree_cost(self, instruction: Instruction) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_count
 from xloom.codegen.fusion.multi_output import Thunk, steps_of
-from xloom.codegen.fusion.producer_consumer import Fusion, FusionGroup
+from xloom.codegen.fusion.producer_consumer import FusionGroup, producer_consumer_fusion
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.ops import ROWS, Role
 from xloom.hlo.computation import Computation
@@ -41,7 +41,7 @@ def scheduled(computation: Computation) -> ScheduledComputation:
 
 
 def _block_of(computation: Computation) -> Nested[ScheduledComputation]:
-    fusion = Fusion(computation)
+    fusion = producer_consumer_fusion(computation)
     steps = steps_of(fusion)
     block = ScheduledComputation(computation, steps, stored=fusion.stored)
     for position, step in enumerate(steps):
