@@ -33,6 +33,7 @@ BROKEN = -2
 
 _MEET = ir.FunctionType(I32, [POINTER, I64, I64, I64, POINTER])
 _NOBODY = -1
+"""The rank of a device that is in none of the groups."""
 
 
 @dataclass(frozen=True)

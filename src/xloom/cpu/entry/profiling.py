@@ -29,6 +29,7 @@ from xloom.trampoline import Nested
 _CAPACITY = 1 << 16
 """Steps that a run notes; those after it are only counted."""
 _MONOTONIC = 1
+"""CLOCK_MONOTONIC of clock_gettime."""
 _clock_gettime = ctypes.CDLL(None).clock_gettime
 
 

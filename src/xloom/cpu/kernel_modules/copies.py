@@ -18,6 +18,7 @@ LARGE = 1 / 4
 thread copies smaller ones as fast as two."""
 _PIECE = 4096
 _GRAIN = 64
+"""Bytes of an item, and items that are worth a thread: 256 KiB take about 20 µs from memory to memory."""
 
 
 @lru_cache(maxsize=4)

@@ -17,6 +17,7 @@ _PLANES = (56, 32, 28, 16)
 """The sides of images, with the features last or first."""
 _CHANNELS = ((64, 64), (32, 16), (3, 64))
 _BATCHES = (1, 8)
+"""Features of input and output, and images."""
 
 
 class _Convolution(NamedTuple):

@@ -17,6 +17,7 @@ from xloom.llvm import types
 from xloom.llvm.types import FLOAT, I32, I64
 
 _UPPER = 0xFFFF0000
+"""The bits of an f32 that a bf16 has."""
 
 
 def goes_in_pairs(code: Phases, stage: LoopBody, inner: Var) -> bool:

@@ -17,6 +17,7 @@ from xloom.llvm.target import Target, process_target
 LARGEST = 10
 """How many arrays are listed."""
 _NAMES = 4
+"""How many arrays of one allocation are named."""
 
 
 def memory_text(module: Module, target: Target | None = None) -> str:

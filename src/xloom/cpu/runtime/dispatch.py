@@ -28,6 +28,7 @@ _SYMBOL = "xloom_dispatch"
 _OBJECT = ctypes.py_object
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, _OBJECT, _OBJECT, ctypes.c_void_p, _OBJECT)
 _ROW_WORDS, _HEAD_WORDS = 4, 5
+"""Words of a call for each argument, and before these."""
 
 
 class Call:

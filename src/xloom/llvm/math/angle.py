@@ -18,7 +18,9 @@ from xloom.llvm.math.compensated import product, sum_of, sum_ordered
 from xloom.llvm.math.scalar import F64, Scalar, fma, select
 
 _ROUNDER = 1.5 * 2.0**52
+"""A number whose sum with a smaller one is that one rounded to an integer."""
 _STEP = 16
+"""Binary digits of 1/π from one row of the table to the next."""
 _ROWS = (2047 - 1075) // _STEP + 1
 _DIGITS = _STEP * _ROWS + 6 * 53
 _TABLE = "xloom.inverse_pi"

@@ -14,6 +14,7 @@ from xloom.llvm.math.scalar import F32, F64, Scalar, clamp, emitter, fma, polyno
 from xloom.llvm.target_module import target_of
 
 LOG2_E = 1.4426950408889634
+"""log2(e)."""
 LN2 = {F32: (0.693147182464599609375, -1.904654323148236e-09), F64: (0.6931471805599453, 2.3190468138462996e-17)}
 
 TAIL = {

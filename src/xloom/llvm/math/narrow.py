@@ -11,6 +11,7 @@ from xloom.llvm.math.scalar import Scalar, clamp, emitter, fma, select
 
 _TAIL = (0.5, 0.16667114, 0.041823555, 0.0083125215)
 _LN2 = (0.6931471805599453,)
+"""Of (e^r - 1 - r) / r^2 in powers of r, error 2^-21 of e^r; and ln 2."""
 
 
 def _reduced(x: Scalar) -> tuple[Scalar, Scalar]:

@@ -116,6 +116,7 @@ def _exponent(y: Scalar, log: Scalar, product: Scalar) -> Scalar:
 # ln 2 as a sum whose first part has 21 zero bits at its end, so that its products with exponents are exact
 _LN2 = (0.6931471803691238, 1.9082149292705877e-10)
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+"""2/3 as a sum of two f64."""
 # (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in powers of s^2, error 2^-65 of 2 atanh(s)
 _ATANH_TAIL = (
     0.40000000000002267,

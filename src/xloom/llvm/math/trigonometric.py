@@ -66,7 +66,9 @@ _TANGENT = {
     ),
 }
 _PI_LOW = 1.2246467991473532e-16
+"""π less the f64 next to it."""
 _SIGN = 1 << 63
+"""The sign bit of an f64."""
 
 
 class _Angle(NamedTuple):

@@ -15,6 +15,7 @@ from xloom.llvm.scalar.complex_root import hypotenuse
 # Twice a large modulus is scaled by 2**-400 where 1 is added to it, far beneath its last digit.
 _FAR_EXPONENT = 400
 _TINY = 2.0**-110
+"""Imaginary parts by the pole 1 whose (2 / y)**2 might overflow."""
 
 
 def _side_and_height(z: Pair) -> tuple[Scalar, Scalar]:

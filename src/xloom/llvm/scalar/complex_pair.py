@@ -63,6 +63,7 @@ def greatest(z: Pair) -> Scalar:
 # Squares of numbers between 1 / LARGE and LARGE, and of scaled ones, neither overflow nor lose digits.
 LARGE = 2.0**500
 EXPONENT = 600
+"""The power of 2 by which others are scaled."""
 
 
 @dataclass(frozen=True)

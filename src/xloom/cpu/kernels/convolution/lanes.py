@@ -26,6 +26,7 @@ _FEW = 8
 BOX_BYTES = 1 << 18
 """Of all vectors' boxes."""
 MOST_VECTORS = 4
+"""Of lanes side by side: with the filter and the input, their sums fill the registers of AVX-512."""
 
 
 class Run(NamedTuple):

@@ -21,6 +21,7 @@ _LONG = 2048
 """Lines above this length are transformed as the rows and columns of a matrix."""
 _SHORT = 64
 _MANY = 8
+"""Lines of fewer points need not be split, nor do so many lines: each is a lane of vectors."""
 
 
 @lru_cache(maxsize=256)

@@ -22,6 +22,7 @@ from xloom.llvm.types import I1, I64, element_pointer, i64
 _FLOPS = 1_000_000
 """Of one thread in about 20 µs."""
 _FEW_ROWS = 256
+"""Rows whose strips need not be packed."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from xloom.llvm.scalar.conversion import converted
 from xloom.llvm.types import i64
 
 _GRAIN = 1 << 12
+"""Elements that are multiplied by their scales in about 20 µs, at a division for each index."""
 
 
 def scaled(kernel: Kernel, arithmetic: Arithmetic, shape: Shape, scales: Shape, operand: int, scale: int) -> Array:

@@ -58,6 +58,7 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> tuple[
 
 
 _TALLEST = 14
+"""Rows at most: with two vectors of columns, 28 sums of 32 registers."""
 
 
 class Sums:

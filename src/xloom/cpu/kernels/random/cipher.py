@@ -15,6 +15,7 @@ LANES = 16
 """Counters a vector."""
 Pair = tuple[ir.Value, ir.Value]
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""Of Threefry-2x32, by rounds (Salmon et al., 2011)."""
 
 
 def vector(kind: ir.Type, count: int = LANES) -> ir.VectorType:

@@ -21,6 +21,7 @@ from xloom.llvm.types import I1, I64
 
 Numbers = Callable[[ir.Value, ir.Value], list[ir.Value]]
 _SEED = 0x7012395
+"""Any number: the first state of a process."""
 _KEY = 0x5DEECE66D  # any: the state is all that tells runs apart
 
 
