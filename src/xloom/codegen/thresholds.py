@@ -1,7 +1,5 @@
 """Sizes at which plans differ, which several stages must agree on. In bytes, unless they say otherwise."""
 
-ALIGNMENT = 64
-"""Of arrays: a cache line, and the widest vector."""
 POOLED = 1 << 15
 """Results as large have memory of the pool, aligned whoever calls the program. Smaller ones are NumPy's own: malloc
 gives such memory again at once, and with its pages."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.buffers.input_output_aliases import aliases
-from xloom.codegen.thresholds import ALIGNMENT, POOLED
+from xloom.codegen.thresholds import POOLED
 from xloom.cpu.custom_calls.custom_call import failure
 from xloom.cpu.custom_calls.python_callback import Run
 from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram

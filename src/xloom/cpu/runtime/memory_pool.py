@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xloom.codegen.thresholds import ALIGNMENT, POOLED
+from xloom.calls.buffers import ALIGNMENT
+from xloom.codegen.thresholds import POOLED
 from xloom.errors import OutOfMemoryError
 
 _HEAP_BYTES = 1 << 24
