@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
+from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffers.allocation import BufferAllocation
-from xloom.codegen.thresholds import ALIGNMENT
 
 MANY = 4096
 """Allocations for which the best offset is looked for, the largest: it takes time as the square of their number."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.buffers.offsets import assign_offsets
 from xloom.codegen.buffers.stack_budget import StackBudget
-from xloom.codegen.thresholds import ALIGNMENT
 from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH
 from xloom.errors import OutOfMemoryError
 from xloom.hlo.literal import ADDRESSED
