@@ -13,12 +13,12 @@ from xloom.torch import metrics
 from xloom.torch.custom_calls import custom_call
 from xloom.torch.lazy.compatibility.torch_xla import device, devices, install_as_torch_xla, met, xm
 from xloom.torch.lazy.recording.capture import hlo
-from xloom.torch.lazy.recording.passes import passes
 from xloom.torch.lazy.recording.recompiles import recompiles
 from xloom.torch.lazy.runtime import registration
 from xloom.torch.lazy.runtime.device_module import manual_seed
 from xloom.torch.lazy.runtime.eager import eager
 from xloom.torch.lazy.runtime.step import step, sync
+from xloom.torch.lazy.runtime.with_passes import passes
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 from xloom.torch.metrics import metrics_report
 

@@ -10,7 +10,7 @@ import torch
 from xloom.torch.lazy.recording.record import Recorder
 from xloom.torch.lazy.recording.table import NAMED
 from xloom.torch.lazy.tensor.tensor import tensor_of
-from xloom.torch.lazy.views.mutation import store
+from xloom.torch.lazy.views.stores import store
 from xloom.torch.lowering import lower
 
 aten = torch.ops.aten

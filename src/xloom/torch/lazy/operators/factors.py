@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xloom.torch.lazy.recording.lowered import functional, lowered
 from xloom.torch.lazy.recording.record import Recorder
 from xloom.torch.lazy.recording.table import Handler
 from xloom.torch.lowering.linalg import BY_ORDER, in_columns
@@ -14,8 +15,6 @@ def handler(op: Any) -> Handler | None:
     """For operators that factor the transpose of real matrices if those lie in rows."""
     if op not in BY_ORDER:
         return None
-    from xloom.torch.lazy.recording.dispatch import functional, lowered
-
     columns = functional(Recorder(op, lambda g, args, kwargs: in_columns(g, op, args, kwargs)))
     rows = lowered(op)
     assert rows is not None

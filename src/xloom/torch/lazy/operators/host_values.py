@@ -11,11 +11,13 @@ from torch.utils._pytree import tree_map_only
 
 from xloom.hlo import dtype as dt
 from xloom.torch.lazy.operators.outside import outside_dispatch
+from xloom.torch.lazy.recording.lowered import lowered
 from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.table import Handler, handles
 from xloom.torch.lazy.runtime.transfer import convert, host_tensor
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 from xloom.torch.lazy.views import mutation
+from xloom.torch.lazy.views.stores import store
 from xloom.torch.lowering import Graph
 from xloom.torch.lowering.registry import overload
 from xloom.torch.metrics import METRICS
@@ -50,7 +52,7 @@ def handler(op: Any) -> Handler | None:
         targets = [given.pop(name) for name in names]
         found = _counted(functional, args, given)
         for target, new in zip(targets, [found] if len(targets) == 1 else found, strict=True):
-            mutation.store(target, new._alias.read())
+            store(target, new._alias.read())
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     return into
@@ -76,8 +78,6 @@ def on_host(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 @handles("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """x[indices]; masks become the indices of their true elements."""
-    from xloom.torch.lazy.recording.dispatch import lowered
-
     source, indices = args
     run = _found.setdefault("index", lowered(torch.ops.aten.index.Tensor))
     return run((source, _without_masks(source, indices)), None)
@@ -103,8 +103,6 @@ def index_put(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
 @handles("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put_in_a_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """x with values in x[indices], which gradients of x[indices] are made of."""
-    from xloom.torch.lazy.recording.dispatch import lowered
-
     target, indices, values, *rest = args
     run = _found.setdefault("index_put_in_a_copy", lowered(torch.ops.aten.index_put.default))
     if values.numel() != 1 or len([each for each in indices if each is not None]) != 1:

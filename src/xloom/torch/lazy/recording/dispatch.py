@@ -23,12 +23,10 @@ from xloom.torch.lazy.operators import (
     host_values,
 )
 from xloom.torch.lazy.operators.checking import check_once
-from xloom.torch.lazy.recording.record import Recorder
-from xloom.torch.lazy.recording.table import HANDLERS, KEPT, NAMED, Handler
+from xloom.torch.lazy.recording.lowered import lowered
+from xloom.torch.lazy.recording.table import NAMED, Handler
 from xloom.torch.lazy.runtime import transfer
-from xloom.torch.lazy.tensor.tensor import tensor_of
 from xloom.torch.lazy.views import mutation, overlap, views
-from xloom.torch.lowering import has_lowering, lower
 from xloom.torch.metrics import METRICS
 
 _FILLS_BY_HAND = (
@@ -42,14 +40,6 @@ _FILLS_BY_HAND = (
     transfer,
     views,
 )  # importing them fills NAMED
-
-
-def handler_of(op: Any) -> Handler:
-    """What runs `op` from now on."""
-    handler = find(op)
-    KEPT.append(op)
-    HANDLERS[id(op)] = handler
-    return handler
 
 
 def find(op: Any) -> Handler:
@@ -72,26 +62,6 @@ def _found(op: Any) -> Handler:
         if handler is not None:
             return handler
     return fallback.handler(op)
-
-
-def lowered(op: Any) -> Handler | None:
-    """Recorded, and lowered by the table."""
-    if op._schema.is_mutable or not has_lowering(op):
-        return None
-    return functional(Recorder(op, lambda g, args, kwargs: lower(g, op, args, kwargs)))
-
-
-def functional(recorder: Recorder) -> Handler:
-    """New tensors for what is recorded."""
-    record = recorder.record
-
-    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        found = record(args, kwargs)
-        if found.__class__ is list:
-            return [None if each is None else tensor_of(each) for each in found]
-        return tensor_of(found)
-
-    return run
 
 
 def composite(op: Any) -> Handler | None:

@@ -1,9 +1,6 @@
-"""Passes over recorded programs, before they are compiled: outlining, and whatever else a user wants."""
+"""Passes over recorded programs, before they are compiled: the pipelines in effect."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from xloom.hlo.module import Module
 from xloom.passes import run_passes
@@ -12,23 +9,16 @@ from xloom.torch.lazy.recording.trace import TRACE
 _pipelines: list[str] = []
 
 
-@contextmanager
-def passes(pipeline: str) -> Iterator[None]:
-    """Runs a pipeline, such as `outline{pattern=gelu,target=my_gelu}`, on each program compiled inside.
-
-    Programs that are known without it are compiled again.
-    """
-    from xloom.torch.lazy.runtime.execution import flush
-
-    flush()
+def push(pipeline: str) -> None:
+    """Runs one more pipeline on each program that is compiled from now on."""
     _pipelines.append(pipeline)
     TRACE.enter(current())
-    try:
-        yield
-        flush()
-    finally:
-        _pipelines.pop()
-        TRACE.enter(current())
+
+
+def pop() -> None:
+    """Ends the last one."""
+    _pipelines.pop()
+    TRACE.enter(current())
 
 
 def current() -> str:

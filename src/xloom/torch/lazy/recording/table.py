@@ -16,6 +16,22 @@ NAMED: dict[str, Handler] = {}
 KEPT: list[Any] = []
 """The operators in HANDLERS, so that an identity stays one."""
 
+_FINDERS: list[Callable[[Any], Handler]] = []
+"""The function that finds handlers: `dispatch.find`, which knows all operators' modules and so lies above them."""
+
+
+def find_by(find: Callable[[Any], Handler]) -> None:
+    """Has operators' handlers found by a function."""
+    _FINDERS[:] = [find]
+
+
+def handler_of(op: Any) -> Handler:
+    """What runs `op` from now on, which is met for the first time."""
+    handler = _FINDERS[0](op)
+    KEPT.append(op)
+    HANDLERS[id(op)] = handler
+    return handler
+
 
 def handles(*names: str) -> Callable[[Handler], Handler]:
     """Registers a function as what runs operators."""

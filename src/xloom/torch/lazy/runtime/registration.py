@@ -11,6 +11,7 @@ from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
 
 from xloom.torch.lazy.operators import attention, autocast, host_arguments
+from xloom.torch.lazy.recording import dispatch, table
 from xloom.torch.lazy.runtime import device_module, transfer
 from xloom.torch.lazy.runtime.execution import flush
 from xloom.torch.lazy.tensor import conversion_methods, tensor, tied_parameters, uninitialized
@@ -79,6 +80,7 @@ def _linear(*args: Any) -> Any:
 
 def register() -> None:
     """Registers the device, once."""
+    table.find_by(dispatch.find)
     torch._register_device_module("xla", sys.modules[device_module.__name__])
     conversion_methods.register()
     uninitialized.register()

@@ -10,6 +10,7 @@ import torch
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lazy.operators.checking import check
 from xloom.torch.lazy.recording.operation import apply
+from xloom.torch.lazy.recording.record import mixed
 from xloom.torch.lazy.recording.table import handles
 from xloom.torch.lazy.recording.trace import TRACE, Value
 from xloom.torch.lazy.runtime import device_client
@@ -146,8 +147,6 @@ def equal(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> bool:
     """Whether both have the same elements. Waits for them."""
     a, b = args
     if not (isinstance(a, XlaTensor) and isinstance(b, XlaTensor)):
-        from xloom.torch.lazy.recording.record import mixed
-
         raise mixed("aten.equal", b if isinstance(a, XlaTensor) else a)
     return tuple(a.shape) == tuple(b.shape) and bool((a == b).all().item())
 

@@ -10,7 +10,7 @@ from torch._utils import _rebuild_device_tensor_from_cpu_tensor
 from torch.utils.backend_registration import rename_privateuse1_backend
 
 from xloom.torch.lazy.recording import log
-from xloom.torch.lazy.recording.table import HANDLERS
+from xloom.torch.lazy.recording.table import HANDLERS, handler_of
 from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.tensor.array_type import ArrayType
 from xloom.torch.lazy.tensor.storage import Alias, Storage
@@ -33,8 +33,6 @@ class XlaTensor(torch.Tensor):
             return NotImplemented  # another class of tensors, perhaps around this one, knows what to do
         handler = HANDLERS.get(id(func))  # by identity: hashing an operator calls Python
         if handler is None:
-            from xloom.torch.lazy.recording.dispatch import handler_of
-
             handler = handler_of(func)
         if log.on:
             log.dispatched(func, handler)

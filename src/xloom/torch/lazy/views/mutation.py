@@ -14,12 +14,10 @@ from xloom.torch.lazy.operators.checking import check, check_once
 from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.record import Recorder, mixed
 from xloom.torch.lazy.recording.table import Handler
-from xloom.torch.lazy.recording.trace import Value
-from xloom.torch.lazy.runtime.transfer import convert
-from xloom.torch.lazy.tensor.geometry import Geometry
-from xloom.torch.lazy.tensor.storage import Storage, View
-from xloom.torch.lazy.tensor.tensor import XlaTensor, set_alias, tensor_on
-from xloom.torch.lazy.views import view_values
+from xloom.torch.lazy.tensor.storage import View
+from xloom.torch.lazy.tensor.tensor import XlaTensor
+from xloom.torch.lazy.views import overlap
+from xloom.torch.lazy.views.stores import store, uncastable
 from xloom.torch.lowering import Graph, has_lowering, lower
 from xloom.torch.lowering.registry import functional_form, overload
 
@@ -40,8 +38,6 @@ def handler(op: Any) -> Handler | None:
 
 
 def _in_place(op: Any) -> Handler:
-    from xloom.torch.lazy.views.overlap import by_order, check
-
     record = Recorder(op, lambda g, args, kwargs: _as_self(g, lower(g, op, args, kwargs), args[0])).record
     draws = torch.Tag.nondeterministic_seeded in op.tags  # the device draws its own numbers
 
@@ -51,13 +47,13 @@ def _in_place(op: Any) -> Handler:
             raise mixed(op, next(each for each in args if isinstance(each, XlaTensor)) if not target.dim() else target)
         alias = target._alias
         if alias.type.overlaps and not draws:
-            return by_order(op, [target], args, kwargs or {})
+            return overlap.by_order(op, [target], args, kwargs or {})
         owner = alias.storage if alias.__class__ is View else alias
         for each in args[1:]:
             if each.__class__ is XlaTensor:
                 other = each._alias
                 if (other is owner or (other.__class__ is View and other.storage is owner)) and each is not target:
-                    check(op, [target], args, kwargs or {})
+                    overlap.check(op, [target], args, kwargs or {})
                     break
         alias.write(record(args, kwargs))
         return target
@@ -75,18 +71,8 @@ def _as_self(g: Graph, result: Any, target: Instruction) -> Instruction:
         )
     own, wanted = torch_dtype(result.shape.dtype), torch_dtype(target.shape.dtype)
     if not torch.can_cast(own, wanted):
-        raise _uncastable(own, wanted)
+        raise uncastable(own, wanted)
     return g.cast(result, target.shape.dtype)
-
-
-def _uncastable(own: torch.dtype, wanted: torch.dtype) -> RuntimeError:
-    return RuntimeError(f"result type {_spelled(own)} can't be cast to the desired output type {_spelled(wanted)}")
-
-
-def _spelled(dtype: torch.dtype) -> str:
-    names = {torch.float32: "Float", torch.float64: "Double", torch.int64: "Long", torch.int32: "Int"}
-    names |= {torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble", torch.bool: "Bool"}
-    return names.get(dtype) or str(dtype).removeprefix("torch.").capitalize()
 
 
 def _out(op: Any, names: Sequence[str]) -> Handler:
@@ -155,26 +141,3 @@ def _by_functional(op: Any) -> Handler | None:
 
 def _names(op: Any) -> list[str]:
     return [argument.name for argument in op._schema.arguments]
-
-
-def store(target: XlaTensor, value: Value, strides: Sequence[int] | None = None) -> None:
-    """Writes to an out= tensor, which takes the value's shape and keeps its own dtype; `strides` if it is resized."""
-    if not torch.can_cast(value.type.dtype, target.dtype):
-        raise _uncastable(value.type.dtype, target.dtype)
-    value = convert(value, target.dtype)
-    storage = target._alias.storage
-    if value.type.dims == target._alias.type.dims:
-        target._alias.write(value)
-        return
-    type = value.type if strides is None else value.type.with_strides(strides)
-    if storage.type.size:  # others may have that memory
-        resize_and_write(target, value, Geometry(type, int(target.storage_offset())))
-    else:
-        set_alias(target, tensor_on(Storage(type, value)))
-
-
-def resize_and_write(target: XlaTensor, value: Value, to: Geometry) -> None:
-    """Makes a tensor lie elsewhere in its memory, which may grow, and writes there."""
-    view = view_values.resized(target._alias.storage, to)
-    view.write(value)
-    set_alias(target, tensor_on(view, to.offset))

@@ -21,7 +21,7 @@ from xloom.torch.lazy.runtime.transfer import host_copy
 from xloom.torch.lazy.tensor.geometry import Geometry, extent, geometry
 from xloom.torch.lazy.tensor.storage import Storage
 from xloom.torch.lazy.tensor.tensor import XlaTensor
-from xloom.torch.lazy.views import mutation
+from xloom.torch.lazy.views.stores import resize_and_write
 from xloom.torch.lazy.views.view_values import changes
 from xloom.torch.strides import inverse
 
@@ -109,7 +109,7 @@ def by_order(op: Any, targets: Sequence[XlaTensor], args: Sequence[Any], kwargs:
         if own is None:
             return leaf.to("xla")
         if own.shape != leaf.shape:  # an out= that had another shape
-            mutation.resize_and_write(own, device_client.to_device(leaf.contiguous()), geometry(leaf))
+            resize_and_write(own, device_client.to_device(leaf.contiguous()), geometry(leaf))
         return own
 
     return tree_map(back, found)

@@ -10,7 +10,7 @@ import torch
 from torch._prims_common import suggest_memory_format
 
 from xloom.errors import UnsupportedError
-from xloom.torch.lazy.recording.table import Handler, handles
+from xloom.torch.lazy.recording.table import Handler, handler_of, handles
 from xloom.torch.lazy.recording.trimming import remember
 from xloom.torch.lazy.tensor.array_type import array_type, type_of_copy
 from xloom.torch.lazy.tensor.geometry import Geometry, of_results
@@ -106,7 +106,6 @@ def _in_place(op: Any) -> Handler | None:
     functional = next((o for o in overloads if [str(a.type) for a in o._schema.arguments] == wanted), None)
     if functional is None:
         return None
-    from xloom.torch.lazy.recording.dispatch import handler_of
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         target: XlaTensor = args[0]
