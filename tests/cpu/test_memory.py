@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.codegen.thresholds import ALIGNMENT, POOLED
+from xloom.calls.buffers import ALIGNMENT
+from xloom.codegen.thresholds import POOLED
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.memory_pool import HUGE_BYTES, Pool
