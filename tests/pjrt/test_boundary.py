@@ -25,7 +25,7 @@ class Program:
     def run(self, arguments, launch):
         return self.value
 
-    def meeting(self):
+    def rendezvous(self):
         return None
 
 

@@ -13,7 +13,7 @@ from xloom.calls import custom_call
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.hlo.module import Module
 from xloom.jax.as_cpu import AsCpu
-from xloom.pjrt.executable import keepers
+from xloom.pjrt.executable import keep_alive_hooks
 
 _TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
 
@@ -78,7 +78,7 @@ def lower_callbacks(platform: str) -> None:
     compiler.backend_compile_and_load = backend_compile_and_load
     for target in _TARGETS:
         custom_call(target)(_call)
-    keepers.append(_callbacks_of)
+    keep_alive_hooks.append(_callbacks_of)
 
 
 def _callbacks_of(module: Module) -> list[_Callback]:

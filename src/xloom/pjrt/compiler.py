@@ -14,8 +14,8 @@ from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import Direct, Executable, Memory
-from xloom.cpu.runtime.rendezvous import Meeting
-from xloom.cpu.runtime.spmd_executable import BrokenMeeting, SpmdExecutable, is_spmd
+from xloom.cpu.runtime.rendezvous import NativeRendezvous
+from xloom.cpu.runtime.spmd_executable import BrokenRendezvous, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
@@ -36,8 +36,8 @@ class Launch:
     partitions: int = 1
     device: int = 0
     """The number of the device."""
-    meeting: Any = None
-    """Where the devices of the run meet, which the program has made."""
+    rendezvous: Any = None
+    """Of the devices of the run, which the program has made."""
     donated: tuple[int, ...] = ()
     """Arguments that are nobody else's any more: the results may take their memory."""
 
@@ -51,8 +51,8 @@ class Program(Protocol):
         """The value of the module's entry, for one device."""
         ...
 
-    def meeting(self) -> Any:
-        """Where the devices of one run meet; its `fail(message)` ends their wait."""
+    def rendezvous(self) -> Any:
+        """A rendezvous of the devices of one run; its `fail(message)` ends their wait. None where each is alone."""
         ...
 
 
@@ -101,8 +101,8 @@ class Interpreted:
         results = leaf_shapes(module.entry.root.shape)
         self.memory = Memory(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
 
-    def meeting(self) -> Rendezvous:
-        """For one run."""
+    def rendezvous(self) -> Rendezvous:
+        """Where the interpreters of one run exchange the operands of collectives."""
         return Rendezvous()
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
@@ -113,7 +113,7 @@ class Interpreted:
             partition=launch.partition,
             replica_count=launch.replicas,
             partition_count=launch.partitions,
-            rendezvous=launch.meeting,
+            rendezvous=launch.rendezvous,
         )
         with span(self._module.name, "execute"):
             return _dense(evaluator.call(self._module.entry, list(arguments)))
@@ -179,8 +179,8 @@ class Native:
         """What runs it without Python, if anything does."""
         return self.executable.direct if type(self.executable) is Executable else None
 
-    def meeting(self) -> None:
-        """A device is alone."""
+    def rendezvous(self) -> None:
+        """None: programs of one device have no collectives."""
 
 
 class SpmdNative:
@@ -192,12 +192,12 @@ class SpmdNative:
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """Runs it on one of the devices."""
-        seat = launch.meeting.seat(launch.replica, launch.partition)
+        participant = launch.rendezvous.participant(launch.replica, launch.partition)
         try:
-            return self._executable(*arguments, seat=seat, donated=launch.donated)
-        except BrokenMeeting as error:
-            raise EvaluationError(f"another device failed: {launch.meeting.failure}", where=error.where) from None
+            return self._executable(*arguments, participant=participant, donated=launch.donated)
+        except BrokenRendezvous as error:
+            raise EvaluationError(f"another device failed: {launch.rendezvous.failure}", where=error.where) from None
 
-    def meeting(self) -> Meeting:
-        """For one run."""
-        return self._executable.meeting()
+    def rendezvous(self) -> NativeRendezvous:
+        """Where the native code of one run's devices exchanges the operands of collectives."""
+        return self._executable.rendezvous()

@@ -33,8 +33,8 @@ _MAGIC = b"xloom-pjrt-2\n"
 _SIZES = struct.Struct("<QQ")
 
 
-keepers: list[Callable[[Module], Any]] = []
-"""What executables keep: each function gives what must live as long as one of its module."""
+keep_alive_hooks: list[Callable[[Module], Any]] = []
+"""Each gives what must live as long as an executable of its module."""
 
 
 class Executable:
@@ -47,7 +47,7 @@ class Executable:
         self.program = program
         self.declaration = module if is_cheap is None else declaration_of(module)
         """What callers see of the module."""
-        self._kept = [keep(self.declaration) for keep in keepers]
+        self._kept = [keep(self.declaration) for keep in keep_alive_hooks]
         self.is_cheap = isinstance(program, Native) and (
             any(self._kept) or (judged_cheap(module, program.memory) if is_cheap is None else is_cheap)
         )
@@ -161,9 +161,15 @@ class LoadedExecutable:
             alone = Launch(device=devices[0].id) if devices[0].id else _ALONE
             return [self._launch(arguments[0], devices[0], alone, not_donated)]
         options = self.executable.options
-        meeting = self.executable.program.meeting()
+        rendezvous = self.executable.program.rendezvous()
         launches = [
-            Launch(*divmod(k, options.num_partitions), options.num_replicas, options.num_partitions, device.id, meeting)
+            Launch(
+                *divmod(k, options.num_partitions),
+                options.num_replicas,
+                options.num_partitions,
+                device.id,
+                rendezvous,
+            )
             for k, device in enumerate(devices)
         ]
         work: list[Callable[[], None]] = []
@@ -179,7 +185,7 @@ class LoadedExecutable:
                     if not device.queue.is_own_thread:
                         device.queue.submit(each, is_reserved=is_reserved)
         except BaseException as error:
-            meeting.fail(str(error))  # those that were launched wait for those that were not
+            rendezvous.fail(str(error))  # those that were launched wait for those that were not
             for device, is_reserved in zip(devices, are_reserved, strict=True):
                 if is_reserved:
                     device.queue.give_back()
@@ -238,8 +244,8 @@ class LoadedExecutable:
             try:
                 found = self._run(inputs, launch, spaces)
             except BaseException as error:
-                if launch.meeting is not None:
-                    launch.meeting.fail(str(error))
+                if launch.rendezvous is not None:
+                    launch.rendezvous.fail(str(error))
                 for future in (*outputs, done):
                     future.fail(error)
                 return

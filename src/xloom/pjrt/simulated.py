@@ -60,5 +60,5 @@ class Simulated:
             given.append(held)
         return simulator.execute(self._program, given, Stream()).result()
 
-    def meeting(self) -> None:
+    def rendezvous(self) -> None:
         """Simulators have no links between them."""

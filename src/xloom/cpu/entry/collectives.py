@@ -16,7 +16,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEET, NUMBER, PARTITION, REPLICA, ROOM
+from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEMORY, NUMBER, PARTITION, REPLICA, WAIT
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BROKEN = -2
 """What a program returns when another device will never come."""
 
-_MEET = ir.FunctionType(I32, [POINTER, I64, I64, I64, POINTER])
+_WAIT = ir.FunctionType(I32, [POINTER, I64, I64, I64, POINTER])
 _NOBODY = -1
 """The rank of a device that is in none of the groups."""
 
@@ -96,11 +96,11 @@ def _source(instruction: Instruction, me: Device, group: Sequence[Device], membe
     return _NOBODY
 
 
-class _Meeting:
-    """The code of one collective, between its two meetings."""
+class _Collective:
+    """The code of one collective, between its two barriers."""
 
     def __init__(self, entry: EntryBuilder, instruction: Instruction):
-        self.entry, self.b, self.words = entry, entry.b, entry.device_words
+        self.entry, self.b, self.participant = entry, entry.b, entry.participant
         rows = _rows(instruction)
         self.members = max(len(row.members) for row in rows)
         width = _MEMBERS + self.members
@@ -119,24 +119,24 @@ class _Meeting:
         allocations = [entry.assignment.of((o, 0)) for o in instruction._operands]
         self._mine = entry.table([entry.pointer(a) for a in allocations])
         left = I64((self._op * (CELL_BYTES + 8) + CELL_BYTES) * len(rows))
-        room = b.load(b.gep(self.words, [I64(ROOM)], inbounds=True, source_etype=I64), typ=POINTER)
-        self._left = b.gep(room, [left], inbounds=True, source_etype=I8)
+        memory = b.load(b.gep(self.participant, [I64(MEMORY)], inbounds=True, source_etype=I64), typ=POINTER)
+        self._left = b.gep(memory, [left], inbounds=True, source_etype=I8)
 
     def word(self, index: int) -> ir.Value:
-        """A word of what the device knows."""
-        return self.b.load(self.b.gep(self.words, [I64(index)], inbounds=True, source_etype=I64), typ=I64)
+        """A word of the participant, by its index: NUMBER, REPLICA and so on."""
+        return self.b.load(self.b.gep(self.participant, [I64(index)], inbounds=True, source_etype=I64), typ=I64)
 
     def number(self, index: int | ir.Value) -> ir.Value:
         """A number of the device's row."""
         index = index if isinstance(index, ir.Value) else I64(index)
         return self.b.load(self.b.gep(self._row, [index], inbounds=True, source_etype=I64), typ=I64)
 
-    def meet(self) -> None:
-        """Waits for the others."""
+    def wait(self) -> None:
+        """A barrier: waits for the other members of the group; ends the program with BROKEN if one will never come."""
         b = self.b
-        function = b.load(b.gep(self.words, [I64(MEET)], inbounds=True, source_etype=I64), typ=POINTER)
-        function.type = _MEET.as_pointer()  # llvmlite must know what it calls
-        given = [self.words, I64(self._op), self.number(_GROUP), self.number(_SIZE), self._mine]
+        function = b.load(b.gep(self.participant, [I64(WAIT)], inbounds=True, source_etype=I64), typ=POINTER)
+        function.type = _WAIT.as_pointer()  # llvmlite must know what it calls
+        given = [self.participant, I64(self._op), self.number(_GROUP), self.number(_SIZE), self._mine]
         failed = b.icmp_signed("!=", b.call(function, given), I32(0))
         with b.if_then(failed, likely=False):
             b.ret(I32(BROKEN))
@@ -164,11 +164,11 @@ class _Meeting:
 
 
 @contextmanager
-def _meeting(entry: EntryBuilder, instruction: Instruction) -> Iterator[_Meeting]:
-    meeting = _Meeting(entry, instruction)
-    meeting.meet()
-    yield meeting
-    meeting.meet()
+def _collective(entry: EntryBuilder, instruction: Instruction) -> Iterator[_Collective]:
+    collective = _Collective(entry, instruction)
+    collective.wait()
+    yield collective
+    collective.wait()
 
 
 def _targets(entry: EntryBuilder, instruction: Instruction) -> list[tuple[ir.Value, BufferAllocation, Shape]]:
@@ -184,7 +184,7 @@ def _block_bytes(shape: Shape, dim: int) -> tuple[int, int]:
 
 def _all_gather(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     (dim,) = instruction["dimensions"]
-    with _meeting(entry, instruction) as m:
+    with _collective(entry, instruction) as m:
         for index, (target, _, _) in enumerate(_targets(entry, instruction)):
             count, nbytes = _block_bytes(instruction._operands[index].shape, dim)
             if not count or not nbytes:
@@ -198,7 +198,7 @@ def _all_gather(entry: EntryBuilder, block: ScheduledComputation, instruction: I
 
 def _all_to_all(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     dims = instruction["dimensions"]
-    with _meeting(entry, instruction) as m:
+    with _collective(entry, instruction) as m:
         b, rank = m.b, m.number(_RANK)
         for index, (target, allocation, shape) in enumerate(_targets(entry, instruction)):
             if not allocation.nbytes:
@@ -219,7 +219,7 @@ def _all_to_all(entry: EntryBuilder, block: ScheduledComputation, instruction: I
 def _from_one(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     if instruction.attrs.get("slice_sizes") or instruction.attrs.get("has_dynamic_root"):
         raise LoweringError(f"this form of {instruction.opcode} has no native code", where=instruction.name)
-    with _meeting(entry, instruction) as m:
+    with _collective(entry, instruction) as m:
         source = m.number(_SOURCE)
         is_there = m.b.icmp_signed(">=", source, I64(0))
         for index, (target, allocation, _) in enumerate(_targets(entry, instruction)):
@@ -236,7 +236,7 @@ def _ragged(entry: EntryBuilder, block: ScheduledComputation, instruction: Instr
     ((target, allocation, shape),) = _targets(entry, instruction)
     row_bytes = math.prod(shape.dims[1:]) * shape.dtype.numpy.itemsize
     integer = ir.IntType(8 * offsets.shape.dtype.numpy.itemsize)
-    with _meeting(entry, instruction) as m:
+    with _collective(entry, instruction) as m:
         b, rank = m.b, m.number(_RANK)
         entry.copy(allocation, entry.assignment.of((output, 0)))
         each = offsets.shape.size // m.members
@@ -264,7 +264,7 @@ def _ragged(entry: EntryBuilder, block: ScheduledComputation, instruction: Instr
 def _own_number(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
     word = REPLICA if instruction.opcode == "replica-id" else PARTITION
     b = entry.b
-    number = b.load(b.gep(entry.device_words, [I64(word)], inbounds=True, source_etype=I64), typ=I64)
+    number = b.load(b.gep(entry.participant, [I64(word)], inbounds=True, source_etype=I64), typ=I64)
     b.store(b.trunc(number, I32), entry.of((instruction, 0)))
 
 

@@ -62,7 +62,7 @@ class EmittedProgram:
     """Results that such code sees, by number."""
     collectives: int = 0
     """How many of its steps other devices take part in."""
-    meeting_bytes: int = 0
+    rendezvous_bytes: int = 0
     arena_bytes: int = 0
     """Of temporary arrays and kernels' scratch memory."""
     depth: int = 0

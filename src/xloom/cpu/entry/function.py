@@ -39,7 +39,7 @@ from xloom.cpu.kernel_modules.kernel import TASK, Rule
 from xloom.cpu.kernel_modules.sharing import KernelCode, KernelModules
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.loops.lowering import Lowering
-from xloom.cpu.runtime.threads.rendezvous_ir import room_bytes
+from xloom.cpu.runtime.threads.rendezvous_ir import rendezvous_bytes
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -97,7 +97,7 @@ class EntryBuilder:
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self._memory = AllocationPointers(self.b, assignment, function.args[:4])
         self._argument_count = sum(len(leaf_shapes(p.shape)) for p in assignment.entry.computation.parameters)
-        self._device_words: ir.Value | None = None
+        self._participant: ir.Value | None = None
         parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         self.events: list[Event] = []
         """What is emitted does to memory."""
@@ -120,7 +120,7 @@ class EntryBuilder:
         self.units.close()
         if self.program.collectives:
             replicas, partitions = device_counts(entry.computation.root)
-            self.program.meeting_bytes = room_bytes(self.program.collectives, replicas * partitions)
+            self.program.rendezvous_bytes = rendezvous_bytes(self.program.collectives, replicas * partitions)
         self.program.main = module_text(self.module)
         return self.program
 
@@ -134,14 +134,14 @@ class EntryBuilder:
         return self.pointer(self.assignment.of(source))
 
     @property
-    def device_words(self) -> ir.Value:
-        """The address of what the device knows of itself, in programs of several devices: the last argument."""
-        if self._device_words is None:
+    def participant(self) -> ir.Value:
+        """The pointer to the device's participant in a rendezvous: the last argument of programs of several devices."""
+        if self._participant is None:
             b = self.b
             with b.goto_block(self.function.entry_basic_block):
                 place = b.gep(self.arguments, [I64(self._argument_count)], inbounds=True, source_etype=POINTER)
-                self._device_words = b.load(place, typ=POINTER)
-        return self._device_words
+                self._participant = b.load(place, typ=POINTER)
+        return self._participant
 
     def copy(self, target: BufferAllocation, source: BufferAllocation) -> None:
         """Copies a whole array, unless it lies there already."""

@@ -47,7 +47,7 @@ class Memory:
     result_bytes: int
     constant_bytes: int
     temporary_bytes: int
-    meeting_bytes: int = 0
+    rendezvous_bytes: int = 0
     """Of what the devices of one run share."""
     aliased_bytes: int = 0
     """Of results that lie where an argument does, if the caller gives it away."""
@@ -63,7 +63,7 @@ class Memory:
             sum(allocation.nbytes for allocation in assignment.results),
             sum(leaf.nbytes for leaf in constants),
             program.arena_bytes,
-            program.meeting_bytes,
+            program.rendezvous_bytes,
             sum(result.nbytes for result, _ in assignment.input_output_aliases),
             assignment.largest,
         )

@@ -1,4 +1,4 @@
-"""Where the devices of one run meet: native code lets them wait for each other and see each other's memory."""
+"""The rendezvous of the devices of one run: native code lets them wait for each other and read each other's memory."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 import numpy as np
 
 from xloom.cpu.runtime.threads.host_ir import host_ir
-from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, WORDS, meeting_ir
+from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, PARTICIPANT_WORDS, rendezvous_ir
 from xloom.llvm import jit
 
 
 @lru_cache(maxsize=1)
 def _library() -> jit.Library:
-    code = jit.process_code(host_ir() + meeting_ir(), jit.PassPipeline.VECTORS)
-    library = jit.Library([code], ["xloom_meet", "xloom_break", "xloom_prepare_meetings"])
-    library.function("xloom_prepare_meetings", ctypes.CFUNCTYPE(None))()
+    code = jit.process_code(host_ir() + rendezvous_ir(), jit.PassPipeline.VECTORS)
+    library = jit.Library([code], ["xloom_rendezvous_wait", "xloom_rendezvous_break", "xloom_rendezvous_prepare"])
+    library.function("xloom_rendezvous_prepare", ctypes.CFUNCTYPE(None))()
     return library
 
 
 @lru_cache(maxsize=1)
 def _functions() -> tuple[int, Any]:
-    """The address of `xloom_meet`, and `xloom_break`."""
+    """The address of `xloom_rendezvous_wait`, and `xloom_rendezvous_break`."""
     library = _library()
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    return library.address("xloom_meet"), library.function("xloom_break", prototype)
+    return library.address("xloom_rendezvous_wait"), library.function("xloom_rendezvous_break", prototype)
 
 
 _making = threading.Lock()
 
 
-class Meeting:
-    """One run of a program on `replicas` x `partitions` devices, whose room has so many bytes."""
+class NativeRendezvous:
+    """One run of a program on `replicas` x `partitions` devices, with so many bytes for its barriers."""
 
     def __init__(self, replicas: int, partitions: int, nbytes: int):
         self.failure = ""
@@ -43,20 +43,20 @@ class Meeting:
         self._partitions = partitions
         # to the next cache line: cells must not share one
         self._memory = np.zeros(nbytes + CELL_BYTES, np.uint8)
-        self._room = -(-self._memory.ctypes.data // CELL_BYTES) * CELL_BYTES
+        self._address = -(-self._memory.ctypes.data // CELL_BYTES) * CELL_BYTES
         self._collectives = nbytes // (self._devices * (CELL_BYTES + 8))
         with _making:
-            self._meet, self._break = _functions()
+            self._wait, self._break = _functions()
 
-    def seat(self, replica: int, partition: int) -> np.ndarray:
-        """What the native code of one device must know; valid as long as this object."""
+    def participant(self, replica: int, partition: int) -> np.ndarray:
+        """What the native code of one device must know, as u64[6]; valid as long as this object."""
         number = replica * self._partitions + partition
-        words = [self._meet, self._room, number, replica, partition, self._devices]
-        assert len(words) == WORDS
+        words = [self._wait, self._address, number, replica, partition, self._devices]
+        assert len(words) == PARTICIPANT_WORDS
         return np.array(words, np.uint64)
 
     def fail(self, message: str) -> None:
         """Ends the wait of all devices, now and later."""
         with _making:
             self.failure = self.failure or message
-        self._break(self._room, self._collectives, self._devices)
+        self._break(self._address, self._collectives, self._devices)

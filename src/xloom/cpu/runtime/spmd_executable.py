@@ -9,8 +9,8 @@ import numpy as np
 from xloom.cpu.custom_calls.python_callback import Run
 from xloom.cpu.entry.collectives import BROKEN
 from xloom.cpu.runtime.executable import Executable
-from xloom.cpu.runtime.rendezvous import Meeting
-from xloom.cpu.runtime.threads.rendezvous_ir import WORDS
+from xloom.cpu.runtime.rendezvous import NativeRendezvous
+from xloom.cpu.runtime.threads.rendezvous_ir import PARTICIPANT_WORDS
 from xloom.errors import EvaluationError
 from xloom.hlo.dtype import u64
 from xloom.hlo.module import Module
@@ -22,29 +22,29 @@ def is_spmd(module: Module) -> bool:
     return module.config.replica_count * module.config.num_partitions > 1
 
 
-class BrokenMeeting(EvaluationError):
+class BrokenRendezvous(EvaluationError):
     """Another device will never come."""
 
 
 class SpmdExecutable(Executable):
-    """Takes one more argument: where its device sits in a meeting."""
+    """Takes one more argument: its device's participant in a rendezvous, u64[6]."""
 
-    hidden = (("seat", array_shape(u64, (WORDS,))),)
+    hidden = (("participant", array_shape(u64, (PARTICIPANT_WORDS,))),)
 
-    def meeting(self) -> Meeting:
+    def rendezvous(self) -> NativeRendezvous:
         """For one run on all devices."""
         config = self.module.config
-        return Meeting(config.replica_count, config.num_partitions, self.memory.meeting_bytes)
+        return NativeRendezvous(config.replica_count, config.num_partitions, self.memory.rendezvous_bytes)
 
-    def __call__(self, *arguments: Any, seat: np.ndarray | None = None, **options: Any) -> Any:
-        """As `Executable`; without a seat the program is the first device's, and alone."""
-        if seat is None:
-            meeting = self.meeting()
-            meeting.fail("it has not been started")
-            seat = meeting.seat(0, 0)
-        return super().__call__(*arguments, seat, **options)
+    def __call__(self, *arguments: Any, participant: np.ndarray | None = None, **options: Any) -> Any:
+        """As `Executable`; without a participant it is the first device's program, and alone."""
+        if participant is None:
+            rendezvous = self.rendezvous()
+            rendezvous.fail("it has not been started")
+            participant = rendezvous.participant(0, 0)
+        return super().__call__(*arguments, participant, **options)
 
     def _finished(self, number: int, run: Run | None, outputs: tuple[np.ndarray, ...]) -> Any:
         if number == BROKEN:
-            raise BrokenMeeting("another device failed", where=self.module.name)
+            raise BrokenRendezvous("another device failed", where=self.module.name)
         return super()._finished(number, run, outputs)

@@ -8,12 +8,12 @@ from llvmlite import ir
 
 from xloom.llvm.types import I8, I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Entry, NativeModule
+from xloom.pjrt.capi.native_structs import BUFFER, CELL, DELETED, EVENT, HAS_DATA, IN_PYTHON, NATIVE_EVENT, READY
 from xloom.pjrt.capi.storage_ir import lock, unlock
-from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, EVENT, HAS_DATA, IN_PYTHON, NATIVE_EVENT, READY
 
 _POLL = 50  # microseconds
 _FEW_BYTES = 1 << 12
-"""Of arrays that Python may forget later."""
+"""Of arrays that Python may drop later."""
 
 
 def _destroy(e: Entry) -> None:
@@ -23,7 +23,7 @@ def _destroy(e: Entry) -> None:
         # it takes Python's lock, which a program's many small results need not take one by one
         record = e.get(CELL, buffer, "record", POINTER)
         with e.if_then(e.icmp_unsigned("<=", e.get(BUFFER, record, "nbytes"), I64(_FEW_BYTES))):
-            e.return_if(e.has(e.do("forget_cell", "qp", buffer), -1), NULL)
+            e.return_if(e.has(e.do("destroy_later", "qp", buffer), -1), NULL)
         error = e.in_python()
         with e.if_then(e.not_(e.is_zero(error))):
             e.ret(error)

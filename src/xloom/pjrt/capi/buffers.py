@@ -10,13 +10,13 @@ import numpy as np
 
 from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics, deleted, logical
-from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drop_buffer, forget, lend
+from xloom.pjrt.capi.cells import buffer_handle, buffer_of, drain_destroyed, drop_buffer, share_with_native
 from xloom.pjrt.capi.element_types import DTYPE
 from xloom.pjrt.capi.events import event_handle
 from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.host_memory import host_array
 from xloom.pjrt.capi.memories import memory_of
-from xloom.pjrt.capi.memory import Row, int64s_at, struct, text_at
+from xloom.pjrt.capi.memory import CArray, int64s_at, struct, text_at
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.future import Future
@@ -85,14 +85,14 @@ def error_buffer(args: Any) -> None:
 @slot("PJRT_Buffer_Destroy")
 def destroy(args: Any) -> None:
     """Frees it, and those that could wait."""
-    forget()
+    drain_destroyed()
     drop_buffer(args.buffer)
 
 
 @cache
-def minor_to_major(major_to_minor: tuple[int, ...]) -> Row:
+def minor_to_major(major_to_minor: tuple[int, ...]) -> CArray:
     """The numbers of dimensions as PJRT lists them."""
-    return Row.int64(reversed(major_to_minor))
+    return CArray.int64(reversed(major_to_minor))
 
 
 @slot("PJRT_Buffer_GetMemoryLayout")
@@ -121,7 +121,7 @@ def is_deleted(args: Any) -> None:
 def ready_event(args: Any) -> None:
     """When the array is there."""
     buffer = buffer_of(args.buffer)
-    lend(args.buffer, buffer)
+    share_with_native(args.buffer, buffer)
     args.event = event_handle(buffer.ready)
 
 
@@ -204,7 +204,7 @@ def _address(args: Any) -> int:
     if not buffer.memory_space.is_host:
         raise PjrtError(Code.UNIMPLEMENTED, f"the host cannot read {buffer.memory_space}")
     array = buffer.ready.result()
-    lend(args.buffer, buffer)
+    share_with_native(args.buffer, buffer)
     return array.__array_interface__["data"][0]
 
 

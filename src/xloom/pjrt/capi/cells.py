@@ -16,13 +16,13 @@ from xloom.hlo.shape import Layout, Shape, array_shape
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.element_types import NUMBER
-from xloom.pjrt.capi.handles import lasting, objects
+from xloom.pjrt.capi.handles import intern_handle, objects
 from xloom.pjrt.capi.host_memory import host_array
 from xloom.pjrt.capi.layouts import layout_handle
 from xloom.pjrt.capi.memories import memory_handle
-from xloom.pjrt.capi.memory import Row
+from xloom.pjrt.capi.memory import CArray
 from xloom.pjrt.capi.native_entries import FUNCTIONS, RELEASING
-from xloom.pjrt.capi.words import BUFFER, CELL, DELETED, HAS_DATA
+from xloom.pjrt.capi.native_structs import BUFFER, CELL, DELETED, HAS_DATA
 from xloom.pjrt.client import Client
 from xloom.pjrt.future import Future
 from xloom.pjrt.log import is_enabled
@@ -38,9 +38,9 @@ class _Record:
         self.shape = shape
         self.memory_space = memory_space
         self._itemsize = shape.dtype.numpy.itemsize if shape.is_array else 0
-        self._dims = Row.int64(shape.dims)
-        self._words = BUFFER.row(
-            device=lasting(memory_space.device),
+        self._dims = CArray.int64(shape.dims)
+        self._struct = BUFFER.new(
+            device=intern_handle(memory_space.device),
             memory=memory_handle(memory_space),
             type=NUMBER[shape.dtype],
             dims=self._dims.address,
@@ -50,7 +50,7 @@ class _Record:
             itemsize=self._itemsize,
             layout=layout_handle(shape),
         )
-        self.address = ctypes.addressof(self._words)
+        self.address = ctypes.addressof(self._struct)
         if self._is_of_the_hosts_arrays:
             native("remember_record")(self.address)
 
@@ -114,7 +114,7 @@ def write_handles(buffers: Sequence[Buffer], records: int, place: int, event: in
         buffer.on_delete = partial(delete, handle)
 
 
-def lend(handle: int, buffer: Buffer) -> None:
+def share_with_native(handle: int, buffer: Buffer) -> None:
     """Lets native code use the array if it is there. Nobody may drop the handle meanwhile."""
     ready = buffer.ready
     is_there = ready.is_ready and ready.error is None
@@ -133,26 +133,26 @@ def _shared(handle: int) -> Buffer:
             return objects[handle]
         was = (ctypes.c_uint64 * (CELL.size // 8))()
         native("share_cell")(handle, ctypes.addressof(was))
-        words = dict(zip(CELL, was, strict=True))
+        fields = dict(zip(CELL, was, strict=True))
         record = _by_address[ctypes.c_uint64.from_address(handle).value]
-        if words["state"] & HAS_DATA:
-            release = partial(native("release_storage"), words["storage"])
-            ready = Future.ready(host_array(words["data"], record.shape.in_memory(), (), release))
+        if fields["state"] & HAS_DATA:
+            release = partial(native("release_storage"), fields["storage"])
+            ready = Future.ready(host_array(fields["data"], record.shape.in_memory(), (), release))
         else:
             ready = Future()
         buffer = Buffer(record.shape, record.memory_space, ready)
-        for _ in range(words["external"]):
+        for _ in range(fields["external"]):
             buffer.acquire_external_reference()
-        if words["state"] & DELETED:
+        if fields["state"] & DELETED:
             buffer.delete()
         buffer.on_delete = partial(native("delete_cell"), handle)
         objects[handle] = buffer
         return buffer
 
 
-def forget() -> None:
-    """Forgets the handles that native code has put by."""
-    first = each = native("take_forgotten")()
+def drain_destroyed() -> None:
+    """Drops the handles of buffers that native code has destroyed without Python's lock."""
+    first = each = native("take_destroyed")()
     while each:
         drop_buffer(each)
         each = ctypes.c_uint64.from_address(each + CELL.offset("next")).value

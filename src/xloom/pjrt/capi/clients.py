@@ -8,9 +8,9 @@ from typing import Any
 
 from xloom.pjrt.capi.device_count import device_count
 from xloom.pjrt.capi.executables import loaded_handle
-from xloom.pjrt.capi.handles import drop, lasting, objects, put
+from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
 from xloom.pjrt.capi.memories import memory_handle
-from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, named_values_at
+from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, named_values_at
 from xloom.pjrt.capi.programs import module_of
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.capi.topologies import Topology
@@ -54,8 +54,8 @@ class ClientView:
         self.client = client
         self.platform_name = Text(client.platform_name)
         self.platform_version = Text(client.platform_version)
-        self.devices = Row.pointers(lasting(device) for device in client.devices)
-        self.memories = Row.pointers(memory_handle(m) for m in client.memory_spaces)
+        self.devices = CArray.pointers(intern_handle(device) for device in client.devices)
+        self.memories = CArray.pointers(memory_handle(m) for m in client.memory_spaces)
         self.topology = Topology(client.compiler, [device.description for device in client.devices])
 
 
@@ -101,7 +101,7 @@ def process_index(args: Any) -> None:
 @slot("PJRT_Client_TopologyDescription")
 def topology(args: Any) -> None:
     """Its devices as a topology."""
-    args.topology = lasting(objects[args.client].topology)
+    args.topology = intern_handle(objects[args.client].topology)
 
 
 @slot("PJRT_Client_Devices")
@@ -121,13 +121,13 @@ def addressable_devices(args: Any) -> None:
 @slot("PJRT_Client_LookupDevice")
 def lookup_device(args: Any) -> None:
     """By id."""
-    args.device = lasting(objects[args.client].client.lookup_device(args.id))
+    args.device = intern_handle(objects[args.client].client.lookup_device(args.id))
 
 
 @slot("PJRT_Client_LookupAddressableDevice")
 def lookup_addressable_device(args: Any) -> None:
     """By hardware id."""
-    args.addressable_device = lasting(objects[args.client].client.lookup_device(args.local_hardware_id))
+    args.addressable_device = intern_handle(objects[args.client].client.lookup_device(args.local_hardware_id))
 
 
 @slot("PJRT_Client_AddressableMemories")

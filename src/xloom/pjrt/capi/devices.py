@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any
 
 from xloom.pjrt.capi import guard
-from xloom.pjrt.capi.handles import lasting, objects
+from xloom.pjrt.capi.handles import intern_handle, objects
 from xloom.pjrt.capi.memories import memory_handle
-from xloom.pjrt.capi.memory import NamedValues, Row, Text
+from xloom.pjrt.capi.memory import CArray, NamedValues, Text
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.device import Device, DeviceDescription
 
@@ -73,7 +73,7 @@ def description_to_string(args: Any) -> None:
 @slot("PJRT_Device_GetDescription")
 def get_description(args: Any) -> None:
     """What is known of it."""
-    args.device_description = lasting(objects[args.device].description)
+    args.device_description = intern_handle(objects[args.device].description)
 
 
 @slot("PJRT_Device_IsAddressable")
@@ -89,8 +89,8 @@ def local_hardware_id(args: Any) -> None:
 
 
 @cache
-def _memories(device: Device) -> Row:
-    return Row.pointers(memory_handle(m) for m in device.memory_spaces)
+def _memories(device: Device) -> CArray:
+    return CArray.pointers(memory_handle(m) for m in device.memory_spaces)
 
 
 @slot("PJRT_Device_AddressableMemories")

@@ -9,9 +9,9 @@ from xloom.pjrt.capi import errors, guard
 from xloom.pjrt.capi.cells import native
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import text_at
+from xloom.pjrt.capi.native_structs import EVENT, READY
 from xloom.pjrt.capi.slots import FUNCTION, slot
 from xloom.pjrt.capi.storage_ir import DROP_ERROR, NEW_ERROR
-from xloom.pjrt.capi.words import EVENT, READY
 from xloom.pjrt.error import PjrtError
 from xloom.pjrt.future import Future
 from xloom.pjrt.log import is_enabled

@@ -8,14 +8,14 @@ from typing import Any
 
 from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.element_types import NUMBER
-from xloom.pjrt.capi.handles import drop, lasting, objects, put_at
+from xloom.pjrt.capi.handles import drop, intern_handle, objects, put_at
 from xloom.pjrt.capi.layouts import layout_handle
-from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, struct
+from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, struct
+from xloom.pjrt.capi.native_structs import EXECUTABLE
 from xloom.pjrt.capi.owned import hand_over
 from xloom.pjrt.capi.plans import Plan
 from xloom.pjrt.capi.shardings import Shardings, of_leaves
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.capi.words import EXECUTABLE
 from xloom.pjrt.cost import analysis
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.memory_space import KINDS
@@ -36,7 +36,7 @@ class ExecutableView:
         self.num_outputs = len(executable.outputs)
         self._name = Text(executable.name)
         options = executable.options
-        self._record = EXECUTABLE.row(
+        self._record = EXECUTABLE.new(
             num_replicas=options.num_replicas,
             num_partitions=options.num_partitions,
             num_outputs=self.num_outputs,
@@ -65,29 +65,29 @@ class ExecutableView:
         return NamedValues(analysis(self.executable.module, self.executable.program.memory).items())
 
     @cached_property
-    def output_types(self) -> Row:
+    def output_types(self) -> CArray:
         """PJRT_Buffer_Type of each result."""
-        return Row(ctypes.c_int, [NUMBER[shape.dtype] for shape in self.executable.outputs])
+        return CArray(ctypes.c_int, [NUMBER[shape.dtype] for shape in self.executable.outputs])
 
     @cached_property
-    def output_dims(self) -> Row:
+    def output_dims(self) -> CArray:
         """The dimensions of all results, one after another."""
-        return Row.int64(d for shape in self.executable.outputs for d in shape.dims)
+        return CArray.int64(d for shape in self.executable.outputs for d in shape.dims)
 
     @cached_property
-    def output_ranks(self) -> Row:
+    def output_ranks(self) -> CArray:
         """How many of them each has."""
-        return Row(ctypes.c_size_t, [shape.rank for shape in self.executable.outputs])
+        return CArray(ctypes.c_size_t, [shape.rank for shape in self.executable.outputs])
 
     @cached_property
-    def output_layouts(self) -> Row:
+    def output_layouts(self) -> CArray:
         """Of the results, as the layouts extension knows them."""
-        return Row.pointers(layout_handle(shape) for shape in self.executable.outputs)
+        return CArray.pointers(layout_handle(shape) for shape in self.executable.outputs)
 
     @cached_property
-    def parameter_layouts(self) -> Row:
+    def parameter_layouts(self) -> CArray:
         """The same of the parameters."""
-        return Row.pointers(layout_handle(shape) for shape in self.executable.parameters)
+        return CArray.pointers(layout_handle(shape) for shape in self.executable.parameters)
 
     @cached_property
     def parameter_shardings(self) -> Shardings:
@@ -100,19 +100,19 @@ class ExecutableView:
         return Shardings(of_leaves(self.executable.declaration.entry.root))
 
     @cached_property
-    def output_kinds(self) -> tuple[Row, Row]:
+    def output_kinds(self) -> tuple[CArray, CArray]:
         """The kinds of memory of the results, and the lengths of their names."""
         return _kinds(self.executable.output_kinds)
 
     @cached_property
-    def parameter_kinds(self) -> tuple[Row, Row]:
+    def parameter_kinds(self) -> tuple[CArray, CArray]:
         """The same of the parameters."""
         return _kinds([KINDS[0]] * len(self.executable.parameters))
 
 
-def _kinds(kinds: list[str]) -> tuple[Row, Row]:
+def _kinds(kinds: list[str]) -> tuple[CArray, CArray]:
     texts = [_KINDS[kind] for kind in kinds]
-    return Row.pointers(t.address for t in texts), Row(ctypes.c_size_t, [t.size for t in texts])
+    return CArray.pointers(t.address for t in texts), CArray(ctypes.c_size_t, [t.size for t in texts])
 
 
 class LoadedView:
@@ -121,14 +121,14 @@ class LoadedView:
     def __init__(self, loaded: LoadedExecutable):
         self.loaded = loaded
         self.plan = Plan(loaded)
-        self.devices = Row.pointers(lasting(device) for device in loaded.devices)
+        self.devices = CArray.pointers(intern_handle(device) for device in loaded.devices)
         ids = [
             number
             for replica in range(loaded.executable.options.num_replicas)
             for partition in range(loaded.executable.options.num_partitions)
             for number in (replica, partition)
         ]
-        self.logical_ids = Row(ctypes.c_int, ids)
+        self.logical_ids = CArray(ctypes.c_int, ids)
 
     @cached_property
     def fingerprint(self) -> Text:
@@ -136,11 +136,11 @@ class LoadedView:
         return Text(self.loaded.executable.fingerprint)
 
     @cached_property
-    def records(self) -> list[Row]:
+    def records(self) -> list[CArray]:
         """The records of the results on each device."""
         shapes, kinds = self.loaded.executable.outputs, self.loaded.executable.output_kinds
         return [
-            Row.pointers(record_address(s, device.memory_space(k)) for s, k in zip(shapes, kinds, strict=True))
+            CArray.pointers(record_address(s, device.memory_space(k)) for s, k in zip(shapes, kinds, strict=True))
             for device in self.loaded.devices
         ]
 

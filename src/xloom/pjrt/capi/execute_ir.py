@@ -16,8 +16,7 @@ from xloom.llvm.types import I64, POINTER
 from xloom.pjrt.capi.host_buffer_ir import PYTHON_ONLY
 from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.native_module import NULL, Builder, Entry, NativeModule
-from xloom.pjrt.capi.storage_ir import RUNNING, lock, unlock
-from xloom.pjrt.capi.words import (
+from xloom.pjrt.capi.native_structs import (
     ARGUMENT,
     CELL,
     DATA_OFFSET,
@@ -30,6 +29,7 @@ from xloom.pjrt.capi.words import (
     RESULT,
     STORAGE,
 )
+from xloom.pjrt.capi.storage_ir import RUNNING, lock, unlock
 
 NAME = "PJRT_LoadedExecutable_Execute"
 _OPTIONS = struct("PJRT_ExecuteOptions")
@@ -107,9 +107,9 @@ def _result(native: NativeModule) -> None:
     """The storage of a result: that of an argument which was donated, if nothing else refers to it, or a new one."""
     with native.function("result_storage", "ppp") as b:
         row, storages = b.arguments
-        given = b.get(RESULT, row, "given")
-        with b.if_then(b.icmp_signed(">=", given, I64(0))):
-            place = b.item(storages, given)
+        donated = b.get(RESULT, row, "donated_argument")
+        with b.if_then(b.icmp_signed(">=", donated, I64(0))):
+            place = b.item(storages, donated)
             storage = b.load(place, typ=POINTER)
             is_alone = b.icmp_unsigned("==", b.get_now(STORAGE, storage, "references"), I64(1))
             is_own = b.icmp_unsigned("==", b.get(STORAGE, storage, "kind"), I64(OWN))

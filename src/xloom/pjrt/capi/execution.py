@@ -6,12 +6,12 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from xloom.pjrt.capi.cells import buffer_of, forget, lend, native, record_of, write_handles
+from xloom.pjrt.capi.cells import buffer_of, drain_destroyed, native, record_of, share_with_native, write_handles
 from xloom.pjrt.capi.events import event_handle, run_event
 from xloom.pjrt.capi.handles import drop, objects, put
-from xloom.pjrt.capi.memory import Row, int64s_at, struct
+from xloom.pjrt.capi.memory import CArray, int64s_at, struct
+from xloom.pjrt.capi.native_structs import NATIVE_EVENT
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.capi.words import NATIVE_EVENT
 from xloom.pjrt.error import PjrtError
 from xloom.status_code import Code
 
@@ -19,14 +19,14 @@ _options = struct("PJRT_ExecuteOptions").from_address
 
 
 @cache
-def _words(count: int) -> type[ctypes.Array[ctypes.c_size_t]]:
+def _word_array(count: int) -> type[ctypes.Array[ctypes.c_size_t]]:
     return ctypes.c_size_t * count
 
 
 @slot("PJRT_LoadedExecutable_Execute")
 def execute(args: Any) -> None:
     """Runs a program on its devices."""
-    forget()
+    drain_destroyed()
     view = objects[args.executable]
     loaded = view.loaded
     options = _options(args.options)
@@ -34,22 +34,22 @@ def execute(args: Any) -> None:
     if options.num_send_ops or options.num_recv_ops:
         raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom")
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
-    rows = _words(devices).from_address(args.argument_lists)
-    handles = [_words(count).from_address(row) if count else () for row in rows]
+    rows = _word_array(devices).from_address(args.argument_lists)
+    handles = [_word_array(count).from_address(row) if count else () for row in rows]
     arguments = [list(map(buffer_of, row)) for row in handles]
     if view.plan.is_native:  # the next time it need not come here
         for handle, buffer in zip(handles[0], arguments[0], strict=True):
-            lend(handle, buffer)
+            share_with_native(handle, buffer)
     device = objects[args.execute_device] if args.execute_device else None
     results = loaded.launch(arguments, not_donated=kept, device=device)
-    outputs = _words(devices).from_address(args.output_lists)
-    records = view.records if device is None else [Row.pointers(map(record_of, row)) for row, _ in results]
+    outputs = _word_array(devices).from_address(args.output_lists)
+    records = view.records if device is None else [CArray.pointers(map(record_of, row)) for row, _ in results]
     events = [run_event(done) for _, done in results]
     for place, (row, _), known, event in zip(outputs, results, records, events, strict=True):
         if row:
             write_handles(row, known.address, place, event)
     if args.device_complete_events:
-        completed = _words(devices).from_address(args.device_complete_events)
+        completed = _word_array(devices).from_address(args.device_complete_events)
         both = zip(events, results, strict=True)
         completed[:] = [event + NATIVE_EVENT if event else event_handle(done) for event, (_, done) in both]
     else:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xloom.pjrt.capi.memory import struct
-from xloom.pjrt.capi.words import BUFFER, EXECUTABLE, LAYOUT, MEMORY, USER_DATA, Words
+from xloom.pjrt.capi.native_structs import BUFFER, EXECUTABLE, LAYOUT, MEMORY, USER_DATA, StructLayout
 
 
 @dataclass(frozen=True)
 class _Getter:
-    """Which results come from which words of whose record."""
+    """Which results come from which fields of whose record."""
 
     handle: str
-    words: Words
+    layout: StructLayout
     results: dict[str, str]
     shared: bool = False
 
@@ -92,7 +92,7 @@ def _getter(symbol: str, name: str, getter: _Getter) -> str:
         type_ = _TYPES[place.size]
         value = word
         if not word.isdigit():
-            lines.append(f"  %{field}_word = getelementptr i8, ptr %record, i64 {getter.words.offset(word)}")
+            lines.append(f"  %{field}_word = getelementptr i8, ptr %record, i64 {getter.layout.offset(word)}")
             lines.append(f"  %{field}_value = load {type_}, ptr %{field}_word")
             value = f"%{field}_value"
         lines.append(f"  %{field}_place = getelementptr i8, ptr %args, i64 {place.offset}")

@@ -15,8 +15,8 @@ from typing import Any
 
 from xloom.llvm import jit
 from xloom.pjrt.capi import getters, native_entries
+from xloom.pjrt.capi.native_structs import PREFIX
 from xloom.pjrt.capi.storage_ir import RETIRED, RUNNING
-from xloom.pjrt.capi.words import PREFIX
 
 _BODY = "xloom_python_"
 NOTHING = "nothing"

@@ -28,12 +28,12 @@ def drop(handle: int | None) -> Any:
     return objects.pop(handle, None) if handle else None
 
 
-_lasting: dict[int, tuple[int, Any]] = {}
+_interned: dict[int, tuple[int, Any]] = {}
 
 
-def lasting(value: Any) -> int:
+def intern_handle(value: Any) -> int:
     """The one handle of an object that lives as long as its client."""
-    known = _lasting.get(id(value))
+    known = _interned.get(id(value))
     if known is None:
-        known = _lasting[id(value)] = (put(value), value)
+        known = _interned[id(value)] = (put(value), value)
     return known[0]

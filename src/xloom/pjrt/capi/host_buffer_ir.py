@@ -12,7 +12,7 @@ from xloom.llvm.loop import loop
 from xloom.llvm.types import I64, POINTER
 from xloom.pjrt.buffer import HostBufferSemantics
 from xloom.pjrt.capi.native_module import Builder, Entry, NativeModule
-from xloom.pjrt.capi.words import BUFFER, DATA_OFFSET, HAS_DATA, LENT, NATIVE_EVENT, READY
+from xloom.pjrt.capi.native_structs import BUFFER, DATA_OFFSET, HAS_DATA, LENT, NATIVE_EVENT, READY
 
 NAME = "PJRT_Client_BufferFromHostBuffer"
 PYTHON_ONLY = "python_only"

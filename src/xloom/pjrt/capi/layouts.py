@@ -10,8 +10,8 @@ from xloom.hlo.shape import Shape
 from xloom.pjrt.capi import guard
 from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.memory import Text
+from xloom.pjrt.capi.native_structs import LAYOUT
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.capi.words import LAYOUT
 
 ENTRIES = [
     "PJRT_Layouts_MemoryLayout_Destroy",
@@ -30,8 +30,8 @@ class _Layout:
     def __init__(self, major_to_minor: tuple[int, ...]):
         self._text = Text(f"{{{','.join(map(str, reversed(major_to_minor)))}}}")
         deleter = guard.address(guard.NOTHING)
-        self._words = LAYOUT.row(text=self._text.address, size=self._text.size, deleter=deleter)
-        self.address = ctypes.addressof(self._words)
+        self._struct = LAYOUT.new(text=self._text.address, size=self._text.size, deleter=deleter)
+        self.address = ctypes.addressof(self._struct)
 
 
 @cache

@@ -6,10 +6,10 @@ import ctypes
 from typing import Any
 
 from xloom.pjrt.capi import guard
-from xloom.pjrt.capi.handles import lasting, objects
-from xloom.pjrt.capi.memory import Row, Text, new, struct
+from xloom.pjrt.capi.handles import intern_handle, objects
+from xloom.pjrt.capi.memory import CArray, Text, new, struct
+from xloom.pjrt.capi.native_structs import MEMORY, USER_DATA
 from xloom.pjrt.capi.slots import slot
-from xloom.pjrt.capi.words import MEMORY, USER_DATA
 from xloom.pjrt.memory_space import MemorySpace
 
 _SET = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -44,7 +44,7 @@ class _View:
     def __init__(self, memory: MemorySpace):
         self.memory = memory
         self.kind = Text(memory.kind)
-        self.record = MEMORY.row(
+        self.record = MEMORY.new(
             vtable=ctypes.addressof(table),
             id=memory.id,
             kind_id=memory.kind_id,
@@ -52,7 +52,7 @@ class _View:
             kind_size=self.kind.size,
         )
         self.text = Text(str(memory))
-        self.devices = Row.pointers(lasting(device) for device in memory.devices)
+        self.devices = CArray.pointers(intern_handle(device) for device in memory.devices)
 
 
 _handles: dict[int, int] = {}

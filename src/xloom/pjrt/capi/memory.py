@@ -54,8 +54,8 @@ class Text:
         self.address = ctypes.addressof(self._buffer)
 
 
-class Row:
-    """Numbers or addresses next to each other in C memory."""
+class CArray:
+    """An array of numbers or addresses in C memory."""
 
     def __init__(self, kind: Any, values: Iterable[int]):
         found = list(values)
@@ -64,14 +64,14 @@ class Row:
         self.address = ctypes.addressof(self._array)
 
     @staticmethod
-    def pointers(values: Iterable[int]) -> Row:
-        """Of addresses."""
-        return Row(ctypes.c_void_p, values)
+    def pointers(values: Iterable[int]) -> CArray:
+        """An array of void*."""
+        return CArray(ctypes.c_void_p, values)
 
     @staticmethod
-    def int64(values: Iterable[int]) -> Row:
-        """Of 64-bit numbers."""
-        return Row(ctypes.c_int64, values)
+    def int64(values: Iterable[int]) -> CArray:
+        """An array of int64_t."""
+        return CArray(ctypes.c_int64, values)
 
 
 class NamedValues:
@@ -97,7 +97,7 @@ class NamedValues:
                 row.type = self._FLOAT
                 row.value = int.from_bytes(bytes(ctypes.c_float(value)), "little")
             else:
-                held = Text(value) if isinstance(value, str) else Row.int64(value)
+                held = Text(value) if isinstance(value, str) else CArray.int64(value)
                 row.type = self._STRING if isinstance(value, str) else self._INT64_LIST
                 row.value, row.value_size = held.address, held.size
                 self._kept.append(held)

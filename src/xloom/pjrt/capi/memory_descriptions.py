@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from xloom.pjrt.capi.handles import objects, put
-from xloom.pjrt.capi.memory import Row, Text
+from xloom.pjrt.capi.memory import CArray, Text
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.memory_space import KINDS
 
 ENTRIES = ["PJRT_DeviceDescription_MemoryDescriptions", "PJRT_MemoryDescription_Kind"]
 
 _names = [Text(kind) for kind in KINDS]
-_handles = Row.pointers(put(k) for k in range(len(KINDS)))
+_handles = CArray.pointers(put(k) for k in range(len(KINDS)))
 
 
 @slot("PJRT_DeviceDescription_MemoryDescriptions")

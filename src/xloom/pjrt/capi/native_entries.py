@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from xloom.pjrt.capi import buffer_ir, execute_ir, host_buffer_ir, kept_memory_ir, storage_ir
+from xloom.pjrt.capi import buffer_ir, execute_ir, host_buffer_ir, storage_cache_ir, storage_ir
 from xloom.pjrt.capi.native_module import NativeModule
 
 NAMES = frozenset([*buffer_ir.ENTRIES, host_buffer_ir.NAME, execute_ir.NAME])
@@ -13,7 +13,7 @@ WORDS = (storage_ir.RETIRED, storage_ir.RUNNING, host_buffer_ir.PYTHON_ONLY)
 FUNCTIONS = {
     "new_cells": "vpqpp",
     "new_event": "p",
-    "take_forgotten": "p",
+    "take_destroyed": "p",
     "share_cell": "vpp",
     "fill_cell": "vppp",
     "remember_record": "vp",
@@ -33,7 +33,7 @@ RELEASING = {
 def native_text() -> str:
     """All of it as LLVM IR."""
     native = NativeModule()
-    for part in (kept_memory_ir, storage_ir, buffer_ir, host_buffer_ir, execute_ir):
+    for part in (storage_cache_ir, storage_ir, buffer_ir, host_buffer_ir, execute_ir):
         part.define(native)
     return str(native)
 

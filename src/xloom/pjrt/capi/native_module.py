@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from xloom.llvm.types import I8, I32, I64, POINTER, VOID
 from xloom.pjrt.capi.memory import least_size, struct
-from xloom.pjrt.capi.words import PREFIX, Words
+from xloom.pjrt.capi.native_structs import PREFIX, StructLayout
 
 NULL = ir.Constant(POINTER, None)
 IN_PYTHON = "_in_python"
@@ -80,22 +80,22 @@ class Builder(ir.IRBuilder):
         """So many bytes further."""
         return self.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True, source_etype=I8)
 
-    def get(self, words: Words, base: ir.Value, name: str, kind: ir.Type = I64) -> ir.Value:
-        """A word of a structure."""
-        return self.load(self.place(base, words.offset(name)), typ=kind)
+    def get(self, layout: StructLayout, base: ir.Value, name: str, kind: ir.Type = I64) -> ir.Value:
+        """A field of a structure."""
+        return self.load(self.place(base, layout.offset(name)), typ=kind)
 
-    def set(self, words: Words, base: ir.Value, **values: ir.Value | int) -> None:
-        """Writes words of a structure."""
+    def set(self, layout: StructLayout, base: ir.Value, **values: ir.Value | int) -> None:
+        """Writes fields of a structure."""
         for name, value in values.items():
-            self.store(I64(value) if isinstance(value, int) else value, self.place(base, words.offset(name)))
+            self.store(I64(value) if isinstance(value, int) else value, self.place(base, layout.offset(name)))
 
-    def get_now(self, words: Words, base: ir.Value, name: str) -> ir.Value:
-        """A word that other threads may be writing."""
-        return self.load_atomic(self.place(base, words.offset(name)), "acquire", 8, typ=I64)
+    def get_now(self, layout: StructLayout, base: ir.Value, name: str) -> ir.Value:
+        """A field that other threads may be writing."""
+        return self.load_atomic(self.place(base, layout.offset(name)), "acquire", 8, typ=I64)
 
-    def item(self, table: ir.Value, number: ir.Value, words: Words | None = None) -> ir.Value:
-        """The address of an element of an array of structures, or of words."""
-        return self.place(table, self.mul(number, I64(words.size if words else 8)))
+    def item(self, table: ir.Value, number: ir.Value, layout: StructLayout | None = None) -> ir.Value:
+        """The address of an element of an array of structures, or of words of eight bytes."""
+        return self.place(table, self.mul(number, I64(layout.size if layout else 8)))
 
     def has(self, value: ir.Value, flags: int) -> ir.Value:
         """Whether one of the flags is set."""
@@ -124,7 +124,7 @@ class Builder(ir.IRBuilder):
         return self.call(function, arguments)
 
     @contextmanager
-    def chain(self, words: Words, first: ir.Value) -> Iterator[ir.Value]:
+    def chain(self, layout: StructLayout, first: ir.Value) -> Iterator[ir.Value]:
         """A loop over the structures of a chain, each of which may be freed in it."""
         left = self.variable(POINTER)
         self.store(first, left)
@@ -134,7 +134,7 @@ class Builder(ir.IRBuilder):
         each = self.load(left, typ=POINTER)
         self.cbranch(self.is_zero(each), done, body)
         self.position_at_end(body)
-        self.store(self.get(words, each, "next", POINTER), left)
+        self.store(self.get(layout, each, "next", POINTER), left)
         yield each
         self.branch(look)
         self.position_at_end(done)

@@ -7,7 +7,7 @@ from typing import Any
 
 from xloom.cpu.runtime.executable import Direct
 from xloom.pjrt.capi.cells import record_address
-from xloom.pjrt.capi.words import ARGUMENT, PLAN, RESULT
+from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT
 from xloom.pjrt.compiler import Native
 from xloom.pjrt.executable import LoadedExecutable
 from xloom.pjrt.log import is_enabled
@@ -19,24 +19,24 @@ class Plan:
     def __init__(self, loaded: LoadedExecutable):
         direct = _direct(loaded)
         if direct is None:
-            self._words = PLAN.row()
+            self._struct = PLAN.new()
         else:
             executable, (device,) = loaded.executable, loaded.devices
-            donated, given = executable.donated, dict(direct.aliases)
+            donated, aliases = executable.donated, dict(direct.aliases)
             self._kept = direct
             self._arguments = _table(
-                ARGUMENT.row(record=record_address(shape, device.default_memory), is_donated=number in donated)
+                ARGUMENT.new(record=record_address(shape, device.default_memory), is_donated=number in donated)
                 for number, shape in enumerate(executable.parameters)
             )
             self._results = _table(
-                RESULT.row(
+                RESULT.new(
                     record=record_address(shape, device.memory_space(kind)),
                     nbytes=shape.nbytes,
-                    given=_given(number, given, executable.parameters, shape.nbytes),
+                    donated_argument=_donated_argument(number, aliases, executable.parameters, shape.nbytes),
                 )
                 for number, (shape, kind) in enumerate(zip(executable.outputs, executable.output_kinds, strict=True))
             )
-            self._words = PLAN.row(
+            self._struct = PLAN.new(
                 is_native=1,
                 main=direct.main,
                 constants=direct.constants,
@@ -47,16 +47,16 @@ class Plan:
                 arguments=ctypes.addressof(self._arguments),
                 results=ctypes.addressof(self._results),
             )
-        self.address = ctypes.addressof(self._words)
+        self.address = ctypes.addressof(self._struct)
 
     @property
     def is_native(self) -> bool:
         """Whether native code runs it, if all arguments are there."""
-        return bool(self._words[PLAN.offset("is_native") // 8])
+        return bool(self._struct[PLAN.offset("is_native") // 8])
 
     def leave_to_python(self) -> None:
         """From now on Python runs it, or says why not."""
-        self._words[PLAN.offset("is_native") // 8] = 0
+        self._struct[PLAN.offset("is_native") // 8] = 0
 
 
 def _direct(loaded: LoadedExecutable) -> Direct | None:
@@ -70,8 +70,8 @@ def _direct(loaded: LoadedExecutable) -> Direct | None:
     return program.direct
 
 
-def _given(number: int, given: dict[int, int], parameters: list[Any], nbytes: int) -> int:
-    argument = given.get(number, -1)
+def _donated_argument(number: int, aliases: dict[int, int], parameters: list[Any], nbytes: int) -> int:
+    argument = aliases.get(number, -1)
     return argument if argument >= 0 and parameters[argument].nbytes == nbytes else -1
 
 

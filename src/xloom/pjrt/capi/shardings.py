@@ -9,7 +9,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.proto.shardings import sharding_to_bytes
 from xloom.hlo.sharding import Sharding
 from xloom.pjrt.capi.handles import objects
-from xloom.pjrt.capi.memory import Row, Text
+from xloom.pjrt.capi.memory import CArray, Text
 from xloom.pjrt.capi.slots import slot
 
 ENTRIES = ["PJRT_Shardings_PJRT_Executable_ParameterShardings", "PJRT_Shardings_PJRT_Executable_OutputShardings"]
@@ -22,8 +22,8 @@ class Shardings:
 
     def __init__(self, shardings: list[Sharding]):
         self._texts = [Text(sharding_to_bytes(s)) for s in shardings]
-        self.addresses = Row.pointers(t.address for t in self._texts)
-        self.sizes = Row(ctypes.c_size_t, [t.size for t in self._texts])
+        self.addresses = CArray.pointers(t.address for t in self._texts)
+        self.sizes = CArray(ctypes.c_size_t, [t.size for t in self._texts])
 
 
 def of_leaves(instruction: Instruction) -> list[Sharding]:

@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.llvm.loop import loop
 from xloom.llvm.types import I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
-from xloom.pjrt.capi.words import (
+from xloom.pjrt.capi.native_structs import (
     CELL,
     DATA_OFFSET,
     DELETED,
@@ -24,7 +24,7 @@ from xloom.pjrt.capi.words import (
     OWN,
     STORAGE,
     WAITING,
-    Words,
+    StructLayout,
 )
 
 RETIRED, RUNNING = "retired", "running"
@@ -32,8 +32,8 @@ RETIRED, RUNNING = "retired", "running"
 NEW_ERROR, DROP_ERROR = "new_error_of_event", "drop_error_of_event"
 """Functions of Python's."""
 
-_FORGOTTEN, _LIST = "forgotten_cells", Words("lock", "first", "count")
-_MOST_FORGOTTEN = 256
+_DESTROYED, _LIST = "destroyed_cells", StructLayout("lock", "first", "count")
+_MOST_DESTROYED = 256
 
 
 def define(native: NativeModule) -> None:
@@ -59,9 +59,9 @@ def _lock(native: NativeModule) -> None:
         b.ret_void()
 
 
-def lock(b: Builder, words: Words, base: ir.Value) -> ir.Value:
-    """Takes the lock among `words`, and returns what `unlock` wants."""
-    place = b.place(base, words.offset("lock"))
+def lock(b: Builder, layout: StructLayout, base: ir.Value) -> ir.Value:
+    """Takes the lock of a structure that has one, and returns what `unlock` wants."""
+    place = b.place(base, layout.offset("lock"))
     b.do("lock", "vp", place)
     return place
 
@@ -98,7 +98,7 @@ def _storage(native: NativeModule) -> None:
         with b.if_then(b.icmp_unsigned("==", kind, I64(OF_PYTHON))):
             b.do("drop_object", "vp", owner)
         with b.if_then(b.icmp_unsigned(">=", b.get(STORAGE, storage, "nbytes"), I64(MAPPED_BYTES))):
-            b.do("keep_storage", "vp", storage)
+            b.do("cache_storage", "vp", storage)
             b.ret_void()
         b.do_c("free", "vp", b.get(STORAGE, storage, "raw", POINTER))
         b.ret_void()
@@ -129,7 +129,7 @@ def _cells(native: NativeModule) -> None:
             b.do("release_event", "vp", event)
         b.do_c("free", "vp", cell)
         b.ret_void()
-    _forgotten(native)
+    _destroyed(native)
     with native.function("delete_cell", "vp") as b:
         (cell,) = b.arguments
         held = lock(b, CELL, cell)
@@ -173,27 +173,27 @@ def _cells(native: NativeModule) -> None:
         b.ret_void()
 
 
-def _forgotten(native: NativeModule) -> None:
+def _destroyed(native: NativeModule) -> None:
     """Cells that were destroyed, but whose `Buffer` Python still has: it forgets many of them at once."""
-    native.word(_FORGOTTEN, _LIST.size // 8, is_own=True)
+    native.word(_DESTROYED, _LIST.size // 8, is_own=True)
     # 0 where there are so many already that Python should do it now
-    with native.function("forget_cell", "qp") as b:
+    with native.function("destroy_later", "qp") as b:
         (cell,) = b.arguments
-        forgotten = native.word(_FORGOTTEN)
-        held = lock(b, _LIST, forgotten)
-        count = b.get(_LIST, forgotten, "count")
-        with b.if_then(b.icmp_unsigned(">=", count, I64(_MOST_FORGOTTEN))):
+        destroyed = native.word(_DESTROYED)
+        held = lock(b, _LIST, destroyed)
+        count = b.get(_LIST, destroyed, "count")
+        with b.if_then(b.icmp_unsigned(">=", count, I64(_MOST_DESTROYED))):
             unlock(b, held)
             b.ret(I64(0))
-        b.set(CELL, cell, next=b.get(_LIST, forgotten, "first"))
-        b.set(_LIST, forgotten, first=cell, count=b.add(count, I64(1)))
+        b.set(CELL, cell, next=b.get(_LIST, destroyed, "first"))
+        b.set(_LIST, destroyed, first=cell, count=b.add(count, I64(1)))
         unlock(b, held)
         b.ret(I64(1))
-    with native.function("take_forgotten", "p") as b:
-        forgotten = native.word(_FORGOTTEN)
-        held = lock(b, _LIST, forgotten)
-        first = b.get(_LIST, forgotten, "first", POINTER)
-        b.set(_LIST, forgotten, first=0, count=0)
+    with native.function("take_destroyed", "p") as b:
+        destroyed = native.word(_DESTROYED)
+        held = lock(b, _LIST, destroyed)
+        first = b.get(_LIST, destroyed, "first", POINTER)
+        b.set(_LIST, destroyed, first=0, count=0)
         unlock(b, held)
         b.ret(first)
     with native.function("free_cells", "vp") as b:

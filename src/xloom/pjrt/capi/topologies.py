@@ -10,8 +10,8 @@ from typing import Any
 
 from xloom.pjrt.capi.device_count import device_count
 from xloom.pjrt.capi.executables import executable_handle
-from xloom.pjrt.capi.handles import drop, lasting, objects, put
-from xloom.pjrt.capi.memory import NamedValues, Row, Text, bytes_at, named_values_at
+from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
+from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, named_values_at
 from xloom.pjrt.capi.owned import hand_over
 from xloom.pjrt.capi.programs import module_of
 from xloom.pjrt.capi.slots import slot
@@ -30,9 +30,9 @@ class Topology:
         self.descriptions = list(descriptions)
         self.platform_name = Text(compiler.platform_name)
         self.platform_version = Text(compiler.platform_version)
-        self.handles = Row.pointers(lasting(d) for d in self.descriptions)
+        self.handles = CArray.pointers(intern_handle(d) for d in self.descriptions)
         self.attributes = NamedValues([])
-        self.kind_ids = Row(ctypes.c_int, range(len(KINDS)))
+        self.kind_ids = CArray(ctypes.c_int, range(len(KINDS)))
 
     def serialize(self) -> bytes:
         """What `deserialize` makes it from, and keys of caches depend on."""

@@ -1,8 +1,8 @@
-"""LLVM IR of the place where devices meet: barriers that sleep, and pointers that members leave for each other.
+"""LLVM IR of the rendezvous of devices: barriers that sleep, and pointers that participants leave for each other.
 
-A room has, for each collective of a program, a cell for each group of devices and a pointer for each device. A cell is
-a barrier: the count of those who are there, and a generation that changes when all are. The generation's sign bit says
-that somebody will never come.
+Its memory has, for each collective of a program, a cell for each group of devices and a pointer for each device. A cell
+is a barrier: the count of those who are there, and a generation that changes when all are. The generation's sign bit
+says that somebody will never come.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ from __future__ import annotations
 CELL_BYTES = 64
 """A cache line, so that groups do not disturb each other."""
 
-WORDS = 6
-"""What a device knows, as 64-bit words: `xloom_meet`, its room, its number among all, replica, partition, and how many
-devices there are."""
-MEET, ROOM, NUMBER, REPLICA, PARTITION, DEVICES = range(WORDS)
+PARTICIPANT_WORDS = 6
+"""What a device knows, as 64-bit words: `xloom_rendezvous_wait`, the rendezvous' memory, its number among all, replica,
+partition, and how many devices there are."""
+WAIT, MEMORY, NUMBER, REPLICA, PARTITION, DEVICES = range(PARTICIPANT_WORDS)
 
 SPINS = 50
 """How often a member looks before it sleeps: a microsecond, as others may need the processor to get here."""
 
 
-def room_bytes(collectives: int, devices: int) -> int:
-    """How large a room is."""
+def rendezvous_bytes(collectives: int, devices: int) -> int:
+    """The bytes that a rendezvous needs for so many collectives of so many devices."""
     return collectives * devices * (CELL_BYTES + 8)
 
 
-def meeting_ir() -> str:
-    """`xloom_meet`, `xloom_break` and `xloom_prepare_meetings`; the functions of `host_ir` are in the same module."""
+def rendezvous_ir() -> str:
+    """`xloom_rendezvous_wait`, `_break` and `_prepare`; the functions of `host_ir` are in the same module."""
     return f"""
 ; A device leaves its pointer for collective number %op, and waits for all %size members of its group. 0 when all are
 ; there, 1 when somebody will never come.
-define i32 @xloom_meet(ptr %words, i64 %op, i64 %group, i64 %size, ptr %mine) {{
+define i32 @xloom_rendezvous_wait(ptr %participant, i64 %op, i64 %group, i64 %size, ptr %mine) {{
 entry:
-  %room.place = getelementptr i64, ptr %words, i64 {ROOM}
-  %room = load ptr, ptr %room.place
-  %number.place = getelementptr i64, ptr %words, i64 {NUMBER}
+  %memory.place = getelementptr i64, ptr %participant, i64 {MEMORY}
+  %memory = load ptr, ptr %memory.place
+  %number.place = getelementptr i64, ptr %participant, i64 {NUMBER}
   %number = load i64, ptr %number.place
-  %devices.place = getelementptr i64, ptr %words, i64 {DEVICES}
+  %devices.place = getelementptr i64, ptr %participant, i64 {DEVICES}
   %devices = load i64, ptr %devices.place
   %row = mul i64 %devices, {CELL_BYTES + 8}
   %start = mul i64 %op, %row
-  %cells = getelementptr i8, ptr %room, i64 %start
+  %cells = getelementptr i8, ptr %memory, i64 %start
   %cell.at = mul i64 %group, {CELL_BYTES}
   %cell = getelementptr i8, ptr %cells, i64 %cell.at
   %there = getelementptr i8, ptr %cell, i64 4
@@ -89,14 +89,14 @@ broken:
   ret i32 1
 }}
 
-; Once, before anybody meets.
-define void @xloom_prepare_meetings() {{
+; Once, before anybody waits.
+define void @xloom_rendezvous_prepare() {{
   call void @prepare_sleep()
   ret void
 }}
 
-; Tell all who wait in the room's cells, a row of %devices cells a collective, and all who come, that it is over.
-define void @xloom_break(ptr %room, i64 %collectives, i64 %devices) {{
+; Tell all who wait in the rendezvous' cells, a row of %devices cells a collective, and all who come, that it is over.
+define void @xloom_rendezvous_break(ptr %memory, i64 %collectives, i64 %devices) {{
 entry:
   %row = mul i64 %devices, {CELL_BYTES + 8}
   br label %next.row
@@ -112,7 +112,7 @@ mark:
   %row.at = mul i64 %r, %row
   %cell.at = mul i64 %c, {CELL_BYTES}
   %at = add i64 %row.at, %cell.at
-  %cell = getelementptr i8, ptr %room, i64 %at
+  %cell = getelementptr i8, ptr %memory, i64 %at
   atomicrmw or ptr %cell, i32 -2147483648 release
   call void @wake_all(ptr %cell)
   %c.next = add i64 %c, 1

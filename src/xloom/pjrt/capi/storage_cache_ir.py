@@ -15,8 +15,8 @@ from xloom.cpu.runtime.memory_pool import HUGE_BYTES
 from xloom.llvm.loop import loop
 from xloom.llvm.types import I32, I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
+from xloom.pjrt.capi.native_structs import DATA_OFFSET, OWN, STORAGE, StructLayout
 from xloom.pjrt.capi.storage_ir import lock, unlock
-from xloom.pjrt.capi.words import DATA_OFFSET, OWN, STORAGE, Words
 
 MOST = 1 << 28
 """Bytes that are kept. Where there would be more, all go, as nobody may ask for those sizes again."""
@@ -25,17 +25,17 @@ _GOLDEN = 0x9E3779B97F4A7C15
 """By which a size is multiplied, whose upper bits then are a chain's number."""
 _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 """Linux's advice that memory should have them."""
-_STATE, _FIRST, _WORDS = "kept_memory", "kept_chains", Words("lock", "bytes")
+_STATE, _FIRST, _CACHE = "storage_cache", "storage_chains", StructLayout("lock", "bytes")
 
 
 def define(native: NativeModule) -> None:
     """The functions of this file."""
-    native.word(_STATE, _WORDS.size // 8, is_own=True)
+    native.word(_STATE, _CACHE.size // 8, is_own=True)
     native.word(_FIRST, _CHAINS, is_own=True)
     with native.function("take_storage", "pq") as b:
         (nbytes,) = b.arguments
         state = native.word(_STATE)
-        held = lock(b, _WORDS, state)
+        held = lock(b, _CACHE, state)
         link = b.variable(POINTER)  # where the address of the storage at hand is
         b.store(_chain(b, nbytes), link)
         look, body, missing = (b.append_basic_block(name) for name in ("look", "body", "missing"))
@@ -46,7 +46,7 @@ def define(native: NativeModule) -> None:
         b.position_at_end(body)
         with b.if_then(b.icmp_unsigned("==", b.get(STORAGE, storage, "nbytes"), nbytes)):
             b.store(b.get(STORAGE, storage, "next", POINTER), b.load(link, typ=POINTER))
-            b.set(_WORDS, state, bytes=b.sub(b.get(_WORDS, state, "bytes"), nbytes))
+            b.set(_CACHE, state, bytes=b.sub(b.get(_CACHE, state, "bytes"), nbytes))
             unlock(b, held)
             b.set(STORAGE, storage, references=1, kind=OWN, owner=0)
             b.ret(storage)
@@ -55,29 +55,29 @@ def define(native: NativeModule) -> None:
         b.position_at_end(missing)
         unlock(b, held)
         b.ret(_mapped(b, nbytes))
-    with native.function("keep_storage", "vp") as b:
+    with native.function("cache_storage", "vp") as b:
         (storage,) = b.arguments
         nbytes = b.get(STORAGE, storage, "nbytes")
         with b.if_then(b.icmp_unsigned(">", nbytes, I64(MOST))):
             _unmap(b, storage)
             b.ret_void()
         state = native.word(_STATE)
-        held = lock(b, _WORDS, state)
-        with b.if_then(b.icmp_unsigned(">", b.add(b.get(_WORDS, state, "bytes"), nbytes), I64(MOST)), likely=False):
-            b.do("forget_kept", "v")
+        held = lock(b, _CACHE, state)
+        with b.if_then(b.icmp_unsigned(">", b.add(b.get(_CACHE, state, "bytes"), nbytes), I64(MOST)), likely=False):
+            b.do("clear_storage_cache", "v")
         chain = _chain(b, nbytes)
         b.set(STORAGE, storage, next=b.load(chain, typ=POINTER))
         b.store(storage, chain)
-        b.set(_WORDS, state, bytes=b.add(b.get(_WORDS, state, "bytes"), nbytes))
+        b.set(_CACHE, state, bytes=b.add(b.get(_CACHE, state, "bytes"), nbytes))
         unlock(b, held)
         b.ret_void()
-    with native.function("forget_kept", "v") as b:  # under the lock
+    with native.function("clear_storage_cache", "v") as b:  # under the lock
         with loop(b, 0, _CHAINS) as k:
             first = b.item(native.word(_FIRST), k)
             with b.chain(STORAGE, b.load(first, typ=POINTER)) as storage:
                 _unmap(b, storage)
             b.store(NULL, first)
-        b.set(_WORDS, native.word(_STATE), bytes=0)
+        b.set(_CACHE, native.word(_STATE), bytes=0)
         b.ret_void()
 
 

@@ -1,4 +1,4 @@
-"""Structures of the native run time: words of eight bytes, by name."""
+"""Layouts of the native run time's structures, whose fields have eight bytes each and are found by name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ PREFIX = "xloom_pjrt_"
 """What the names of the plugin's native functions start with."""
 
 
-class Words:
-    """The words of a structure, in their order."""
+class StructLayout:
+    """The fields of a structure, in their order."""
 
     def __init__(self, *names: str):
         self._at = {name: 8 * k for k, name in enumerate(names)}
@@ -20,30 +20,30 @@ class Words:
         return iter(self._at)
 
     def offset(self, name: str) -> int:
-        """Where a word is, in bytes."""
+        """Where a field is, in bytes."""
         return self._at[name]
 
-    def row(self, **values: int) -> Any:
-        """The structure in C memory; words that are not given are 0."""
+    def new(self, **values: int) -> Any:
+        """The structure in C memory; fields that are not given are 0."""
         assert values.keys() <= self._at.keys(), values
         return (ctypes.c_uint64 * len(self._at))(*[values.get(name, 0) & (1 << 64) - 1 for name in self._at])
 
 
-BUFFER = Words("device", "memory", "type", "dims", "num_dims", "nbytes", "is_host", "itemsize", "layout")
+BUFFER = StructLayout("device", "memory", "type", "dims", "num_dims", "nbytes", "is_host", "itemsize", "layout")
 """What all buffers of one shape in one memory share."""
 
-LAYOUT = Words("text", "size", "deleter")
+LAYOUT = StructLayout("text", "size", "deleter")
 """How arrays lie in memory, as HLO text writes it: its handle is the address."""
 
-CELL = Words("record", "lock", "state", "storage", "data", "external", "event", "next")
+CELL = StructLayout("record", "lock", "state", "storage", "data", "external", "event", "next")
 """A buffer: its handle is the address. `external` counts the references to its array from outside.
 
-`event` is that of the run that makes the array, if Python's thread does. `next` chains cells that Python must forget.
+`event` is that of the run that makes the array, if Python's thread does. `next` chains destroyed cells.
 """
 HAS_DATA, DELETED, IN_PYTHON = 1, 2, 4
 """The flags of a cell's state: its array is there, it was deleted, and there is a `Buffer` of Python's for it."""
 
-STORAGE = Words("references", "kind", "owner", "raw", "nbytes", "next")
+STORAGE = StructLayout("references", "kind", "owner", "raw", "nbytes", "next")
 """The memory of an array, which several cells and Python's arrays may refer to.
 
 `nbytes` are those of an array that follows, else 0. `raw` is what `free` is given of a smaller one than MAPPED_BYTES;
@@ -54,31 +54,31 @@ MAPPED_BYTES = 1 << 16
 OWN, LENT, OF_PYTHON = 0, 1, 2
 """Kinds of storage: the array follows; it is the host's, and `owner` the event for its end; `owner` is an object."""
 DATA_OFFSET = 64
-"""Where the array follows a storage's words, and how it is aligned."""
+"""Where the array follows a storage's fields, and how it is aligned."""
 
-EVENT = Words("references", "lock", "is_done", "waiting", "error")
+EVENT = StructLayout("references", "lock", "is_done", "waiting", "error")
 """`error` is Python's handle of what went wrong, or 0."""
-WAITING = Words("function", "user", "next")
+WAITING = StructLayout("function", "user", "next")
 """A callback of an event."""
 READY = 16
 """The handle of an event that is ready, without an error."""
 NATIVE_EVENT = 8
 """Added to the address of an EVENT in its handle; handles of Python's futures are multiples of 16."""
 
-EXECUTABLE = Words("num_replicas", "num_partitions", "num_outputs", "name", "name_size")
+EXECUTABLE = StructLayout("num_replicas", "num_partitions", "num_outputs", "name", "name_size")
 """What C programs ask of each executable."""
 
-PLAN = Words(
+PLAN = StructLayout(
     "is_native", "main", "constants", "arena", "num_arguments", "num_results", "num_donated", "arguments", "results"
 )
 """A loaded executable: its handle is the address. Unless `is_native`, Python runs it."""
-ARGUMENT = Words("record", "is_donated")
-RESULT = Words("record", "nbytes", "given")
-"""`given` is the number of the argument whose memory the result may take, or -1."""
+ARGUMENT = StructLayout("record", "is_donated")
+RESULT = StructLayout("record", "nbytes", "donated_argument")
+"""`donated_argument` is the number of the argument whose memory the result may take, or -1."""
 
 USER_DATA = 4
 """How many keys with data a memory has room for."""
-MEMORY = Words(
+MEMORY = StructLayout(
     "vtable",
     "id",
     "kind_id",
