@@ -31,7 +31,7 @@ def run_kernel(text, *arguments, split=1) -> Any:
     Each phase is called in `split` pieces, as threads would.
     """
     kernel = kernel_of(text)
-    modules = {**kernel.needed, str(kernel.module): kernel.content}
+    modules = {**kernel.needed, str(kernel.module): kernel.pipeline}
     library = jit.Library(list(starmap(jit.process_code, modules.items())), [p.symbol for p in kernel.phases])
     inputs = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arguments]
     results = [np.zeros(s.dims, s.dtype.numpy) for s in kernel.outputs]

@@ -47,21 +47,21 @@ def test_value(scale):
 def test_equal_layers_are_compiled_once():
     few = lowered(prepared(xl.parse(chain(20))), process_target())[2]
     many = lowered(prepared(xl.parse(chain(80))), process_target())[2]
-    assert many.main_content is few.main_content is PassPipeline.CALLS
-    assert sum(len(u.text) for u in many.units.values()) < 1.2 * sum(len(u.text) for u in few.units.values())
+    assert many.main_pipeline is few.main_pipeline is PassPipeline.CALLS
+    assert sum(len(u.text) for u in many.modules.values()) < 1.2 * sum(len(u.text) for u in few.modules.values())
 
 
 def test_layers_with_other_constants_are_other_code():
     same, other = (
         lowered(prepared(xl.parse(chain(20, s))), process_target())[2] for s in (lambda k: 0.5, lambda k: 1 + k / 8)
     )
-    count = [sum(u.text.count("define void") for u in p.units.values()) for p in (same, other)]
+    count = [sum(u.text.count("define void") for u in p.modules.values()) for p in (same, other)]
     assert count[1] >= count[0] + 15
 
 
 def test_short_programs_are_one_function():
     program = lowered(prepared(xl.parse(chain(2))), process_target())[2]
-    assert not any(name.startswith("batch") for name in program.units)
+    assert not any(name.startswith("batch") for name in program.modules)
 
 
 def test_memory_is_planned_in_linear_time():

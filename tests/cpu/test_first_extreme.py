@@ -82,7 +82,7 @@ def numbers(dtype: np.dtype, dims: tuple[int, int], dimension: int) -> np.ndarra
 def is_in_order(module: xl.Module) -> bool:
     """Whether a comparison serves both for greater and for equal."""
     *_, compiled = lowered(prepared(module), process_target())
-    texts = [compiled.main, *(unit.text for unit in compiled.units.values())]
+    texts = [compiled.main, *(m.text for m in compiled.modules.values())]
     return any(f"fcmp {symbol}" in text for text in texts for symbol in ("oge", "ole"))
 
 

@@ -33,8 +33,8 @@ def test_edges_that_are_mirrored(n, m):
 
 def test_rows_are_not_chosen_element_by_element():
     program = lowered(prepared(reflect(300, 400)), process_target())[-1]
-    (unit,) = program.units.values()
-    assert re.search(r"extractelement <\d+ x i64>", str(optimised(unit.text))) is None  # none of addresses
+    (kernel_module,) = program.modules.values()
+    assert re.search(r"extractelement <\d+ x i64>", str(optimised(kernel_module.text))) is None  # none of addresses
 
 
 @pytest.mark.parametrize("low, high, interior", [*itertools.product((-1, 0, 2), (-2, 0, 1), (0, 1))])

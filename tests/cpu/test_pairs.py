@@ -39,7 +39,7 @@ def _check(text, *arguments):
     for a, b in pairs:
         a, b = (x.astype(np.float32) for x in (a, b))
         np.testing.assert_allclose(a, b, rtol=2**-7, atol=1e-38)
-    return "".join(unit.text for unit in lowered(prepared(module), process_target())[-1].units.values())
+    return "".join(m.text for m in lowered(prepared(module), process_target())[-1].modules.values())
 
 
 def _numbers(*dims):

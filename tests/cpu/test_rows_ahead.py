@@ -33,7 +33,7 @@ def _softmax(dims, inner):
 
 
 def _text(module):
-    return "".join(unit.text for unit in lowered(prepared(module), process_target())[-1].units.values())
+    return "".join(m.text for m in lowered(prepared(module), process_target())[-1].modules.values())
 
 
 @pytest.mark.parametrize(

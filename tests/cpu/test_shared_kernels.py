@@ -19,7 +19,7 @@ def program(body: str, **sizes: int) -> xl.Module:
 
 def units(module: xl.Module) -> int:
     *_, made = lowered(prepared(module), process_target())
-    return len(made.units)
+    return len(made.modules)
 
 
 def test_what_the_operand_of_a_logarithm_is_does_not_hold_for_another_array():

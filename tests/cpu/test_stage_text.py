@@ -355,7 +355,7 @@ def test_llvm_of_each_kernel_parses():
     module = xl.parse(PROGRAM)
     _, _, program = lowered(prepared(module), process_target())
     parts = re.split(r"^; (?=xloom_main: |k[0-9a-f]{24}: )", llvm_text(module), flags=re.MULTILINE)[1:]
-    assert [p.split(":")[0] for p in parts] == ["xloom_main", *program.units]
+    assert [p.split(":")[0] for p in parts] == ["xloom_main", *program.modules]
     assert [p.splitlines()[0].split(": ")[1] for p in parts] == ["the entry function", "%e", "%y"]
     jit.target_machine(process_target())
     for part in parts:
@@ -366,7 +366,7 @@ def test_asm_has_each_function():
     module = xl.parse(PROGRAM)
     _, _, program = lowered(prepared(module), process_target())
     text = asm_text(module)
-    for symbol in ("xloom_main", *(p.symbol for u in program.units.values() for p in u.phases)):
+    for symbol in ("xloom_main", *(p.symbol for u in program.modules.values() for p in u.phases)):
         assert re.search(rf"^{re.escape(symbol)}:", text, re.MULTILINE), symbol
 
 

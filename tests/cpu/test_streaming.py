@@ -63,13 +63,13 @@ def test_all_elements_arrive(name):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_are_where_lines_are_whole(name):
     _, _, program = lowered(prepared(_module(name)), process_target())
-    text = program.main + "".join(unit.text for unit in program.units.values())
+    text = program.main + "".join(m.text for m in program.modules.values())
     assert ("!nontemporal" in text) == ("within" not in name and "not whole" not in name)
     assert ("fence seq_cst" in text) == ("!nontemporal" in text)
 
 
 def _nests(module):
-    return "".join(unit.text for unit in lowered(prepared(module), process_target())[-1].units.values())
+    return "".join(m.text for m in lowered(prepared(module), process_target())[-1].modules.values())
 
 
 def test_what_takes_long_to_compute_is_stored_as_it_is_computed():
@@ -91,10 +91,10 @@ def test_what_the_program_reads_again_is_streamed_later(monkeypatch, is_read):
 
 def test_memory_that_does_not_begin_with_a_line():
     _, _, program = lowered(prepared(_module("narrow")), process_target())
-    objects = [jit.process_code(text) for text in (program.main, *(u.text for u in program.units.values()))]
-    library = jit.Library(objects, [phase for unit in program.units.values() for phase in [unit.phases[0].symbol]])
-    (unit,) = program.units.values()
-    task = library.function(unit.phases[0].symbol, jit.TASK)
+    objects = [jit.process_code(text) for text in (program.main, *(u.text for u in program.modules.values()))]
+    library = jit.Library(objects, [m.phases[0].symbol for m in program.modules.values()])
+    (kernel_module,) = program.modules.values()
+    task = library.function(kernel_module.phases[0].symbol, jit.TASK)
     values = np.random.default_rng(0).standard_normal(70001).astype(np.float32)
     room = np.zeros(70001 + 64, ml_dtypes.bfloat16)
     at = (-room.ctypes.data % 64) // 2 + 3

@@ -136,5 +136,5 @@ ENTRY e {
 def test_only_tiles_that_are_not_whole_go_element_by_element(rows, whole):
     text = f"HloModule m\nENTRY e {{ p = f32[{rows},512] parameter(0) ROOT r = f32[512,{rows}] transpose(p), "
     _, _, program = lowered(prepared(xl.parse(text + "dimensions={1,0} }")), process_target())
-    (unit,) = program.units.values()
-    assert ("c.head" not in unit.text) == whole
+    (kernel_module,) = program.modules.values()
+    assert ("c.head" not in kernel_module.text) == whole

@@ -157,9 +157,9 @@ def _packed(
         with trace.span("passes", "compile"):
             ready = prepared(module)
         with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
-            _, assignment, program = lowered(ready, target, builder, partial(_heard, codes))
-        codes.add(program.main, program.main_content)
-        with trace.span("machine code", "compile", modules=len(program.units) + 1):
+            _, assignment, program = lowered(ready, target, builder, partial(_add_kernel, codes))
+        codes.add(program.main, program.main_pipeline)
+        with trace.span("machine code", "compile", modules=len(program.modules) + 1):
             objects = codes.finished()
     constants = [aligned(a) for c in assignment.constants for a in _constants(c)]
     made = SerializedExecutable(
@@ -209,11 +209,11 @@ def _image(
     return LinkedExecutable(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
 
 
-def _heard(codes: ObjectCodes, unit: KernelModule) -> None:
-    if unit.objects:
-        codes.have(unit.objects)
+def _add_kernel(codes: ObjectCodes, module: KernelModule) -> None:
+    if module.objects:
+        codes.have(module.objects)
     else:
-        codes.add(unit.text, unit.content)
+        codes.add(module.text, module.pipeline)
 
 
 def _keep(folder: cache.Folder, key: str, data: bytes) -> None:

@@ -49,9 +49,9 @@ _idle: dict[tuple[Target, int], list[llvm.TargetMachine]] = defaultdict(list)
 
 
 @contextmanager
-def _borrowed_machine(target: Target, content: PassPipeline) -> Iterator[llvm.TargetMachine]:
+def _borrowed_machine(target: Target, pipeline: PassPipeline) -> Iterator[llvm.TargetMachine]:
     """A target machine that no other thread uses meanwhile."""
-    level = 0 if content in (PassPipeline.CALLERS, PassPipeline.CALLS) else 3
+    level = 0 if pipeline in (PassPipeline.CALLERS, PassPipeline.CALLS) else 3
     idle = _idle[target, level]
     try:
         machine = idle.pop()
@@ -96,44 +96,44 @@ def target_header(target: Target) -> str:
     return f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
 
 
-def object_key(text: str, content: PassPipeline, target: Target) -> str:
+def object_key(text: str, pipeline: PassPipeline, target: Target) -> str:
     """What `object_cache` has the object file of LLVM IR `text` under."""
-    return key_of(target.key, content.value.encode(), text.encode())
+    return key_of(target.key, pipeline.value.encode(), text.encode())
 
 
-def object_code(text: str, content: PassPipeline, target: Target) -> bytes:
+def object_code(text: str, pipeline: PassPipeline, target: Target) -> bytes:
     """The relocatable object file of LLVM IR `text`, which is made once."""
-    if content is PassPipeline.CALLS:  # quick, and no two programs have the same
-        return made_anew(text, content, target)
-    key = object_key(text, content, target)
+    if pipeline is PassPipeline.CALLS:  # quick, and no two programs have the same
+        return made_anew(text, pipeline, target)
+    key = object_key(text, pipeline, target)
     data = object_cache.get(key)
     if data is None:
-        data = made_anew(text, content, target)
+        data = made_anew(text, pipeline, target)
         object_cache.put(key, data)
     elif is_checked():
-        compare_object(key, data, partial(made_anew, text, content, target))
+        compare_object(key, data, partial(made_anew, text, pipeline, target))
     return data
 
 
-def process_code(text: str, content: PassPipeline = PassPipeline.LOOPS) -> bytes:
+def process_code(text: str, pipeline: PassPipeline = PassPipeline.LOOPS) -> bytes:
     """The object file of LLVM IR `text` that is to run in this process, which is made once."""
-    return object_code(text, content, process_target())
+    return object_code(text, pipeline, process_target())
 
 
-def made_anew(text: str, content: PassPipeline, target: Target) -> bytes:
+def made_anew(text: str, pipeline: PassPipeline, target: Target) -> bytes:
     """The object file of LLVM IR `text`, whether there is one or not."""
-    return _emitted(text, content, target, as_object=True)
+    return _emitted(text, pipeline, target, as_object=True)
 
 
-def assembly(text: str, content: PassPipeline, target: Target) -> str:
+def assembly(text: str, pipeline: PassPipeline, target: Target) -> str:
     """The assembly of LLVM IR `text`."""
-    return _emitted(text, content, target, as_object=False).decode()
+    return _emitted(text, pipeline, target, as_object=False).decode()
 
 
-def _emitted(text: str, content: PassPipeline, target: Target, as_object: bool) -> bytes:
-    with _borrowed_machine(target, content) as machine:
+def _emitted(text: str, pipeline: PassPipeline, target: Target, as_object: bool) -> bytes:
+    with _borrowed_machine(target, pipeline) as machine:
         text = text.replace(_NO_TARGET, target_header(target), 1)
-        return emitted(text.encode(), machine, PASSES[content], as_object)
+        return emitted(text.encode(), machine, PASSES[pipeline], as_object)
 
 
 @lru_cache(maxsize=1)

@@ -56,11 +56,11 @@ class ObjectCodes:
             self._waiting.clear()
         self._join()
 
-    def add(self, text: str, content: PassPipeline) -> None:
+    def add(self, text: str, pipeline: PassPipeline) -> None:
         """One more module."""
         with self._change:
             for part in parts_of(text):
-                self._waiting.append((len(self._objects), part, content))
+                self._waiting.append((len(self._objects), part, pipeline))
                 self._objects.append(b"")
             self._change.notify_all()
         if len(self._helpers) < self._threads - 1:
@@ -99,9 +99,9 @@ class ObjectCodes:
     def _work(self, module: tuple[int, str, PassPipeline] | None) -> bool:
         if module is None:
             return False
-        number, text, content = module
+        number, text, pipeline = module
         try:
-            self._objects[number] = object_code(text, content, self._target)
+            self._objects[number] = object_code(text, pipeline, self._target)
         except BaseException as error:
             self._failures.append(error)
         return True

@@ -28,26 +28,27 @@ class KernelModule:
     name: str
     text: str
     phases: list[Phase]
-    content: PassPipeline = PassPipeline.LOOPS
+    pipeline: PassPipeline = PassPipeline.LOOPS
     objects: tuple[bytes, ...] = ()
     """Its machine code where that is known: then there is no text."""
 
 
 @dataclass(frozen=True)
 class StepCode:
-    """What a step became: phases of a unit or, without a name, a part of the entry function; and the loops if any."""
+    """What a step became: phases of a kernel module or, without a name, a part of the entry function."""
 
-    unit: str
+    module_name: str
     phases: list[Phase]
     nest: LoopNest | None = None
+    """The loops, where it is one."""
 
 
 @dataclass
 class EmittedProgram:
-    """The entry function's module, the units that it calls, and what must be there when they run."""
+    """The entry function's module, the kernel modules that it calls, and what must be there when they run."""
 
     main: str
-    units: dict[str, KernelModule] = field(default_factory=dict)
+    modules: dict[str, KernelModule] = field(default_factory=dict)
     code: dict[Thunk, StepCode] = field(default_factory=dict)
     """Of loop nests and kernels."""
     calls: list[Instruction] = field(default_factory=list)
@@ -69,8 +70,8 @@ class EmittedProgram:
     """The most blocks in each other."""
 
     @property
-    def main_content(self) -> PassPipeline:
-        """What the entry function consists of."""
-        if not any(c.phases and not c.unit for c in self.code.values()):
+    def main_pipeline(self) -> PassPipeline:
+        """The pass pipeline of the entry function."""
+        if not any(c.phases and not c.module_name for c in self.code.values()):
             return PassPipeline.CALLS
         return PassPipeline.CALLERS if self.depth > DEEP or len(self.main) > LONG else PassPipeline.LOOPS

@@ -76,7 +76,7 @@ class EntryBuilder:
         self.target = assignment.target
         self.module = TargetModule(self.target)
         self.program = EmittedProgram("")
-        self.units = KernelModules(self.program, self.target, on_kernel)
+        self.kernel_modules = KernelModules(self.program, self.target, on_kernel)
         self.status: ir.Value | None = None
         """The status of native calls, once one has it."""
         self._nests = 0
@@ -117,7 +117,7 @@ class EntryBuilder:
         self.b.position_at_end(self.function.entry_basic_block)
         self.b.branch(start)
         self.program.arena_bytes = self._memory.assign_offsets()
-        self.units.close()
+        self.kernel_modules.close()
         if self.program.collectives:
             replicas, partitions = device_counts(entry.computation.root)
             self.program.rendezvous_bytes = rendezvous_bytes(self.program.collectives, replicas * partitions)
@@ -151,7 +151,7 @@ class EntryBuilder:
         nbytes = target.nbytes
         self.events.append(Copy(target, source, nbytes))
         if nbytes >= LARGE * self.target.caches.last:
-            code, left = self.units.of_copy(nbytes)
+            code, left = self.kernel_modules.of_copy(nbytes)
             self.call(code, [to, origin])
             to, origin = (b.gep(p, [I64(nbytes - left)], inbounds=True, source_etype=I8) for p in (to, origin))
             nbytes = left
@@ -167,7 +167,7 @@ class EntryBuilder:
 
     def transpose_in_place(self, allocation: BufferAllocation, shape: Shape) -> None:
         """Transposes the square matrices of an array."""
-        code = self.units.of_transposition(shape.dtype, math.prod(shape.dims[:-2]), shape.dims[-1])
+        code = self.kernel_modules.of_transposition(shape.dtype, math.prod(shape.dims[:-2]), shape.dims[-1])
         self.call(code, [self.pointer(allocation)])
 
     def copies(self, pairs: list[tuple[BufferAllocation, BufferAllocation]]) -> None:
@@ -311,13 +311,13 @@ class EntryBuilder:
         if small and not self._is_apart:
             self.events.append(event)
             return self._inlined(nest, numbers, pointers)
-        code = self.units.of_nest(nest, numbers, len(pointers), small=small)
+        code = self.kernel_modules.of_nest(nest, numbers, len(pointers), small=small)
         waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
         waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present step
         event.scratch = self.call(code, pointers, waiting=event if waits else None)
         if not waits:
             self.events.append(event)
-        return StepCode(code.unit, code.phases, nest)
+        return StepCode(code.module_name, code.phases, nest)
 
     def _inlined(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: Sequence[ir.Value]) -> StepCode:
         """Emits a nest as a part of this function."""
@@ -336,14 +336,14 @@ class EntryBuilder:
         unread = frozenset(k for k, allocation in enumerate(targets) if allocation.kind == "unused")
         if targets and len(unread) == len(targets):
             return  # a part of a tuple of which others are read
-        kernel, code = self.units.of_rule(instruction, rule, unread)
+        kernel, code = self.kernel_modules.of_rule(instruction, rule, unread)
         if kernel.must_alias:
             for output, operand in kernel.in_place.items():
                 self.copy(targets[output], inputs[operand])
         scratch = self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
         self.polling.cost += kernel_cost(instruction)
         self._record(instruction, scratch)
-        self.program.code[instruction] = StepCode(code.unit, code.phases)
+        self.program.code[instruction] = StepCode(code.module_name, code.phases)
 
     def _record(self, instruction: Instruction, scratch: Sequence[BufferAllocation] = ()) -> None:
         """Notes that a step reads all its operands, and writes all its outputs, each in its allocation."""

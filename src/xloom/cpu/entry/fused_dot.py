@@ -42,9 +42,9 @@ def fused_dot(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruct
             pointers.append(_made(entry, fusion, operand))
             shapes.append(operand.shape)
             made.add(number)
-    _, code = entry.units.of_rule(dot, rule, frozenset(), shapes, frozenset(made))
+    _, code = entry.kernel_modules.of_rule(dot, rule, frozenset(), shapes, frozenset(made))
     entry.call(code, [*pointers, entry.of((fusion, 0))])
-    entry.program.code[fusion] = StepCode(code.unit, code.phases)
+    entry.program.code[fusion] = StepCode(code.module_name, code.phases)
 
 
 def _is_loaded(convert: Instruction, dot: Instruction, target: Target) -> bool:
@@ -68,6 +68,6 @@ def _made(entry: EntryBuilder, fusion: Instruction, operand: Instruction) -> ir.
     inlined = {i for i in fusion["calls"] if i.opcode not in ("parameter", "dot") and i is not operand}
     nest = nest_for([[operand]], inlined)
     arrays = sources(nest)
-    symbol = entry.units.of_lines(nest, {source: number for number, source in enumerate(arrays)})
+    symbol = entry.kernel_modules.of_lines(nest, {source: number for number, source in enumerate(arrays)})
     function = entry.declared(symbol, LINES)
     return entry.table([function, *(_pointer(entry, fusion, source) for source in arrays)])

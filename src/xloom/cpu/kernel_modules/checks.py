@@ -34,21 +34,22 @@ class KernelChecks:
 
     def written(self, code: KernelCode, text: str) -> None:
         """LLVM IR of a kernel that others may find."""
-        note_written(code.unit, text)
+        note_written(code.module_name, text)
 
     def kernel(self, name: str, shared: KernelCode, anew: KernelCode) -> None:
         """A kernel of an instruction, found by its key."""
-        first, text = written(shared.unit), written(anew.unit)
+        first, text = written(shared.module_name), written(anew.module_name)
         compare("kernel", name, f"{_outline(shared)}\n{first}", f"{_outline(anew)}\n{text}")
 
     def sized(self, form: str, shared: KernelCode, known: ShapeGenericKernel, anew: KernelCode, text: str) -> None:
         """A kernel that was made for other sizes, or in another process, and is written anew for these."""
-        compare("kernel of many sizes", form, written(shared.unit) or text, text)
+        compare("kernel of many sizes", form, written(shared.module_name) or text, text)
         compare("kernel of many sizes", form, _outline(shared), _outline(anew))
-        for part, data in zip(parts_of(text.replace(PLACEHOLDER, anew.unit)), known.objects, strict=True):
-            made = part, known.content, self._target
+        for part, data in zip(parts_of(text.replace(PLACEHOLDER, anew.module_name)), known.objects, strict=True):
+            made = part, known.pipeline, self._target
             compare_object(jit.object_key(*made), data, partial(jit.made_anew, *made))
 
 
 def _outline(code: KernelCode) -> str:
-    return f"{code.unit} {[(p.symbol, p.count, p.grain, p.block) for p in code.phases]} {code.scratch} {code.sizes}"
+    phases = [(p.symbol, p.count, p.grain, p.block) for p in code.phases]
+    return f"{code.module_name} {phases} {code.scratch} {code.sizes}"

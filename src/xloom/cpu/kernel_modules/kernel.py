@@ -65,8 +65,8 @@ class Kernel:
     """Output number to the operand number that it may share memory with; the kernel is right either way."""
     must_alias: bool = False
     """True when outputs in `in_place` must start as a copy of that operand (the caller copies unless they share)."""
-    content: PassPipeline = PassPipeline.LOOPS
-    """What the rule has emitted."""
+    pipeline: PassPipeline = PassPipeline.LOOPS
+    """What LLVM is to do with what the rule emits."""
     sizes: SymbolicDimensions | None = None
     """The table of a kernel with numbers that are known when it runs: each is then a `SymbolicDimension`."""
     problem: Any = None
@@ -79,9 +79,9 @@ class Kernel:
         """What it is made for."""
         return self.module.target
 
-    def need(self, text: str, content: PassPipeline) -> None:
+    def need(self, text: str, pipeline: PassPipeline) -> None:
         """Links a module of LLVM IR, whose functions the kernel's module declares."""
-        self.needed[text] = content
+        self.needed[text] = pipeline
 
     def add_scratch(self, nbytes: int) -> int:
         """Reserves scratch memory (64-byte aligned, contents undefined), kept over all phases; returns its number."""
@@ -119,16 +119,16 @@ class PhaseBuilder:
         self._pointers: dict[int, ir.Value] = {}
         self._sizes: dict[int, ir.Value] = {}
 
-    def size(self, slot: int) -> ir.Value:
-        """A number of the table of sizes (i64)."""
-        if slot not in self._sizes:
+    def size(self, number: int) -> ir.Value:
+        """Entry `number` of the table of sizes (i64)."""
+        if number not in self._sizes:
             table = self._pointer(-1)
             with self.b.goto_block(self.b.function.entry_basic_block):
-                place = self.b.gep(table, [I64(slot)], inbounds=True, source_etype=I64)
+                place = self.b.gep(table, [I64(number)], inbounds=True, source_etype=I64)
                 value = self.b.load(place, typ=I64)
                 value.set_metadata("invariant.load", self.b.module.add_metadata([]))
-            self._sizes[slot] = value
-        return self._sizes[slot]
+            self._sizes[number] = value
+        return self._sizes[number]
 
     def numbers(self, row: Sequence[int | SymbolicDimension]) -> ir.Value:
         """The pointer to numbers (i64) side by side: in the table of sizes, if there is one."""

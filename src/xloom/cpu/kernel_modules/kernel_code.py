@@ -1,4 +1,4 @@
-"""A kernel as those see it who call it."""
+"""A kernel as its callers see it: the symbols of its phases, and the scratch memory that they need."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from xloom.cpu.kernel_modules.shape_generic import for_shape
 from xloom.llvm.pass_pipeline import PassPipeline
 
 PLACEHOLDER = "xloom.kernel"
-"""What functions are called until their unit has a name."""
+"""What functions are called until their module has a name."""
 
 
 @dataclass(frozen=True)
 class KernelCode:
     """A kernel that can be called on any arrays of its shapes: phase by phase, or all of it by `symbol`."""
 
-    unit: str
+    module_name: str
     phases: list[Phase]
     scratch: tuple[int, ...]
     symbol: str = ""
@@ -26,13 +26,13 @@ class KernelCode:
     """The table of a kernel that serves many shapes."""
 
 
-def code_of(text: str, phases: Sequence[Phase], scratch: Sequence[int], content: PassPipeline) -> KernelCode:
+def code_of(text: str, phases: Sequence[Phase], scratch: Sequence[int], pipeline: PassPipeline) -> KernelCode:
     """The kernel that LLVM IR `text` is: only equal ones have the same name."""
-    name = f"k{hashlib.sha256(f'{content.value} {text}'.encode()).hexdigest()[:24]}"
+    name = f"k{hashlib.sha256(f'{pipeline.value} {text}'.encode()).hexdigest()[:24]}"
     return KernelCode(name, [replace(p, symbol=p.symbol.replace(PLACEHOLDER, name)) for p in phases], tuple(scratch))
 
 
 def sized_code_of(text: str, kernel: Kernel) -> KernelCode:
-    """The same of one that serves other shapes too, for its own shape."""
+    """The kernel that LLVM IR `text` is, of one that serves other shapes too, for its own shape."""
     assert kernel.sizes is not None
-    return replace(code_of(text, *for_shape(kernel), kernel.content), sizes=tuple(kernel.sizes.loaded))
+    return replace(code_of(text, *for_shape(kernel), kernel.pipeline), sizes=tuple(kernel.sizes.loaded))

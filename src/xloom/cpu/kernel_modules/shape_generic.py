@@ -30,10 +30,10 @@ def _key(form: ShapeGenericProblem, target: Target) -> str:
 
 
 class Code(NamedTuple):
-    """Machine code of a unit."""
+    """Machine code of a kernel module."""
 
     name: str
-    content: PassPipeline
+    pipeline: PassPipeline
     objects: tuple[bytes, ...]
 
 
@@ -49,7 +49,7 @@ class ShapeGenericKernel:
     table: tuple[int, ...]
     phases: list[Phase]
     scratch: tuple[int, ...]
-    content: PassPipeline
+    pipeline: PassPipeline
 
 
 def find(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel | None:
@@ -61,16 +61,16 @@ def find(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel | None
         if served is None:
             continue
         codes = []
-        for name, content, keys in parts:
+        for name, pipeline, keys in parts:
             found = [jit.object_cache.get(key) for key in keys]
-            codes.append(Code(name, PassPipeline(content), tuple(data for data in found if data is not None)))
+            codes.append(Code(name, PassPipeline(pipeline), tuple(data for data in found if data is not None)))
             if len(codes[-1].objects) < len(keys):
                 return None
         table, counts, grains, scratch = served
         phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
         own, *needed = codes
         return ShapeGenericKernel(
-            own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.content
+            own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.pipeline
         )
     return None
 
@@ -82,15 +82,15 @@ def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], Dim
 
 
 def remember(
-    form: ShapeGenericProblem, kernel: Kernel, units: Mapping[str, tuple[str, PassPipeline]], symbols: Sequence[str]
+    form: ShapeGenericProblem, kernel: Kernel, modules: Mapping[str, tuple[str, PassPipeline]], symbols: Sequence[str]
 ) -> None:
-    """Keeps a kernel for other shapes: machine code is being made of its `units`, by name, itself first."""
+    """Keeps a kernel for other shapes, whose `modules` (IR and pipeline by name, itself first) are being compiled."""
     assert kernel.sizes is not None
     phases = kernel.phases
     formula = kernel.sizes.formula([p.count for p in phases], [p.grain for p in phases], kernel.scratch)
     parts = [
-        (name, content.value, [jit.object_key(part, content, kernel.target) for part in parts_of(text)])
-        for name, (text, content) in units.items()
+        (name, pipeline.value, [jit.object_key(part, pipeline, kernel.target) for part in parts_of(text)])
+        for name, (text, pipeline) in modules.items()
     ]
     line = json.dumps([list(symbols), parts, *astuple(formula)]).encode()
     key = _key(form, kernel.target)

@@ -1,4 +1,4 @@
-"""The kernels that an entry function calls: of equal ones one is made, a unit of its own or in one with others."""
+"""The kernels that an entry function calls: of equal ones one is made, a module of its own or in one with others."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _BY_SHAPE = having(Trait.BY_SHAPE)
 
 
 class KernelModules:
-    """Adds units for a target to a program, and tells `on_kernel` of each.
+    """Adds kernel modules for a target to a program, and hands each to `on_kernel`.
 
     Without it nobody makes machine code, and kernels are written out that are known already.
     """
 
     def __init__(self, program: EmittedProgram, target: Target, on_kernel: Callable[[KernelModule], None] | None):
         self._program, self._target = program, target
-        self._heard = on_kernel
+        self._on_kernel = on_kernel
         self._batches = BatchedModules()
         self._nests: dict[str, KernelCode] = {}
         self._checks = KernelChecks(target) if is_checked() else None
@@ -52,7 +52,7 @@ class KernelModules:
     def of_copy(self, nbytes: int) -> tuple[KernelCode, int]:
         """A kernel that copies so many bytes but for the last few, and how many those are."""
         phase, left = pieces(nbytes, f"{PLACEHOLDER}.0")
-        return self._unit(copying(phase.symbol, self._target), [phase], (), PassPipeline.VECTORS), left
+        return self._own_module(copying(phase.symbol, self._target), [phase], (), PassPipeline.VECTORS), left
 
     def of_nest(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool) -> KernelCode:
         """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
@@ -71,16 +71,16 @@ class KernelModules:
 
     def _nest_code(self, module: TargetModule, lowering: Lowering, pointers: int, small: bool) -> KernelCode:
         if small:
-            symbol, unit = self._batches.add(module, lowering.phases, pointers)
-            return KernelCode(unit, lowering.phases, (), symbol)
-        content = PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
-        return self._unit(module_text(module), lowering.phases, lowering.scratch, content)
+            symbol, module_name = self._batches.add(module, lowering.phases, pointers)
+            return KernelCode(module_name, lowering.phases, (), symbol)
+        pipeline = PassPipeline.ROWS if lowering.nest.outer else PassPipeline.LOOPS
+        return self._own_module(module_text(module), lowering.phases, lowering.scratch, pipeline)
 
     def of_lines(self, nest: LoopNest, numbers: dict[BufferValue, int]) -> str:
         """A function that makes parts of the array that the nest stores: its symbol."""
         module = TargetModule(self._target)
         emit_lines(module, PLACEHOLDER, nest, numbers, dtype_of)
-        return self._unit(module_text(module), [], ()).unit
+        return self._own_module(module_text(module), [], ()).module_name
 
     def of_rule(
         self,
@@ -109,7 +109,7 @@ class KernelModules:
         else:
             rule(kernel, instruction)
             self._needed(kernel)
-            code = self._unit(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.content)
+            code = self._own_module(module_text(kernel.module), kernel.phases, kernel.scratch, kernel.pipeline)
         if known is not None and self._checks is not None:
             self._checks.kernel(f"{instruction.opcode} {instruction.name}", known[1], code)
         if instruction.opcode in _BY_SHAPE:
@@ -121,17 +121,17 @@ class KernelModules:
 
     def of_transposition(self, dtype: DType, batch: int, n: int) -> KernelCode:
         """A kernel that transposes so many matrices of n rows where they lie."""
-        kernel = self._kernel((Shape(dtype, (batch, n, n)),), (), content=PassPipeline.VECTORS)
+        kernel = self._kernel((Shape(dtype, (batch, n, n)),), (), pipeline=PassPipeline.VECTORS)
         whole = form(f"transpose-in-place {dtype.name}", lambda size: (size(batch), size(n)))
         return self._sized(whole, kernel, lambda kernel: transpose_in_place(kernel, dtype, *kernel.problem))
 
     def _sized(self, form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
         """Code that serves other shapes too, or served another; else `emit` makes some."""
-        known = find(form, self._target) if self._heard else None
+        known = find(form, self._target) if self._on_kernel else None
         if known:
             for needed in known.needed:
-                self._have(KernelModule(needed.name, "", [], needed.content, needed.objects))
-            self._have(KernelModule(known.name, "", known.phases, known.content, known.objects))
+                self._add_once(KernelModule(needed.name, "", [], needed.pipeline, needed.objects))
+            self._add_once(KernelModule(known.name, "", known.phases, known.pipeline, known.objects))
             code = KernelCode(known.name, known.phases, known.scratch, sizes=known.table)
             if self._checks is not None:
                 anew = replace(kernel, module=TargetModule(self._target), phases=[], scratch=[])
@@ -141,40 +141,42 @@ class KernelModules:
         text = _for_sizes(form, kernel, emit)
         code = sized_code_of(text, kernel)
         needed = self._needed(kernel)
-        self._made(text, code, kernel.content)
-        if self._heard:
-            units = {code.unit: (text.replace(PLACEHOLDER, code.unit), kernel.content), **needed}
-            remember(form, kernel, units, [phase.symbol for phase in code.phases])
+        self._made(text, code, kernel.pipeline)
+        if self._on_kernel:
+            modules = {code.module_name: (text.replace(PLACEHOLDER, code.module_name), kernel.pipeline), **needed}
+            remember(form, kernel, modules, [phase.symbol for phase in code.phases])
         return code
 
     def _needed(self, kernel: Kernel) -> dict[str, tuple[str, PassPipeline]]:
-        """Units of the functions that a kernel calls: by name, what they are."""
-        return {self._unit(text, [], [], content).unit: (text, content) for text, content in kernel.needed.items()}
+        """The modules of functions that a kernel calls, by name: LLVM IR and pipeline."""
+        needed = kernel.needed.items()
+        return {self._own_module(text, [], [], pipeline).module_name: (text, pipeline) for text, pipeline in needed}
 
-    def _unit(
-        self, text: str, phases: Sequence[Phase], scratch: Sequence[int], content: PassPipeline = PassPipeline.LOOPS
+    def _own_module(
+        self, text: str, phases: Sequence[Phase], scratch: Sequence[int], pipeline: PassPipeline = PassPipeline.LOOPS
     ) -> KernelCode:
-        """A kernel, which becomes a unit of its own unless there is an equal one."""
-        code = code_of(text, phases, scratch, content)
-        self._made(text, code, content)
+        """A kernel, which becomes a module of its own unless there is an equal one."""
+        code = code_of(text, phases, scratch, pipeline)
+        self._made(text, code, pipeline)
         return code
 
-    def _made(self, text: str, code: KernelCode, content: PassPipeline) -> None:
+    def _made(self, text: str, code: KernelCode, pipeline: PassPipeline) -> None:
         if self._checks is not None:
             self._checks.written(code, text)
-        self._have(KernelModule(code.unit, text.replace(PLACEHOLDER, code.unit), code.phases, content))
+        name = code.module_name
+        self._add_once(KernelModule(name, text.replace(PLACEHOLDER, name), code.phases, pipeline))
 
-    def _have(self, unit: KernelModule) -> None:
-        if unit.name not in self._program.units:
-            self._add(unit)
+    def _add_once(self, module: KernelModule) -> None:
+        if module.name not in self._program.modules:
+            self._add(module)
 
-    def _add(self, unit: KernelModule) -> None:
-        self._program.units[unit.name] = unit
-        if self._heard:
-            self._heard(unit)
+    def _add(self, module: KernelModule) -> None:
+        self._program.modules[module.name] = module
+        if self._on_kernel:
+            self._on_kernel(module)
 
     def close(self) -> None:
-        """Adds the units that hold many small kernels."""
+        """Adds the modules that hold many small kernels."""
         self._batches.close()
         for name, text in self._batches.modules.items():
             self._add(KernelModule(name, text, [], PassPipeline.ROWS))

@@ -31,7 +31,7 @@ _TASK = 10_000
 @kernel("scan")
 def scan(kernel: Kernel, instruction: Instruction) -> None:
     """One phase; its items are the rows before the scanned dimension, and pieces of the columns after it."""
-    kernel.content = PassPipeline.VECTORS
+    kernel.pipeline = PassPipeline.VECTORS
     carries = instruction["num_carries"]
     inputs, outputs = len(kernel.operands) - carries, len(kernel.outputs) - carries
     (dimension,) = instruction["dimensions"]

@@ -29,9 +29,9 @@ def asm_text(module: Module, target: Target | None = None) -> str:
 def _text(module: Module, target: Target, comment: str, shown: Callable[[str, jit.PassPipeline], str]) -> str:
     _, _, program = lowered(prepared(module), target)
     makes = _makers(program)
-    parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main, program.main_content)}"]
-    for name, unit in program.units.items():
-        parts.append(f"{comment} {name}: {'; '.join(makes[name])}\n{shown(unit.text, unit.content)}")
+    parts = [f"{comment} {MAIN}: the entry function\n{shown(program.main, program.main_pipeline)}"]
+    for name, kernels in program.modules.items():
+        parts.append(f"{comment} {name}: {'; '.join(makes[name])}\n{shown(kernels.text, kernels.pipeline)}")
     return "\n".join(parts)
 
 
@@ -39,5 +39,5 @@ def _makers(program: EmittedProgram) -> dict[str, list[str]]:
     """What the steps make that are done by each kernel."""
     made: dict[str, list[str]] = defaultdict(list)
     for step, code in program.code.items():
-        made[code.unit].append(", ".join(f"%{i.name}" for i in roots_of(step)))
+        made[code.module_name].append(", ".join(f"%{i.name}" for i in roots_of(step)))
     return made

@@ -158,7 +158,7 @@ def _phases(code: StepCode | None) -> list[str]:
     """What a kernel shares among threads."""
     lines = []
     for phase in code.phases if code else ():
-        if phase.count > phase.grain and code and code.unit:
+        if phase.count > phase.grain and code and code.module_name:
             loops = f" ({', '.join(phase.loops)})" if phase.loops else ""
             items = "items" if phase.block == 1 else f"blocks of {phase.block} items"
             lines.append(f"# shared among threads: {phase.count} {items}{loops}, {phase.grain} or more at a time")
@@ -171,7 +171,7 @@ def nest_lines(code: StepCode) -> list[str]:
     assert nest is not None
     if any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
         return ["nothing: there are no elements"]
-    shared = {name for p in code.phases if code.unit and p.count > p.grain for name in p.loops}
+    shared = {name for p in code.phases if code.module_name and p.count > p.grain for name in p.loops}
     writer = Writer(nest)
     if nest.outer:
         outer = _joined(writer, *merged(nest.stages, list(nest.outer)))

@@ -39,7 +39,7 @@ class _Schedule:
 
     def text(self, block: ScheduledComputation) -> str:
         """The whole program."""
-        arena, kernels = bytes_text(self.program.arena_bytes), len(self.program.units)
+        arena, kernels = bytes_text(self.program.arena_bytes), len(self.program.modules)
         self.lines.append(f"ENTRY %{block.computation.name}  arena {arena}, {kernels} kernels")
         run(self._block(block, "  "))
         for source, result in zip(block.root, self.assignment.results, strict=True):
@@ -155,9 +155,9 @@ def _inlined(step: Thunk) -> list[Instruction]:
 
 
 def _code(code: StepCode) -> str:
-    if not code.unit:
+    if not code.module_name:
         return "part of the entry function" if code.phases else "none: there are no elements"
-    return f"{code.unit}: {', then '.join(map(_phase, code.phases))}"
+    return f"{code.module_name}: {', then '.join(map(_phase, code.phases))}"
 
 
 def _phase(phase: Phase) -> str:

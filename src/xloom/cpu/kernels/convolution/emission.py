@@ -30,7 +30,7 @@ from xloom.llvm.pass_pipeline import PassPipeline
 
 def emit(kernel: Kernel, instruction: Instruction) -> None:
     """Forms the sums, and makes NaN of those for which zeros beside the input meet what is not finite."""
-    kernel.content = PassPipeline.TILES
+    kernel.pipeline = PassPipeline.TILES
     arrays = *kernel.operands, *kernel.outputs
     *sizes, (groups,) = kernel.problem or [*(s.dims for s in arrays), (instruction["feature_group_count"],)]
     lhs, rhs, out = (Shape(s.dtype, dims) for s, dims in zip(arrays, sizes, strict=True))

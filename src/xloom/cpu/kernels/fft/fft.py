@@ -22,7 +22,7 @@ def fft(kernel: Kernel, instruction: Instruction) -> None:
     if not shape.size:
         return
     dtype = c128 if shape.dtype.real.bits == 64 else c64
-    kernel.content = PassPipeline.TILES
+    kernel.pipeline = PassPipeline.TILES
     is_inverse = kind in ("IFFT", "IRFFT")
     work = Dimensions(kernel, dtype, 1 if is_inverse else -1)
     outer, n = math.prod(shape.dims[: shape.rank - len(lengths)]), lengths[-1]

@@ -93,7 +93,7 @@ class _Walk(NamedTuple):
 @contextmanager
 def _walk(work: Dimensions, lines: int, first: int, count: int, source: Pointer, target: Pointer) -> Iterator[_Walk]:
     """A phase: what is emitted in the `with` runs for points [first, count) of all lines."""
-    work.kernel.content = PassPipeline.ROWS
+    work.kernel.pipeline = PassPipeline.ROWS
     chunks = -(-count // _CHUNK)
     with (
         work.kernel.phase(lines * chunks, max(1, _POINTS // min(count, _CHUNK))) as p,

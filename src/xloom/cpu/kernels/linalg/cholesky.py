@@ -36,7 +36,7 @@ _STACK = 1 << 16
 @kernel("cholesky")
 def cholesky(kernel: Kernel, instruction: Instruction) -> None:
     """One triangle is read, the other is 0 in the result; all is NaN if the matrix is not positive definite."""
-    kernel.content = PassPipeline.VECTORS
+    kernel.pipeline = PassPipeline.VECTORS
     shape = kernel.operands[0]
     if not shape.size:
         return

@@ -78,7 +78,7 @@ def triangular_solve_form(instruction: Instruction, shapes: Sequence[Shape]) -> 
 @kernel("triangular-solve")
 def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
     """a x = b or x a = b; of a, one triangle is read. x a = b is solved as a^T x^T = b^T."""
-    kernel.content = PassPipeline.VECTORS
+    kernel.pipeline = PassPipeline.VECTORS
     right, left = kernel.operands[1], instruction["left_side"]
     dtype = right.dtype
     systems: _Systems = kernel.problem or _Systems.of(instruction, right)

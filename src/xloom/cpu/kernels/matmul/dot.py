@@ -29,7 +29,7 @@ def dot(kernel: Kernel, instruction: Instruction) -> None:
     from xloom.cpu.kernels.matmul.multiply import multiply
     from xloom.cpu.kernels.matmul.operands import Array
 
-    kernel.content = PassPipeline.TILES
+    kernel.pipeline = PassPipeline.TILES
     lhs, rhs = kernel.operands
     through = _rounding(instruction)
     multiply(

@@ -29,7 +29,7 @@ class _Elements:
 
     def __init__(self, kernel: Kernel, rows: Rows, key: ElementKey):
         self.rows, self.bits, self.in_output = rows, key.dtype.bits, True
-        self.content = PassPipeline.CALLERS
+        self.pipeline = PassPipeline.CALLERS
         kernel.need(element_functions(key), PassPipeline.ROUTINES)
         self._convert = ir.Function(kernel.module, _CONVERT, key.convert_symbol)
         self._back = ir.Function(kernel.module, _BACK, key.back_symbol)

@@ -110,7 +110,7 @@ class _Sort:
     def emit(self) -> None:
         """All the phases."""
         kernel = self.kernel
-        kernel.content = PassPipeline.ROUTINES
+        kernel.pipeline = PassPipeline.ROUTINES
         kernel.need(network(64), PassPipeline.ROUTINES)
         kernel.need(quicksort(64, apart=True), PassPipeline.ROUTINES)
         function = ir.Function(kernel.module, SORT, sort_symbol(64, apart=True))

@@ -31,7 +31,7 @@ _TASK = 500
 
 def sort(kernel: Kernel, records: Records, comparator: Computation) -> None:
     """Emits one phase for short rows; for long ones one of blocks, one a level of merges, and one that writes."""
-    kernel.content = PassPipeline.VECTORS
+    kernel.pipeline = PassPipeline.VECTORS
     merges = _Merges(kernel, records, comparator)
     if is_short(records.rows):
         _short_rows(kernel, records, merges)

@@ -23,7 +23,7 @@ _TASK = 8_000
 
 def sort(kernel: Kernel, records: Indexed) -> None:
     """Emits the phase that sorts all rows by 64-bit records; these hold the element's number, so it is stable."""
-    kernel.content = PassPipeline.VECTORS
+    kernel.pipeline = PassPipeline.VECTORS
     rows = records.rows
     exchange = exchange_function(kernel.module, _VECTOR)
     groups = -(-rows.count // _LANES)

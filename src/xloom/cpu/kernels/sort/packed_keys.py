@@ -25,7 +25,7 @@ class _Numbered:
     """Rows of records that hold a key and the element's number."""
 
     bits = 64
-    content = PassPipeline.ROUTINES
+    pipeline = PassPipeline.ROUTINES
     in_output = False
 
     def __init__(self, kernel: Kernel, records: Indexed):

@@ -32,7 +32,7 @@ _TASK = 2_000
 
 def sort(kernel: Kernel, records: Records) -> None:
     """Emits the phases that sort all rows by the records' keys."""
-    kernel.content = PassPipeline.VECTORS
+    kernel.pipeline = PassPipeline.VECTORS
     if is_short(records):
         _short_rows(kernel, records)
     else:

@@ -37,7 +37,7 @@ def select(kernel: Kernel, records: Indexed, k: int) -> None:
     rows, key = records.rows, _element_key(records, kernel.target)
     candidates = _blocks_by_loop if key is None else partial(_blocks_by_vectors, key)
     if key:
-        kernel.content = PassPipeline.VECTORS
+        kernel.pipeline = PassPipeline.VECTORS
         kernel.need(scan_function(key), PassPipeline.ROUTINES)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b

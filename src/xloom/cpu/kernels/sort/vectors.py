@@ -40,7 +40,7 @@ class Integers(Protocol):
 
     rows: Rows
     bits: int
-    content: PassPipeline
+    pipeline: PassPipeline
     """What `read` and `write` consist of."""
     in_output: bool
     """True when `write` makes elements in place, and the rows of the output have room for the integers."""
@@ -65,7 +65,7 @@ class Integers(Protocol):
 
 def sort(kernel: Kernel, source: Integers) -> None:
     """Emits the phases that sort all rows."""
-    kernel.content = source.content
+    kernel.pipeline = source.pipeline
     kernel.need(network(source.bits), PassPipeline.ROUTINES)
     if is_short(source.rows, source.bits, in_output=source.in_output):
         _short_rows(kernel, source)
