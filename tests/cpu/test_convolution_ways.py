@@ -48,7 +48,7 @@ def test_kernel_gradients_of_bf16_are_in_pairs(monkeypatch, images):
     """Of places that are adjacent, where the images are no even number."""
     dims = images, 32, 10, 10
     way = chosen(monkeypatch, dims, dims, "size=10x10 pad=1_1x1_1", "fb01_io01->fb01", dtype="bf16")
-    assert way.tile.arithmetic.places == 2
+    assert way.tile.arithmetic.pack_factor == 2
 
 
 @pytest.mark.skipif(not process_target().has_bfloat_products, reason="no products of bf16")
@@ -59,7 +59,7 @@ def test_kernel_gradients_of_many_bf16_features_are_products(monkeypatch):
     dims = (1, 5, 6, 16), (1, 5, 6, 144)
     kernel_of(program(*dims, "size=5x6", "f01b_i01o->01bf", "", ("bf16",) * 3))
     [(a, b, _)] = products
-    assert (a.place, a.dtype, b.place, b.dtype) == ("operand", bf16, "operand", bf16)
+    assert (a.kind, a.dtype, b.kind, b.dtype) == ("operand", bf16, "operand", bf16)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Folds that find where the greatest (or least) element is, first: JAX's and PyTorch's arg-max and arg-min.
 
-Their computations compare places where values are equal. While elements come in order nobody need look: the one before
+Their computations compare indices where values are equal. While elements come in order nobody need look: the one before
 is the first. Where parts of a row are joined it counts, also of values that are NaN, whatever the computation says.
 """
 
@@ -32,9 +32,9 @@ def arg_extremum(fold: Reduction, *, is_used: Sequence[bool]) -> Reduction:
     """
     if not fold.vars:
         return fold
-    for value, place in ((0, 1), (1, 0)):
-        found = _Found(fold, value, place)
-        symbol = found.symbol if _is_increasing(fold, place) else ""
+    for value, index in ((0, 1), (1, 0)):
+        found = _Found(fold, value, index)
+        symbol = found.symbol if _is_increasing(fold, index) else ""
         if symbol:
             simpler = _simplified(fold, found, symbol, is_used[value])
             # the order in which several loops are done is open
@@ -63,27 +63,27 @@ def _fits(fold: Reduction, number: int, node: Index) -> bool:
 
 
 class _Found:
-    """A fold of values and places, as it decides which to keep."""
+    """A fold of values and indices, as it decides which to keep."""
 
-    def __init__(self, fold: Reduction, value: int, place: int):
-        self.value, self.place = value, place
+    def __init__(self, fold: Reduction, value: int, index: int):
+        self.value, self.index = value, index
         self._values = (fold.arguments[value], fold.elements[value])
-        self._places = (fold.arguments[place], fold.elements[place])
+        self._indices = (fold.arguments[index], fold.elements[index])
         self.value_choice = _choice(fold.bodies[value], self._values)
-        self.place_choice = _choice(fold.bodies[place], self._places)
+        self.index_choice = _choice(fold.bodies[index], self._indices)
         self._relations = tuple(_FIRST) if fold.elements[value].dtype.is_float else _NUMBERS
 
     @property
     def symbol(self) -> str:
         """Greater for an arg-max, less for an arg-min, nothing for others."""
-        if self.value_choice is None or self.place_choice is None:
+        if self.value_choice is None or self.index_choice is None:
             return ""
         for symbol in (">", "<"):
-            places = [self._table(self.place_choice, symbol, is_first) for is_first in (True, False)]
+            index_tables = [self._table(self.index_choice, symbol, is_first) for is_first in (True, False)]
             values = [self._table(self.value_choice, symbol, is_first) for is_first in (True, False)]
             if (
-                _agree(places[0], _FIRST)
-                and _agree(places[1], _LAST, but=(_BOTH_NAN,))
+                _agree(index_tables[0], _FIRST)
+                and _agree(index_tables[1], _LAST, but=(_BOTH_NAN,))
                 and all(_agree(v, _FIRST, but=(_EQUALS, _BOTH_NAN)) for v in values)
             ):
                 return symbol
@@ -148,8 +148,8 @@ class _Found:
             else:
                 order = None
             return direction == "NE" if order is None else order in _ORDERS[direction]
-        if {id(x), id(y)} == set(map(id, self._places)):
-            order = -1 if is_first == (x is self._places[0]) else 1
+        if {id(x), id(y)} == set(map(id, self._indices)):
+            order = -1 if is_first == (x is self._indices[0]) else 1
             return order in _ORDERS[direction]
         return None
 
@@ -171,7 +171,7 @@ def _choice(body: Node, pair: tuple[AccumulatorValue, Node]) -> tuple[Node, bool
 
 def _simplified(fold: Reduction, found: _Found, symbol: str, value_is_used: bool) -> Reduction:
     kept, new = fold.arguments[found.value], fold.elements[found.value]
-    before, after = fold.arguments[found.place], fold.elements[found.place]
+    before, after = fold.arguments[found.index], fold.elements[found.index]
     # kept >= new | isnan(kept) = the first, while elements come in order
     first = float_compare(f"{symbol}=", kept, new)
     joined = list(fold.bodies)
@@ -182,9 +182,9 @@ def _simplified(fold: Reduction, found: _Found, symbol: str, value_is_used: bool
         wins = logical("or", float_compare(symbol, kept, new), logical("and", is_nan, float_compare("ord", new, new)))
         equal = logical("or", float_compare("==", kept, new), logical("and", is_nan, meets_nan))
         condition = logical("or", wins, logical("and", equal, float_compare("<", before, after)))
-        joined[found.place] = select(condition, before, after)
+        joined[found.index] = select(condition, before, after)
     in_order = list(fold.bodies)
-    in_order[found.place] = select(first, before, after)
+    in_order[found.index] = select(first, before, after)
     if found.keeps_first_value(symbol) or not value_is_used:
         in_order[found.value] = select(first, kept, new)
     return replace(fold, bodies=tuple(joined), in_order=tuple(in_order))

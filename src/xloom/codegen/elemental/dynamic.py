@@ -1,4 +1,4 @@
-"""Slices and gathers: elements at places that depend on data."""
+"""Slices and gathers: elements at indices that depend on data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xloom.trampoline import Nested, each
 def starts_of(t: Tracer, indices: list[Instruction], limits: list[int]) -> Nested[list[Affine]]:
     """Run-time starts, clamped to [0, limit]; the older form is one vector."""
     if len(indices) == 1 and indices[0].shape.rank == 1:
-        places = [(indices[0], (constant(k),)) for k in range(len(limits))]
+        elements = [(indices[0], (constant(k),)) for k in range(len(limits))]
     else:
-        places = [(i, ()) for i in indices]
-    nodes = yield each(t.element(*place) for place in places)
+        elements = [(i, ()) for i in indices]
+    nodes = yield each(t.element(*element) for element in elements)
     return [t.bounded(node, high) for node, high in zip(nodes, limits, strict=True)]
 
 
@@ -36,15 +36,15 @@ def gather(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Nod
     batch = [i for d, i in enumerate(index) if d not in offset]
     window = iter([index[d] for d in offset])
     left_out = {*instruction["collapsed_slice_dims"], *instruction["operand_batching_dims"]}
-    place: list[Affine] = [constant(0) if d in left_out else next(window) for d in range(operand.shape.rank)]
+    operand_index: list[Affine] = [constant(0) if d in left_out else next(window) for d in range(operand.shape.rank)]
     # where the batch dimensions of the result are among those of the indices
     dims = [d for d in range(indices.shape.rank) if d != at]
     for d, k in zip(instruction["operand_batching_dims"], instruction["start_indices_batching_dims"], strict=True):
-        place[d] = batch[dims.index(k)]
+        operand_index[d] = batch[dims.index(k)]
     for k, d in enumerate(instruction["start_index_map"]):
         vector = list(batch)
         if at < indices.shape.rank:
             vector.insert(at, constant(k))
         start = t.bounded((yield t.element(indices, tuple(vector))), operand.shape.dims[d] - sizes[d])
-        place[d] = place[d] + start
-    return (yield t.element(operand, tuple(place)))
+        operand_index[d] = operand_index[d] + start
+    return (yield t.element(operand, tuple(operand_index)))

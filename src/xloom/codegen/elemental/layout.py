@@ -62,8 +62,8 @@ def transpose(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[
 def slice_(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     """start + stride * i."""
     ranges = instruction["slice"]
-    place = tuple(i * step + start for i, (start, _, step) in zip(index, ranges, strict=True))
-    return (yield t.element(instruction._operands[0], place))
+    operand_index = tuple(i * step + start for i, (start, _, step) in zip(index, ranges, strict=True))
+    return (yield t.element(instruction._operands[0], operand_index))
 
 
 @element_of("reverse")
@@ -71,8 +71,8 @@ def reverse(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[No
     """size - 1 - i along `dimensions`."""
     dims = instruction.shape.dims
     flipped = instruction["dimensions"]
-    place = tuple(constant(dims[d] - 1) - i if d in flipped else i for d, i in enumerate(index))
-    return (yield t.element(instruction._operands[0], place))
+    operand_index = tuple(constant(dims[d] - 1) - i if d in flipped else i for d, i in enumerate(index))
+    return (yield t.element(instruction._operands[0], operand_index))
 
 
 @element_of("iota")
@@ -119,14 +119,14 @@ def pad(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
     inner: list[Affine] = []
     conditions: list[tuple[Affine, int, int]] = []
     for i, (low, _, interior), size in zip(index, instruction["padding"], operand.shape.dims, strict=True):
-        place = i - low
+        position = i - low
         if interior:
-            place, rest = t.divide(place, interior + 1)
+            position, rest = t.divide(position, interior + 1)
             if rest.low < 0 or rest.high > 0:
                 conditions.append((rest, 0, 1))
-        if place.low < 0 or place.high >= size:
-            conditions.append((place, 0, size))
-        inner.append(place)
+        if position.low < 0 or position.high >= size:
+            conditions.append((position, 0, size))
+        inner.append(position)
     padding = yield t.element(value, ())
     if not operand.shape.size:
         return padding
@@ -142,7 +142,7 @@ def memory_index(shape: Shape, index: IndexTuple) -> tuple[IndexTuple, tuple[int
 
 @element_of("bitcast")
 def bitcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
-    """The element at the same place in memory, by the layouts."""
+    """The element with the same index in memory, by the layouts."""
     operand = instruction._operands[0]
     if operand.shape.dtype is not instruction.shape.dtype:
         raise LoweringError("a bitcast to another element type", where=instruction.name)

@@ -58,7 +58,7 @@ class Tracer:
         self._number = 0
         self._memo: dict[tuple[Instruction, IndexTuple], Node] = {}
         self._loops: dict[Any, list[Var]] = {}
-        self._places: dict[Var, tuple[Any, int]] = {}
+        self._loop_of: dict[Var, tuple[Any, int]] = {}
 
     def var(self, name: str, size: int, node: Node | None = None) -> Var:
         """A new variable."""
@@ -70,7 +70,7 @@ class Tracer:
         if key not in self._loops:
             made = [self.var(name, factor) for factor in self.factors.setdefault(key, [size])]
             self._loops[key] = made
-            self._places.update({var: (key, k) for k, var in enumerate(made)})
+            self._loop_of.update({var: (key, k) for k, var in enumerate(made)})
         return self._loops[key]
 
     def element(self, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
@@ -112,10 +112,10 @@ class Tracer:
             return exact
         # a single variable that runs over several multiples of `by` is two loops
         for var, factor in value.terms:
-            if factor > 0 and var in self._places and by % factor == 0:
+            if factor > 0 and var in self._loop_of and by % factor == 0:
                 inner = by // factor
                 if 1 < inner < var.size and var.size % inner == 0:
-                    key, k = self._places[var]
+                    key, k = self._loop_of[var]
                     self.factors[key][k : k + 1] = [var.size // inner, inner]
                     raise Split
         low = value.low // by
@@ -151,8 +151,8 @@ class Tracer:
         values: dict[Instruction, tuple[Node, ...]] = {}
         for instruction in computation.post_order():
             if instruction.opcode in ("call", "map", "fusion"):
-                callee, given = instruction.called_computations[0], [values[o][0] for o in instruction._operands]
-                values[instruction] = yield self._region(callee, given)
+                callee, operands = instruction.called_computations[0], [values[o][0] for o in instruction._operands]
+                values[instruction] = yield self._region(callee, operands)
             else:
                 values[instruction] = _region_value(instruction, arguments, values)
         return values[computation.root]

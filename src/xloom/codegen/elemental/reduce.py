@@ -29,10 +29,10 @@ def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = N
     dims, reduced = operands[0].shape.dims, instruction["dimensions"]
     kept = iter(index)
     loops = {d: t.loops((key or instruction, d), dims[d], "k") for d in sorted(reduced)}
-    place: list[Affine] = [joined(loops[d]) if d in loops else next(kept) for d in range(len(dims))]
+    operand_index: list[Affine] = [joined(loops[d]) if d in loops else next(kept) for d in range(len(dims))]
     inits = tuple((yield each(t.element(o, ()) for o in operands[count:])))
     # each a node of its own, even where two operands are the same
-    elements = tuple(map(alias, (yield each(t.element(o, tuple(place)) for o in operands[:count]))))
+    elements = tuple(map(alias, (yield each(t.element(o, tuple(operand_index)) for o in operands[:count]))))
     body = instruction["to_apply"]
     arguments = tuple(AccumulatorValue(i.dtype, k) for k, i in enumerate(inits))
     bodies = t.region(body, [*arguments, *elements])

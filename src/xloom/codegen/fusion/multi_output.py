@@ -36,7 +36,7 @@ def steps_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
         if instruction not in fusion.stored:
             continue
         if is_fusible(instruction) and instruction.opcode != "constant":
-            _place(
+            _fuse_or_append(
                 steps, FusionGroup([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored, refusals
             )
         else:
@@ -45,7 +45,9 @@ def steps_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
     return filled_late(freeing_first(steps, returned))
 
 
-def _place(steps: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals | None) -> None:
+def _fuse_or_append(
+    steps: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals | None
+) -> None:
     """Appends a group, or joins it to an earlier one."""
     (root,) = group.roots
     reads = group.reads

@@ -89,11 +89,11 @@ def filled_late(steps: Sequence[Thunk]) -> list[Thunk]:
         for made in reads_of(step):
             first.setdefault(made, k)
 
-    def place(k: int) -> tuple[int, bool]:
+    def position(k: int) -> tuple[int, bool]:
         step = steps[k]
         if not isinstance(step, FusionGroup) or step.reads or any(r.control_successors for r in step.roots):
             return k, True
         readers = [first[r] for r in step.roots if r in first]
         return (min(readers), False) if readers else (k, True)
 
-    return [steps[k] for k in sorted(range(len(steps)), key=place)]
+    return [steps[k] for k in sorted(range(len(steps)), key=position)]

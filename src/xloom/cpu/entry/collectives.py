@@ -110,8 +110,8 @@ class _Collective:
             numbers += [row.group, row.size, row.rank, row.source, *filled]
         table = constant_table(entry.module, entry.module.get_unique_name("members"), I64, numbers)
         b = self.b
-        place = b.mul(self.word(NUMBER), I64(width))
-        self._row = b.gep(table, [place], inbounds=True, source_etype=I64)
+        offset = b.mul(self.word(NUMBER), I64(width))
+        self._row = b.gep(table, [offset], inbounds=True, source_etype=I64)
         self._row.type = POINTER
         self._op = entry.program.collectives
         entry.program.collectives += 1
@@ -136,8 +136,8 @@ class _Collective:
         b = self.b
         function = b.load(b.gep(self.participant, [I64(WAIT)], inbounds=True, source_etype=I64), typ=POINTER)
         function.type = _WAIT.as_pointer()  # llvmlite must know what it calls
-        given = [self.participant, I64(self._op), self.number(_GROUP), self.number(_SIZE), self._mine]
-        failed = b.icmp_signed("!=", b.call(function, given), I32(0))
+        arguments = [self.participant, I64(self._op), self.number(_GROUP), self.number(_SIZE), self._mine]
+        failed = b.icmp_signed("!=", b.call(function, arguments), I32(0))
         with b.if_then(failed, likely=False):
             b.ret(I32(BROKEN))
 
@@ -192,8 +192,8 @@ def _all_gather(entry: EntryBuilder, block: ScheduledComputation, instruction: I
             with loop(m.b, 0, m.members, name="member") as k:
                 source = m.operand(m.member(k), index)
                 with loop(m.b, 0, count, name="block") as o:
-                    place = m.b.add(m.b.mul(o, I64(m.members)), k)
-                    m.copy(m.at(target, m.b.mul(place, I64(nbytes))), m.at(source, m.b.mul(o, I64(nbytes))), nbytes)
+                    number = m.b.add(m.b.mul(o, I64(m.members)), k)
+                    m.copy(m.at(target, m.b.mul(number, I64(nbytes))), m.at(source, m.b.mul(o, I64(nbytes))), nbytes)
 
 
 def _all_to_all(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
@@ -244,10 +244,10 @@ def _ragged(entry: EntryBuilder, block: ScheduledComputation, instruction: Instr
             member = m.member(k)
             source = m.operand(member, 0)
             with loop(b, 0, each, name="update") as j:
-                place = b.add(b.mul(rank, I64(each)), j)
+                index = b.add(b.mul(rank, I64(each)), j)
 
-                def number(operand: int, place: ir.Value = place, member: ir.Value = member) -> ir.Value:
-                    pointer = b.gep(m.operand(member, operand), [place], inbounds=True, source_etype=integer)
+                def number(operand: int, index: ir.Value = index, member: ir.Value = member) -> ir.Value:
+                    pointer = b.gep(m.operand(member, operand), [index], inbounds=True, source_etype=integer)
                     value = b.load(pointer, typ=integer)
                     return value if integer.width == 64 else b.sext(value, I64)
 

@@ -54,9 +54,9 @@ def conditional(entry: EntryBuilder, block: ScheduledComputation, instruction: I
     switch = b.switch(number, blocks[-1])
     results = [allocations[instruction, leaf] for leaf in range(len(leaf_shapes(instruction.shape)))]
     all_steps: list[list[Event]] = []
-    for k, (nested, place) in enumerate(zip(branches, blocks, strict=True)):
-        switch.add_case(I32(k), place)
-        b.position_at_end(place)
+    for k, (nested, target_block) in enumerate(zip(branches, blocks, strict=True)):
+        switch.add_case(I32(k), target_block)
+        b.position_at_end(target_block)
         with entry.recorded() as steps:
             yield entry.block(nested)
             for target, value in zip(results, nested.root, strict=True):

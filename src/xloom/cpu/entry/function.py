@@ -139,8 +139,8 @@ class EntryBuilder:
         if self._participant is None:
             b = self.b
             with b.goto_block(self.function.entry_basic_block):
-                place = b.gep(self.arguments, [I64(self._argument_count)], inbounds=True, source_etype=POINTER)
-                self._participant = b.load(place, typ=POINTER)
+                element = b.gep(self.arguments, [I64(self._argument_count)], inbounds=True, source_etype=POINTER)
+                self._participant = b.load(element, typ=POINTER)
         return self._participant
 
     def copy(self, target: BufferAllocation, source: BufferAllocation) -> None:

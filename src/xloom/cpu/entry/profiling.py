@@ -77,10 +77,10 @@ class TimedEntryBuilder(EntryBuilder):
         if self._clock is None:
             address = ctypes.cast(_clock_gettime, ctypes.c_void_p).value or 0
             self._clock = self.imported(address, ir.FunctionType(I32, [I32, POINTER]), _clock_gettime)
-        place = allocate(b, I64, 2)
-        b.call(self._clock, [I32(_MONOTONIC), place])
-        seconds = b.load(place, typ=I64)
-        nanoseconds = b.load(b.gep(place, [I64(1)], source_etype=I64), typ=I64)
+        time = allocate(b, I64, 2)
+        b.call(self._clock, [I32(_MONOTONIC), time])
+        seconds = b.load(time, typ=I64)
+        nanoseconds = b.load(b.gep(time, [I64(1)], source_etype=I64), typ=I64)
         return b.add(b.mul(seconds, I64(1_000_000_000)), nanoseconds)
 
     def _note(self, step: Thunk, start: ir.Value, end: ir.Value) -> None:

@@ -57,19 +57,19 @@ def scan(kernel: Kernel, instruction: Instruction) -> None:
             end = least(b, plus(b, begin, _COLUMNS), I64(columns))
             first = times(b, row, columns)
             with loop(b, begin, end, name="column") as column:
-                place = plus(b, first, column)
+                index = plus(b, first, column)
                 for (source, dtype), (target, _) in zip(operands[inputs:], state, strict=True):
-                    store(b, target, dtype, place, load(b, source, dtype, place))
+                    store(b, target, dtype, index, load(b, source, dtype, index))
             with loop(b, 0, size, name="step") as n:
                 step = b.sub(I64(size - 1), n) if instruction["is_reverse"] else n
                 here = times(b, plus(b, times(b, row, size), step), columns)
                 with loop(b, begin, end, name="column") as column:
-                    place, carried = plus(b, here, column), plus(b, first, column)
-                    values = [load(b, p, t, place) for p, t in operands[:inputs]]
+                    index, carried = plus(b, here, column), plus(b, first, column)
+                    values = [load(b, p, t, index) for p, t in operands[:inputs]]
                     values += [load(b, p, t, carried) for p, t in state]
                     new = _element(b, instruction["to_apply"], dims, values)
                     for k, ((pointer, dtype), value) in enumerate(zip(results, new, strict=True)):
-                        store(b, pointer, dtype, place if k < outputs else carried, value)
+                        store(b, pointer, dtype, index if k < outputs else carried, value)
 
 
 def _element(b: ir.IRBuilder, computation: Computation, dims: Sequence[int], arguments: Sequence[Value]) -> list[Value]:

@@ -55,8 +55,8 @@ class _Plan:
         )
         # where the numbers of a vector go: operand dimension, place in memory, greatest start that fits
         step = index_strides[at] if at < indices.rank else 0
-        places = {d: column * step for column, d in enumerate(instruction["scatter_dims_to_operand_dims"])}
-        self.starts = [(d, place, target.dims[d] - extent[d]) for d, place in places.items()]
+        index_offsets = {d: column * step for column, d in enumerate(instruction["scatter_dims_to_operand_dims"])}
+        self.starts = [(d, index_offset, target.dims[d] - extent[d]) for d, index_offset in index_offsets.items()]
 
         batch = [k for k in range(indices.rank) if k != at]
         outer = [k for k in range(updates.rank) if k not in window_dims]
@@ -70,16 +70,16 @@ class _Plan:
         self.batches = merged([d for d in walk.values() if d.strides[2]])
         self.updates = merged([d for d in walk.values() if not d.strides[2]])
         alone = [(self.strides[d], d, limit + 1) for d, _, limit in self.starts if extent[d] == 1]
-        _, self.owned, self.places = max(alone, default=(0, -1, 0))
-        """The slowest dimension in which an update has a single place, and how many there are."""
+        _, self.owned, self.owned_size = max(alone, default=(0, -1, 0))
+        """The slowest dimension in which an update has size 1, and how many indices it has there."""
         self.is_empty = any(0 in s.dims for s in (target, updates))
 
 
 @kernel("scatter")
 def scatter(kernel: Kernel, instruction: Instruction) -> None:
-    """One phase; threads share the batches, or else each goes over all the updates and does those of its own places.
+    """One phase; threads share the batches, or else each goes over all the updates and does those of its own indices.
 
-    Where there are few places, threads share dense pieces of the windows: two processors then write lines that are
+    Where there are few of those, threads share dense pieces of the windows: two processors then write lines that are
     next to each other, and fetch them from one another's caches.
     """
     plan = _Plan(instruction)
@@ -89,18 +89,18 @@ def scatter(kernel: Kernel, instruction: Instruction) -> None:
         return
     steps = math.prod(d.size for d in (*plan.batches, *plan.updates, *plan.window))
     dense = not plan.batches and bool(plan.window) and plan.window[-1].size >= _SPLIT
-    owned = dense and plan.places >= _PLACES
+    owned = dense and plan.owned_size >= _PLACES
     in_pieces = dense and not owned
     if dense:
-        items = plan.places if owned else plan.window[-1].size
+        items = plan.owned_size if owned else plan.window[-1].size
     else:
         items = plan.batches[0].size if plan.batches else 1
     grain = max(_TASK * items // steps, 16 if in_pieces else 1)
     with kernel.phase(items, min(grain, items)) as phase:
         pointers = [*(phase.output(k) for k in range(count)), *(phase.operand(count + k) for k in range(count + 1))]
         with distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds):
-            piece, places = bounds if in_pieces else None, bounds if owned else None
-            update = _Update(kernel, instruction, plan, b, pointers, piece, places)
+            piece, owned_range = bounds if in_pieces else None, bounds if owned else None
+            update = _Update(kernel, instruction, plan, b, pointers, piece, owned_range)
             zeros = [I64(0)] * 3
             if dense:
                 with nest(b, plan.updates, zeros) as offsets:
@@ -125,10 +125,10 @@ class _Update:
         b: ir.IRBuilder,
         pointers: list[ir.Value],
         piece: list[ir.Value] | None,
-        places: list[ir.Value] | None,
+        owned_range: list[ir.Value] | None,
     ):
-        """`piece` is where the part of a window that is done begins and ends, if not all; `places`, of `plan.owned`."""
-        self.plan, self.b, self.piece, self.places = plan, b, piece, places
+        """The ranges that are done, if not all: `piece` of a window, `owned_range` of dimension `plan.owned`."""
+        self.plan, self.b, self.piece, self.owned_range = plan, b, piece, owned_range
         self.targets, self.indices, self.updates = (
             pointers[: plan.count],
             pointers[plan.count],
@@ -147,12 +147,12 @@ class _Update:
 
     def __call__(self, index: ir.Value, update: ir.Value, base: ir.Value) -> None:
         b, fits = self.b, None
-        for d, place, limit in self.plan.starts:
-            start: Value = load(b, self.indices, self.index_dtype, plus(b, index, place))
+        for d, index_offset, limit in self.plan.starts:
+            start: Value = load(b, self.indices, self.index_dtype, plus(b, index, index_offset))
             if start.type.width < 64:
                 start = b.sext(start, I64) if self.index_dtype.kind is Kind.SIGNED else b.zext(start, I64)
-            if self.places and d == self.plan.owned:
-                begin, end = self.places
+            if self.owned_range and d == self.plan.owned:
+                begin, end = self.owned_range
                 inside = b.icmp_unsigned("<", b.sub(start, begin), b.sub(end, begin))
             else:
                 inside = b.icmp_unsigned("<=", start, I64(limit))  # below 0 is a great number

@@ -128,14 +128,14 @@ class Accumulator:
         self._kind = types.I8 if lanes is not None and self._register == I1 else self._register
         self._slots = [allocate(b, self._kind, lanes, "acc") for _ in range(2 if kept.is_complex else 1)]
 
-    def _places(self, lane: ir.Value | None) -> list[ir.Value]:
+    def _pointers(self, lane: ir.Value | None) -> list[ir.Value]:
         if lane is None:
             return self._slots
         return [self.b.gep(s, [lane], inbounds=True, source_etype=self._kind) for s in self._slots]
 
     def get(self, lane: ir.Value | None = None) -> Value:
         """What has been accumulated, encoded."""
-        values = [self.b.load(p, typ=self._kind) for p in self._places(lane)]
+        values = [self.b.load(p, typ=self._kind) for p in self._pointers(lane)]
         if len(values) == 2:
             return Complex(*values)
         return values[0] if self._kind == self._register else self.b.trunc(values[0], I1)
@@ -143,8 +143,8 @@ class Accumulator:
     def set(self, value: Value, lane: ir.Value | None = None) -> None:
         """Puts an encoded value."""
         parts = value if isinstance(value, Complex) else (value,)
-        for place, part in zip(self._places(lane), parts, strict=True):
-            self.b.store(self.b.zext(part, self._kind) if part.type != self._kind else part, place)
+        for pointer, part in zip(self._pointers(lane), parts, strict=True):
+            self.b.store(self.b.zext(part, self._kind) if part.type != self._kind else part, pointer)
 
     def start(self, value: Value, lane: ir.Value | None = None) -> None:
         """Puts a value of the fold's type."""

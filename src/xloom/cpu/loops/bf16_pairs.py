@@ -44,12 +44,12 @@ def _loads_along(nodes: Sequence[Node], inner: Var) -> list[Load]:
 
 
 def store_pair(code: Phases, elements: Elements, stage: LoopBody, inner: Var) -> None:
-    """Computes and stores the element at the place of the innermost loop, and the next one."""
+    """Computes and stores the element at the innermost loop's index, and the next one."""
     b, at = elements.b, elements.vars[inner]
     words: dict[int, ir.Value] = {}
     for load in _loads_along(walk([s.node for s in stage.stores]), inner):
-        place = types.element_pointer(b, elements.pointers(load.source), bf16, elements.address_of(load))
-        words[id(load)] = b.load(place, typ=I32, align=2)
+        word_pointer = types.element_pointer(b, elements.pointers(load.source), bf16, elements.address_of(load))
+        words[id(load)] = b.load(word_pointer, typ=I32, align=2)
     halves: list[list[ir.Value]] = []
     for half in range(2):
         elements.vars[inner] = b.add(at, I64(half), flags=["nsw", "nuw"])

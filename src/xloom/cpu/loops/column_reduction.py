@@ -92,7 +92,7 @@ class Columns:
             for fold in self.folds
             for k in range(len(fold.inits))
         }
-        place = linear((variable(part), *map(variable, order)), (part.size, *(v.size for v in order)))
+        address = linear((variable(part), *map(variable, order)), (part.size, *(v.size for v in order)))
         blocks = items[-1]
         with phases.phase([*items, part], work // part.size) as elements:
             b = elements.b
@@ -108,7 +108,8 @@ class Columns:
                     for k, accumulator in enumerate(state[id(fold)]):
                         pointer = phases.scratch_pointer(scratch[id(fold), k])
                         kept = accumulator.representation.kept
-                        element_access.store(b, pointer, kept, elements.index(place), accumulator.get(lane), exact=True)
+                        index = elements.index(address)
+                        element_access.store(b, pointer, kept, index, accumulator.get(lane), exact=True)
         with phases.phase(items, part.size * self.most) as elements:
             b = elements.b
             first = b.mul(elements.vars[blocks], I64(BLOCK))
@@ -123,7 +124,7 @@ class Columns:
                                 b,
                                 phases.scratch_pointer(scratch[id(fold), k]),
                                 a.representation.kept,
-                                elements.index(place),
+                                elements.index(address),
                             )
                             for k, a in enumerate(state[id(fold)])
                         ]
@@ -222,17 +223,17 @@ class Columns:
         b, last = elements.b, self.rows[-1]
         together = self._together()
         with loop(b, begin, end, together, name=last.name, hints=VECTOR_ONLY) as row, elements.scope(), lanes() as lane:
-            places = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.folds}
+            accumulated = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.folds}
             taken: list[dict[int, list[Accumulator]]] = []
             for k in range(together):
-                elements.vars[last] = place = b.add(row, I64(k), flags=["nsw"]) if k else row
-                elements.staged = {id(a.node): a.staged(place, lane) for a in self._apart}
+                elements.vars[last] = index = b.add(row, I64(k), flags=["nsw"]) if k else row
+                elements.staged = {id(a.node): a.staged(index, lane) for a in self._apart}
                 # sums of a step are added to each other first: the error grows with the number of steps
                 if self._sums():
                     taken.append(self._started(elements, elements.neutral_values))
                 with elements.scope():
                     for fold in self.folds:
-                        elements.step(fold, taken[-1][id(fold)] if taken else places[id(fold)])
+                        elements.step(fold, taken[-1][id(fold)] if taken else accumulated[id(fold)])
             while len(taken) > 1:
                 for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time
                     for fold in self.folds:
@@ -240,7 +241,7 @@ class Columns:
                 taken = taken[::2]
             for some in taken:
                 for fold in self.folds:
-                    elements.combine(fold, places[id(fold)], [a.get() for a in some[id(fold)]])
+                    elements.combine(fold, accumulated[id(fold)], [a.get() for a in some[id(fold)]])
             elements.staged = {}
 
     # -- accumulators

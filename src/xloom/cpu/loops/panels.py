@@ -43,12 +43,12 @@ def emit_lines(
     function.attributes.add("nounwind")
     b = ir.IRBuilder(function.append_basic_block("entry"))
     context, target, *rest = function.args
-    places = [b.gep(context, [I64(k + 1)], inbounds=True, source_etype=POINTER) for k in range(count)]
-    b.call(body, [*(b.load(place, typ=POINTER) for place in places), target, *rest])
+    addresses = [b.gep(context, [I64(k + 1)], inbounds=True, source_etype=POINTER) for k in range(count)]
+    b.call(body, [*(b.load(address, typ=POINTER) for address in addresses), target, *rest])
     b.ret_void()
 
 
-def _place(elements: Elements, outer: Sequence[Var], row: ir.Value) -> None:
+def _set_outer(elements: Elements, outer: Sequence[Var], row: ir.Value) -> None:
     """Sets the variables of the outer loops to those of a row."""
     b = elements.b
     for k, var in enumerate(reversed(outer)):
@@ -64,8 +64,8 @@ def _fetch(elements: Elements, node: Node, inner: Var, begin: ir.Value, end: ir.
         if isinstance(load, Load) and _is_streamed(load, inner, target_of(b)):
             with loop(b, begin, end, LINE // load.dtype.bytes, name="fetch", hints=PLAIN) as i, elements.scope():
                 elements.vars[inner] = i
-                place = elements.pointers(load.source), load.dtype, elements.address_of(load)
-                fetch(b, types.element_pointer(b, *place))
+                array = elements.pointers(load.source), load.dtype, elements.address_of(load)
+                fetch(b, types.element_pointer(b, *array))
 
 
 def _is_streamed(load: Load, inner: Var, target: Target) -> bool:
@@ -99,19 +99,19 @@ def _emit_body(
             start = b.mul(row, size)
             low = intrinsic(b, "smax", b.sub(begin, start), I64(0))
             high = intrinsic(b, "smin", b.sub(end, start), size)
-            place = b.add(b.mul(line, apart), b.sub(start, begin))
+            offset = b.add(b.mul(line, apart), b.sub(start, begin))
             # lines are too short for the hardware to find out what is wanted next
             distance = b.mul(lines, step)
             with b.if_then(b.icmp_signed("!=", distance, I64(0))), elements.scope():
                 if outer:
                     most = math.prod(v.size for v in outer) - 1
-                    _place(elements, outer, intrinsic(b, "umin", b.add(row, b.udiv(distance, size)), I64(most)))
+                    _set_outer(elements, outer, intrinsic(b, "umin", b.add(row, b.udiv(distance, size)), I64(most)))
                     distance = I64(0)
                 _fetch(elements, store.node, inner, b.add(low, distance), b.add(high, distance))
-            _place(elements, outer, row)
+            _set_outer(elements, outer, row)
             elements.innermost = inner
             with loop(b, low, high, name=inner.name, hints=hints) as i, elements.scope():
                 elements.vars[inner] = i
                 value = elements.value(store.node)
-                element_access.store(b, target, types_of(store.target), b.add(place, i), value, exact=True)
+                element_access.store(b, target, types_of(store.target), b.add(offset, i), value, exact=True)
     b.ret_void()

@@ -69,8 +69,8 @@ class Apart:
         base = self._elements.address_of(self.node)
         whole = b.and_(count, I64(-LANES))
         with loop(b, 0, whole, LANES, name="rows", hints=PLAIN) as row:
-            place = b.gep(source, [b.add(base, b.mul(row, I64(size)))], inbounds=True, source_etype=kind)
-            for k, vector in self._columns(place):
+            first_row = b.gep(source, [b.add(base, b.mul(row, I64(size)))], inbounds=True, source_etype=kind)
+            for k, vector in self._columns(first_row):
                 address = b.gep(self._memory, [b.add(row, I64(k * self._width))], inbounds=True, source_etype=kind)
                 b.store(vector, address, align=self.node.dtype.bytes)
         with (
@@ -81,7 +81,7 @@ class Apart:
             move(b, source, start, self._memory, b.add(b.mul(k, I64(self._width)), row), self.node.dtype)
 
     def _columns(self, rows: ir.Value) -> Iterator[tuple[int, ir.Value]]:
-        """Each place of `LANES` rows, and what they have there."""
+        """Each column of `LANES` rows, as a vector."""
         b, size, kind = self._elements.b, self._size, bits_type(self.node.dtype)
 
         def vector(at: int) -> ir.Value:
@@ -99,10 +99,10 @@ class Apart:
             square = [vector(k * size + first) for k in range(LANES)]
             yield from enumerate(transposed(b, square), first)
 
-    def staged(self, place: ir.Value, lane: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Where the element at a place of a row is."""
+    def staged(self, column: ir.Value, lane: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where the element in a column of a row is."""
         b = self._elements.b
-        return self._memory, b.add(b.mul(place, I64(self._width), flags=["nsw"]), lane, flags=["nsw"])
+        return self._memory, b.add(b.mul(column, I64(self._width), flags=["nsw"]), lane, flags=["nsw"])
 
 
 def rows_of(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, Var] | None:
@@ -125,7 +125,7 @@ def _is_dense(address: Affine, row: Var, within: Var) -> bool:
 def emit_short_rows(
     phases: Phases, stage: LoopBody, loops: Sequence[Var], gone: Mapping[Var, None], cost: int, rows: tuple[Var, Var]
 ) -> None:
-    """Blocks of rows: what they load is set apart, computed a place after the other, and put together."""
+    """Blocks of rows: what they load is set apart, computed a column after the other, and put together."""
     row, within = rows
     blocks = Var("block", -(-row.size // BLOCK), None, -1)
     others = [v for v in loops if v not in rows]
@@ -142,13 +142,13 @@ def emit_short_rows(
                 load.fill(count)
         made = [allocate(b, memory_type(phases.types_of(s.target)), within.size * BLOCK, "made") for s in stage.stores]
         with (
-            loop(b, 0, within.size, name=within.name, hints=VECTOR_ONLY) as place,
+            loop(b, 0, within.size, name=within.name, hints=VECTOR_ONLY) as column,
             loop(b, 0, count, name=row.name, hints=VECTOR_ONLY) as lane,
             elements.scope(),
         ):
-            elements.vars.update({row: b.add(first, lane, flags=["nsw"]), within: place})
-            elements.staged = {id(a.node): a.staged(place, lane) for a in apart}
-            at = b.add(b.mul(place, I64(BLOCK), flags=["nsw"]), lane, flags=["nsw"])
+            elements.vars.update({row: b.add(first, lane, flags=["nsw"]), within: column})
+            elements.staged = {id(a.node): a.staged(column, lane) for a in apart}
+            at = b.add(b.mul(column, I64(BLOCK), flags=["nsw"]), lane, flags=["nsw"])
             values = [elements.value(s.node) for s in stage.stores]
             for store, memory, value in zip(stage.stores, made, values, strict=True):
                 element_access.store(b, memory, phases.types_of(store.target), at, value, exact=True)
@@ -172,9 +172,9 @@ def _put_together(
         for k in range(size):
             address = b.gep(memory, [b.add(row, I64(k * BLOCK))], inbounds=True, source_etype=kind)
             vectors.append(b.load(address, typ=ir.VectorType(kind, LANES), align=dtype.bytes))
-        place = b.gep(target, [b.add(base, b.mul(row, I64(size)))], inbounds=True, source_etype=kind)
+        first_row = b.gep(target, [b.add(base, b.mul(row, I64(size)))], inbounds=True, source_etype=kind)
         for k in range(size):
-            address = b.gep(place, [I64(k * LANES)], inbounds=True, source_etype=kind)
+            address = b.gep(first_row, [I64(k * LANES)], inbounds=True, source_etype=kind)
             woven = [(at % size, at // size) for at in range(k * LANES, (k + 1) * LANES)]
             b.store(_gathered(b, vectors, woven), address, align=dtype.bytes)
     with loop(b, whole, count, name="row", hints=PLAIN) as row, loop(b, 0, size, name="k", hints=PLAIN) as k:
@@ -182,11 +182,11 @@ def _put_together(
         move(b, memory, start, target, b.add(base, b.add(b.mul(row, I64(size)), k)), dtype)
 
 
-def _gathered(b: ir.IRBuilder, vectors: Sequence[ir.Value], places: Sequence[tuple[int, int]]) -> ir.Value:
-    """The elements at `places`, of a vector each; every step takes what the next vector has of them."""
-    out, lanes = vectors[0], [at if of == 0 else 0 for of, at in places]
+def _gathered(b: ir.IRBuilder, vectors: Sequence[ir.Value], sources: Sequence[tuple[int, int]]) -> ir.Value:
+    """The elements at `sources`, of a vector each; every step takes what the next vector has of them."""
+    out, lanes = vectors[0], [at if of == 0 else 0 for of, at in sources]
     for number, vector in enumerate(vectors[1:], 1):
-        lanes = [LANES + at if of == number else lanes[k] for k, (of, at) in enumerate(places)]
+        lanes = [LANES + at if of == number else lanes[k] for k, (of, at) in enumerate(sources)]
         out = b.shuffle_vector(out, vector, ir.Constant(ir.VectorType(I32, LANES), lanes))
         lanes = list(range(LANES))
     return out

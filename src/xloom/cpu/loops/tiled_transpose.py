@@ -86,13 +86,13 @@ def emit_tiled(
         turned = [Turned(elements, node, blocks, is_far=is_far) for node in nodes]
         results = Results(phases, elements, stage, blocks, turned, around=around)
 
-        def place(item: ir.Value) -> dict[Var, ir.Value]:
+        def origin(item: ir.Value) -> dict[Var, ir.Value]:
             found = counters(b, order, item)
             starts = {across: (rows, blocks.depth), inner: (columns, blocks.width)}
             return found | {v: b.mul(found[n], I64(size), flags=["nsw"]) for v, (n, size) in starts.items()}
 
         with loop(b, begin, b.add(end, I64(1)), name="item", hints=AS_OFTEN) as item:
-            loaded, stored = place(item), place(b.sub(item, I64(1)))
+            loaded, stored = origin(item), origin(b.sub(item, I64(1)))
             half = b.mul(b.and_(item, I64(1)), I64(blocks.size))
             with loop(b, 0, blocks.tiles, name="tile", hints=PLAIN) as tile:
                 with b.if_then(b.icmp_signed("<", item, end)), elements.scope():
@@ -136,11 +136,11 @@ def _fill(
     elements: Elements,
     blocks: Blocks,
     turned: Sequence[Turned],
-    place: Mapping[Var, ir.Value],
+    origin: Mapping[Var, ir.Value],
     tile: ir.Value,
     half: ir.Value,
 ) -> None:
-    """Loads a tile of the block at `place`."""
+    """Loads a tile of the block at `origin`."""
     b = elements.b
     row = b.mul(b.urem(tile, I64(blocks.deep)), I64(blocks.lanes))
     column = b.mul(b.udiv(tile, I64(blocks.deep)), I64(blocks.height))
@@ -148,9 +148,9 @@ def _fill(
         row = intrinsic(b, "smin", row, I64(blocks.depth - blocks.lanes))
     if blocks.width % blocks.height:
         column = intrinsic(b, "smin", column, I64(blocks.width - blocks.height))
-    elements.vars.update(place)
-    elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
-    elements.vars[blocks.inner] = b.add(place[blocks.inner], column, flags=["nsw"])
+    elements.vars.update(origin)
+    elements.vars[blocks.across] = b.add(origin[blocks.across], row, flags=["nsw"])
+    elements.vars[blocks.inner] = b.add(origin[blocks.inner], column, flags=["nsw"])
     at = b.add(half, b.add(b.mul(row, I64(blocks.width)), column))
     for load in turned:
         load.fill(at)
@@ -201,46 +201,46 @@ class Results:
         line.align = LINE
         return line, False
 
-    def fetch(self, straight: Sequence[Load], place: Mapping[Var, ir.Value], tile: ir.Value) -> None:
-        """Has brought what a tile's share of the block at `place` needs besides what is transposed."""
+    def fetch(self, straight: Sequence[Load], origin: Mapping[Var, ir.Value], tile: ir.Value) -> None:
+        """Has brought what a tile's share of the block at `origin` needs besides what is transposed."""
         b, elements, blocks = self._elements.b, self._elements, self._blocks
-        places = [
+        prefetched = [
             (elements.pointers(n.source), n.dtype, elements.address(n.source, n.address), False) for n in straight
         ]
         if self._is_joined and not self._lines:  # rows next to each other; of others, this takes as long as it saves
             for store in self._stores:
                 dtype = self._phases.types_of(store.target)
-                places.append((self._phases.pointers[store.target], dtype, store.address, True))
-        if not places:
+                prefetched.append((self._phases.pointers[store.target], dtype, store.address, True))
+        if not prefetched:
             return
-        elements.vars.update(place)
-        with loop(b, *_share(b, blocks, place, tile), name="row", hints=PLAIN) as row, elements.scope():
-            elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
-            for pointer, dtype, address, to_write in places:
+        elements.vars.update(origin)
+        with loop(b, *_share(b, blocks, origin, tile), name="row", hints=PLAIN) as row, elements.scope():
+            elements.vars[blocks.across] = b.add(origin[blocks.across], row, flags=["nsw"])
+            for pointer, dtype, address, to_write in prefetched:
                 line = types.element_pointer(b, pointer, dtype, elements.index(address))
                 for at in range(0, blocks.width * dtype.bytes, LINE):
                     fetch(b, b.gep(line, [I64(at)], source_etype=I8), to_write=to_write)
 
-    def emit(self, place: Mapping[Var, ir.Value], tile: ir.Value, half: ir.Value) -> None:
-        """Stores a tile's share of the block at `place`, whose transposed elements are from index `half` on."""
+    def emit(self, origin: Mapping[Var, ir.Value], tile: ir.Value, half: ir.Value) -> None:
+        """Stores a tile's share of the block at `origin`, whose transposed elements are from index `half` on."""
         b, elements, blocks = self._elements.b, self._elements, self._blocks
-        elements.vars.update(place)
-        begin, end = _share(b, blocks, place, tile)
+        elements.vars.update(origin)
+        begin, end = _share(b, blocks, origin, tile)
         if self._is_joined:
-            self._row(place, half, begin, b.mul(b.sub(end, begin), I64(blocks.width), flags=["nsw"]))
+            self._row(origin, half, begin, b.mul(b.sub(end, begin), I64(blocks.width), flags=["nsw"]))
             return
-        width = _clipped(b, blocks.inner, place, blocks.width)
+        width = _clipped(b, blocks.inner, origin, blocks.width)
         with loop(b, begin, end, name="row", hints=PLAIN) as row, elements.scope():
-            self._row(place, half, row, width)
+            self._row(origin, half, row, width)
 
-    def _row(self, place: Mapping[Var, ir.Value], half: ir.Value, row: ir.Value, width: ir.Value) -> None:
+    def _row(self, origin: Mapping[Var, ir.Value], half: ir.Value, row: ir.Value, width: ir.Value) -> None:
         """Stores so many results from a row of a block on."""
         b, elements, blocks = self._elements.b, self._elements, self._blocks
-        elements.vars[blocks.across] = b.add(place[blocks.across], row, flags=["nsw"])
+        elements.vars[blocks.across] = b.add(origin[blocks.across], row, flags=["nsw"])
         line = b.add(half, b.mul(row, I64(blocks.width)), flags=["nsw"])
         if not self._lines or not all(is_as_loaded for *_, is_as_loaded in self._lines):
-            self._compute(place[blocks.inner], line, width)
-        elements.vars[blocks.inner] = place[blocks.inner]
+            self._compute(origin[blocks.inner], line, width)
+        elements.vars[blocks.inner] = origin[blocks.inner]
         for store, memory, is_as_loaded in self._lines:
             dtype = self._phases.types_of(store.target)
             target = types.element_pointer(b, self._phases.pointers[store.target], dtype, elements.index(store.address))
@@ -276,18 +276,20 @@ class Results:
             elements.staged = {}
 
 
-def _share(b: ir.IRBuilder, blocks: Blocks, place: Mapping[Var, ir.Value], tile: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The rows of the block at `place` that are done with a tile."""
+def _share(
+    b: ir.IRBuilder, blocks: Blocks, origin: Mapping[Var, ir.Value], tile: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """The rows of the block at `origin` that are done with a tile."""
     begin = b.mul(tile, I64(blocks.share), flags=["nsw"])
     end = b.add(begin, I64(blocks.share), flags=["nsw"])
     if blocks.is_clipped:
-        end = intrinsic(b, "smin", end, _clipped(b, blocks.across, place, blocks.depth))
+        end = intrinsic(b, "smin", end, _clipped(b, blocks.across, origin, blocks.depth))
         end = intrinsic(b, "smax", end, begin)
     return begin, end
 
 
-def _clipped(b: ir.IRBuilder, var: Var, place: Mapping[Var, ir.Value], most: int) -> ir.Value:
+def _clipped(b: ir.IRBuilder, var: Var, origin: Mapping[Var, ir.Value], most: int) -> ir.Value:
     """How many iterations are left of a loop, at most so many."""
     if var.size % most == 0:
         return I64(most)
-    return intrinsic(b, "smin", b.sub(I64(var.size), place[var]), I64(most))
+    return intrinsic(b, "smin", b.sub(I64(var.size), origin[var]), I64(most))

@@ -101,8 +101,8 @@ class Turned:
         kind, backwards = bits_type(dtype), self._direction < 0
         lines = []
         for k in range(blocks.height):
-            place = b.add(base, I64(k * self._stride - backwards * (blocks.lanes - 1)), flags=["nsw"])
-            address = b.gep(source, [place], inbounds=True, source_etype=kind)
+            index = b.add(base, I64(k * self._stride - backwards * (blocks.lanes - 1)), flags=["nsw"])
+            address = b.gep(source, [index], inbounds=True, source_etype=kind)
             lines.append(b.load(address, typ=ir.VectorType(kind, blocks.lanes), align=dtype.real.bytes))
             if self._is_far:  # the next block's: as runs, these are too short for the hardware to see
                 fetch(b, b.gep(address, [I64(self._direction * blocks.depth)], source_etype=kind))
@@ -112,17 +112,17 @@ class Turned:
             for k in range(0, blocks.lanes, blocks.height)
         ]
         for k, column in enumerate(reversed(columns) if backwards else columns):
-            place = b.add(at, I64(k * blocks.width), flags=["nsw"])
-            address = b.gep(self.memory, [place], inbounds=True, source_etype=kind)
+            index = b.add(at, I64(k * blocks.width), flags=["nsw"])
+            address = b.gep(self.memory, [index], inbounds=True, source_etype=kind)
             b.store(column, address, align=dtype.bytes * (1 if blocks.width % blocks.height else blocks.height))
 
     def _fill_partly(self, at: ir.Value, depth: ir.Value, height: ir.Value) -> None:
         b, source = self._elements.b, self._elements.pointers(self.node.source)
         base = self._elements.address_of(self.node)
         with loop(b, 0, height, name="c", hints=PLAIN) as column, loop(b, 0, depth, name="r", hints=PLAIN) as row:
-            place = b.add(base, b.add(b.mul(column, I64(self._stride)), b.mul(row, I64(self._direction))))
+            source_index = b.add(base, b.add(b.mul(column, I64(self._stride)), b.mul(row, I64(self._direction))))
             index = b.add(at, b.add(b.mul(row, I64(self._blocks.width)), column))
-            move(b, source, place, self.memory, index, self.node.dtype)
+            move(b, source, source_index, self.memory, index, self.node.dtype)
 
 
 def _part(b: ir.IRBuilder, vector: ir.Value, first: int, count: int) -> ir.Value:

@@ -79,19 +79,19 @@ class Kept:
 
     def put(self, b: ir.IRBuilder, sums: Sums, number: ir.Value) -> None:
         """Keeps the sums of a tile."""
-        for place, (r, v, p) in self._places(b, number):
-            b.store(sums.get(b, r, v)[p], place)
+        for pointer, (r, v, p) in self._pointers(b, number):
+            b.store(sums.get(b, r, v)[p], pointer)
 
     def get(self, b: ir.IRBuilder, sums: Sums, number: ir.Value) -> None:
         """Sets them to what was kept."""
         kind = self._tile.arithmetic.kind(self._tile.lanes)
         values: dict[tuple[int, int], list[ir.Value]] = {}
-        for place, (r, v, _) in self._places(b, number):
-            values.setdefault((r, v), []).append(b.load(place, typ=kind))
+        for pointer, (r, v, _) in self._pointers(b, number):
+            values.setdefault((r, v), []).append(b.load(pointer, typ=kind))
         for (r, v), value in values.items():
             sums.set(b, r, v, value)
 
-    def _places(self, b: ir.IRBuilder, number: ir.Value) -> list[tuple[ir.Value, tuple[int, int, int]]]:
+    def _pointers(self, b: ir.IRBuilder, number: ir.Value) -> list[tuple[ir.Value, tuple[int, int, int]]]:
         tile = self._tile
         kind, first = tile.arithmetic.kind(tile.lanes), b.mul(number, i64(self._size))
         each = [(r, v, p) for r in range(tile.rows) for v in range(tile.vectors) for p in range(tile.arithmetic.parts)]

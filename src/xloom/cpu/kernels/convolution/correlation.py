@@ -18,7 +18,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, Run, Side
-from xloom.cpu.kernels.convolution.window_pointers import Place, walk_window
+from xloom.cpu.kernels.convolution.window_pointers import WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, shuffled
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits
 from xloom.cpu.kernels.matmul.grain import grain
@@ -129,7 +129,7 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
     cost = 2 * plan.total * count(problem.taps) * problem.feature.size * plan.x.vectors * lanes
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
         b = phase.b
-        x, first_room, second_room = plan.x.source.pointer(phase), plan.x.memory(b), plan.w and plan.w.memory(b)
+        x, first_memory, second_memory = plan.x.source.pointer(phase), plan.x.memory(b), plan.w and plan.w.memory(b)
         totals = allocate(b, arithmetic.kind(lanes), plan.total * plan.x.vectors)
         totals.align, totals.type = 64, POINTER
         sums = Sums(b, Tile(arithmetic, plan.rows, 1, lanes))
@@ -152,21 +152,21 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
                 rolled(b, 0, window[0].size, plan.steps, name="step") as step,
             ):
                 at = b.add(horizontal_fusion.origin, b.mul(feature, i64(problem.feature.a)))
-                places = [i64(-d.padding_low) for d in window]
-                places[0] = b.add(places[0], b.mul(step, i64(window[0].window_dilation)))
-                plan.x.fill(b, horizontal_fusion._replace(origin=at), places, first_room)
+                first_positions = [i64(-d.padding_low) for d in window]
+                first_positions[0] = b.add(first_positions[0], b.mul(step, i64(window[0].window_dilation)))
+                plan.x.fill(b, horizontal_fusion._replace(origin=at), first_positions, first_memory)
                 other = b.add(starts[1], b.mul(feature, i64(problem.feature.b)))
                 source, strides = w.pointer(phase), [t.b for t in problem.taps]
                 dtype = w.dtype
-                if plan.w is not None and second_room is not None:
-                    plan.w.fill(b, Run(source, other), [step, *(i64(0) for _ in window[1:])], second_room)
-                    source, strides, other, dtype = second_room, plan.w.steps, i64(0), arithmetic.dtype
+                if plan.w is not None and second_memory is not None:
+                    plan.w.fill(b, Run(source, other), [step, *(i64(0) for _ in window[1:])], second_memory)
+                    source, strides, other, dtype = second_memory, plan.w.steps, i64(0), arithmetic.dtype
                 else:
                     other = b.add(other, b.mul(step, i64(problem.taps[0].b)))
                 size = at_most(b, b.sub(i64(window[0].size), step), plan.steps)
                 with rolled(b, 0, vectors, name="vector") as number:
                     start = b.gep(
-                        first_room,
+                        first_memory,
                         [b.mul(number, i64(plan.x.size))],
                         inbounds=True,
                         source_etype=arithmetic.element,
@@ -186,8 +186,8 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
 def _clear(b: ir.IRBuilder, plan: Correlation, totals: ir.Value) -> None:
     arithmetic, lanes = plan.x.arithmetic, plan.x.lanes
     with rolled(b, 0, plan.total * plan.x.vectors, name="total") as number:
-        place = b.gep(totals, [number], inbounds=True, source_etype=arithmetic.kind(lanes))
-        b.store(arithmetic.zero(lanes)[0], place)
+        pointer = b.gep(totals, [number], inbounds=True, source_etype=arithmetic.kind(lanes))
+        b.store(arithmetic.zero(lanes)[0], pointer)
 
 
 def _add(
@@ -205,10 +205,10 @@ def _add(
     memory, vector = totals
     (start, dtype), (_, other) = operands
     strides = [d.stride * s for d, s in zip(window, plan.x.steps, strict=True)]
-    here, there = (Place(pointer, kind.bytes) for pointer, kind in operands)
+    here, there = (WindowPointer(pointer, kind.bytes) for pointer, kind in operands)
     base = b.mul(vector, i64(plan.total))
 
-    def some(first: ir.Value, distances: Sequence[int], here: Place) -> None:
+    def some(first: ir.Value, distances: Sequence[int], here: WindowPointer) -> None:
         """The turns of outputs at these distances, of which the first total has a number."""
         cells = [
             b.gep(memory, [b.add(b.add(base, first), i64(k))], inbounds=True, source_etype=kind)
@@ -276,9 +276,9 @@ def _store(
     pair = [Axis(problem.group.size, 0, 0, problem.group.c), Axis(turns, 0, 0, problem.batch.c)]
     with rolled(b, 0, run.count, name="vector") as vector, rolled(b, 0, plan.total, name="total") as total:
         first = b.add(begin, run.left(b, vector, lanes))
-        *places, turn = digits(b, numbers, total)
+        *position, turn = digits(b, numbers, total)
         at = start
-        for axis, digit in zip(numbers, places, strict=False):
+        for axis, digit in zip(numbers, position, strict=False):
             at = b.add(at, b.mul(digit, i64(axis.c)))
         row = b.mul(b.add(b.mul(vector, i64(plan.total)), total), i64(lanes))
         with rolled(b, 0, lanes, name="lane") as lane:

@@ -18,7 +18,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, Run, Side, put_across
 from xloom.cpu.kernels.convolution.panels import packed_panels
-from xloom.cpu.kernels.convolution.window_pointers import Place, walk_window
+from xloom.cpu.kernels.convolution.window_pointers import WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, row_major
 from xloom.cpu.kernels.matmul.grain import grain
@@ -100,7 +100,7 @@ def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, 
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
         b = phase.b
         sums = Sums(b, Tile(arithmetic, plan.rows[0] * plan.rows[1], 1, lanes))
-        room = plan.box.memory(b)
+        copy_memory = plan.box.memory(b)
         result = plan.box.memory(b) if turned else None
         source, target = plan.box.source.pointer(phase), y.pointer(phase)
         with rolled(b, phase.begin, phase.end, name="box") as item:
@@ -110,13 +110,13 @@ def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, 
             group = at_most(b, b.mul(vector, i64(lanes)), problem.group.size - lanes)
             begin = at_most(b, b.mul(cut, i64(plan.outputs[0])), total - plan.outputs[0])
             origin = b.add(b.mul(image, i64(problem.batch.a)), b.mul(group, i64(problem.group.a)))
-            places = [i64(-d.padding_low) for d in window]
-            places[0] = b.add(places[0], b.mul(begin, i64(window[0].stride)))
+            starts = [i64(-d.padding_low) for d in window]
+            starts[0] = b.add(starts[0], b.mul(begin, i64(window[0].stride)))
             vectors = at_most(b, b.sub(i64(packing.panels), vector), plan.box.vectors)
             copied = Run(
                 source, b.add(origin, i64(problem.x_base)), vectors, b.sub(i64(problem.group.size - lanes), group)
             )
-            plan.box.fill(b, copied, places, room)
+            plan.box.fill(b, copied, starts, copy_memory)
             size = packing.panel_size(count(taps))
             panels = b.gep(
                 phase.scratch(memory), [b.mul(vector, i64(size))], inbounds=True, source_etype=arithmetic.element
@@ -125,11 +125,11 @@ def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, 
             to = b.add(to, b.mul(begin, i64(problem.taps[0].c)))
             if result is None:
                 steps = [t.c for t in problem.taps]
-                _tiles(b, plan, window, sums, copied, (room, panels), (y, target, to, steps))
+                _tiles(b, plan, window, sums, copied, (copy_memory, panels), (y, target, to, steps))
             else:
                 steps = [n * lanes for n in row_major(plan.outputs)]
                 kept = Array("scratch", 0, arithmetic.dtype)
-                _tiles(b, plan, window, sums, copied, (room, panels), (kept, result, i64(0), steps))
+                _tiles(b, plan, window, sums, copied, (copy_memory, panels), (kept, result, i64(0), steps))
                 put_across(b, arithmetic, result, prod(plan.outputs), (y, target, to, problem.group.c))
 
 
@@ -144,7 +144,7 @@ def _tiles(
 ) -> None:
     """The tiles of a box."""
     arithmetic, lanes, steps = plan.box.arithmetic, plan.box.lanes, plan.box.steps
-    room, panel = operands
+    copy_memory, panel = operands
     array, pointer, first, strides = target
     beside, along = plan.rows
     sizes = [1] * (len(plan.outputs) - 2) + ([beside, along] if len(plan.outputs) > 1 else [along])
@@ -185,8 +185,8 @@ def _tiles(
                     value = arithmetic.load(b, line, arithmetic.dtype, i64(c * window[-1].stride * lanes), lanes)
                     sums.set(b, k, 0, arithmetic.multiply_add(b, value, [vector], sums.get(b, k, 0)))
 
-        start = b.gep(room, [at], inbounds=True, source_etype=arithmetic.element)
-        walk_window(b, loops, [Place(start, nbytes), Place(panel, nbytes)], add)
+        start = b.gep(copy_memory, [at], inbounds=True, source_etype=arithmetic.element)
+        walk_window(b, loops, [WindowPointer(start, nbytes), WindowPointer(panel, nbytes)], add)
         for r in range(beside):
             base = to if r == 0 else b.add(to, b.mul(i64(r), i64(strides[-2])))
             lines = spaced(b, element_pointer(b, pointer, array.dtype, base), array.dtype, strides[-1])

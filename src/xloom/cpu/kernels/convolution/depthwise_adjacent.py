@@ -1,6 +1,6 @@
 """Convolutions of one feature a group whose groups are adjacent in all three arrays, which are read where they lie.
 
-Of each line of the output, the places whose windows are inside the input along the line are computed some at a time,
+Of each line of the output, the positions whose windows are inside the input along the line are computed some at a time,
 the others one by one; windows that reach out have fewer taps.
 """
 
@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
-from xloom.cpu.kernels.convolution.window_pointers import Loops, Place, walk_window
+from xloom.cpu.kernels.convolution.window_pointers import Loops, WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits
 from xloom.cpu.kernels.matmul.grain import grain
@@ -27,7 +27,7 @@ from xloom.llvm.types import element_pointer, i64
 _MOST_ROWS = 14
 _LEAST_ROWS = 4
 _MOST_VECTORS = 4
-"""That are computed for a place; and for some places before those next to them."""
+"""That are computed for a position; and for some positions before those next to them."""
 _LONG = 5
 """A window along the line, by strides, for which it is better to copy what is met so often."""
 _LINE = 64
@@ -88,15 +88,15 @@ class Lines:
             self._tall = Sums(b, Tile(self._arithmetic, self._rows, 1, lanes))
             self._wide = Sums(b, Tile(self._arithmetic, 1, self._vectors, lanes))
             with rolled(b, phase.begin, phase.end, name="line") as item:
-                image, *places, piece = digits(b, items, item)
+                image, *positions, piece = digits(b, items, item)
                 at = [i64(problem.x_base), i64(problem.w_base), i64(0)]
                 at = [
                     b.add(p, b.mul(image, i64(s)))
                     for p, s in zip(at, (problem.batch.a, 0, problem.batch.c), strict=True)
                 ]
                 loops = []
-                for dim, place in enumerate(places):
-                    at, taps = self._moved(dim, place, at)
+                for dim, position in enumerate(positions):
+                    at, taps = self._moved(dim, position, at)
                     loops.append(taps)
                 begin = at_most(b, b.mul(piece, i64(self._length)), last - self._length)
                 end = b.add(begin, i64(self._length))
@@ -104,18 +104,18 @@ class Lines:
                     self._line(at, group, loops, begin, end)
 
     def _moved(
-        self, dim: int, place: ir.Value, at: Sequence[ir.Value]
+        self, dim: int, position: ir.Value, at: Sequence[ir.Value]
     ) -> tuple[list[ir.Value], tuple[ir.Value, list[Any]]]:
-        """The first elements that outputs at a place of a dimension meet, and the loop over its taps."""
+        """The first elements that outputs at a position of a dimension meet, and the loop over its taps."""
         b, d, axis = self._b, self._window[dim], self._problem.taps[dim]
-        first = b.add(b.mul(place, i64(d.stride)), i64(-d.padding_low))
+        first = b.add(b.mul(position, i64(d.stride)), i64(-d.padding_low))
         spread = i64(d.window_dilation)
         low = _least_multiple(b, b.neg(first), spread)
         high = _least_multiple(b, b.sub(i64(self._sizes[dim]), first), spread)
         high = at_most(b, high, d.size)
         low = b.select(b.icmp_signed("<", low, high), low, high)
         met = b.add(first, b.mul(low, spread))
-        moves = b.mul(met, i64(axis.a)), b.mul(low, i64(axis.b)), b.mul(place, i64(axis.c))
+        moves = b.mul(met, i64(axis.a)), b.mul(low, i64(axis.b)), b.mul(position, i64(axis.c))
         loop = b.sub(high, low), [d.window_dilation * axis.a, axis.b]
         return [b.add(p, m) for p, m in zip(at, moves, strict=True)], loop
 
@@ -129,9 +129,9 @@ class Lines:
             )
             fits = b.icmp_signed(">=", b.sub(high, low), i64(self._rows))
             low, high = b.select(fits, low, begin), b.select(fits, high, begin)
-            with rolled(b, low, high, self._rows, name="places") as place:
+            with rolled(b, low, high, self._rows, name="places") as position:
                 most = b.sub(high, i64(self._rows))
-                self._places(at, group, loops, b.select(b.icmp_signed("<", place, most), place, most))
+                self._some_outputs(at, group, loops, b.select(b.icmp_signed("<", position, most), position, most))
         before = b.sub(low, begin)
         with rolled(b, 0, b.add(before, b.sub(end, high)), name="place") as number:
             after = b.add(high, b.sub(number, before))
@@ -142,11 +142,11 @@ class Lines:
                 b.select(b.icmp_signed("<", number, before), b.add(begin, number), after),
             )
 
-    def _places(self, at: list[ir.Value], group: ir.Value, loops: Loops, place: ir.Value) -> None:
-        """Some places of a line, a vector after the other."""
+    def _some_outputs(self, at: list[ir.Value], group: ir.Value, loops: Loops, position: ir.Value) -> None:
+        """Some outputs of a line, a vector after the other."""
         b, d, axis, arithmetic = self._b, self._window[-1], self._problem.taps[-1], self._arithmetic
-        first = b.sub(b.mul(place, i64(d.stride)), i64(d.padding_low))
-        moves = b.mul(first, i64(axis.a)), i64(0), b.mul(place, i64(axis.c))
+        first = b.sub(b.mul(position, i64(d.stride)), i64(d.padding_low))
+        moves = b.mul(first, i64(axis.a)), i64(0), b.mul(position, i64(axis.c))
         x, w, y = (b.add(p, m) for p, m in zip(at, moves, strict=True))
         inner = d.size, [d.window_dilation * axis.a, axis.b]
         sums, lanes = self._tall, arithmetic.lanes
@@ -171,10 +171,10 @@ class Lines:
             for r in range(self._rows):
                 arithmetic.store(b, lines(r), self._y.dtype, i64(0), sums.get(b, r, 0))
 
-    def _one(self, at: list[ir.Value], loops: Loops, place: ir.Value) -> None:
-        """One place, in all its vectors."""
+    def _one(self, at: list[ir.Value], loops: Loops, position: ir.Value) -> None:
+        """One output, in all its vectors."""
         b, arithmetic, sums, lanes = self._b, self._arithmetic, self._wide, self._arithmetic.lanes
-        (x, w, y), inner = self._moved(len(self._window) - 1, place, at)
+        (x, w, y), inner = self._moved(len(self._window) - 1, position, at)
         sums.clear(b)
 
         def add(pointers: Sequence[ir.Value]) -> None:
@@ -188,9 +188,9 @@ class Lines:
         for v in range(self._vectors):
             arithmetic.store(b, self._pointers[2], self._y.dtype, b.add(y, i64(v * lanes)), sums.get(b, 0, v))
 
-    def _starts(self, x: ir.Value, w: ir.Value) -> list[Place]:
+    def _starts(self, x: ir.Value, w: ir.Value) -> list[WindowPointer]:
         pairs = zip((self._x, self._w), self._pointers, (x, w), strict=False)
-        return [Place(element_pointer(self._b, p, a.dtype, at), a.dtype.bytes) for a, p, at in pairs]
+        return [WindowPointer(element_pointer(self._b, p, a.dtype, at), a.dtype.bytes) for a, p, at in pairs]
 
 
 def _least_multiple(b: ir.IRBuilder, value: ir.Value, step: ir.Value) -> ir.Value:

@@ -28,7 +28,7 @@ _MOST_GROUPS = 8
 
 
 class _Outer(NamedTuple):
-    """A spatial dimension of which a tile has one place: that of the input where its taps begin."""
+    """A spatial dimension of which a tile has one position: that of the input where its taps begin."""
 
     dim: int
     size: int | SymbolicDimension
@@ -36,17 +36,17 @@ class _Outer(NamedTuple):
     input: int | SymbolicDimension
     """From a tap to the next, in elements of the input."""
     step: int
-    """The same in places."""
+    """The same in positions."""
 
 
 class Edges(NamedTuple):
-    """How a tile's window is copied: lines of adjacent places along one dimension, for the taps of the others."""
+    """How a tile's window is copied: lines of adjacent positions along one dimension, for the taps of the others."""
 
     outer: tuple[_Outer, ...]
     dim: int
     """The number of the lines' dimension."""
     size: int | SymbolicDimension
-    places: int
+    positions: int
     """Of a line, that are met."""
     stride: int | SymbolicDimension
     features: int | SymbolicDimension
@@ -54,7 +54,7 @@ class Edges(NamedTuple):
     @property
     def line(self) -> int | SymbolicDimension:
         """Elements of a line in the copy."""
-        return (self.places - 1) * self.stride + self.features
+        return (self.positions - 1) * self.stride + self.features
 
     def step(self, number: int) -> int | SymbolicDimension:
         """Elements of the copy from a tap of outer dimension `number` to the next."""
@@ -83,8 +83,8 @@ def edges_of(problem: Convolution, chosen: Tiling, sizes: Sequence[int | Symboli
         if k != along
     )
     dim = problem.dims[along]
-    places = (chosen.tile.rows - 1) * dim.input_step + (taps[along] - 1) * dim.tap_input_step + 1
-    edges = Edges(outer, along, sizes[along], places, strides[along], features)
+    positions = (chosen.tile.rows - 1) * dim.input_step + (taps[along] - 1) * dim.tap_input_step + 1
+    edges = Edges(outer, along, sizes[along], positions, strides[along], features)
     return edges if edges.line * prod(o.taps for o in outer) * x.dtype.bytes <= _STACK_BYTES else None
 
 
@@ -101,16 +101,16 @@ class Window:
         self._held = allocate(phase.b, I64)
         phase.b.store(I64(-1), self._held)
 
-    def place(
+    def locate(
         self, number: ir.Value, at: ir.Value, first: Sequence[ir.Value]
     ) -> tuple[ir.Value, ir.Value, dict[int, ir.Value]]:
         """From where, and from which element on, to read a tile's window; and the steps of the outer dimensions' taps.
 
-        In the input it begins at element `at`, which is at the places `first` of the spatial dimensions. Tiles of one
+        In the input it begins at element `at`, at the positions `first` of the spatial dimensions. Tiles of one
         `number` have one window.
         """
         b, edges = self._b, self._edges
-        outside = self._reaches_out(first[edges.dim], edges.dim, edges.places - 1, edges.size)
+        outside = self._reaches_out(first[edges.dim], edges.dim, edges.positions - 1, edges.size)
         for o in edges.outer:
             outside = b.or_(outside, self._reaches_out(first[o.dim], o.dim, (o.taps - 1) * o.step, o.size))
         with b.if_then(b.and_(outside, b.icmp_unsigned("!=", number, b.load(self._held, typ=I64)))):
@@ -136,8 +136,8 @@ class Window:
         with ExitStack() as loops:
             for k, o in enumerate(edges.outer):
                 tap = loops.enter_context(rolled(b, 0, o.taps, name="tap"))
-                place = b.add(first[o.dim], b.mul(tap, i64(o.step)))
-                present = b.and_(present, b.icmp_unsigned("<", place, i64(o.size)))
+                position = b.add(first[o.dim], b.mul(tap, i64(o.step)))
+                present = b.and_(present, b.icmp_unsigned("<", position, i64(o.size)))
                 at = b.add(at, b.mul(tap, i64(o.input)))
                 target = b.add(target, b.mul(tap, i64(edges.step(k))))
             begin = first[edges.dim]
@@ -153,8 +153,8 @@ class Window:
                 value = self._arithmetic.load(b, source, dtype, b.add(at, i), lanes, mask)
                 self._arithmetic.store(b, self._copy, dtype, b.add(target, i), value)
 
-    def _inside(self, place: ir.Value) -> ir.Value:
-        """The nearest place of a line."""
-        b, most = self._b, i64(self._edges.places)
-        place = b.select(b.icmp_signed("<", place, i64(0)), i64(0), place)
-        return b.select(b.icmp_signed("<", place, most), place, most)
+    def _inside(self, position: ir.Value) -> ir.Value:
+        """The nearest position of a line."""
+        b, most = self._b, i64(self._edges.positions)
+        position = b.select(b.icmp_signed("<", position, i64(0)), i64(0), position)
+        return b.select(b.icmp_signed("<", position, most), position, most)

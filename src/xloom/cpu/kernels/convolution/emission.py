@@ -50,9 +50,9 @@ def emit(kernel: Kernel, instruction: Instruction) -> None:
         _form_sums(kernel, instruction, arithmetic, problem, dims, (groups, lhs, rhs, out), (x, w, y))
     is_whole = any(s.dtype.kind not in (Kind.FLOAT, Kind.COMPLEX) for s in (rhs, out))
     if not is_whole and (_reaches_out(lhs, labels, dims) or any(d.base_dilation > 1 for d in window)):
-        spatial_places = zip(labels.input_spatial, labels.output_spatial, strict=True)
-        places = [(lhs.dims[p], out.dims[q]) for p, q in spatial_places]
-        multiply_zeros(kernel, arithmetic, problem, window, places, (w, y))
+        spatial_dims = zip(labels.input_spatial, labels.output_spatial, strict=True)
+        spatial_sizes = [(lhs.dims[p], out.dims[q]) for p, q in spatial_dims]
+        multiply_zeros(kernel, arithmetic, problem, window, spatial_sizes, (w, y))
 
 
 def _form_sums(
@@ -70,8 +70,8 @@ def _form_sums(
     labels, window = instruction["dim_labels"], instruction["window"]
     reaches_out = _reaches_out(lhs, labels, dims)
     starts, strides = [0] * lhs.rank, row_major(lhs.dims)
-    places = prod(sum(c.count for c in d.classes) for d in dims)
-    is_gradient = prod(d.size for d in window) > places
+    positions = prod(sum(c.count for c in d.classes) for d in dims)
+    is_gradient = prod(d.size for d in window) > positions
     nbytes = prod(rhs.dims) * arithmetic.dtype.bytes
     caches = kernel.target.caches
     large, largest = _LARGE_KERNEL * caches.second, _LARGEST_KERNEL * caches.last
@@ -94,7 +94,7 @@ def _form_sums(
         return
     extents = _met(lhs, labels, dims)
     narrow = in_pairs(arithmetic, x.dtype, w.dtype)
-    if is_gradient and narrow.places > 1 and _is_wide(problem):
+    if is_gradient and narrow.pack_factor > 1 and _is_wide(problem):
         whole = _problem(instruction, groups, (lhs, rhs, out), dims, *_copied(extents, range(lhs.rank)))
         product = as_product(whole if reaches_out else problem)
         if product is not None:  # which makes pairs of lines that are not adjacent
@@ -127,7 +127,7 @@ def _form_sums(
         else:
             extents = _met(lhs, labels, ())
         x = padded(kernel, arithmetic, x, [extents[k] for k in order])
-    product = as_product(problem) if is_large and (places == 1 or problem.output.size > _FEW_OUTPUTS) else None
+    product = as_product(problem) if is_large and (positions == 1 or problem.output.size > _FEW_OUTPUTS) else None
     if product is not None:
         _multiply(kernel, product, x, w, y)
         return
@@ -211,8 +211,8 @@ def _order(
 def _met(lhs: Shape, labels: ConvolutionDimensions, dims: Sequence[Spatial]) -> list[Extent]:
     """All of the input's dimensions, and of the spatial `dims` what windows meet."""
     extents = [Extent(0, n, n, s) for n, s in zip(lhs.dims, row_major(lhs.dims), strict=True)]
-    for place, dim in zip(labels.input_spatial, dims, strict=False):
-        extents[place] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[place], extents[place].stride)
+    for number, dim in zip(labels.input_spatial, dims, strict=False):
+        extents[number] = Extent(dim.low, dim.high - dim.low + 1, lhs.dims[number], extents[number].stride)
     return extents
 
 

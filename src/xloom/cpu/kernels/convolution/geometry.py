@@ -1,8 +1,8 @@
 """Which elements of input and kernel meet in an element of the output, as strides.
 
-Along a spatial dimension, output `o` meets tap `k` at place `o * stride - padding + k * window_dilation` of the dilated
-input, which is an element only where `base_dilation` divides it. So outputs fall into classes by their remainder: those
-of a class meet the same taps, and their input moves evenly. Without base dilation there is one class.
+Along a spatial dimension, output `o` meets tap `k` at position `o * stride - padding + k * window_dilation` of the
+dilated input, which is an element only where `base_dilation` divides it. So outputs fall into classes by their
+remainder: those of a class meet the same taps, and their input moves evenly. Without base dilation there is one class.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def spatial(window: WindowDimension, size: int) -> Spatial:
     )
 
 
-class Place(NamedTuple):
+class OutputClass(NamedTuple):
     """A class of an output axis: its size, what it adds to the offsets of x, w and y, and how many taps it meets."""
 
     count: int
@@ -75,7 +75,7 @@ class Place(NamedTuple):
 class OutputAxis(NamedTuple):
     """An axis of the output, by classes: how far a step along it moves in x, w and y, and a tap in x and w."""
 
-    places: tuple[Place, ...]
+    classes: tuple[OutputClass, ...]
     x: int
     w: int
     y: int
@@ -87,12 +87,12 @@ class OutputAxis(NamedTuple):
     @property
     def most(self) -> int:
         """The size of the largest class."""
-        return max(p.count for p in self.places)
+        return max(p.count for p in self.classes)
 
     @property
     def least(self) -> int:
         """The size of the smallest class that is not empty."""
-        return min(p.count for p in self.places if p.count)
+        return min(p.count for p in self.classes if p.count)
 
 
 class Convolution(NamedTuple):
@@ -116,13 +116,14 @@ class Convolution(NamedTuple):
         """The spatial dimensions of the output, for a kernel with these strides."""
         out = []
         for number, (dim, axis, sw) in enumerate(zip(self.dims, self.taps, kernel, strict=True)):
-            places = tuple(
-                Place(c.count, c.input * axis.a, c.tap * sw, r * axis.c, c.taps) for r, c in enumerate(dim.classes)
+            classes = tuple(
+                OutputClass(c.count, c.input * axis.a, c.tap * sw, r * axis.c, c.taps)
+                for r, c in enumerate(dim.classes)
             )
-            step = len(places) * axis.c
+            step = len(classes) * axis.c
             out.append(
                 OutputAxis(
-                    places, dim.input_step * axis.a, 0, step, dim.tap_input_step * axis.a, dim.tap_step * sw, number
+                    classes, dim.input_step * axis.a, 0, step, dim.tap_input_step * axis.a, dim.tap_step * sw, number
                 )
             )
         return out
@@ -130,16 +131,16 @@ class Convolution(NamedTuple):
 
 def plain(axis: Axis) -> OutputAxis:
     """An axis without a window."""
-    return OutputAxis((Place(axis.size),), axis.a, axis.b, axis.c)
+    return OutputAxis((OutputClass(axis.size),), axis.a, axis.b, axis.c)
 
 
 def as_product(problem: Convolution) -> Product | None:
     """The convolution as a product whose rows overlap in the input; None where strides do not say it."""
-    places = [d.classes[0] for d in problem.dims]
-    first = problem.x_base + sum(p.input * t.a for p, t in zip(places, problem.taps, strict=True))
+    classes = [d.classes[0] for d in problem.dims]
+    first = problem.x_base + sum(p.input * t.a for p, t in zip(classes, problem.taps, strict=True))
     if any(len(d.classes) > 1 for d in problem.dims) or first or problem.w_base or problem.output.c != 1:
         return None
-    spaces = list(zip(problem.dims, places, problem.taps, strict=True))
+    spaces = list(zip(problem.dims, classes, problem.taps, strict=True))
     rows = [problem.batch, *(Axis(p.count, d.input_step * t.a, 0, t.c) for d, p, t in spaces)]
     rows = [x for x in sorted(rows, key=lambda x: -x.c) if x.size > 1]
     below = problem.output.size
@@ -153,7 +154,7 @@ def as_product(problem: Convolution) -> Product | None:
 
 
 def as_pointwise_product(problem: Convolution) -> Product | None:
-    """The product of kernel and input, for windows of one place and dimensions whose places are adjacent; or None."""
+    """The product of kernel and input, for windows of one tap and dimensions whose positions are adjacent; or None."""
     spaces = [(d, d.classes[0], t) for d, t in zip(problem.dims, problem.taps, strict=True)]
     if (
         problem.x_base
@@ -161,8 +162,8 @@ def as_pointwise_product(problem: Convolution) -> Product | None:
         or any(len(d.classes) > 1 or p.input or (p.taps, t.size) != (1, 1) for d, p, t in spaces)
     ):
         return None
-    places = merged([Axis(p.count, d.input_step * t.a, 0, t.c) for d, p, t in spaces])
-    if len(places) != 1 or (places[0].a, places[0].c) != (1, 1):
+    positions = merged([Axis(p.count, d.input_step * t.a, 0, t.c) for d, p, t in spaces])
+    if len(positions) != 1 or (positions[0].a, positions[0].c) != (1, 1):
         return None
     batch = merged([problem.group, problem.batch])
-    return Product(batch, places, merged([problem.output]), merged([problem.feature])).transposed
+    return Product(batch, positions, merged([problem.output]), merged([problem.feature])).transposed

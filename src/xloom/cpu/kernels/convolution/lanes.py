@@ -1,4 +1,4 @@
-"""A box of a convolution's input with one group of features a lane: [place][lane], zeros where there is no element."""
+"""A box of a convolution's input, a group of features per lane: [position][lane], zeros where there is no element."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Box:
-    """What is copied at a time. Either lanes are adjacent in the input, or places along the last side."""
+    """What is copied at a time. Either lanes are adjacent in the input, or positions along the last side."""
 
     arithmetic: Arithmetic
     source: Array
@@ -72,22 +72,22 @@ class Box:
         return self.arithmetic.lanes
 
     @property
-    def places(self) -> Any:
+    def positions(self) -> Any:
         """How many the box has."""
         return prod(s.length for s in self.sides)
 
     @property
     def size(self) -> Any:
         """Elements from a vector's box to the next one's, which begins where no line of this one can end."""
-        return (self.places + self._slack) * self.lanes
+        return (self.positions + self._slack) * self.lanes
 
     @property
     def steps(self) -> list[Any]:
-        """Elements of the box from a place to the next, by side."""
+        """Elements of the box from a position to the next, by side."""
         return [n * self.lanes for n in row_major([s.length for s in self.sides])]
 
     def fill(self, b: ir.IRBuilder, run: Run, first: Sequence[ir.Value], target: ir.Value) -> None:
-        """Copies the boxes that begin at place `first` of the dilated input, to `target` on.
+        """Copies the boxes that begin at position `first` of the dilated input, to `target` on.
 
         What a line writes past its end, the next one overwrites.
         """
@@ -100,7 +100,7 @@ class Box:
                 present = b.and_(present, inside)
                 origin = b.add(origin, b.mul(element, i64(side.stride)))
                 at = b.add(at, b.mul(index, i64(self.steps[k])))
-            self._line(b, run._replace(origin=origin), present, first[-1], self._place(b, target, at))
+            self._line(b, run._replace(origin=origin), present, first[-1], self._pointer(b, target, at))
 
     def _line(self, b: ir.IRBuilder, run: Run, present: ir.Value, first: ir.Value, line: ir.Value) -> None:
         side = self.sides[-1]
@@ -116,48 +116,48 @@ class Box:
         run = run._replace(origin=b.add(run.origin, b.mul(skipped, i64(side.stride))))
         self._zeros(b, run, line, i64(0), before if side.dilation == 1 else length)
         copy = self._across if self.lane != 1 else self._along
-        copy(b, run, count, self._place(b, line, b.mul(before, i64(self.lanes))))
+        copy(b, run, count, self._pointer(b, line, b.mul(before, i64(self.lanes))))
         if side.dilation == 1:
             self._zeros(b, run, line, b.add(before, count), length)
 
-    def _place(self, b: ir.IRBuilder, target: ir.Value, element: ir.Value) -> ir.Value:
+    def _pointer(self, b: ir.IRBuilder, target: ir.Value, element: ir.Value) -> ir.Value:
         return b.gep(target, [element], inbounds=True, source_etype=self.arithmetic.element)
 
     def _zeros(self, b: ir.IRBuilder, run: Run, line: ir.Value, begin: ir.Value, end: ir.Value) -> None:
-        with rolled(b, 0, run.count, name="vector") as vector, rolled(b, begin, end, name="zero") as place:
-            at = b.add(b.mul(vector, i64(self.size)), b.mul(place, i64(self.lanes)))
-            b.store(self.arithmetic.zero(self.lanes)[0], self._place(b, line, at), align=self.arithmetic.dtype.bytes)
+        with rolled(b, 0, run.count, name="vector") as vector, rolled(b, begin, end, name="zero") as position:
+            at = b.add(b.mul(vector, i64(self.size)), b.mul(position, i64(self.lanes)))
+            b.store(self.arithmetic.zero(self.lanes)[0], self._pointer(b, line, at), align=self.arithmetic.dtype.bytes)
 
     def _along(self, b: ir.IRBuilder, run: Run, count: ir.Value, line: ir.Value) -> None:
         """Vectors of lanes, as they lie."""
         side, lanes, arithmetic = self.sides[-1], self.lanes, self.arithmetic
-        with rolled(b, 0, count, name="place") as place, rolled(b, 0, run.count, name="vector") as vector:
-            element = b.add(b.add(run.origin, b.mul(place, i64(side.stride))), run.left(b, vector, lanes))
+        with rolled(b, 0, count, name="place") as position, rolled(b, 0, run.count, name="vector") as vector:
+            element = b.add(b.add(run.origin, b.mul(position, i64(side.stride))), run.left(b, vector, lanes))
             [value] = arithmetic.load(b, run.pointer, self.source.dtype, element, lanes)
-            at = b.add(b.mul(vector, i64(self.size)), b.mul(place, i64(lanes * side.dilation)))
-            b.store(value, self._place(b, line, at), align=arithmetic.dtype.bytes)
+            at = b.add(b.mul(vector, i64(self.size)), b.mul(position, i64(lanes * side.dilation)))
+            b.store(value, self._pointer(b, line, at), align=arithmetic.dtype.bytes)
 
     def _across(self, b: ir.IRBuilder, run: Run, count: ir.Value, line: ir.Value) -> None:
-        """Squares of places and lanes, transposed in registers; of one vector."""
+        """Squares of positions and lanes, transposed in registers; of one vector."""
         arithmetic, side = self.arithmetic, self.sides[-1]
         square = self.lanes // 2 if side.size <= _FEW < self.lanes else self.lanes
         dtype = self.source.dtype
-        with rolled(b, 0, count, square, name="places") as places:
-            mask = lanes_below(b, square, b.sub(count, places))
+        with rolled(b, 0, count, square, name="places") as position:
+            mask = lanes_below(b, square, b.sub(count, position))
             for half in range(0, self.lanes, square):
-                element = b.add(b.add(run.origin, places), b.mul(i64(half), i64(self.lane)))
+                element = b.add(b.add(run.origin, position), b.mul(i64(half), i64(self.lane)))
                 rows = spaced(b, element_pointer(b, run.pointer, dtype, element), dtype, self.lane)
                 loaded = [arithmetic.load(b, rows(r), dtype, i64(0), square, mask)[0] for r in range(square)]
                 for k, column in enumerate(transposed(b, loaded)):
-                    place = b.mul(b.add(places, i64(k)), i64(self.lanes * side.dilation))
-                    at = self._place(b, line, b.add(place, i64(half)))
+                    offset = b.mul(b.add(position, i64(k)), i64(self.lanes * side.dilation))
+                    at = self._pointer(b, line, b.add(offset, i64(half)))
                     b.store(column, at, align=arithmetic.dtype.bytes)
 
     def memory(self, b: ir.IRBuilder) -> ir.Value:
-        """Room for `BOX_BYTES` of places, and for what lines write past their end."""
-        place = allocate(b, I8, BOX_BYTES + MOST_VECTORS * self._slack * self.lanes * self.arithmetic.dtype.bytes)
-        place.align, place.type = 64, POINTER
-        return place
+        """Memory for `BOX_BYTES` of positions, and for what lines write past their end."""
+        box = allocate(b, I8, BOX_BYTES + MOST_VECTORS * self._slack * self.lanes * self.arithmetic.dtype.bytes)
+        box.align, box.type = 64, POINTER
+        return box
 
     @property
     def _slack(self) -> int:
@@ -167,22 +167,22 @@ class Box:
 def put_across(
     b: ir.IRBuilder, arithmetic: Arithmetic, box: ir.Value, count: Any, target: tuple[Array, ir.Value, ir.Value, Any]
 ) -> None:
-    """Writes `count` places of a box to adjacent elements of an array, whose lanes lie a distance apart."""
+    """Writes `count` positions of a box to adjacent elements of an array, whose lanes lie a distance apart."""
     array, pointer, first, lane = target
     lanes = arithmetic.lanes
-    with rolled(b, 0, count, lanes, name="places") as places:
-        mask = lanes_below(b, lanes, b.sub(i64(count), places))
-        at = b.gep(box, [b.mul(places, i64(lanes))], inbounds=True, source_etype=arithmetic.element)
+    with rolled(b, 0, count, lanes, name="places") as position:
+        mask = lanes_below(b, lanes, b.sub(i64(count), position))
+        at = b.gep(box, [b.mul(position, i64(lanes))], inbounds=True, source_etype=arithmetic.element)
         rows = [arithmetic.load(b, at, arithmetic.dtype, i64(r * lanes), lanes)[0] for r in range(lanes)]
-        lines = spaced(b, element_pointer(b, pointer, array.dtype, b.add(first, places)), array.dtype, lane)
+        lines = spaced(b, element_pointer(b, pointer, array.dtype, b.add(first, position)), array.dtype, lane)
         for r, column in enumerate(transposed(b, rows)):
             arithmetic.store(b, lines(r), array.dtype, i64(0), [column], mask)
 
 
-def _element(b: ir.IRBuilder, side: Side, place: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Whether there is an element at a place of the dilated input, and its number."""
+def _element(b: ir.IRBuilder, side: Side, position: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Whether there is an element at a position of the dilated input, and its number."""
     if side.dilation == 1:
-        return b.icmp_unsigned("<", place, i64(side.size)), place
-    element = b.udiv(place, i64(side.dilation))
-    whole = b.icmp_unsigned("==", b.mul(element, i64(side.dilation)), place)
+        return b.icmp_unsigned("<", position, i64(side.size)), position
+    element = b.udiv(position, i64(side.dilation))
+    whole = b.icmp_unsigned("==", b.mul(element, i64(side.dilation)), position)
     return b.and_(whole, b.icmp_unsigned("<", element, i64(side.size))), element

@@ -43,7 +43,7 @@ class Extent(NamedTuple):
 
 def unconverted(arithmetic: Arithmetic, dtype: DType) -> tuple[Arithmetic, DType]:
     """How elements are copied whose type products read as it is."""
-    return (Arithmetic(u16, arithmetic.target), u16) if arithmetic.places > 1 else (arithmetic, dtype)
+    return (Arithmetic(u16, arithmetic.target), u16) if arithmetic.pack_factor > 1 else (arithmetic, dtype)
 
 
 def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[Extent]) -> Array:
@@ -72,10 +72,10 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
             length: ir.Value = i64(extent.length)
             position = digits(b, [Axis(e.size, 0, 0, 0) for e in outer], line)
             for e, digit in zip(outer, position, strict=True):
-                place = b.add(digit, i64(e.start))
-                at = b.add(at, b.mul(place, i64(e.stride)))
+                coordinate = b.add(digit, i64(e.start))
+                at = b.add(at, b.mul(coordinate, i64(e.stride)))
                 if e.length < e.size:
-                    length = b.select(b.icmp_unsigned("<", place, i64(e.present)), length, i64(0))
+                    length = b.select(b.icmp_unsigned("<", coordinate, i64(e.present)), length, i64(0))
             begin = b.mul(line, i64(total))
             first = b.add(begin, i64(extent.first * tail))
             middle = b.add(first, b.mul(length, i64(tail)))
@@ -84,8 +84,8 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
             if packing is None:
                 fill(b, arithmetic, target, copy.dtype, (first, middle), (source, x.dtype, at))
             else:
-                place = element_pointer(b, target, copy.dtype, first)
-                packing.emit(b, Part(source, at, i64(0), i64(0), length, place))
+                pointer = element_pointer(b, target, copy.dtype, first)
+                packing.emit(b, Part(source, at, i64(0), i64(0), length, pointer))
             fill(b, arithmetic, target, copy.dtype, (middle, b.add(begin, i64(total))))
     return replace(copy, dtype=held) if copy.dtype is u16 else copy
 

@@ -27,9 +27,9 @@ def packed_panels(kernel: Kernel, packing: Packing, base: int, group: Axis) -> i
             number, panel = digits(b, [Axis(group.size, 0, 0, 0), Axis(packing.panels, 0, 0, 0)], item)
             start = b.add(i64(base), b.mul(number, i64(group.b)))
             first = at_most(b, b.mul(panel, i64(packing.width)), max(0, count(packing.rows) - packing.width))
-            place = b.gep(target, [b.mul(item, i64(size))], inbounds=True, source_etype=arithmetic.element)
-            part = Part(source, start, first, i64(0), i64(packing.length), place)
-            if packing.arithmetic.places > 1 and packing.is_moved:
+            pointer = b.gep(target, [b.mul(item, i64(size))], inbounds=True, source_etype=arithmetic.element)
+            part = Part(source, start, first, i64(0), i64(packing.length), pointer)
+            if packing.arithmetic.pack_factor > 1 and packing.is_moved:
                 _pack_in_pairs(b, packing, part)
             else:
                 packing.emit_whole(b, part)

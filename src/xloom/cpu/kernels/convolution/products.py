@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolution.tiling import Tiling
-from xloom.cpu.kernels.convolution.window_pointers import SHORT, Loops, Place, walk_window
+from xloom.cpu.kernels.convolution.window_pointers import SHORT, Loops, WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import transposed
@@ -31,19 +31,19 @@ class Operands:
     y: Array
     packed: int | None
 
-    def places(self, origin: ir.Value, x: ir.Value, w: ir.Value) -> tuple[Place, Place]:
+    def pointers(self, origin: ir.Value, x: ir.Value, w: ir.Value) -> tuple[WindowPointer, WindowPointer]:
         """Where a window begins in the input, at element `x` from `origin` on, and in the kernel, at element `w`."""
         b, array = self.phase.b, self.w
-        source = Place(element_pointer(b, origin, self.x.dtype, x), self.x.dtype.bytes)
+        source = WindowPointer(element_pointer(b, origin, self.x.dtype, x), self.x.dtype.bytes)
         if self.packed is None:
             kernel = element_pointer(b, array.pointer(self.phase), array.dtype, w)
-            return source, Place(kernel, array.dtype.bytes)
+            return source, WindowPointer(kernel, array.dtype.bytes)
         element = self.way.tile.arithmetic.element
         panel = b.gep(self.phase.scratch(self.packed), [w], inbounds=True, source_etype=element)
-        return source, Place(panel, self.way.tile.arithmetic.dtype.real.bytes)
+        return source, WindowPointer(panel, self.way.tile.arithmetic.dtype.real.bytes)
 
-    def walk(self, sums: Sums, loops: Loops, places: Sequence[Place]) -> None:
-        """Adds the products of all places of a window."""
+    def walk(self, sums: Sums, loops: Loops, pointers: Sequence[WindowPointer]) -> None:
+        """Adds the products of all taps of a window."""
         way, step = self.way, loops[-1][1][0] if loops else 0
         tile = way.tile
         shared = (
@@ -52,23 +52,23 @@ class Operands:
         # of places that rows share, LLVM loads each scalar once: where there are no registers for all, it spills sums
         held = (tile.rows * tile.vectors + tile.rows + tile.vectors) * tile.arithmetic.parts + SHORT
         most = 1 if shared and held > tile.arithmetic.target.registers.count else SHORT
-        walk_window(self.phase.b, loops, places, lambda p: self.multiply(sums, *p), most)
+        walk_window(self.phase.b, loops, pointers, lambda p: self.multiply(sums, *p), most)
 
-    def multiply(self, sums: Sums, place: ir.Value, kernel: ir.Value) -> None:
-        """Adds the products of a place of the window in the input, and of the kernel there."""
+    def multiply(self, sums: Sums, pointer: ir.Value, kernel: ir.Value) -> None:
+        """Adds the products of a tap: of the input at `pointer`, and of the kernel at `kernel`."""
         b, way = self.phase.b, self.way
         # a pointer, and constant distances from it: processors add these as they load
         if way.name == "spatial":
             scalars = spaced(b, kernel, self.w.dtype, way.rows.w)
-            sums.multiply(b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(place, way.lefts[v]))
+            sums.multiply(b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(pointer, way.lefts[v]))
         elif way.name == "features":
-            scalars = spaced(b, place, self.x.dtype, way.rows.x)
+            scalars = spaced(b, pointer, self.x.dtype, way.rows.x)
             sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(kernel, v))
         else:
-            self._lane_by_lane(sums, place, kernel)
+            self._lane_by_lane(sums, pointer, kernel)
 
-    def _scalar(self, array: Array, place: ir.Value) -> Parts:
-        return self.way.tile.arithmetic.adjacent(self.phase.b, place, array.dtype, I64(0), 1)
+    def _scalar(self, array: Array, pointer: ir.Value) -> Parts:
+        return self.way.tile.arithmetic.adjacent(self.phase.b, pointer, array.dtype, I64(0), 1)
 
     def _vector(self, panel: ir.Value, vector: int) -> Parts:
         way = self.way
@@ -76,15 +76,15 @@ class Operands:
             return way.tile.arithmetic.load(self.phase.b, panel, self.w.dtype, i64(way.lefts[vector]), way.tile.lanes)
         return way.packing.get(self.phase.b, panel, way.lefts[vector], way.tile.lanes)
 
-    def _input(self, place: ir.Value, left: int) -> Parts:
+    def _input(self, pointer: ir.Value, left: int) -> Parts:
         tile, b = self.way.tile, self.phase.b
-        return tile.arithmetic.load(b, place, self.x.dtype, i64(left), tile.lanes, self._mask())
+        return tile.arithmetic.load(b, pointer, self.x.dtype, i64(left), tile.lanes, self._mask())
 
     def _mask(self) -> ir.Value | None:
         lanes, size = self.way.tile.lanes, self.way.width
         return first_lanes(lanes, size) if size < lanes else None
 
-    def _lane_by_lane(self, sums: Sums, place: ir.Value, kernel: ir.Value) -> None:
+    def _lane_by_lane(self, sums: Sums, pointer: ir.Value, kernel: ir.Value) -> None:
         b, way, tile = self.phase.b, self.way, self.way.tile
         each, features, arithmetic = way.unit, way.feature.size, tile.arithmetic
         span = tile.lanes // each * features
@@ -94,7 +94,7 @@ class Operands:
             b.gep(kernel, [i64(f * way.feature.b)], inbounds=True, source_etype=arithmetic.element)
             for f in range(features)
         ]
-        lines = spaced(b, place, self.x.dtype, way.rows.x)
+        lines = spaced(b, pointer, self.x.dtype, way.rows.x)
         for v in range(tile.vectors):
             kernels = [self._vector(panel, v) for panel in panels]
             for r in range(tile.rows):
@@ -111,8 +111,8 @@ class Operands:
             turns = way.rows.y == 1 and tile.arithmetic.parts == 1 and tile.rows >= _TURNED
             (self._turn if turns else self._scatter)(sums, y)
             return
-        place = element_pointer(b, self.y.pointer(self.phase), self.y.dtype, y)
-        lines = spaced(b, place, self.y.dtype, way.rows.y)
+        pointer = element_pointer(b, self.y.pointer(self.phase), self.y.dtype, y)
+        lines = spaced(b, pointer, self.y.dtype, way.rows.y)
         for r in range(tile.rows):
             line = lines(r)
             for v, left in enumerate(way.lefts):

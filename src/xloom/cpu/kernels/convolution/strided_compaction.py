@@ -1,4 +1,4 @@
-"""A copy of the input without the places that no window meets, so that those it has are adjacent."""
+"""A copy of the input without the positions that no window meets, so that those it has are adjacent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _GRAIN = 1 << 15
 
 
 def is_sparse(dim: Spatial) -> bool:
-    """True for a window of one place, and for a single window: their places are evenly apart."""
+    """True for a window of one tap, and for a single window: their positions are evenly apart."""
     return len(dim.classes) == 1 and (dim.classes[0].taps == 1 or dim.classes[0].count == 1)
 
 
 def step_of(dim: Spatial) -> int:
-    """How far apart the places of such a dimension are."""
+    """How far apart the positions of such a dimension are, in elements."""
     return dim.input_step if dim.classes[0].taps == 1 else dim.tap_input_step
 
 
@@ -54,9 +54,9 @@ def thinned(
             for digit, stride in zip(position, strides, strict=False):
                 begin = b.add(begin, b.mul(digit, i64(stride)))
             first = b.mul(line, i64(counts[-1]))
-            with rolled(b, 0, counts[-1], lanes, name="places") as places:
-                left = b.sub(i64(counts[-1]), places)
-                here = b.add(begin, b.mul(places, i64(strides[-1])))
+            with rolled(b, 0, counts[-1], lanes, name="places") as column:
+                left = b.sub(i64(counts[-1]), column)
+                here = b.add(begin, b.mul(column, i64(strides[-1])))
                 # of two vectors every second element: what is behind the last one of a line may not be there
                 seen = b.sub(b.add(left, left), I64(1))
                 halves = []
@@ -64,7 +64,7 @@ def thinned(
                     mask = lanes_below(b, lanes, b.sub(seen, I64(k * lanes)))
                     halves.append(arithmetic.load(b, source, x.dtype, b.add(here, I64(k * lanes)), lanes, mask))
                 value = [shuffled(b, low, range(0, 2 * lanes, 2), high) for low, high in zip(*halves, strict=True)]
-                arithmetic.store(b, target, copy.dtype, b.add(first, places), value, lanes_below(b, lanes, left))
+                arithmetic.store(b, target, copy.dtype, b.add(first, column), value, lanes_below(b, lanes, left))
     thin = {
         p: Spatial(
             (Class(counts[p], 0, 0, 1) if d.classes[0].taps == 1 else Class(1, 0, 0, counts[p]),),

@@ -52,7 +52,7 @@ def convolve(
     walk = [*walk, columns] if edges else [columns, *walk]
     items = []
     for axis, size in walk:
-        items += [Axis(len(axis.places), 0, 0, 0), Axis(-(-axis.most // size), 0, 0, 0)]
+        items += [Axis(len(axis.classes), 0, 0, 0), Axis(-(-axis.most // size), 0, 0, 0)]
     cost = 2 * tile.rows * tile.columns * count(problem.taps) * problem.feature.size
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
         b = phase.b
@@ -65,30 +65,30 @@ def convolve(
             return
         window = Window(phase, edges, problem, chosen, x) if edges else None
         with rolled(b, phase.begin, phase.end, name="tile") as item:
-            place = walker.at(item)
-            with b.if_then(place.present):
+            tile_at = walker.at(item)
+            with b.if_then(tile_at.present):
                 sums.clear(b)
-                axes = [x for x in place.axes if not edges or x[0].dim in (None, edges.dim)]
+                axes = [x for x in tile_at.axes if not edges or x[0].dim in (None, edges.dim)]
                 walked: Loops | None = _sums(chosen, [axis for axis, _ in axes])
                 if walked is None:
                     walked = _sums_of_classes(b, chosen, axes)
-                origin, start, panel = x.pointer(phase), place.x, place.w
+                origin, start, panel = x.pointer(phase), tile_at.x, tile_at.w
                 if edges is None:
-                    walked, (start, panel) = walker.clipped(place, walked)
+                    walked, (start, panel) = walker.clipped(tile_at, walked)
                 with ExitStack() as taps:
                     if window is not None:
-                        number, across = b.udiv(item, i64(items[-1].size)), b.mul(place.index, i64(chosen.columns.x))
-                        places = [place.first[k] for k in range(len(place.first))]
-                        origin, start, steps = window.place(number, b.sub(start, across), places)
+                        number, across = b.udiv(item, i64(items[-1].size)), b.mul(tile_at.index, i64(chosen.columns.x))
+                        starts = [tile_at.first[k] for k in range(len(tile_at.first))]
+                        origin, start, steps = window.locate(number, b.sub(start, across), starts)
                         start = b.add(start, across)
-                        for axis, which in place.axes:
+                        for axis, which in tile_at.axes:
                             if axis.dim in steps:
-                                low, high = walker.met(axis, which, place)
+                                low, high = walker.met(axis, which, tile_at)
                                 tap = taps.enter_context(rolled(b, low, high, name="tap"))
                                 start = b.add(start, b.mul(tap, steps[axis.dim]))
                                 panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
-                    operands.walk(sums, walked, operands.places(origin, start, panel))
-                operands.store(sums, place.y)
+                    operands.walk(sums, walked, operands.pointers(origin, start, panel))
+                operands.store(sums, tile_at.y)
 
 
 def _before(chosen: Tiling) -> int:
@@ -106,20 +106,20 @@ def _in_blocks(walker: _Walker, blocks: Blocks, sums: Sums, operands: Operands) 
     with rolled(b, phase.begin, phase.end, TILES, name="tiles") as low:
         high = intrinsic(b, "smin", b.add(low, i64(TILES)), phase.end)
         with rolled(b, 0, blocks.count, name="piece") as piece, rolled(b, low, high, name="tile") as item:
-            place, number = walker.at(item), b.sub(item, low)
-            with b.if_then(place.present):
+            tile_at, number = walker.at(item), b.sub(item, low)
+            with b.if_then(tile_at.present):
                 with b.if_else(b.icmp_signed("==", piece, i64(0))) as (first, later):
                     with first:
                         sums.clear(b)
                     with later:
                         kept.get(b, sums, number)
                 (dx, dw), loops = blocks.piece(b, piece)
-                places = operands.places(origin, b.add(place.x, dx), b.add(place.w, dw))
-                with b.if_then(walker.is_met(place, blocks, piece)):
-                    operands.walk(sums, loops, places)
+                pointers = operands.pointers(origin, b.add(tile_at.x, dx), b.add(tile_at.w, dw))
+                with b.if_then(walker.is_met(tile_at, blocks, piece)):
+                    operands.walk(sums, loops, pointers)
                 with b.if_else(b.icmp_signed("==", piece, i64(blocks.count - 1))) as (last, before):
                     with last:
-                        operands.store(sums, place.y)
+                        operands.store(sums, tile_at.y)
                     with before:
                         kept.put(b, sums, number)
 
@@ -134,7 +134,7 @@ class _Tile(NamedTuple):
     axes: list[tuple[OutputAxis, ir.Value]]
     """The axes of the output, each with its class."""
     first: dict[int, ir.Value]
-    """The places of the input where the window begins, by dimension."""
+    """The positions of the input where the window begins, by dimension."""
     index: ir.Value
     """Where it begins on the axis that changes first."""
 
@@ -172,46 +172,46 @@ class _Walker:
         x, w, y = at
         return _Tile(x, w, y, present, axes, first, index)
 
-    def met(self, axis: OutputAxis, which: ir.Value, place: _Tile) -> tuple[ir.Value, ir.Value]:
-        """Which taps of a dimension of which a tile has one place meet elements: from one to before another."""
+    def met(self, axis: OutputAxis, which: ir.Value, tile: _Tile) -> tuple[ir.Value, ir.Value]:
+        """Which taps of a dimension of which a tile has one position meet elements: from one to before another."""
         b, dim = self.b, axis.dim
         assert dim is not None
         step, taps = self.problem.dims[dim].tap_input_step, _taps(b, axis, which)
-        low, high = (b.sub(i64(x), place.first[dim]) for x in (0, self.sides[dim]))
+        low, high = (b.sub(i64(x), tile.first[dim]) for x in (0, self.sides[dim]))
         if step > 1:
             low, high = (b.sdiv(b.add(x, i64(step - 1)), i64(step)) for x in (low, high))
         low = b.select(b.icmp_signed("<", low, i64(0)), i64(0), low)
         return low, b.select(b.icmp_signed("<", high, taps), high, taps)
 
-    def clipped(self, place: _Tile, loops: Loops) -> tuple[Loops, tuple[ir.Value, ir.Value]]:
+    def clipped(self, tile: _Tile, loops: Loops) -> tuple[Loops, tuple[ir.Value, ir.Value]]:
         """The loops over a window, without what lies outside the input; and where they begin."""
-        b, out, x, w = self.b, list(loops), place.x, place.w
-        for k, axis, which in self._outer(place, loops[:-1]):
-            low, high = self.met(axis, which, place)
+        b, out, x, w = self.b, list(loops), tile.x, tile.w
+        for k, axis, which in self._outer(tile, loops[:-1]):
+            low, high = self.met(axis, which, tile)
             x, w = (b.add(p, b.mul(low, i64(s))) for p, s in zip((x, w), loops[k][1], strict=True))
             out[k] = b.sub(high, low), loops[k][1]
         return out, (x, w)
 
-    def is_met(self, place: _Tile, blocks: Blocks, piece: ir.Value) -> ir.Value:
+    def is_met(self, tile: _Tile, blocks: Blocks, piece: ir.Value) -> ir.Value:
         """Whether a piece of a sum lies inside the input."""
         b, inside, position = self.b, I1(1), digits(self.b, blocks.axes, piece)
-        for k, axis, which in self._outer(place, blocks.loops[: blocks.number]):
-            low, high = self.met(axis, which, place)
+        for k, axis, which in self._outer(tile, blocks.loops[: blocks.number]):
+            low, high = self.met(axis, which, tile)
             tap = position[k]
             inside = b.and_(inside, b.and_(b.icmp_signed(">=", tap, low), b.icmp_signed("<", tap, high)))
         return inside
 
-    def _outer(self, place: _Tile, loops: Loops) -> Iterator[tuple[int, OutputAxis, ir.Value]]:
-        """The dimensions of which a tile has one place and windows reach out: the loop over its taps, and its class."""
+    def _outer(self, tile: _Tile, loops: Loops) -> Iterator[tuple[int, OutputAxis, ir.Value]]:
+        """The dimensions with one position per tile and windows that reach out: the loop over taps, and the class."""
         chosen, problem = self.chosen, self.problem
-        paired = pair_axis(problem) if chosen.tile.arithmetic.places > 1 else None
-        for axis, which in place.axes:
+        paired = pair_axis(problem) if chosen.tile.arithmetic.pack_factor > 1 else None
+        for axis, which in tile.axes:
             if axis is chosen.rows or axis is chosen.columns or axis.dim in (None, paired):
                 continue
             dim = problem.dims[axis.dim]
             if dim.low < 0 or dim.high >= self.sides[axis.dim]:
                 for k, (size, steps) in enumerate(loops):
-                    alone = isinstance(size, ir.Value) or size == axis.places[0].taps
+                    alone = isinstance(size, ir.Value) or size == axis.classes[0].taps
                     if alone and tuple(steps) == (axis.tap_x, axis.tap_w):
                         yield k, axis, which
 
@@ -223,7 +223,7 @@ def _moved(
 
     Also whether there is one, and where it begins.
     """
-    counts = [p.count for p in axis.places]
+    counts = [p.count for p in axis.classes]
     inside: ir.Value = I1(1)
     if min(counts) == max(counts):
         index = at_most(b, index, max(0, counts[0] - size)) if size > 1 else index
@@ -233,7 +233,7 @@ def _moved(
         last = b.sub(present, i64(size))
         index = b.select(b.icmp_signed("<", index, last), index, last)
     steps = (axis.x, axis.w, axis.y)
-    starts = [[p.x for p in axis.places], [p.w for p in axis.places], [p.y for p in axis.places]]
+    starts = [[p.x for p in axis.classes], [p.w for p in axis.classes], [p.y for p in axis.classes]]
     moved = [
         b.add(b.add(o, _choice(b, values, which)), b.mul(index, i64(step)))
         for o, values, step in zip(at, starts, steps, strict=True)
@@ -243,8 +243,8 @@ def _moved(
 
 def _sums(chosen: Tiling, axes: Sequence[OutputAxis]) -> list[tuple[int, tuple[int, ...]]] | None:
     """The loops over taps and features, in the order of the input in memory; None where classes have others."""
-    loops = [Axis(axis.places[0].taps, axis.tap_x, axis.tap_w, 0) for axis in axes if axis.tap_x]
-    if any(len({p.taps for p in axis.places}) > 1 for axis in axes if axis.tap_x):
+    loops = [Axis(axis.classes[0].taps, axis.tap_x, axis.tap_w, 0) for axis in axes if axis.tap_x]
+    if any(len({p.taps for p in axis.classes}) > 1 for axis in axes if axis.tap_x):
         return None
     if chosen.name != "channels":
         loops.append(Axis(chosen.feature.size, chosen.feature.a, chosen.feature.b, 0))
@@ -265,7 +265,7 @@ def _sums_of_classes(b: ir.IRBuilder, chosen: Tiling, axes: Sequence[tuple[Outpu
 
 def _taps(b: ir.IRBuilder, axis: OutputAxis, which: ir.Value) -> ir.Value:
     """How many taps outputs of a class meet."""
-    return _choice(b, [p.taps for p in axis.places], which)
+    return _choice(b, [p.taps for p in axis.classes], which)
 
 
 def _choice(b: ir.IRBuilder, values: list[int], which: ir.Value) -> ir.Value:
@@ -273,5 +273,5 @@ def _choice(b: ir.IRBuilder, values: list[int], which: ir.Value) -> ir.Value:
     if min(values) == max(values):
         return i64(values[0])
     table = constant_table(b.module, b.module.get_unique_name("classes"), I64, values)
-    place = b.gep(table, [i64(0), which], inbounds=True, source_etype=table.value_type)
-    return b.load(place, typ=I64)
+    pointer = b.gep(table, [i64(0), which], inbounds=True, source_etype=table.value_type)
+    return b.load(pointer, typ=I64)

@@ -60,9 +60,9 @@ def tiling(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     """The best way for a convolution."""
     if _in_small_groups(arithmetic, problem):
         return _channels(arithmetic, problem, w)
-    if problem.output.c != 1 and arithmetic.places == 1:
+    if problem.output.c != 1 and arithmetic.pack_factor == 1:
         axes = problem.spatial_axes([t.b for t in problem.taps])
-        along = [a for a in axes if len(a.places) == 1 and a.x == 1 and a.y == 1]
+        along = [a for a in axes if len(a.classes) == 1 and a.x == 1 and a.y == 1]
         vectors = vectors_along(arithmetic, problem.output.size, along[0].most) if along else 0
         if vectors:
             return _spatial(arithmetic, problem, axes, along[0], vectors)
@@ -76,7 +76,7 @@ def pairs_of(arithmetic: Arithmetic, problem: Convolution, x: Array, w: Array) -
     if _in_small_groups(arithmetic, problem) or (problem.feature.a != 1 and problem.group.size > 1):
         return None
     found = in_pairs(arithmetic, x.dtype, w.dtype)
-    return found if found.places > 1 else None
+    return found if found.pack_factor > 1 else None
 
 
 def pair_axis(problem: Convolution) -> int | None:
@@ -110,8 +110,8 @@ def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
         rows, group, columns = axes.pop(number), plain(problem.group), plain(problem.output)
         return Tiling("features", tile, rows, columns, (group, *axes), problem.feature, problem.w_base)
     panels = packing.panels * packing.panel_size(packing.length)
-    group = OutputAxis(plain(problem.group).places, problem.group.a, panels, problem.group.c)
-    columns = OutputAxis(plain(problem.output).places, 0, 0, problem.output.c)
+    group = OutputAxis(plain(problem.group).classes, problem.group.a, panels, problem.group.c)
+    columns = OutputAxis(plain(problem.output).classes, 0, 0, problem.output.c)
     axes = [plain(problem.batch), *_in_steps(arithmetic, problem).spatial_axes(kernel)]
     rows = axes.pop(number)
     return Tiling("features", tile, rows, columns, (group, *axes), feature, 0, packing, problem.group.size)
@@ -123,7 +123,7 @@ def _channels(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     # the sum over features is unrolled
     sums = arithmetic.most_sums if problem.feature.size == 1 else arithmetic.few_sums // 2
     packing, kernel, feature, tile, number = _packed(arithmetic, problem, w, output, sums)
-    columns = OutputAxis(plain(problem.group).places, problem.group.a, 0, problem.group.c)
+    columns = OutputAxis(plain(problem.group).classes, problem.group.a, 0, problem.group.c)
     axes = [plain(problem.batch), *problem.spatial_axes(kernel)]
     rows = axes.pop(number)
     return Tiling("channels", tile, rows, columns, tuple(axes), feature, 0, packing, unit=each)
@@ -171,11 +171,11 @@ def _narrowed(tile: Tile, output: Axis) -> Tile:
 def _in_steps(arithmetic: Arithmetic, problem: Convolution) -> Convolution:
     """The problem with a window whose places are gone through in pairs, where they are."""
     number = pair_axis(problem)
-    if arithmetic.places == 1 or number in (None, -1):
+    if arithmetic.pack_factor == 1 or number in (None, -1):
         return problem
     dims, dim = list(problem.dims), problem.dims[number]
     [only] = dim.classes
-    each = arithmetic.places
+    each = arithmetic.pack_factor
     dims[number] = dim._replace(
         classes=(only._replace(taps=only.taps // each),), tap_input_step=dim.tap_input_step * each
     )
@@ -212,9 +212,9 @@ def _packed(
     order = sorted(range(len(sums)), key=lambda k: -sums[k].a)  # as the input lies in memory
     depth = merged([Axis(sums[k].size, 0, sums[k].b, 0) for k in order])  # what lies together is packed together
     packing = Packing(arithmetic, w, "b", (output,), depth, tile.columns)
-    places = dict(zip(order, row_major([sums[k].size for k in order]), strict=True))
-    each, line = arithmetic.places, packing.panel_size(1)
-    steps = [line * greatest(1, places[k] // each) for k in range(len(sums))]
+    strides = dict(zip(order, row_major([sums[k].size for k in order]), strict=True))
+    each, line = arithmetic.pack_factor, packing.panel_size(1)
+    steps = [line * greatest(1, strides[k] // each) for k in range(len(sums))]
     together = each if pair_axis(problem) == -1 else 1
     feature = Axis(problem.feature.size // together, problem.feature.a * together, steps.pop(), 0)
     return packing, steps, feature, tile, number

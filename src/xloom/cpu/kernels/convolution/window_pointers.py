@@ -1,4 +1,4 @@
-"""The loops over a window's places, as pointers that move through input and kernel."""
+"""The loops over a window's taps, as pointers that move through input and kernel."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Loops = Sequence[tuple[ir.Value | int, Sequence[int | SymbolicDimension]]]
 """How often, and how many elements the pointers move each time; the outermost first."""
 
 
-class Place(NamedTuple):
+class WindowPointer(NamedTuple):
     """A pointer to elements of so many bytes."""
 
     pointer: ir.Value
     nbytes: int
 
-    def after(self, b: ir.IRBuilder, elements: int | SymbolicDimension) -> Place:
-        """The place so many elements on."""
+    def after(self, b: ir.IRBuilder, elements: int | SymbolicDimension) -> WindowPointer:
+        """The pointer so many elements on."""
         if isinstance(elements, int) and elements == 0:
             return self
         return self._replace(pointer=b.gep(self.pointer, [i64(elements * self.nbytes)], source_etype=I8))
@@ -35,35 +35,35 @@ class Place(NamedTuple):
 def walk_window(
     b: ir.IRBuilder,
     loops: Loops,
-    places: Sequence[Place],
+    pointers: Sequence[WindowPointer],
     body: Callable[[Sequence[ir.Value]], None],
     most: int = SHORT,
 ) -> None:
-    """Does `body(pointers)` at all places of a window, of at most `most` of which the innermost loop is unrolled.
+    """Does `body(pointers)` at all taps of a window, of at most `most` of which the innermost loop is unrolled.
 
     Each loop moves pointers of its own, so that what lies at a distance from them needs no register: of an index, LLVM
     would make an address for each row of a tile.
     """
     if not loops:
-        body([p.pointer for p in places])
+        body([p.pointer for p in pointers])
         return
     (size, steps), *rest = loops
     unroll = 1
     if not rest and isinstance(size, int):
         unroll = size if size <= most else 1 if most == 1 else 2 - size % 2
 
-    def several(first: Sequence[Place]) -> None:
+    def several(first: Sequence[WindowPointer]) -> None:
         for u in range(unroll):
             walk_window(b, rest, [p.after(b, u * s) for p, s in zip(first, steps, strict=True)], body, most)
 
     if isinstance(size, int) and size == unroll:
-        several(places)
+        several(pointers)
         return
-    kept = [allocate(b, POINTER) for _ in places]
-    for place, memory in zip(places, kept, strict=True):
-        b.store(place.pointer, memory)
+    kept = [allocate(b, POINTER) for _ in pointers]
+    for each, memory in zip(pointers, kept, strict=True):
+        b.store(each.pointer, memory)
     with rolled(b, 0, size, unroll, "k"):
-        here = [p._replace(pointer=b.load(memory, typ=POINTER)) for p, memory in zip(places, kept, strict=True)]
+        here = [p._replace(pointer=b.load(memory, typ=POINTER)) for p, memory in zip(pointers, kept, strict=True)]
         several(here)
-        for place, memory, step in zip(here, kept, steps, strict=True):
-            b.store(place.after(b, unroll * step).pointer, memory)
+        for each, memory, step in zip(here, kept, steps, strict=True):
+            b.store(each.after(b, unroll * step).pointer, memory)

@@ -27,16 +27,16 @@ def multiply_zeros(
     arithmetic: Arithmetic,
     problem: Convolution,
     window: Window,
-    places: Sequence[tuple[Any, Any]],
+    sizes: Sequence[tuple[Any, Any]],
     arrays: tuple[Array, Array],
 ) -> None:
-    """A phase over the features of the output `y`; `places` are how many input and output have, by dimension.
+    """A phase over the features of the output `y`; `sizes` are how many input and output have, by dimension.
 
     Where some outputs meet, between them, all places of the window in elements, they say whether the kernel is finite.
     """
     w, y = arrays
     spoiling = Spoiling(w.dtype, y.dtype)
-    seen = [_seen(d, *n) for d, n in zip(window, places, strict=True)]
+    seen = [_seen(d, *n) for d, n in zip(window, sizes, strict=True)]
     known = [some for some in seen if some is not None]
     is_seen = len(known) == len(seen) and arithmetic.stores(y.dtype)
     features, taps = problem.group.size * problem.output.size, prod(d.size for d in window)
@@ -53,11 +53,11 @@ def multiply_zeros(
         "rank": len(window),
         "taps": taps,
         "rows": taps * problem.feature.size // problem.output.b,
-        "lines": prod(outputs for _, outputs in places[:-1]),
+        "lines": prod(outputs for _, outputs in sizes[:-1]),
         "seen": prod(count for _, count in known) if is_seen else 0,
     }
     row = [numbers[name] for name in NUMBERS]
-    dims = zip(window, problem.taps, places, seen, strict=True)
+    dims = zip(window, problem.taps, sizes, seen, strict=True)
     for d, axis, (inputs, outputs), some in reversed(list(dims)):
         first, count = some or (0, 0)
         numbers = {

@@ -130,8 +130,8 @@ class _Work:
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
         with tile.along(b, I64(0), n) as point, loop(b, 0, lanes.count, tile.size, "lane") as k:
-            place = b.add(b.add(first, point), b.mul(k, I64(side.line)))
-            rows = transposed(b, tile.load(b, pointer, place, side.line))
+            index = b.add(b.add(first, point), b.mul(k, I64(side.line)))
+            rows = transposed(b, tile.load(b, pointer, index, side.line))
             for i, row in enumerate(rows):
                 parts = b.bitcast(row, ir.VectorType(lanes.kind.element, 2 * tile.size))
                 for part in range(2):
@@ -157,8 +157,8 @@ class _Work:
                 ]
                 pairs = _picked(b, parts[0], parts[1], [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
                 columns.append(b.bitcast(pairs, ir.VectorType(tile.element, tile.size)))
-            place = b.add(b.add(first, point), b.mul(k, I64(side.line)))
-            tile.store(b, pointer, place, side.line, transposed(b, columns))
+            index = b.add(b.add(first, point), b.mul(k, I64(side.line)))
+            tile.store(b, pointer, index, side.line, transposed(b, columns))
 
     def _part(self, data: ir.Value, point: ir.Value, part: int, lane: ir.Value) -> ir.Value:
         b, count = self.b, self.lanes.count
@@ -173,19 +173,19 @@ class _Work:
     def _united(self, pointer: ir.Value, group: ir.Value, point: ir.Value, line: ir.Value) -> Number:
         """A point of lines that are columns of what a spectrum is united to."""
         b, lanes, n, step = self.b, self.lanes, self.lines.united, self.lines.source.point
-        place = b.add(b.mul(point, I64(step)), line)
-        near = lanes.load(b, pointer, b.add(group, place))
-        far = lanes.load(b, pointer, b.add(group, b.sub(I64(n + 1 - lanes.count), place)))
+        index = b.add(b.mul(point, I64(step)), line)
+        near = lanes.load(b, pointer, b.add(group, index))
+        far = lanes.load(b, pointer, b.add(group, b.sub(I64(n + 1 - lanes.count), index)))
         back = list(range(lanes.count))[::-1]
         far = [_picked(b, x, x, back) for x in far]
         # the first and the last point of a spectrum are real, whatever is there
-        is_first, zero = b.icmp_signed("==", place, I64(0)), lanes.kind.element(0.0)
+        is_first, zero = b.icmp_signed("==", index, I64(0)), lanes.kind.element(0.0)
         for x in (near, far):
             x[1] = b.select(is_first, b.insert_element(x[1], zero, I32(0)), x[1])
         name = f"{self.transform.prefix}.united.{n}"
         starts, steps = (
-            plan.table(b.module, lanes.dtype, f"{name}.{part}", plan.roots(2 * n, self.lines.sign, places))
-            for part, places in (("columns", np.arange(step)), ("rows", np.arange(0, n, step)))
+            plan.table(b.module, lanes.dtype, f"{name}.{part}", plan.roots(2 * n, self.lines.sign, numbers))
+            for part, numbers in (("columns", np.arange(step)), ("rows", np.arange(0, n, step)))
         )
         row = lanes.splat(b, load_scalar(b, steps, lanes.dtype, point))
         return united(b, near, far, lanes.product(b, lanes.load(b, starts, line), row))[0]
@@ -210,5 +210,5 @@ class _Work:
         return lanes.product(b, lanes.product(b, *base), self.transform.get(b, own, point))
 
 
-def _picked(b: ir.IRBuilder, x: ir.Value, y: ir.Value, places: list[int]) -> ir.Value:
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(places)), places))
+def _picked(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lane_numbers: list[int]) -> ir.Value:
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lane_numbers)), lane_numbers))

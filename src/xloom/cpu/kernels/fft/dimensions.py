@@ -69,11 +69,11 @@ class Dimensions:
 
         The source of `united` lines is a spectrum of n + 1 points each.
         """
-        width, (given, wanted) = plan.split(n, lines), steps or (n, n)
+        width, (source_step, target_step) = plan.split(n, lines), steps or (n, n)
         height = n // width
-        columns = Side(source, given, width, 1), Side(target, wanted, 1, height)
+        columns = Side(source, source_step, width, 1), Side(target, target_step, 1, height)
         self._lines(height, lines, width, columns, scale, united=n if united else 0)
-        again = Side(target, wanted, height, 1)
+        again = Side(target, target_step, height, 1)
         self._lines(width, lines, height, (again, again), 1.0, turn=n)
 
     def halves(self, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> bool:
@@ -83,8 +83,8 @@ class Dimensions:
         """
         if plan.split(n, lines) > 1:
             return False
-        given, wanted = (n, n + 1) if self.sign < 0 else (n + 1, n)
-        sides = Side(source, 0, 1, given), Side(target, 0, 1, wanted)
+        source_points, target_points = (n, n + 1) if self.sign < 0 else (n + 1, n)
+        sides = Side(source, 0, 1, source_points), Side(target, 0, 1, target_points)
         Lines(self.dtype, self.sign, n, 1, lines, *sides, scale, halves=True).emit(self.kernel)
         return True
 

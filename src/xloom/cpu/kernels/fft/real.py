@@ -97,7 +97,7 @@ def _walk(work: Dimensions, lines: int, first: int, count: int, source: Pointer,
     chunks = -(-count // _CHUNK)
     with (
         work.kernel.phase(lines * chunks, max(1, _POINTS // min(count, _CHUNK))) as p,
-        distinct(p.b, [source(p), target(p)], [p.begin, p.end]) as (b, (given, wanted), bounds),
+        distinct(p.b, [source(p), target(p)], [p.begin, p.end]) as (b, (source_pointer, target_pointer), bounds),
         loop(b, *bounds, name="chunk") as item,
     ):
         line = b.udiv(item, I64(chunks))
@@ -107,7 +107,7 @@ def _walk(work: Dimensions, lines: int, first: int, count: int, source: Pointer,
         stop = b.select(b.icmp_signed("<", stop, I64(count)), stop, I64(count))
         start = b.select(b.icmp_signed("<", start, I64(first)), I64(first), start)
         with loop(b, start, stop, name="point") as point:
-            yield _Walk(b, given, wanted, line, chunk, point)
+            yield _Walk(b, source_pointer, target_pointer, line, chunk, point)
 
 
 def _separate(work: Dimensions, lines: int, half: int, array: Pointer) -> None:
@@ -116,16 +116,18 @@ def _separate(work: Dimensions, lines: int, half: int, array: Pointer) -> None:
     # the source stands for one half of each line, the target for the other
     with _walk(work, lines, 1, (half + 1) // 2, array, array) as w:
         b = w.b
-        places = w.at(half + 1, w.point), w.at(half + 1, b.sub(I64(half), w.point))
-        x, y = (element_access.load(b, *side) for side in ((w.source, dtype, places[0]), (w.target, dtype, places[1])))
+        indices = w.at(half + 1, w.point), w.at(half + 1, b.sub(I64(half), w.point))
+        x, y = (
+            element_access.load(b, *side) for side in ((w.source, dtype, indices[0]), (w.target, dtype, indices[1]))
+        )
         near, far = separated(b, x, y, _root(w, work, half))
-        element_access.store(b, w.source, dtype, places[0], Complex(*near))
-        element_access.store(b, w.target, dtype, places[1], Complex(*far))
+        element_access.store(b, w.source, dtype, indices[0], Complex(*near))
+        element_access.store(b, w.target, dtype, indices[1], Complex(*far))
     with _walk(work, lines, 0, 1, array, array) as w:
         start, end, middle = (w.at(half + 1, I64(k)) for k in (0, half, half // 2))
         ends = separated_ends(w.b, element_access.load(w.b, w.source, dtype, start))
-        for place, value in zip((start, end), ends, strict=True):
-            element_access.store(w.b, w.source, dtype, place, Complex(*value))
+        for index, value in zip((start, end), ends, strict=True):
+            element_access.store(w.b, w.source, dtype, index, Complex(*value))
         if half % 2 == 0:
             value = conjugate(w.b, element_access.load(w.b, w.source, dtype, middle))
             element_access.store(w.b, w.source, dtype, middle, Complex(*value))

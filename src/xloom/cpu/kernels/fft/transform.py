@@ -110,11 +110,11 @@ class Transform:
         read, write = [step.read(i) for i in numbers], [step.write(i) for i in numbers]
         roots = [step.root(i) for i in numbers[1:]]
         with loop(b, 0, step.side, name="q") as q:
-            x = [self.get(b, step.source, b.add(place, q)) for place in read]
+            x = [self.get(b, step.source, b.add(offset, q)) for offset in read]
             first, *rest = butterfly(b, self.lanes, x, sign)
             turned = [self.lanes.product(b, y, root) for y, root in zip(rest, roots, strict=True)]
-            for place, y in zip(write, (first, *turned), strict=True):
-                self.put(b, step.target, b.add(place, q), y)
+            for offset, y in zip(write, (first, *turned), strict=True):
+                self.put(b, step.target, b.add(offset, q), y)
 
     def _loops(self, b: ir.IRBuilder, radix: int, sign: int, step: Pass) -> None:
         """With sums and differences of points k and radix - k, whose roots are conjugates; two results at a time."""

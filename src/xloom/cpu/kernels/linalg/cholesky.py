@@ -140,8 +140,8 @@ class _Work:
         lanes, dtype = self.lanes, self.dtype
         columns = [I64(v * lanes.count) for v in range(self.vectors)]
         with loop(b, 0, self.block, name="row") as row:
-            place = b.mul(row, I64(self.step))
-            diagonal = b.add(place, row)
+            row_start = b.mul(row, I64(self.step))
+            diagonal = b.add(row_start, row)
             pivot = load_scalar(b, block, dtype, diagonal)[0]
             kind = pivot.type
             positive = b.fcmp_ordered(">", pivot, ir.Constant(kind, 0.0))
@@ -151,12 +151,12 @@ class _Work:
             )
             values = []
             for k in columns:
-                x = lanes.load(b, block, b.add(place, k))
+                x = lanes.load(b, block, b.add(row_start, k))
                 values.append([b.fdiv(part, scale) for part in x])
-                lanes.store(b, block, b.add(place, k), values[-1])
+                lanes.store(b, block, b.add(row_start, k), values[-1])
             self._store_real(b, block, diagonal, root)
             with loop(b, b.add(row, I64(1)), self.block, name="below") as below:
-                factor = lanes.splat(b, load_scalar(b, block, dtype, b.add(place, below), conjugate=True))
+                factor = lanes.splat(b, load_scalar(b, block, dtype, b.add(row_start, below), conjugate=True))
                 target = b.mul(below, I64(self.step))
                 for k, x in zip(columns, values, strict=True):
                     old = lanes.load(b, block, b.add(target, k))
@@ -178,7 +178,7 @@ class _Work:
             self.tile.store(
                 b,
                 matrix,
-                self._place(b, row, column, self.step),
+                self._index(b, row, column, self.step),
                 self.step,
                 self._moved(b, source, self.n, row, column),
             )
@@ -203,18 +203,18 @@ class _Work:
                     "<=" if self.lower else ">=", ir.Constant(lanes, list(range(tile.size))), diagonal
                 )
                 rows[k] = b.select(bad, nan, b.select(inside, values, zero))
-            tile.store(b, target, self._place(b, row, column, self.n), self.n, rows)
+            tile.store(b, target, self._index(b, row, column, self.n), self.n, rows)
 
     def _moved(self, b: ir.IRBuilder, source: ir.Value, step: int, row: ir.Value, column: ir.Value) -> list[ir.Value]:
         """A tile of the factor from the given matrix, or the other way; for a lower factor, of the adjoint."""
         tile = self.tile
         if not self.lower:
-            return tile.load(b, source, self._place(b, row, column, step), step)
-        rows = transposed(b, tile.load(b, source, self._place(b, column, row, step), step))
+            return tile.load(b, source, self._index(b, row, column, step), step)
+        rows = transposed(b, tile.load(b, source, self._index(b, column, row, step), step))
         if not self.dtype.is_complex:
             return rows
         sign = ir.Constant(rows[0].type, [1 << (tile.element.width - 1)] * tile.size)
         return [b.xor(r, sign) for r in rows]
 
-    def _place(self, b: ir.IRBuilder, row: ir.Value, column: ir.Value, step: int) -> ir.Value:
+    def _index(self, b: ir.IRBuilder, row: ir.Value, column: ir.Value, step: int) -> ir.Value:
         return b.add(b.mul(row, I64(step)), column)

@@ -35,27 +35,27 @@ class Lanes:
     def load(self, b: ir.IRBuilder, pointer: ir.Value, index: Any) -> Number:
         """Neighbours in memory from element `index`."""
         align = self.dtype.bytes // self.parts
-        place = element_pointer(b, pointer, self.dtype, index)
+        address = element_pointer(b, pointer, self.dtype, index)
         if self.parts == 1:
-            return [b.load(place, typ=self.kind, align=align)]
-        pairs = b.load(place, typ=ir.VectorType(self.kind.element, 2 * self.count), align=align)
+            return [b.load(address, typ=self.kind, align=align)]
+        pairs = b.load(address, typ=ir.VectorType(self.kind.element, 2 * self.count), align=align)
         return [self._shuffled(b, pairs, pairs, [2 * k + part for k in range(self.count)]) for part in range(2)]
 
     def store(self, b: ir.IRBuilder, pointer: ir.Value, index: Any, value: Number, first: Any = None) -> None:
         """Writes neighbours in memory: those from lane `first` (i64) on, where it is given."""
-        n, place, align = self.count, element_pointer(b, pointer, self.dtype, index), self.dtype.bytes // self.parts
+        n, address, align = self.count, element_pointer(b, pointer, self.dtype, index), self.dtype.bytes // self.parts
         whole = value[0]
         if self.parts == 2:
             whole = self._shuffled(b, value[0], value[1], [k // 2 + n * (k % 2) for k in range(2 * n)])
         if first is None:
-            b.store(whole, place, align=align)
+            b.store(whole, address, align=align)
             return
         numbers = ir.Constant(ir.VectorType(I32, whole.type.count), [k // self.parts for k in range(whole.type.count)])
         mask = b.icmp_signed(">=", numbers, splat(b, b.trunc(first, I32), whole.type.count))
-        overloaded(b, "masked.store", [whole.type, place.type], VOID, [whole, place, I32(align), mask])
+        overloaded(b, "masked.store", [whole.type, address.type], VOID, [whole, address, I32(align), mask])
 
-    def _shuffled(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, places: list[int]) -> ir.Value:
-        return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(places)), places))
+    def _shuffled(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, lane_numbers: list[int]) -> ir.Value:
+        return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lane_numbers)), lane_numbers))
 
     def splat(self, b: ir.IRBuilder, scalar: Number) -> Number:
         """One number in every lane."""
@@ -96,11 +96,11 @@ class Lanes:
 
 def load_scalar(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: Any, conjugate: bool = False) -> Number:
     """One element, perhaps conjugated."""
-    place, kind = element_pointer(b, pointer, dtype, index), register_type(dtype)
-    real = b.load(place, typ=kind)
+    address, kind = element_pointer(b, pointer, dtype, index), register_type(dtype)
+    real = b.load(address, typ=kind)
     if not dtype.is_complex:
         return [real]
-    imag = b.load(b.gep(place, [I64(1)], inbounds=True, source_etype=kind), typ=kind)
+    imag = b.load(b.gep(address, [I64(1)], inbounds=True, source_etype=kind), typ=kind)
     return [real, b.fneg(imag) if conjugate else imag]
 
 

@@ -73,18 +73,18 @@ class Substitution:
         return function
 
     def _group(self, b: ir.IRBuilder, args: Sequence[ir.Value], first: ir.Value, count: int) -> None:
-        matrix, row_step, column_step, given, given_step, found, step, solve, start, _ = args
+        matrix, row_step, column_step, rhs, rhs_step, found, step, solve, start, _ = args
         lanes, dtype = self.lanes, self.lanes.dtype
         numbers = [b.add(first, I64(i)) for i in range(count)]
         rows = [element_pointer(b, matrix, dtype, b.mul(r, row_step)) for r in numbers]
         sums = _Sums(b, lanes, count, self.vectors)
         for i, r in enumerate(numbers):
-            for v, x in enumerate(self._row(b, given, r, given_step)):
+            for v, x in enumerate(self._row(b, rhs, r, rhs_step)):
                 sums.set(b, i, v, x)
         with loop(b, 0, b.select(solve, first, start), name="k") as k:
-            known, place = self._row(b, found, k, step), b.mul(k, column_step)
+            known, offset = self._row(b, found, k, step), b.mul(k, column_step)
             for i in range(count):
-                factor = lanes.splat(b, load_scalar(b, rows[i], dtype, place, self.conjugate))
+                factor = lanes.splat(b, load_scalar(b, rows[i], dtype, offset, self.conjugate))
                 for v, x in enumerate(known):
                     sums.set(b, i, v, lanes.minus_product(b, sums.get(b, i, v), factor, x))
         with b.if_then(solve):
@@ -98,14 +98,14 @@ class Substitution:
     ) -> None:
         """Solves for the rows of a group among themselves."""
         lanes, dtype = self.lanes, self.lanes.dtype
-        places = [b.mul(r, args[2]) for r in numbers]
+        offsets = [b.mul(r, args[2]) for r in numbers]
         out = [[sums.get(b, i, v) for v in range(self.vectors)] for i in range(len(rows))]
         for i, row in enumerate(rows):
             for k in range(i):
-                factor = lanes.splat(b, load_scalar(b, row, dtype, places[k], self.conjugate))
+                factor = lanes.splat(b, load_scalar(b, row, dtype, offsets[k], self.conjugate))
                 out[i] = [lanes.minus_product(b, x, factor, y) for x, y in zip(out[i], out[k], strict=True)]
             if not self.unit:
-                pivot = load_scalar(b, row, dtype, places[i], self.conjugate)
+                pivot = load_scalar(b, row, dtype, offsets[i], self.conjugate)
                 out[i] = [lanes.quotient(b, x, pivot) for x in out[i]]
             for v, x in enumerate(out[i]):
                 sums.set(b, i, v, x)
@@ -119,13 +119,13 @@ class _Sums:
     """The rows of a group while known rows are subtracted."""
 
     def __init__(self, b: ir.IRBuilder, lanes: Lanes, rows: int, vectors: int):
-        self._places = [
+        self._pointers = [
             [[allocate(b, lanes.kind) for _ in range(lanes.parts)] for _ in range(vectors)] for _ in range(rows)
         ]
 
     def get(self, b: ir.IRBuilder, row: int, vector: int) -> Number:
-        return [b.load(p) for p in self._places[row][vector]]
+        return [b.load(p) for p in self._pointers[row][vector]]
 
     def set(self, b: ir.IRBuilder, row: int, vector: int, value: Number) -> None:
-        for place, part in zip(self._places[row][vector], value, strict=True):
-            b.store(part, place)
+        for pointer, part in zip(self._pointers[row][vector], value, strict=True):
+            b.store(part, pointer)

@@ -46,21 +46,21 @@ class Tile:
         return self.dtype.bytes // (2 if self.dtype.is_complex else 1)
 
     def load(
-        self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | SymbolicDimension
+        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, step: int | SymbolicDimension
     ) -> list[ir.Value]:
         """Rows that are `step` elements apart."""
         kind = ir.VectorType(self.element, self.size)
-        return [b.load(self._row(b, pointer, place, k * step), typ=kind, align=self.align) for k in range(self.size)]
+        return [b.load(self._row(b, pointer, index, k * step), typ=kind, align=self.align) for k in range(self.size)]
 
     def store(
-        self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, step: int | SymbolicDimension, rows: list[ir.Value]
+        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, step: int | SymbolicDimension, rows: list[ir.Value]
     ) -> None:
         """Writes rows."""
         for k, row in enumerate(rows):
-            b.store(row, self._row(b, pointer, place, k * step), align=self.align)
+            b.store(row, self._row(b, pointer, index, k * step), align=self.align)
 
-    def _row(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, offset: int | SymbolicDimension) -> ir.Value:
-        return b.gep(pointer, [b.add(place, i64(offset))], inbounds=True, source_etype=self.element)
+    def _row(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, offset: int | SymbolicDimension) -> ir.Value:
+        return b.gep(pointer, [b.add(index, i64(offset))], inbounds=True, source_etype=self.element)
 
     @contextmanager
     def along(self, b: ir.IRBuilder, first: ir.Value, length: int | SymbolicDimension) -> Iterator[ir.Value]:
@@ -92,9 +92,9 @@ def transpose(
         base = b.mul(number, i64(rows * columns))
         row = tile.inside(b, b.mul(b.sub(item, b.mul(number, i64(bands))), I64(tile.size)), rows)
         with tile.along(b, I64(0), columns) as column:
-            given = b.add(base, b.add(b.mul(row, i64(columns)), column))
-            wanted = b.add(base, b.add(b.mul(column, i64(rows)), row))
-            tile.store(b, target, wanted, rows, transposed(b, tile.load(b, source, given, columns)))
+            source_index = b.add(base, b.add(b.mul(row, i64(columns)), column))
+            target_index = b.add(base, b.add(b.mul(column, i64(rows)), row))
+            tile.store(b, target, target_index, rows, transposed(b, tile.load(b, source, source_index, columns)))
 
 
 def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None:
@@ -111,14 +111,15 @@ def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None
         def at(r: ir.Value, c: ir.Value) -> ir.Value:
             return b.add(base, b.add(b.mul(r, i64(n)), c))
 
-        def turned(place: ir.Value) -> list[ir.Value]:
-            return transposed(b, tile.load(b, matrices, place, n))
+        def turned(index: ir.Value) -> list[ir.Value]:
+            return transposed(b, tile.load(b, matrices, index, n))
 
         def swap(r: ir.Value, c: ir.Value) -> None:
             x, y = (
-                b.gep(matrices, [at(*place)], inbounds=True, source_etype=tile.element) for place in ((r, c), (c, r))
+                b.gep(matrices, [at(*position)], inbounds=True, source_etype=tile.element)
+                for position in ((r, c), (c, r))
             )
-            above, below = (b.load(place, typ=tile.element, align=tile.align) for place in (x, y))
+            above, below = (b.load(pointer, typ=tile.element, align=tile.align) for pointer in (x, y))
             b.store(above, y, align=tile.align)
             b.store(below, x, align=tile.align)
 
@@ -128,9 +129,9 @@ def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None
                 tile.store(b, matrices, corner, n, turned(corner))
                 with loop(b, b.add(row, I64(size)), whole, size, "column") as column:
                     above, below = at(row, column), at(column, row)
-                    given, other = turned(above), turned(below)
-                    tile.store(b, matrices, below, n, given)
-                    tile.store(b, matrices, above, n, other)
+                    turned_above, turned_below = turned(above), turned(below)
+                    tile.store(b, matrices, below, n, turned_above)
+                    tile.store(b, matrices, above, n, turned_below)
                 with loop(b, whole, n, name="column") as column, loop(b, 0, size, name="row") as k:
                     swap(b.add(row, k), column)
             with is_rest, loop(b, row, n, name="row") as r, loop(b, row, r, name="column") as column:

@@ -91,16 +91,16 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
     strips = -(-m // solution.columns)
     function = solution.emit(kernel.module, f"{kernel.name}.substitute")
     nbytes = batch * n * m * dtype.bytes
-    places = [] if left else [kernel.add_scratch(nbytes)] * 2
-    if places and m % solution.columns:
-        places[1] = kernel.add_scratch(nbytes)
+    scratch_numbers = [] if left else [kernel.add_scratch(nbytes)] * 2
+    if scratch_numbers and m % solution.columns:
+        scratch_numbers[1] = kernel.add_scratch(nbytes)
     # neighbouring rows of a strip lie far apart: many of them would share few places of the cache
     packed = kernel.add_scratch(batch * strips * n * (solution.columns * dtype.bytes)) if n > _FEW_ROWS else None
     if not left:
-        transpose(kernel, dtype, (batch, m, n), lambda p: (p.operand(1), p.scratch(places[0])))
+        transpose(kernel, dtype, (batch, m, n), lambda p: (p.operand(1), p.scratch(scratch_numbers[0])))
     with kernel.phase(batch * strips, greatest(1, _FLOPS // (n * n * solution.columns))) as p:
         b = p.b
-        given, found = (p.operand(1), p.output(0)) if left else map(p.scratch, places)
+        rhs, found = (p.operand(1), p.output(0)) if left else map(p.scratch, scratch_numbers)
         row_step, column_step, step = map(i64, (systems.row_step, systems.column_step, systems.step))
         with loop(b, p.begin, p.end) as item:
             number = b.udiv(item, i64(strips))
@@ -108,8 +108,8 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
             last = i64(m - solution.columns)
             column = b.select(b.icmp_signed("<", column, last), column, last)
             a = element_pointer(b, p.operand(0), dtype, b.add(b.mul(number, i64(n * n)), i64(systems.first)))
-            place = b.add(b.add(b.mul(number, i64(n * m)), column), i64(systems.start))
-            y, x = (element_pointer(b, pointer, dtype, place) for pointer in (given, found))
+            index = b.add(b.add(b.mul(number, i64(n * m)), column), i64(systems.start))
+            y, x = (element_pointer(b, pointer, dtype, index) for pointer in (rhs, found))
             near, near_step = x, step
             if packed is not None:
                 near = element_pointer(b, p.scratch(packed), dtype, b.mul(item, i64(n * solution.columns)))
@@ -121,4 +121,4 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
                     for k in range(0, solution.columns, lanes.count):
                         lanes.store(b, x, b.add(target, I64(k)), lanes.load(b, near, b.add(source, I64(k))))
     if not left:
-        transpose(kernel, dtype, (batch, n, m), lambda p: (p.scratch(places[1]), p.output(0)))
+        transpose(kernel, dtype, (batch, n, m), lambda p: (p.scratch(scratch_numbers[1]), p.output(0)))

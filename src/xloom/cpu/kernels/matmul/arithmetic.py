@@ -36,7 +36,7 @@ class Arithmetic:
     dtype: DType
     target: Target = field(repr=False)
 
-    places = 1
+    pack_factor = 1
     """Of the depth, that an element of a packed operand has."""
 
     @cached_property
@@ -96,22 +96,22 @@ class Arithmetic:
         mask: ir.Value | None = None,
     ) -> Parts:
         """`lanes` adjacent elements of an array from `offset` on; 0 where `mask` is false."""
-        place, kind, size = element_pointer(b, pointer, dtype, offset), memory_type(dtype), dtype.bytes
+        address, kind, size = element_pointer(b, pointer, dtype, offset), memory_type(dtype), dtype.bytes
         if not dtype.is_complex:
-            return [self._widened(b, _load(b, place, kind, lanes, size, mask), dtype)]
+            return [self._widened(b, _load(b, address, kind, lanes, size, mask), dtype)]
         size //= 2
         if lanes == 1:
-            second = b.gep(place, [i64(1)], inbounds=True, source_etype=kind)
-            return [b.load(place, typ=kind, align=size), b.load(second, typ=kind, align=size)]
-        both = _load(b, place, kind, 2 * lanes, size, None if mask is None else _doubled(b, mask))
+            second = b.gep(address, [i64(1)], inbounds=True, source_etype=kind)
+            return [b.load(address, typ=kind, align=size), b.load(second, typ=kind, align=size)]
+        both = _load(b, address, kind, 2 * lanes, size, None if mask is None else _doubled(b, mask))
         return [shuffled(b, both, range(k, 2 * lanes, 2)) for k in (0, 1)]
 
     def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
-        """Elements of `places` neighbouring places of the depth as one packed element."""
+        """`pack_factor` elements that are neighbours along the depth as one packed element."""
         raise NotImplementedError
 
     def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
-        """`lanes` packed elements whose places of the depth are adjacent in memory."""
+        """`lanes` packed elements, each of elements that are adjacent in memory along the depth."""
         return self.load(b, pointer, dtype, offset, lanes)
 
     def store(
@@ -124,18 +124,18 @@ class Arithmetic:
         mask: ir.Value | None = None,
     ) -> None:
         """Writes adjacent elements from `offset` on, where `mask` is true."""
-        place, size = element_pointer(b, pointer, dtype, offset), dtype.bytes
+        address, size = element_pointer(b, pointer, dtype, offset), dtype.bytes
         if not dtype.is_complex:
-            _store(b, place, self._narrowed(b, value[0], dtype), size, mask)
+            _store(b, address, self._narrowed(b, value[0], dtype), size, mask)
             return
         size //= 2
         if not isinstance(value[0].type, ir.VectorType):
-            b.store(value[0], place, align=size)
-            b.store(value[1], b.gep(place, [i64(1)], inbounds=True, source_etype=self.element), align=size)
+            b.store(value[0], address, align=size)
+            b.store(value[1], b.gep(address, [i64(1)], inbounds=True, source_etype=self.element), align=size)
             return
         lanes = value[0].type.count
         both = shuffled(b, value[0], [k // 2 + lanes * (k % 2) for k in range(2 * lanes)], value[1])
-        _store(b, place, both, size, None if mask is None else _doubled(b, mask))
+        _store(b, address, both, size, None if mask is None else _doubled(b, mask))
 
     def splat(self, b: ir.IRBuilder, value: Parts, lanes: int) -> Parts:
         """A scalar in every lane."""
@@ -242,21 +242,21 @@ def lanes_below(b: ir.IRBuilder, lanes: int, limit: ir.Value) -> ir.Value:
     return b.icmp_signed("<", constant_vector(list(range(lanes))), splat(b, b.trunc(few, I32), lanes))
 
 
-def _load(b: ir.IRBuilder, place: ir.Value, kind: ir.Type, lanes: int, align: int, mask: ir.Value | None) -> ir.Value:
+def _load(b: ir.IRBuilder, address: ir.Value, kind: ir.Type, lanes: int, align: int, mask: ir.Value | None) -> ir.Value:
     if lanes == 1:
-        return b.load(place, typ=kind, align=align)
+        return b.load(address, typ=kind, align=align)
     vector = ir.VectorType(kind, lanes)
     if mask is None:
-        return b.load(place, typ=vector, align=align)
+        return b.load(address, typ=vector, align=align)
     zero = ir.Constant(vector, None)
-    return overloaded(b, "masked.load", [vector, place.type], vector, [place, I32(align), mask, zero])
+    return overloaded(b, "masked.load", [vector, address.type], vector, [address, I32(align), mask, zero])
 
 
-def _store(b: ir.IRBuilder, place: ir.Value, value: ir.Value, align: int, mask: ir.Value | None) -> None:
+def _store(b: ir.IRBuilder, address: ir.Value, value: ir.Value, align: int, mask: ir.Value | None) -> None:
     if mask is None:
-        b.store(value, place, align=align)
+        b.store(value, address, align=align)
     else:
-        overloaded(b, "masked.store", [value.type, place.type], ir.VoidType(), [value, place, I32(align), mask])
+        overloaded(b, "masked.store", [value.type, address.type], ir.VoidType(), [value, address, I32(align), mask])
 
 
 def _doubled(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:

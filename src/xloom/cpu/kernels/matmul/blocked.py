@@ -33,7 +33,7 @@ _FEW_ROWS = 32
 
 def depth_block(arithmetic: Arithmetic, product: Product) -> int:
     """How much of the depth is summed before the result is written, in packed elements."""
-    depth = -(-count(product.depth) // arithmetic.places)
+    depth = -(-count(product.depth) // arithmetic.pack_factor)
     rows, columns = count(product.rows), count(product.columns)
     few = min(rows, columns) <= _FEW_ROWS
     large = inner(product.columns).b if rows <= columns else inner(product.rows).a
@@ -87,7 +87,7 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
 
 
 def _panels(own: Packing, step: int, in_place: bool) -> int:
-    """How many panels of `step` places of the depth a block has."""
+    """How many panels of `step` packed elements of the depth a block has."""
     line = own.width * step * own.arithmetic.parts * own.arithmetic.dtype.real.bytes
     panels = own.panels // _LEAST_BLOCKS
     if not in_place:
@@ -111,12 +111,12 @@ def _packs_less(right: Packing, left: Packing, is_wide: bool, step: int) -> bool
 
 
 def _has_scalars_in_place(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
-    """True when the left operand holds what a packed one would, and a row's places of the depth are adjacent."""
-    size = a.dtype.bytes * arithmetic.places
+    """True when the left operand holds what a packed one would, and its rows are adjacent along the depth."""
+    size = a.dtype.bytes * arithmetic.pack_factor
     if arithmetic.parts > 1 or a.dtype.kind is not arithmetic.dtype.kind or size != arithmetic.dtype.bytes:
         return False
     adjacent = len(product.rows) == len(product.depth) == 1 and product.depth[0].a == 1
-    return adjacent and divides(arithmetic.places, product.depth[0].size)
+    return adjacent and divides(arithmetic.pack_factor, product.depth[0].size)
 
 
 def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
@@ -151,16 +151,16 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
                     mine, theirs = (j, i) if blocks.blocks_right else (i, j)
                     ours = _panel(b, own, local, mine, size)
                     mine, theirs_at = b.add(first, mine), b.add(low, theirs)
-                    places = (theirs_at, mine) if blocks.blocks_right else (mine, theirs_at)
-                    place = _place(b, blocks, places)
+                    numbers = (theirs_at, mine) if blocks.blocks_right else (mine, theirs_at)
+                    position = _tile_position(b, blocks, numbers)
                     if packed is None:
-                        line = b.mul(place.row, i64(inner(product.rows).a))
-                        start = b.add(their_base, b.add(line, b.mul(begin, i64(blocks.left.arithmetic.places))))
+                        line = b.mul(position.row, i64(inner(product.rows).a))
+                        start = b.add(their_base, b.add(line, b.mul(begin, i64(blocks.left.arithmetic.pack_factor))))
                         others = element_pointer(b, their_source, other.source.dtype, start)
                     else:
                         others = _panel(b, other, packed, theirs, size)
                     panels = (others, ours) if blocks.blocks_right else (ours, others)
-                    _tile(phase, product, blocks, sums, c, target, panels, place, begin, size)
+                    _tile(phase, product, blocks, sums, c, target, panels, position, begin, size)
 
 
 def _local(b: ir.IRBuilder, packing: Packing, nbytes: int) -> ir.Value:
@@ -173,12 +173,12 @@ def _local(b: ir.IRBuilder, packing: Packing, nbytes: int) -> ir.Value:
 
 
 def _panel(b: ir.IRBuilder, packing: Packing, memory: ir.Value, number: ir.Value, size: ir.Value) -> ir.Value:
-    """A panel of `size` places of the depth."""
-    place = b.mul(number, b.mul(size, i64(packing.panel_size(1))))
-    return b.gep(memory, [place], inbounds=True, source_etype=packing.arithmetic.element)
+    """A panel of `size` packed elements of the depth."""
+    offset = b.mul(number, b.mul(size, i64(packing.panel_size(1))))
+    return b.gep(memory, [offset], inbounds=True, source_etype=packing.arithmetic.element)
 
 
-class _Place(NamedTuple):
+class _TilePosition(NamedTuple):
     """A tile's row and column, and which of its rows are its own: those before belong to the tile before it."""
 
     row: ir.Value
@@ -187,14 +187,14 @@ class _Place(NamedTuple):
     end: ir.Value
 
 
-def _place(b: ir.IRBuilder, blocks: _Blocks, places: tuple[ir.Value, ir.Value]) -> _Place:
+def _tile_position(b: ir.IRBuilder, blocks: _Blocks, numbers: tuple[ir.Value, ir.Value]) -> _TilePosition:
     """What is not packed has no rows past the end: the last tile begins early enough to end with it."""
     tile, rows = blocks.tile, count(blocks.left.rows)
-    row, column = (b.mul(x, i64(n)) for x, n in zip(places, (tile.rows, tile.columns), strict=True))
+    row, column = (b.mul(x, i64(n)) for x, n in zip(numbers, (tile.rows, tile.columns), strict=True))
     if not blocks.in_place:
-        return _Place(row, column, i64(0), at_most(b, b.sub(i64(rows), row), tile.rows))
+        return _TilePosition(row, column, i64(0), at_most(b, b.sub(i64(rows), row), tile.rows))
     first = at_most(b, row, rows - tile.rows)
-    return _Place(first, column, b.sub(row, first), i64(tile.rows))
+    return _TilePosition(first, column, b.sub(row, first), i64(tile.rows))
 
 
 def _tile(
@@ -205,7 +205,7 @@ def _tile(
     c: Array,
     target: ir.Value,
     panels: tuple[ir.Value, ir.Value],
-    at: _Place,
+    at: _TilePosition,
     begin: ir.Value,
     size: ir.Value,
 ) -> None:
@@ -213,10 +213,10 @@ def _tile(
     pc = c.pointer(phase)
     line = inner(product.rows).c  # the rows are adjacent in the result, and so are the columns
     start = b.add(target, b.add(b.mul(at.row, i64(line)), at.column))
-    place = element_pointer(b, pc, c.dtype, start)
+    pointer = element_pointer(b, pc, c.dtype, start)
     for r in range(tile.rows):
         for column in range(0, tile.columns, tile.arithmetic.target.registers.nbytes // c.dtype.bytes):
-            fetch(b, element_pointer(b, place, c.dtype, i64(r * line + column)), to_write=True)
+            fetch(b, element_pointer(b, pointer, c.dtype, i64(r * line + column)), to_write=True)
     sums.clear(b)
     # a pointer a panel, which advances, and constant distances from it: processors add these as they load
     walks = [allocate(b, POINTER) for _ in panels]
@@ -245,12 +245,12 @@ def _written(
     sums: Sums,
     c: Array,
     start: ir.Value,
-    place: _Place,
+    position: _TilePosition,
     later: ir.Value | None,
 ) -> None:
     """Writes the tile, or adds it to what is there when `later`."""
     b, tile, pc = phase.b, sums.tile, c.pointer(phase)
-    arithmetic, line, column = tile.arithmetic, inner(product.rows).c, place.column
+    arithmetic, line, column = tile.arithmetic, inner(product.rows).c, position.column
     lefts = [v * tile.lanes for v in range(tile.vectors)]
     first = element_pointer(b, pc, c.dtype, start)
 
@@ -269,14 +269,14 @@ def _written(
     if divides(tile.rows, rows) and divides(tile.columns, columns):
         whole()
         return
-    whole_rows = b.icmp_signed("==", b.sub(place.end, place.begin), i64(tile.rows))
+    whole_rows = b.icmp_signed("==", b.sub(position.end, position.begin), i64(tile.rows))
     fits = b.and_(whole_rows, b.icmp_signed("<=", column, i64(columns - tile.columns)))
     with b.if_else(fits, likely=True) as (inside, edge):
         with inside:
             whole()
         with edge:
             get = sums.in_memory(b, lefts)
-            with rolled(b, place.begin, place.end, name="row") as r:
+            with rolled(b, position.begin, position.end, name="row") as r:
                 for left in lefts:
                     mask = lanes_below(b, tile.lanes, b.sub(i64(columns - left), column))
                     at = b.add(b.add(start, b.mul(r, i64(line))), i64(left))

@@ -12,7 +12,7 @@ from xloom.llvm.loop import allocate
 from xloom.llvm.types import POINTER, constant, element_pointer, i64, memory_type
 
 
-class Room:
+class LineBuffer:
     """Memory on the stack for some lines of an operand."""
 
     def __init__(self, b: ir.IRBuilder, array: Array, lines: int, length: int):

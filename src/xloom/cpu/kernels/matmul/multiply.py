@@ -46,7 +46,7 @@ def multiply(
         b = made_whole(kernel, b, outer * count(product.columns))
     if way is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
-    split = way is blocked and depth_block(arithmetic, product) * arithmetic.places < count(product.depth)
+    split = way is blocked and depth_block(arithmetic, product) * arithmetic.pack_factor < count(product.depth)
     whole = arithmetic.stores(c.dtype) and (c.dtype is arithmetic.dtype or c.dtype.is_integer or not split)
     sums = c if whole else new_array(kernel, arithmetic.dtype, size)
     way(kernel, arithmetic, product, a, b, sums)

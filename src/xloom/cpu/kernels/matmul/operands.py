@@ -25,7 +25,7 @@ _RUN = 1 << 12
 class Array:
     """A dense array of a kernel: an "operand", an "output", or "scratch" memory, by its number."""
 
-    place: str
+    kind: str
     number: int
     dtype: DType
     is_made: bool = False
@@ -33,7 +33,7 @@ class Array:
 
     def pointer(self, phase: PhaseBuilder) -> ir.Value:
         """Where its elements are."""
-        return getattr(phase, self.place)(self.number)
+        return getattr(phase, self.kind)(self.number)
 
 
 def new_array(kernel: Kernel, dtype: DType, size: int) -> Array:

@@ -1,4 +1,4 @@
-"""Products of narrow numbers in pairs: two places of the depth at once, as 16-bit halves of a 32-bit element."""
+"""Products of narrow numbers in pairs: two elements along the depth at once, as 16-bit halves of a 32-bit element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LANES = (4, 8, 16)
 class PairArithmetic(Arithmetic):
     """Sums of 32-bit integers, of operands that fit 16 bits with their sign; they wrap as single products would."""
 
-    places = 2
+    pack_factor = 2
 
     def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
         """total + the sum of two products."""
@@ -33,7 +33,7 @@ class PairArithmetic(Arithmetic):
         return b.ashr(x if k else b.shl(x, sixteen), sixteen)
 
     def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
-        """Elements of two neighbouring places of the depth."""
+        """Two elements that are neighbours along the depth."""
         kind = low[0].type
         return [b.or_(b.and_(low[0], constant(kind, 0xFFFF)), b.shl(high[0], constant(kind, 16)))]
 
@@ -56,7 +56,7 @@ _BFLOAT = _BFloat()
 class BFloatPairArithmetic(Arithmetic):
     """Sums in f32 of products of bf16, each added with one rounding. What is below the normal numbers counts as 0."""
 
-    places = 2
+    pack_factor = 2
 
     def multiply_add(self, b: ir.IRBuilder, x: Parts, y: Parts, total: Parts) -> Parts:
         """total + the product of the high halves + that of the low ones."""
@@ -76,15 +76,15 @@ class BFloatPairArithmetic(Arithmetic):
         return b.bitcast(b.and_(bits, constant(wide, -1 << 16)) if k else b.shl(bits, constant(wide, 16)), x.type)
 
     def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
-        """Elements of two neighbouring places of the depth."""
+        """Two elements that are neighbours along the depth."""
         wide = like(low[0].type, I32)
         bits = [b.bitcast(x[0], wide) for x in (low, high)]
         return [b.bitcast(b.or_(b.lshr(bits[0], constant(wide, 16)), bits[1]), low[0].type)]
 
     def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
         """As `load`, of `lanes` pairs that are adjacent in memory."""
-        place = element_pointer(b, pointer, dtype, offset)
-        return [b.load(place, typ=self.kind(lanes), align=dtype.bytes)]
+        address = element_pointer(b, pointer, dtype, offset)
+        return [b.load(address, typ=self.kind(lanes), align=dtype.bytes)]
 
 
 def in_pairs(arithmetic: Arithmetic, *operands: DType) -> Arithmetic:

@@ -1,4 +1,4 @@
-"""An operand rearranged into panels: `width` rows (or columns) side by side, for each place of the depth.
+"""An operand rearranged into panels: `width` rows (or columns) side by side, for each index of the depth.
 
 Elements of a panel lie as [depth][part][width], in the accumulator's type. Rows past the end of a last panel repeat
 the last row: what they are multiplied to is not stored.
@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, shuffled
 from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, linear_offset, row_major
-from xloom.cpu.kernels.matmul.fused_operands import Room
+from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import at_most, nest, rolled
 from xloom.llvm.intrinsics import intrinsic
@@ -29,7 +29,7 @@ _SHARE = 4
 DEPTH_BYTES = 1 << 10
 """Of a row in a panel: 32 columns of 256 f32 fill most of a first-level cache of 48 KiB."""
 BLOCK = 8
-"""Rows and places of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
+"""Rows and elements of the depth that are transposed in registers at once; what is packed begins at multiples of it."""
 
 
 def block_bytes(arithmetic: Arithmetic) -> int:
@@ -42,7 +42,7 @@ _SHORT_RUN = 9
 
 
 class Part(NamedTuple):
-    """What is packed at once: `panels` panels from row `first` on, `size` places of the depth from `begin` on."""
+    """What is packed at once: `panels` panels from row `first` on, `size` elements of the depth from `begin` on."""
 
     pointer: ir.Value
     base: ir.Value
@@ -56,16 +56,16 @@ class Part(NamedTuple):
 
 
 class _Depth(NamedTuple):
-    """An axis of the depth: its size, its stride in memory, which way it is gone through, and that in a panel."""
+    """An axis of the depth: its size, its stride in memory, which way it is gone through, and its stride in a panel."""
 
     size: int
     stride: int
     backwards: bool
-    place: int
+    panel_stride: int
 
 
-_Places = list[tuple[ir.Value, ir.Value | None]]
-"""Distances in elements, and where given, whether there is an element."""
+_Distances = list[tuple[ir.Value, ir.Value | None]]
+"""Distances in elements, and with each, unless None, whether there is an element (i1)."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Packing:
     @property
     def length(self) -> int:
         """The depth in packed elements."""
-        return -(-count(self.depth) // self.arithmetic.places)
+        return -(-count(self.depth) // self.arithmetic.pack_factor)
 
     @property
     def panels(self) -> int:
@@ -101,7 +101,7 @@ class Packing:
 
     def emit(self, b: ir.IRBuilder, part: Part) -> None:
         """Packs panels."""
-        place, block = inner(self.depth), BLOCK * self.arithmetic.places
+        depth_axis, block = inner(self.depth), BLOCK * self.arithmetic.pack_factor
         if self.is_copied:
             self._copy(b, part)
             return
@@ -110,42 +110,47 @@ class Packing:
             return
         with rolled(b, 0, part.panels, name="panel") as number:
             panel, first = self._panel(b, part, number)
-            if place.stride(self.operand) == 1 and (len(self.depth) == 1 or place.size % block == 0):
+            if depth_axis.stride(self.operand) == 1 and (len(self.depth) == 1 or depth_axis.size % block == 0):
                 self._transpose(b, part, panel, first)
             else:
                 self._elements(b, part, panel, first, i64(0))
 
     def _make(self, b: ir.IRBuilder, part: Part) -> None:
-        """Makes the rows of each panel, whose places of the depth are adjacent, and packs them."""
-        places, longest = self.arithmetic.places, DEPTH_BYTES // self.arithmetic.dtype.bytes * self.arithmetic.places
-        source, room = replace(self.source, is_made=False), Room(b, self.source, self.width, longest)
+        """Makes the rows of each panel, which are adjacent along the depth, and packs them."""
+        pack_factor = self.arithmetic.pack_factor
+        longest = DEPTH_BYTES // self.arithmetic.dtype.bytes * pack_factor
+        source, buffer = replace(self.source, is_made=False), LineBuffer(b, self.source, self.width, longest)
         axes = [Axis(n, s, s, 0) for n, s in ((self.width, longest), (longest, 1))]
         made = Packing(self.arithmetic, source, self.operand, (axes[0],), (axes[1],), self.width)
         stride = i64(inner(self.rows).stride(self.operand))
-        begin = b.mul(part.begin, i64(places))
-        length = intrinsic(b, "smin", b.mul(part.size, i64(places)), b.sub(i64(count(self.depth)), begin))
+        begin = b.mul(part.begin, i64(pack_factor))
+        length = intrinsic(b, "smin", b.mul(part.size, i64(pack_factor)), b.sub(i64(count(self.depth)), begin))
         with rolled(b, 0, part.panels, name="panel") as number:
             panel, first = self._panel(b, part, number)
             rows = intrinsic(b, "smin", b.sub(i64(count(self.rows)), first), i64(self.width))
             start = b.add(b.add(part.base, begin), b.mul(first, stride))
-            room.fill(b, part.pointer, start, length, rows, stride)
-            if places > 1:  # past the end of the depth are zeros
+            buffer.fill(b, part.pointer, start, length, rows, stride)
+            if pack_factor > 1:  # past the end of the depth are zeros
                 with rolled(b, 0, rows, name="row") as row:
-                    room.clear(b, b.add(b.mul(row, i64(longest)), length))
-            made.emit(b, Part(room.pointer, i64(0), i64(0), i64(0), part.size, panel))
+                    buffer.clear(b, b.add(b.mul(row, i64(longest)), length))
+            made.emit(b, Part(buffer.pointer, i64(0), i64(0), i64(0), part.size, panel))
 
     def emit_whole(self, b: ir.IRBuilder, part: Part) -> None:
         """Packs a panel of all of the depth, in whichever order the operand lies in memory."""
         axes = [
-            _Depth(x.size, greatest(x.stride(self.operand), -x.stride(self.operand)), x.stride(self.operand) < 0, place)
-            for x, place in zip(self.depth, row_major([x.size for x in self.depth]), strict=True)
+            _Depth(x.size, greatest(x.stride(self.operand), -x.stride(self.operand)), x.stride(self.operand) < 0, step)
+            for x, step in zip(self.depth, row_major([x.size for x in self.depth]), strict=True)
         ]
         axes.sort(key=lambda x: -x.stride)
         run: list[_Depth] = []  # what lies together
         while axes and axes[-1].stride == prod(x.size for x in run):
             run.insert(0, axes.pop())
         length = prod(x.size for x in run)
-        if not self.is_moved or self.arithmetic.places > 1 or (length < BLOCK and not self._has_short_runs(length)):
+        if (
+            not self.is_moved
+            or self.arithmetic.pack_factor > 1
+            or (length < BLOCK and not self._has_short_runs(length))
+        ):
             self.emit(b, part)
             return
         # a run that the depth goes through backwards begins with its last element
@@ -157,42 +162,42 @@ class Packing:
                 rows = [self._row(b, at[0], b.add(b.add(part.first, group), i64(r))) for r in range(BLOCK)]
                 columns = self._columns(b, part, [b.add(row, first) for row in rows])
                 for j, column in enumerate(columns):
-                    place = at[1]
+                    index = at[1]
                     position = digits(b, [Axis(x.size, 0, 0, 0) for x in run], b.add(first, i64(j)))
                     for x, digit in zip(run, position, strict=True):
                         digit = b.sub(i64(x.size - 1), digit) if x.backwards else digit
-                        place = b.add(place, b.mul(digit, i64(x.place)))
-                    self._put(b, part.panel, place, group, column)
+                        index = b.add(index, b.mul(digit, i64(x.panel_stride)))
+                    self._put(b, part.panel, index, group, column)
 
         def runs(at: list[ir.Value]) -> None:
-            places = [at[1] for _ in range(length)]
+            targets = [at[1] for _ in range(length)]
             for j, position in enumerate(product(*(range(x.size) for x in run))):
                 distances = [
-                    x.place * (x.size - 1 - k if x.backwards else k) for k, x in zip(position, run, strict=True)
+                    x.panel_stride * (x.size - 1 - k if x.backwards else k) for k, x in zip(position, run, strict=True)
                 ]
-                places[j] = b.add(at[1], i64(sum(distances)))
-            self._runs(b, part, b.add(at[0], b.mul(part.first, i64(length))), places)
+                targets[j] = b.add(at[1], i64(sum(distances)))
+            self._runs(b, part, b.add(at[0], b.mul(part.first, i64(length))), targets)
 
-        outer = [(x.size, (-x.stride if x.backwards else x.stride, x.place)) for x in axes]
+        outer = [(x.size, (-x.stride if x.backwards else x.stride, x.panel_stride)) for x in axes]
         body = runs if self._has_short_runs(length) else blocks
         nest(b, outer, [b.add(part.base, i64(begin)), i64(0)], body)
 
     @property
     def is_moved(self) -> bool:
-        """True when neither rows nor so many places of the depth are adjacent that squares of them are transposed."""
-        place, row = inner(self.depth), inner(self.rows)
-        whole = len(self.depth) == 1 or place.size % (BLOCK * self.arithmetic.places) == 0
-        return row.stride(self.operand) != 1 and not (place.stride(self.operand) == 1 and whole)
+        """True when neither rows nor so many elements of the depth are adjacent that squares of them are transposed."""
+        depth_axis, row = inner(self.depth), inner(self.rows)
+        whole = len(self.depth) == 1 or depth_axis.size % (BLOCK * self.arithmetic.pack_factor) == 0
+        return row.stride(self.operand) != 1 and not (depth_axis.stride(self.operand) == 1 and whole)
 
     def _has_short_runs(self, length: int) -> bool:
-        """True when the places of the depth that lie together are few, and those of the next row follow them."""
+        """True when few elements of the depth lie together, and those of the next row follow them."""
         row = inner(self.rows)
         follows = len(self.rows) == 1 and row.stride(self.operand) == length
         return 1 < length <= _SHORT_RUN and follows and row.size >= self.width
 
-    def _runs(self, b: ir.IRBuilder, part: Part, start: ir.Value, places: list[ir.Value]) -> None:
-        """Takes runs apart, some rows at a time: first elements go to the first of `places`, and so on."""
-        arithmetic, length = self.arithmetic, len(places)
+    def _runs(self, b: ir.IRBuilder, part: Part, start: ir.Value, targets: list[ir.Value]) -> None:
+        """Takes runs apart, some rows at a time: first elements go to the first of `targets`, and so on."""
+        arithmetic, length = self.arithmetic, len(targets)
         lanes = gcd(self.width, arithmetic.lanes)
         for group in range(0, self.width, lanes):
             loaded = [
@@ -201,13 +206,13 @@ class Packing:
                 )
                 for k in range(length)
             ]
-            for j, place in enumerate(places):
+            for j, target in enumerate(targets):
                 self._put(
-                    b, part.panel, place, i64(group), [_every(b, x, length, j) for x in zip(*loaded, strict=True)]
+                    b, part.panel, target, i64(group), [_every(b, x, length, j) for x in zip(*loaded, strict=True)]
                 )
 
     def _columns(self, b: ir.IRBuilder, part: Part, rows: list[ir.Value]) -> list[Parts]:
-        """The columns of a square whose rows begin at these places, as far as the panel has them."""
+        """The columns of a square whose rows begin at these elements, as far as the panel has them."""
         lines = [self.arithmetic.adjacent(b, part.pointer, self.source.dtype, at, BLOCK) for at in rows]
         parts = [transposed(b, [line[p] for line in lines]) for p in range(self.arithmetic.parts)]
         columns = [[part[j] for part in parts] for j in range(BLOCK)]
@@ -230,29 +235,29 @@ class Packing:
         lanes, width, total = self.arithmetic.lanes, self.width, count(self.rows)
         walk, step = allocate(b, POINTER), b.mul(part.size, i64(self.panel_size(1)))
         longest = max(width, block_bytes(self.arithmetic) // BLOCK // self.arithmetic.dtype.bytes)
-        room = Room(b, self.source, self.arithmetic.places, longest) if self.source.is_made else None
-        pointer = room.pointer if room else part.pointer
+        buffer = LineBuffer(b, self.source, self.arithmetic.pack_factor, longest) if self.source.is_made else None
+        pointer = buffer.pointer if buffer else part.pointer
         with rolled(b, 0, part.size, name="k") as k:
-            places = self._places(b, b.add(part.begin, k))
-            if room:
+            distances = self._distances(b, b.add(part.begin, k))
+            if buffer:
                 length = intrinsic(b, "smin", b.mul(part.panels, i64(width)), b.sub(i64(total), part.first))
-                for p, (distance, inside) in enumerate(places):
+                for p, (distance, inside) in enumerate(distances):
                     first = b.add(b.add(part.base, distance), part.first)
-                    room.fill(b, part.pointer, first, length, number=p)
-                    places[p] = i64(p * room.apart), inside
+                    buffer.fill(b, part.pointer, first, length, number=p)
+                    distances[p] = i64(p * buffer.apart), inside
             element = self.arithmetic.element
             line = b.mul(k, i64(self.panel_size(1)))
             b.store(b.gep(part.panel, [line], inbounds=True, source_etype=element), walk)
             with rolled(b, 0, part.panels, name="panel") as number:
                 here = b.mul(number, i64(width))
                 first = b.add(part.first, here)
-                start = here if room else b.add(part.base, linear_offset(b, self.rows, first, self.operand))
+                start = here if buffer else b.add(part.base, linear_offset(b, self.rows, first, self.operand))
                 panel = b.load(walk, typ=POINTER)
                 b.store(b.gep(panel, [step], inbounds=True, source_etype=element), walk)
                 vectors = [(at, min(lanes, width - at)) for at in range(0, width, lanes)]
 
                 def put(at: int, some: int, offset: ir.Value, mask: ir.Value | None) -> None:
-                    value = self._load(b, pointer, b.add(start, offset), places, some, mask)
+                    value = self._load(b, pointer, b.add(start, offset), distances, some, mask)
                     self._put(b, panel, i64(0), i64(at), value)
 
                 def copy() -> None:
@@ -279,39 +284,39 @@ class Packing:
     def _transpose(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value) -> None:
         """Places of the depth are adjacent: square blocks of rows and depth, transposed in registers."""
         arithmetic, size = self.arithmetic, part.size
-        if count(self.depth) % arithmetic.places:  # the last element is not whole
+        if count(self.depth) % arithmetic.pack_factor:  # the last element is not whole
             size = b.select(b.icmp_signed("==", b.add(part.begin, size), i64(self.length)), b.sub(size, i64(1)), size)
         whole = b.and_(size, i64(-BLOCK))
         with rolled(b, 0, self.width, BLOCK, name="group") as step:
             group = at_most(b, step, max(0, self.width - BLOCK))
             at = [self._row(b, part.base, b.add(b.add(first, group), i64(r))) for r in range(BLOCK)]
             with rolled(b, 0, whole, BLOCK, name="k") as k:
-                line = self._place(b, b.mul(b.add(part.begin, k), i64(arithmetic.places)))
+                line = self._distance(b, b.mul(b.add(part.begin, k), i64(arithmetic.pack_factor)))
                 for j, column in enumerate(self._columns(b, part, [b.add(x, line) for x in at])):
                     self._put(b, panel, b.add(k, i64(j)), group, column)
         self._elements(b, part, panel, first, whole)
 
     def _elements(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value, low: ir.Value) -> None:
-        """One element after the other, from place `low` on."""
+        """One element after the other, from `low` on."""
         with rolled(b, 0, self.width, name="row") as r:
             start = self._row(b, part.base, b.add(first, r))
             with rolled(b, low, part.size, name="k") as k:
-                places = self._places(b, b.add(part.begin, k))
-                self._put(b, panel, k, r, self._load(b, part.pointer, start, places, 1))
+                distances = self._distances(b, b.add(part.begin, k))
+                self._put(b, panel, k, r, self._load(b, part.pointer, start, distances, 1))
 
-    def _place(self, b: ir.IRBuilder, k: ir.Value) -> ir.Value:
+    def _distance(self, b: ir.IRBuilder, k: ir.Value) -> ir.Value:
         return linear_offset(b, self.depth, k, self.operand)
 
-    def _places(self, b: ir.IRBuilder, k: ir.Value) -> _Places:
-        """How far packed element `k` of a row lies from the row's first, place by place."""
-        places = self.arithmetic.places
-        if places == 1:
-            return [(self._place(b, k), None)]
-        found: _Places = []
-        for p in range(places):
-            place = b.add(b.mul(k, i64(places)), i64(p))
-            inside = b.icmp_signed("<", place, i64(count(self.depth)))
-            found.append((self._place(b, at_most(b, place, count(self.depth) - 1)), inside))
+    def _distances(self, b: ir.IRBuilder, k: ir.Value) -> _Distances:
+        """How far the elements of packed element `k` of a row lie from the row's first."""
+        pack_factor = self.arithmetic.pack_factor
+        if pack_factor == 1:
+            return [(self._distance(b, k), None)]
+        found: _Distances = []
+        for p in range(pack_factor):
+            index = b.add(b.mul(k, i64(pack_factor)), i64(p))
+            inside = b.icmp_signed("<", index, i64(count(self.depth)))
+            found.append((self._distance(b, at_most(b, index, count(self.depth) - 1)), inside))
         return found
 
     def _load(
@@ -319,13 +324,13 @@ class Packing:
         b: ir.IRBuilder,
         pointer: ir.Value,
         start: ir.Value,
-        places: _Places,
+        distances: _Distances,
         lanes: int,
         mask: ir.Value | None = None,
     ) -> Parts:
         """Packed elements of adjacent rows, of which the first begins at `start`; 0 past the end of the depth."""
         arithmetic, values = self.arithmetic, []
-        for distance, inside in places:
+        for distance, inside in distances:
             value = arithmetic.load(b, pointer, self.source.dtype, b.add(start, distance), lanes, mask)
             zero = arithmetic.zero(lanes)
             values.append(
@@ -335,17 +340,17 @@ class Packing:
 
     def _put(self, b: ir.IRBuilder, panel: ir.Value, k: ir.Value, at: ir.Value, value: Parts) -> None:
         for p, part in enumerate(value):
-            place = b.add(b.mul(b.add(b.mul(k, i64(len(value))), i64(p)), i64(self.width)), at)
+            index = b.add(b.mul(b.add(b.mul(k, i64(len(value))), i64(p)), i64(self.width)), at)
             align = self.arithmetic.dtype.real.bytes
-            b.store(part, b.gep(panel, [place], inbounds=True, source_etype=self.arithmetic.element), align=align)
+            b.store(part, b.gep(panel, [index], inbounds=True, source_etype=self.arithmetic.element), align=align)
 
-    def get(self, b: ir.IRBuilder, panel: ir.Value, place: int, lanes: int) -> Parts:
-        """`lanes` rows from row `place` on, of the place of the depth whose part of a panel begins at `panel`."""
+    def get(self, b: ir.IRBuilder, panel: ir.Value, row: int, lanes: int) -> Parts:
+        """`lanes` rows from `row` on, at the index of the depth whose part of a panel begins at `panel`."""
         kind, element = self.arithmetic.kind(lanes), self.arithmetic.element
         align = self.arithmetic.dtype.real.bytes
         return [
             b.load(
-                b.gep(panel, [i64(p * self.width + place)], inbounds=True, source_etype=element), typ=kind, align=align
+                b.gep(panel, [i64(p * self.width + row)], inbounds=True, source_etype=element), typ=kind, align=align
             )
             for p in range(self.arithmetic.parts)
         ]

@@ -86,8 +86,8 @@ def multiply_ragged(kernel: Kernel, arithmetic: Arithmetic, product: Ragged, a: 
         with rolled(b, phase.begin, phase.end, name="row") as item:
             position = digits(b, items, item)
             at = {name: offset(b, items, position, name) for name in "abc"}
-            places = {k: at for (k, _), at in zip(product.outer, position, strict=False)}
-            begin, end, group = _range(phase, product, places, position[-1])
+            position_of = {k: at for (k, _), at in zip(product.outer, position, strict=False)}
+            begin, end, group = _range(phase, product, position_of, position[-1])
             if product.kind == "free":
                 at["b"] = b.add(at["b"], b.mul(group, i64(product.group.b)))
             loops: list = [(x.size, (x.a, x.b)) for k, x in product.depth if k != product.ragged]
@@ -122,8 +122,8 @@ def _range(
     lines = [Axis(1, s, 0, 0) for s in row_major(sizes.dims)]
     line = offset(b, lines, [*(position[k] for k in product.counts), i64(0)], "a")
     total, group, begin = (allocate(b, I64) for _ in range(3))
-    for place in (total, group, begin):
-        b.store(i64(0), place)
+    for pointer in (total, group, begin):
+        b.store(i64(0), pointer)
     with rolled(b, 0, product.group.size, name="group") as g:
         before = b.load(total, typ=I64)
         size = converted(b, load(b, phase.operand(2), sizes.dtype, b.add(line, g)), sizes.dtype, s64)

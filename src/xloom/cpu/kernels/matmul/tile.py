@@ -67,7 +67,7 @@ class Sums:
     def __init__(self, b: ir.IRBuilder, tile: Tile):
         self.tile = tile
         kind = tile.arithmetic.kind(tile.lanes)
-        self._places = [
+        self._pointers = [
             [[allocate(b, kind) for _ in range(tile.arithmetic.parts)] for _ in range(tile.vectors)]
             for _ in range(tile.rows)
         ]
@@ -75,12 +75,12 @@ class Sums:
     def get(self, b: ir.IRBuilder, row: int, vector: int) -> Parts:
         """The sums of `lanes` columns of a row."""
         kind = self.tile.arithmetic.kind(self.tile.lanes)
-        return [b.load(place, typ=kind) for place in self._places[row][vector]]
+        return [b.load(pointer, typ=kind) for pointer in self._pointers[row][vector]]
 
     def set(self, b: ir.IRBuilder, row: int, vector: int, value: Parts) -> None:
         """Sets the sums of `lanes` columns of a row."""
-        for place, part in zip(self._places[row][vector], value, strict=True):
-            b.store(part, place)
+        for pointer, part in zip(self._pointers[row][vector], value, strict=True):
+            b.store(part, pointer)
 
     def clear(self, b: ir.IRBuilder) -> None:
         """Sets all to zero."""
@@ -89,7 +89,7 @@ class Sums:
                 self.set(b, row, vector, self.tile.arithmetic.zero(self.tile.lanes))
 
     def multiply(self, b: ir.IRBuilder, row: Callable[[int], Parts], vector: Callable[[int], Parts]) -> None:
-        """Adds the products of scalars `row(r)` and vectors `vector(v)`, for one place of the depth."""
+        """Adds the products of scalars `row(r)` and vectors `vector(v)`, for one index of the depth."""
         arithmetic, lanes = self.tile.arithmetic, self.tile.lanes
 
         def add(r: int, x: Parts, v: int, y: Parts) -> None:
@@ -112,23 +112,23 @@ class Sums:
     def in_memory(self, b: ir.IRBuilder, lefts: Sequence[int]) -> Callable[[ir.Value, ir.Value, int], Parts]:
         """Puts vectors at columns `lefts` of each row into memory; `get(row, column, lanes)` then loads any of them."""
         tile, arithmetic = self.tile, self.tile.arithmetic
-        room = allocate(b, arithmetic.element, tile.rows * arithmetic.parts * tile.columns)
-        room.align, room.type = 64, POINTER
+        memory = allocate(b, arithmetic.element, tile.rows * arithmetic.parts * tile.columns)
+        memory.align, memory.type = 64, POINTER
         align = arithmetic.dtype.real.bytes
 
-        def place(row: ir.Value, part: int, column: ir.Value) -> ir.Value:
+        def address(row: ir.Value, part: int, column: ir.Value) -> ir.Value:
             line = b.add(b.mul(row, i64(arithmetic.parts)), i64(part))
             at = b.add(b.mul(line, i64(tile.columns)), column)
-            return b.gep(room, [at], inbounds=True, source_etype=arithmetic.element)
+            return b.gep(memory, [at], inbounds=True, source_etype=arithmetic.element)
 
         def get(row: ir.Value, column: ir.Value, lanes: int) -> Parts:
             kind = arithmetic.kind(lanes)
-            return [b.load(place(row, p, column), typ=kind, align=align) for p in range(arithmetic.parts)]
+            return [b.load(address(row, p, column), typ=kind, align=align) for p in range(arithmetic.parts)]
 
         for r in range(tile.rows):
             for v, left in enumerate(lefts):
                 for p, part in enumerate(self.get(b, r, v)):
-                    b.store(part, place(i64(r), p, i64(left)), align=align)
+                    b.store(part, address(i64(r), p, i64(left)), align=align)
         return get
 
 

@@ -10,7 +10,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
-from xloom.cpu.kernels.matmul.fused_operands import Room
+from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nest, rolled, share
 from xloom.llvm.cache_lines import fetch
@@ -40,16 +40,16 @@ _LARGE = 1 << 20
 
 def is_vector_product(product: Product) -> bool:
     """True when `multiply_vector` does it: a single column, and the rows or the depth adjacent."""
-    row, place = inner(product.rows), inner(product.depth)
-    return count(product.columns) == 1 and ((place.a == 1 and place.b == 1) or (row.a == 1 and row.c == 1))
+    row, depth = inner(product.rows), inner(product.depth)
+    return count(product.columns) == 1 and ((depth.a == 1 and depth.b == 1) or (row.a == 1 and row.c == 1))
 
 
 def is_few_vectors(product: Product, matrix: Array) -> bool:
     """True when `multiply_vector` does it: a large matrix, its rows or a long depth adjacent, and a few columns."""
-    row, place, columns = inner(product.rows), inner(product.depth), product.columns
-    if len(columns) != 1 or count(columns) >= (_FEW_DOTS if place.a == place.b == 1 else _FEW):
+    row, depth, columns = inner(product.rows), inner(product.depth), product.columns
+    if len(columns) != 1 or count(columns) >= (_FEW_DOTS if depth.a == depth.b == 1 else _FEW):
         return False
-    is_long = place.a == place.b == 1 and place.size >= _LONG * count(columns)
+    is_long = depth.a == depth.b == 1 and depth.size >= _LONG * count(columns)
     if not is_long and ((row.a, row.c) != (1, 1) or row.size < _STRIP):
         return False
     return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE
@@ -59,8 +59,8 @@ def multiply_vector(
     kernel: Kernel, arithmetic: Arithmetic, product: Product, matrix: Array, vector: Array, result: Array
 ) -> None:
     """One phase; its items are tiles of rows, or strips of the result."""
-    place = inner(product.depth)
-    way = _Dots if place.a == place.b == 1 else _Strips
+    depth = inner(product.depth)
+    way = _Dots if depth.a == depth.b == 1 else _Strips
     way(kernel, arithmetic, product, matrix, vector, result).emit()
 
 
@@ -107,7 +107,7 @@ class _Dots(_Way):
     """The depth is adjacent: sums in the lanes of a vector, added up at the end."""
 
     def prepare(self, b: ir.IRBuilder) -> Sums:
-        self._room = Room(b, self.matrix, self.tile.rows, _RUN) if self.matrix.is_made else None
+        self._line_buffer = LineBuffer(b, self.matrix, self.tile.rows, _RUN) if self.matrix.is_made else None
         return Sums(b, self.tile)
 
     def emit(self) -> None:
@@ -135,19 +135,19 @@ class _Dots(_Way):
                 total = state.get(b, r, j)
                 for v in range(1, self.vectors):
                     total = self.arithmetic.add(b, total, state.get(b, r, v * self.results + j))
-                place = b.add(at, i64(j * self.column.c)) if j else at
-                self.arithmetic.store(b, pointer, dtype, place, self.arithmetic.reduced(b, total))
+                index = b.add(at, i64(j * self.column.c)) if j else at
+                self.arithmetic.store(b, pointer, dtype, index, self.arithmetic.reduced(b, total))
 
     def _depth(self, phase: PhaseBuilder, sums: Sums, at: list[ir.Value]) -> None:
         b, size = phase.b, inner(self.product.depth).size
-        if self._room is None:
+        if self._line_buffer is None:
             self._lines(phase, sums, _Lines(self.matrix.pointer(phase), at[0], self.row.a), at[1], size)
             return
         with rolled(b, 0, size, _RUN, name="run") as k:
             length = at_most(b, b.sub(i64(size), k), _RUN)
             lines = i64(self.tile.rows)
-            self._room.fill(b, self.matrix.pointer(phase), b.add(at[0], k), length, lines, i64(self.row.a))
-            self._lines(phase, sums, _Lines(self._room.pointer, i64(0), _RUN), b.add(at[1], k), length)
+            self._line_buffer.fill(b, self.matrix.pointer(phase), b.add(at[0], k), length, lines, i64(self.row.a))
+            self._lines(phase, sums, _Lines(self._line_buffer.pointer, i64(0), _RUN), b.add(at[1], k), length)
 
     def _lines(self, phase: PhaseBuilder, sums: Sums, rows: _Lines, vector: ir.Value, size: int | ir.Value) -> None:
         b, tile, step = phase.b, self.tile, self.vectors * self.tile.lanes
@@ -175,8 +175,8 @@ class _Dots(_Way):
     ) -> None:
         b, arithmetic, lanes = phase.b, self.arithmetic, self.tile.lanes
         pointer, dtype = self.vector.pointer(phase), self.vector.dtype
-        places = [b.add(b.add(rows.first, k), i64(r * rows.apart)) for r in range(self.tile.rows)]
-        line = [arithmetic.load(b, rows.pointer, self.matrix.dtype, place, lanes, mask) for place in places]
+        indices = [b.add(b.add(rows.first, k), i64(r * rows.apart)) for r in range(self.tile.rows)]
+        line = [arithmetic.load(b, rows.pointer, self.matrix.dtype, index, lanes, mask) for index in indices]
         for j in range(self.results):
             y = arithmetic.load(b, pointer, dtype, b.add(b.add(vector, k), i64(j * self.column.b)), lanes, mask)
             for r, x in enumerate(line):
@@ -191,7 +191,7 @@ class _Strips(_Way):
         self.column = inner(self.product.columns)
         self.results = int(self.column.size)
         self.at_once = share(self.results, _AT_ONCE)
-        self.rooms = -(-self.results // self.at_once) * self.at_once
+        self.padded_results = -(-self.results // self.at_once) * self.at_once
         self.stride = inner(self.product.depth).a
         self.streams = _STREAMS if self.results == 1 else _STREAMS // 2
         self.lanes = needed_lanes(self.arithmetic, self.row.size)
@@ -201,29 +201,31 @@ class _Strips(_Way):
         super().emit()
 
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
-        self._room = Room(b, self.matrix, self.streams, self.most + self.step) if self.matrix.is_made else None
+        self._line_buffer = (
+            LineBuffer(b, self.matrix, self.streams, self.most + self.step) if self.matrix.is_made else None
+        )
         vectors = self.arithmetic.parts * (self.most + self.step) // self.lanes
-        room = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.rooms)
-        room.align, room.type = 64, POINTER
-        return room
+        memory = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.padded_results)
+        memory.align, memory.type = 64, POINTER
+        return memory
 
     def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
         assert isinstance(state, ir.Value)
         b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
         size = at_most(b, b.sub(i64(self.row.size), first), self.height)
-        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.rooms) as number:
+        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.padded_results) as number:
             self._put(b, state, i, number, arithmetic.zero(lanes))
-        *outer, place = self.product.depth or (Axis(1, 0, 0, 0),)
+        *outer, depth = self.product.depth or (Axis(1, 0, 0, 0),)
         loops = [(x.size, (x.a, x.b)) for x in outer]
-        whole = place.size - place.size % self.streams
+        whole = depth.size - depth.size % self.streams
 
         def body(at: list[ir.Value]) -> None:
-            for begin, end, streams in ((0, whole, self.streams), (whole, place.size, 1)):
+            for begin, end, streams in ((0, whole, self.streams), (whole, depth.size, 1)):
                 if begin < end:
                     with rolled(b, begin, end, streams, name="k") as k:
                         spots = [b.add(k, i64(s)) for s in range(streams)]
-                        rows = [b.add(at[0], b.mul(spot, i64(place.a))) for spot in spots]
-                        factors = [b.add(at[1], b.mul(spot, i64(place.b))) for spot in spots]
+                        rows = [b.add(at[0], b.mul(spot, i64(depth.a))) for spot in spots]
+                        factors = [b.add(at[1], b.mul(spot, i64(depth.b))) for spot in spots]
                         self._add(phase, state, rows, factors, size)
 
         nest(b, loops, [b.add(starts["a"], first), starts["b"]], body)
@@ -239,15 +241,15 @@ class _Strips(_Way):
         vector, matrix = self.vector.pointer(phase), self.matrix.pointer(phase)
 
         def scalar(group: ir.Value, j: int, at: ir.Value) -> Parts:
-            if self.rooms > self.results:  # then the last ones are of no result
-                place = b.add(at, b.mul(at_most(b, b.add(group, i64(j)), self.results - 1), i64(self.column.b)))
+            if self.padded_results > self.results:  # then the last ones are of no result
+                index = b.add(at, b.mul(at_most(b, b.add(group, i64(j)), self.results - 1), i64(self.column.b)))
             else:
-                place = b.add(b.add(at, b.mul(group, i64(self.column.b))), i64(j * self.column.b))
-            return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, place, 1), lanes)
+                index = b.add(b.add(at, b.mul(group, i64(self.column.b))), i64(j * self.column.b))
+            return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, index, 1), lanes)
 
-        if self._room is not None:
-            self._room.fill(b, matrix, rows[0], size, i64(len(rows)), i64(self.stride))
-            matrix, rows = self._room.pointer, [i64(s * self._room.apart) for s in range(len(rows))]
+        if self._line_buffer is not None:
+            self._line_buffer.fill(b, matrix, rows[0], size, i64(len(rows)), i64(self.stride))
+            matrix, rows = self._line_buffer.pointer, [i64(s * self._line_buffer.apart) for s in range(len(rows))]
         several = self.results > self.at_once
         groups = rolled(b, 0, self.results, self.at_once, name="group") if several else nullcontext(i64(0))
         with groups as group:
@@ -256,7 +258,7 @@ class _Strips(_Way):
                 vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
                 masks = [self._mask(b, size, i) for i in vectors]
                 # runs of several results are too short for the hardware to find out what comes next
-                for row in rows if self.results > 1 and self._room is None else ():
+                for row in rows if self.results > 1 and self._line_buffer is None else ():
                     for i in vectors:
                         ahead = b.add(b.add(row, i), i64(self.streams * self.stride))
                         fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead))
@@ -275,16 +277,18 @@ class _Strips(_Way):
     def _mask(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> ir.Value | None:
         return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.step else None
 
-    def _places(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> list[ir.Value]:
+    def _pointers(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> list[ir.Value]:
         parts, element = self.arithmetic.parts, self.arithmetic.element
-        at = b.add(b.mul(i, i64(parts * self.rooms)), b.mul(number, i64(parts * self.lanes)))
+        at = b.add(b.mul(i, i64(parts * self.padded_results)), b.mul(number, i64(parts * self.lanes)))
         return [
             b.gep(state, [b.add(at, i64(p * self.lanes))], inbounds=True, source_etype=element) for p in range(parts)
         ]
 
     def _get(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> Parts:
-        return [b.load(place, typ=self.arithmetic.kind(self.lanes)) for place in self._places(b, state, i, number)]
+        return [
+            b.load(pointer, typ=self.arithmetic.kind(self.lanes)) for pointer in self._pointers(b, state, i, number)
+        ]
 
     def _put(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value, value: Parts) -> None:
-        for part, place in zip(value, self._places(b, state, i, number), strict=True):
-            b.store(part, place)
+        for part, pointer in zip(value, self._pointers(b, state, i, number), strict=True):
+            b.store(part, pointer)

@@ -84,9 +84,9 @@ def _write(p: PhaseBuilder, group: ir.Value, bits: ir.Value, numbers: Numbers) -
     words = allocate(b, bits.type)
     b.store(bits, words)
     rest = allocate(b, ir.ArrayType(ir.IntType(8), count * dtype.bytes))
-    place = types.element_pointer(b, p.output(0), dtype, b.mul(group, I64(count)))
+    start = types.element_pointer(b, p.output(0), dtype, b.mul(group, I64(count)))
     whole = b.icmp_signed("<", group, I64(shape.size // count))
-    target = b.select(whole, place, rest)
+    target = b.select(whole, start, rest)
     with loop(b, 0, count // 2) as i:
         j = b.add(i, I64(count // 2))
         x, y = (b.load(b.gep(words, [k], inbounds=True, source_etype=kind), typ=kind) for k in (i, j))
@@ -94,7 +94,7 @@ def _write(p: PhaseBuilder, group: ir.Value, bits: ir.Value, numbers: Numbers) -
             element_access.store(b, target, dtype, k, number)
     if shape.size % count:
         with b.if_then(b.not_(whole)):
-            copy(b, place, rest, shape.size % count * dtype.bytes)
+            copy(b, start, rest, shape.size % count * dtype.bytes)
 
 
 def _uniform(b: ir.IRBuilder, dtype: DType, bounds: Pair, words: Pair) -> list[ir.Value]:

@@ -99,12 +99,12 @@ def _scatter(
         row, column = _divided(b, b.add(first, lane), inner)
         outer, k = _divided(b, row, (length + 1) // 2)
         row = b.add(b.mul(outer, I64(length)), b.shl(k, I64(1)))
-        place = b.gep(out, [b.add(b.mul(row, I64(inner)), column)], inbounds=True, source_etype=kind)
+        address = b.gep(out, [b.add(b.mul(row, I64(inner)), column)], inbounds=True, source_etype=kind)
         pair = b.gep(pairs, [b.shl(lane, I64(1))], inbounds=True, source_etype=kind)
-        b.store(b.load(pair, typ=kind), place, align=dtype.bytes)
+        b.store(b.load(pair, typ=kind), address, align=dtype.bytes)
         with b.if_then(b.icmp_unsigned("<", b.add(b.shl(k, I64(1)), I64(1)), I64(length))):
             word = b.load(b.gep(pair, [I64(1)], inbounds=True, source_etype=kind), typ=kind)
-            b.store(word, b.gep(place, [I64(inner)], inbounds=True, source_etype=kind), align=dtype.bytes)
+            b.store(word, b.gep(address, [I64(inner)], inbounds=True, source_etype=kind), align=dtype.bytes)
 
 
 def _divided(b: ir.IRBuilder, x: ir.Value, divisor: int) -> Pair:
@@ -172,14 +172,14 @@ def write(b: ir.IRBuilder, out: ir.Value, dtype: DType, group: ir.Value, values:
     """Writes vector number `group` of an array of `size` elements, of the last one what there is."""
     kind, count = values.type.element, values.type.count
     first = b.mul(group, I64(count))
-    place = b.gep(out, [first], inbounds=True, source_etype=kind)
+    address = b.gep(out, [first], inbounds=True, source_etype=kind)
     if size % count == 0:
-        b.store(values, place, align=dtype.bytes)
+        b.store(values, address, align=dtype.bytes)
         return
     with b.if_else(b.icmp_signed("<", group, I64(size // count))) as (whole, part):
         with whole:
-            b.store(values, place, align=dtype.bytes)
+            b.store(values, address, align=dtype.bytes)
         with part:
             rest = allocate(b, values.type)
             b.store(values, rest)
-            copy(b, place, rest, size % count * dtype.bytes)
+            copy(b, address, rest, size % count * dtype.bytes)

@@ -25,12 +25,12 @@ _FEW_ROWS, _ROWS = 4, 16
 
 
 def network_symbol(bits: int) -> str:
-    """`void network(ptr integers, i64 count)`: they begin where a vector may, and there is `room`."""
+    """`void network(ptr integers, i64 count)`: they begin where a vector may, and memory for `padded_count` of them."""
     return f"xloom.sort.network.u{bits}"
 
 
-def room(bits: int, count: int) -> int:
-    """How many integers it may write."""
+def padded_count(bits: int, count: int) -> int:
+    """How many integers it may write: whole blocks of vectors."""
     block = _ROWS * lanes(bits)
     return -(-count // block) * block
 
@@ -137,16 +137,16 @@ class _Lines:
         self._lines.append(f"  {name} = {text}")
         return name
 
-    def _place(self, k: int) -> str:
+    def _pointer(self, k: int) -> str:
         return self._add(f"getelementptr inbounds `V`, ptr %block, i64 {k}")
 
     def loaded(self, k: int) -> str:
         """Vector number k of the block."""
-        return self._add(f"load `V`, ptr {self._place(k)}, align `BYTES`")
+        return self._add(f"load `V`, ptr {self._pointer(k)}, align `BYTES`")
 
     def stored(self, x: str, k: int) -> None:
         """Makes that vector x."""
-        self._lines.append(f"  store `V` {x}, ptr {self._place(k)}, align `BYTES`")
+        self._lines.append(f"  store `V` {x}, ptr {self._pointer(k)}, align `BYTES`")
 
     def _ordered(self, x: str, y: str) -> tuple[str, str]:
         both = f"(`V` {x}, `V` {y})"

@@ -64,7 +64,7 @@ class ElementKey:
 
     @property
     def number_symbol(self) -> str:
-        """`void number(ptr elements, ptr records, i64 begin, i64 end)`: 64 bits with the key and below it the place.
+        """`void number(ptr elements, ptr records, i64 begin, i64 end)`: 64 bits, the key above the number in the row.
 
         Of elements of 32 bits.
         """

@@ -46,23 +46,23 @@ class _Elements:
         self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
     ) -> None:
         """Makes elements of sorted keys, which differ from other parts'; `changed` when some were not told apart."""
-        place, count = self._at(b, array, begin), b.sub(end, begin)
+        first, count = self._at(b, array, begin), b.sub(end, begin)
         output = self._at(b, vectors.in_output(b, row, ir.IntType(self.bits)), begin)
         if self._restore is None:
-            b.call(self._back, [place, output, count])
+            b.call(self._back, [first, output, count])
             return
         with b.if_else(changed) as (some, none):
             with some:  # the unsorted row may lie where the output does
-                b.call(self._back, [place, place, count])
+                b.call(self._back, [first, first, count])
                 source = self._at(b, row.operands[0], row.base)
                 b.call(self._restore, [source, I64(self.rows.size), array, begin, end])
-                copy(b, output, place, b.mul(count, I64(self.bits // 8)))
+                copy(b, output, first, b.mul(count, I64(self.bits // 8)))
             with none:
-                b.call(self._back, [place, output, count])
+                b.call(self._back, [first, output, count])
 
     def kept(self, b: ir.IRBuilder, row: Row) -> Row:
         """What is read again is so before the first is written."""
         return row
 
-    def _at(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
-        return b.gep(pointer, [place], inbounds=True, source_etype=ir.IntType(self.bits))
+    def _at(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
+        return b.gep(pointer, [index], inbounds=True, source_etype=ir.IntType(self.bits))

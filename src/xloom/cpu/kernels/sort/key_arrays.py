@@ -51,15 +51,15 @@ def sort(
     dtypes: Sequence[DType],
     keys: Sequence[Key],
     numbers: frozenset[int],
-    given: frozenset[int],
+    overwritable: frozenset[int],
     lent: tuple[int, int] | None,
 ) -> None:
     """Emits the phases that sort all rows, which are contiguous. The operands `numbers` hold each element's number.
 
-    Outputs of short rows may lie in the place of the operands `given`. Of others, the first of `lent` is an output
-    whose memory may have the other, an operand.
+    Outputs of short rows may have the memory of the operands `overwritable`. Of others, the first of `lent` is an
+    output whose memory may have the other, an operand.
     """
-    _Sort(kernel, rows, dtypes, numbers, given, groups(keys), None if lent is None else lent[0]).emit()
+    _Sort(kernel, rows, dtypes, numbers, overwritable, groups(keys), None if lent is None else lent[0]).emit()
 
 
 def is_short(rows: Rows) -> bool:
@@ -94,13 +94,13 @@ class _Sort:
         passes: Sequence[Sequence[KeyPart]],
         last: int | None,
     ):
-        self.kernel, self.rows, self.dtypes, self.given, self.passes = kernel, rows, dtypes, numbers, passes
+        self.kernel, self.rows, self.dtypes, self.overwritable, self.passes = kernel, rows, dtypes, numbers, passes
         self.overwritten = overwritten
         self.wanted = [k for k in range(len(dtypes)) if k not in kernel.unread]
         self.last = last if last in self.wanted else None
         free = [k for k in self.wanted if k != self.last]
         # a number that is wanted is there when the rest is, and of others each is the last that needs it
-        hosts = sorted((k for k in free if dtypes[k].bytes == 4), key=lambda k: (k not in self.given, -k))
+        hosts = sorted((k for k in free if dtypes[k].bytes == 4), key=lambda k: (k not in self.overwritable, -k))
         self.is_short = is_short(rows)
         self.host = hosts[0] if hosts and self.last is None and not self.is_short else None
         self._outputs = [(k, 0) for k in hosts]
@@ -126,7 +126,7 @@ class _Sort:
             b = phase.b
             self.keys, self.numbers, self.order = (allocate(b, I32, rows.size) for _ in range(3))
             with loop(b, phase.begin, phase.end, name="row") as number:
-                records = Indexed(rows, self.dtypes, given=self.overwritten)
+                records = Indexed(rows, self.dtypes, overwritable=self.overwritten)
                 row = records.kept(b, row_of(phase, rows, number))
                 part = Part(phase, number, number, row, self._pairs(phase, row, number), begin, end)
                 for k, keys in enumerate(self.passes):
@@ -170,8 +170,8 @@ class _Sort:
         b, (output, number) = phase.b, array
         if output is None:
             return b.gep(phase.scratch(number), [row.base], inbounds=True, source_etype=I32)
-        place = plus(b, row.base, I64(number * self.rows.count * self.rows.size))
-        return b.gep(phase.output(output), [place], inbounds=True, source_etype=I32)
+        offset = plus(b, row.base, I64(number * self.rows.count * self.rows.size))
+        return b.gep(phase.output(output), [offset], inbounds=True, source_etype=I32)
 
     def _pairs(self, phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
         b = phase.b
@@ -223,7 +223,7 @@ class _Sort:
     def _finish(self, part: Part) -> None:
         """Writes the elements of all outputs but the last; where the numbers lie, behind the others."""
         rest = [k for k in self.wanted if k not in (self.host, self.last)]
-        if self.host is not None and self.host not in self.given:
+        if self.host is not None and self.host not in self.overwritable:
             rest.append(self.host)
         if rest:
             self._write(part, rest)
@@ -236,7 +236,7 @@ class _Sort:
             for k in outputs:
                 output = row.outputs[k]
                 assert output is not None
-                if k in self.given:
+                if k in self.overwritable:
                     write(b, output, target, resized(b, number, bits_type(self.dtypes[k])))
                 else:
                     move(b, row.operands[k], plus(b, row.base, number), output, target, self.dtypes[k])

@@ -76,9 +76,9 @@ def _long_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
     # all levels are the same code, which finds its level in the state
     before = len(kernel.phases)
     with kernel.phase() as phase, loop(phase.b, phase.begin, phase.end):
-        b, place = phase.b, phase.scratch(state)
-        write(b, place, I64(0), b.shl(read(b, place, I64, I64(0)), I64(1)))
-        write(b, place, I64(1), b.xor(read(b, place, I64, I64(1)), I64(1)))
+        b, flags = phase.b, phase.scratch(state)
+        write(b, flags, I64(0), b.shl(read(b, flags, I64, I64(0)), I64(1)))
+        write(b, flags, I64(1), b.xor(read(b, flags, I64, I64(1)), I64(1)))
     with _each_piece(kernel, records, scratch, 2 * _BLOCK) as (phase, row, begin, end, arrays):
         b = phase.b
         width, source = (read(b, phase.scratch(state), I64, I64(k)) for k in range(2))
@@ -123,8 +123,8 @@ def _each_piece(kernel: Kernel, records: Records, scratch: list[int], size: int)
             number = b.udiv(item, I64(pieces))
             begin = b.mul(b.urem(item, I64(pieces)), I64(size))
             end = least(b, b.add(begin, I64(size)), I64(rows.size))
-            place = [b.mul(number, I64(rows.size))]
-            arrays = [b.gep(phase.scratch(k), place, inbounds=True, source_etype=records.type) for k in scratch]
+            offset = [b.mul(number, I64(rows.size))]
+            arrays = [b.gep(phase.scratch(k), offset, inbounds=True, source_etype=records.type) for k in scratch]
             yield _Piece(phase, row_of(phase, rows, number), begin, end, arrays)
 
 
@@ -186,24 +186,24 @@ class _Merges:
             keep_small(b)
             records, size, base, *operands = out.args
             row, kind = Row(operands, [], base), self.records.type
-            place = allocate(b, I64)
+            position = allocate(b, I64)
             with loop(b, 0, size) as i:
                 start = b.and_(i, I64(-_RUN))
                 record = read(b, records, kind, i)
-                b.store(i, place)
+                b.store(i, position)
 
                 def moves() -> ir.Value:
-                    j = b.load(place, typ=I64)
+                    j = b.load(position, typ=I64)
                     inside = b.icmp_signed(">", j, start)
                     previous = read(b, records, kind, b.select(inside, b.sub(j, I64(1)), start))
                     return b.and_(inside, self._before(b, row, record, previous))
 
                 with repeat(b, moves):
-                    j = b.load(place, typ=I64)
+                    j = b.load(position, typ=I64)
                     previous = b.sub(j, I64(1))
                     write(b, records, j, read(b, records, kind, previous))
-                    b.store(previous, place)
-                write(b, records, b.load(place, typ=I64), record)
+                    b.store(previous, position)
+                write(b, records, b.load(position, typ=I64), record)
         return out
 
     def _merge_function(self, module: ir.Module) -> ir.Function:
@@ -219,29 +219,29 @@ class _Merges:
             left, right = allocate(b, I64), allocate(b, I64)
             self._split(b, row, out.args, left)
             b.store(b.add(middle, b.sub(begin, b.load(left, typ=I64))), right)
-            place = allocate(b, I64)
-            b.store(begin, place)
+            next_index = allocate(b, I64)
+            b.store(begin, next_index)
 
             def both() -> ir.Value:
-                i, j, k = (b.load(v, typ=I64) for v in (left, right, place))
+                i, j, k = (b.load(v, typ=I64) for v in (left, right, next_index))
                 some = b.and_(b.icmp_signed("<", i, middle), b.icmp_signed("<", j, end))
                 return b.and_(some, b.icmp_signed("<", k, stop))
 
             with repeat(b, both):
-                i, j, k = (b.load(v, typ=I64) for v in (left, right, place))
+                i, j, k = (b.load(v, typ=I64) for v in (left, right, next_index))
                 x, y = read(b, source, kind, i), read(b, source, kind, j)
                 later = self._before(b, row, y, x)
                 write(b, target, k, b.select(later, y, x))
                 step = b.zext(later, I64)
                 b.store(b.add(j, step), right)
                 b.store(b.add(i, b.sub(I64(1), step)), left)
-                b.store(b.add(k, I64(1)), place)
+                b.store(b.add(k, I64(1)), next_index)
             for side, limit in ((left, middle), (right, end)):
-                i, k = b.load(side, typ=I64), b.load(place, typ=I64)
+                i, k = b.load(side, typ=I64), b.load(next_index, typ=I64)
                 count = least(b, b.sub(limit, i), b.sub(stop, k))
                 with loop(b, 0, count) as n:
                     write(b, target, b.add(k, n), read(b, source, kind, b.add(i, n)))
-                b.store(b.add(k, count), place)
+                b.store(b.add(k, count), next_index)
         return out
 
     def _split(self, b: ir.IRBuilder, row: Row, arguments: tuple[ir.Value, ...], left: ir.Value) -> None:

@@ -32,7 +32,7 @@ def sort(kernel: Kernel, records: Indexed) -> None:
         keep_small(b)
         memory, bases = allocate(b, _VECTOR, rows.size), allocate(b, I64, _LANES)
         whole = row_of(phase, rows, I64(0))
-        apart = {k: bits_type(records.dtypes[k]) for k in records.given} if rows.stride > 1 else {}
+        apart = {k: bits_type(records.dtypes[k]) for k in records.overwritable} if rows.stride > 1 else {}
         copies = {k: allocate(b, kind, rows.size * _LANES) for k, kind in apart.items()}
         with loop(b, phase.begin, phase.end, name="group") as group:
             first = b.mul(group, I64(_LANES))
@@ -43,14 +43,14 @@ def sort(kernel: Kernel, records: Indexed) -> None:
             if rows.stride == 1:
                 row = Row(whole.operands, whole.outputs, b.mul(first, I64(rows.size)))
                 kept = records.kept(b, row, _LANES, b.mul(valid, I64(rows.size)))
-            for row, i, place in _each_element(b, records, whole, bases, valid):
-                write(b, memory, place, records.read(b, row, i))
+            for row, i, index in _each_element(b, records, whole, bases, valid):
+                write(b, memory, index, records.read(b, row, i))
                 for k, copy in copies.items():
-                    move(b, row.operands[k], rows.place(b, row.base, i), copy, place, records.dtypes[k])
+                    move(b, row.operands[k], rows.index_of(b, row.base, i), copy, index, records.dtypes[k])
             for distance, span, rest in merge_exchange(rows.size):
                 b.call(exchange, [memory, *map(I64, (rows.size - distance, distance, span, rest))])
-            for row, i, place in _each_element(b, records, kept, bases, valid):
-                records.write(b, row, i, read(b, memory, I64, place))
+            for row, i, index in _each_element(b, records, kept, bases, valid):
+                records.write(b, row, i, read(b, memory, I64, index))
 
 
 def _each_element(

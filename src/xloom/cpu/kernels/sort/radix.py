@@ -63,17 +63,17 @@ def _counting(module: ir.Module, records: Records) -> ir.Function:
 
 
 def _moving(module: ir.Module, records: Records) -> ir.Function:
-    """`move(source, target, begin, end, shift, places)`: each record to its digit's next place."""
+    """`move(source, target, begin, end, shift, offsets)`: each record to its digit's next offset."""
     kinds = [POINTER, POINTER, I64, I64, I64, POINTER]
     with function(module, "move", kinds, distinct=(0, 1, 5)) as (b, out):
         keep_small(b)
-        source, target, begin, end, shift, places = out.args
+        source, target, begin, end, shift, offsets = out.args
         with loop(b, begin, end) as i:
             record = read(b, source, records.type, i)
             d = _digit(b, records, record, shift)
-            place = read(b, places, I32, d)
-            write(b, places, d, b.add(place, I32(1)))
-            write(b, target, b.zext(place, I64), record)
+            index = read(b, offsets, I32, d)
+            write(b, offsets, d, b.add(index, I32(1)))
+            write(b, target, b.zext(index, I64), record)
     return out
 
 
@@ -114,7 +114,7 @@ def _short_rows(kernel: Kernel, records: Records) -> None:
 
 
 def _sum(b: ir.IRBuilder, counts: ir.Value) -> None:
-    """Counts to places: the sum of those before."""
+    """Counts to offsets: the sum of those before."""
     total = allocate(b, I32)
     b.store(I32(0), total)
     with loop(b, 0, _DIGITS) as d:
@@ -217,7 +217,7 @@ class _Long:
                 self.records.write(b, row, i, read(b, source, self.records.type, i))
 
     def _sum(self, phase: PhaseBuilder, row: ir.Value) -> None:
-        """Turns a row's counts into places, and decides where the records go in this pass."""
+        """Turns a row's counts into offsets, and decides where the records go in this pass."""
         b = phase.b
         counts = self._counts(phase, b.mul(row, I64(self.pieces)))
         total, same = allocate(b, I32), allocate(b, I1)
@@ -226,10 +226,10 @@ class _Long:
         with loop(b, 0, _DIGITS) as d:
             first = b.load(total, typ=I32)
             with loop(b, 0, self.pieces) as piece:
-                place = b.add(b.mul(piece, I64(_DIGITS)), d)
+                index = b.add(b.mul(piece, I64(_DIGITS)), d)
                 before = b.load(total, typ=I32)
-                b.store(b.add(before, read(b, counts, I32, place)), total)
-                write(b, counts, place, before)
+                b.store(b.add(before, read(b, counts, I32, index)), total)
+                write(b, counts, index, before)
             here = b.sub(b.load(total, typ=I32), first)
             b.store(b.or_(b.load(same, typ=I1), b.icmp_unsigned("==", here, I32(self.rows.size))), same)
         array, shift = self._get(phase, row, _State.THERE), self._get(phase, row, _State.COUNTED)
@@ -258,8 +258,8 @@ class _Long:
         return b.gep(array, [b.mul(row, I64(self.rows.size))], inbounds=True, source_etype=self.records.type)
 
     def _counts(self, phase: PhaseBuilder, item: ir.Value) -> ir.Value:
-        place = phase.b.mul(item, I64(_DIGITS))
-        return phase.b.gep(phase.scratch(self.counts), [place], inbounds=True, source_etype=I32)
+        offset = phase.b.mul(item, I64(_DIGITS))
+        return phase.b.gep(phase.scratch(self.counts), [offset], inbounds=True, source_etype=I32)
 
     def _get(self, phase: PhaseBuilder, row: ir.Value, field: _State) -> ir.Value:
         return read(phase.b, phase.scratch(self.states), I64, self._field(phase, row, field))

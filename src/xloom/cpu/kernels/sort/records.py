@@ -108,9 +108,9 @@ class Packed:
 
     def read(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
         """Puts the operands together."""
-        place = self.rows.place(b, row.base, i)
+        index = self.rows.index_of(b, row.base, i)
         parts = [
-            resized(b, i, bits_type(t)) if k in self.numbers else load_bits(b, row.operands[k], t, place)
+            resized(b, i, bits_type(t)) if k in self.numbers else load_bits(b, row.operands[k], t, index)
             for k, t in enumerate(self.dtypes)
         ]
         return joined(b, parts, self.type)
@@ -125,10 +125,10 @@ class Packed:
 
     def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
         """Takes the record apart."""
-        place = self.rows.place(b, row.base, i)
+        index = self.rows.index_of(b, row.base, i)
         for pointer, dtype, bits in zip(row.outputs, self.dtypes, self._parts(b, record), strict=True):
             if pointer is not None:
-                store_bits(b, pointer, dtype, place, bits)
+                store_bits(b, pointer, dtype, index, bits)
 
     def kept(self, b: ir.IRBuilder, row: Row) -> Row:
         """Records are all there is to write."""
@@ -148,7 +148,7 @@ class Packed:
 class Indexed:
     """The element's number in the low 32 bits, and the key, if there is one, above.
 
-    `numbers` as above. Outputs may lie in the place of the operands `given`, if they do where others do.
+    `numbers` as above. Outputs may have the memory of the operands `overwritable`, if they do where others do.
     """
 
     def __init__(
@@ -157,9 +157,9 @@ class Indexed:
         dtypes: Sequence[DType],
         keys: Sequence[Key] = (),
         numbers: frozenset[int] = frozenset(),
-        given: frozenset[int] = frozenset(),
+        overwritable: frozenset[int] = frozenset(),
     ):
-        self.rows, self.dtypes, self.keys, self.numbers, self.given = rows, dtypes, keys, numbers, given
+        self.rows, self.dtypes, self.keys, self.numbers, self.overwritable = rows, dtypes, keys, numbers, overwritable
 
     @staticmethod
     def bits(keys: Sequence[Key]) -> int:
@@ -202,8 +202,8 @@ class Indexed:
 
     def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
         """Copies the element from the operands."""
-        number, target = self.number(b, record), self.rows.place(b, row.base, i)
-        source = self.rows.place(b, row.base, number)
+        number, target = self.number(b, record), self.rows.index_of(b, row.base, i)
+        source = self.rows.index_of(b, row.base, number)
         for k, (operand, output, dtype) in enumerate(zip(row.operands, row.outputs, self.dtypes, strict=True)):
             if output is None:
                 continue
@@ -215,9 +215,9 @@ class Indexed:
                 move(b, operand, source, output, target, dtype)
 
     def kept(self, b: ir.IRBuilder, row: Row, rows: int = 1, count: ir.Value | None = None) -> Row:
-        """With copies of the operands `given`: of `count` elements, of at most so many rows."""
+        """With copies of the operands `overwritable`: of `count` elements, of at most so many rows."""
         operands = list(row.operands)
-        for k in self.given if self.rows.stride == 1 else ():
+        for k in self.overwritable if self.rows.stride == 1 else ():
             kind, most = bits_type(self.dtypes[k]), rows * self.rows.size
             memory = allocate(b, kind, most)
             memory.align = _LINE
@@ -227,9 +227,9 @@ class Indexed:
         return row._replace(operands=operands)
 
     def _values(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> list[Value]:
-        place = self.rows.place(b, row.base, i)
+        index = self.rows.index_of(b, row.base, i)
         return [
-            resized(b, i, bits_type(t)) if k in self.numbers else load(b, row.operands[k], t, place)
+            resized(b, i, bits_type(t)) if k in self.numbers else load(b, row.operands[k], t, index)
             for k, t in enumerate(self.dtypes)
         ]
 

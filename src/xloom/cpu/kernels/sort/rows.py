@@ -29,12 +29,12 @@ class Rows:
         return cls(math.prod(shape.dims) // max(1, size), size, math.prod(shape.dims[dimension + 1 :]))
 
     def base(self, b: ir.IRBuilder, row: ir.Value) -> ir.Value:
-        """The place of a row's first element."""
+        """The index in memory of a row's first element."""
         if self.stride == 1:
             return times(b, row, self.size)
         stride = I64(self.stride)
         return plus(b, times(b, b.udiv(row, stride), self.size * self.stride), b.urem(row, stride))
 
-    def place(self, b: ir.IRBuilder, base: ir.Value, i: ir.Value) -> ir.Value:
-        """The place of element `i` of the row at `base`."""
+    def index_of(self, b: ir.IRBuilder, base: ir.Value, i: ir.Value) -> ir.Value:
+        """The index in memory of element `i` of the row at `base`."""
         return plus(b, base, times(b, i, self.stride))

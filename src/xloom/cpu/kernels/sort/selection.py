@@ -52,7 +52,7 @@ def select(kernel: Kernel, records: Indexed, k: int) -> None:
             with candidates(b, records, row, k, lambda: records.key(b, least_records.threshold)) as (begin, end):
                 with loop(b, begin, end) as i:
                     least_records.offer(records.read(b, row, i))
-                least_records.make_room()
+                least_records.reserve()
             least_records.finish()
             with loop(b, 0, k) as i:
                 records.write(b, row, i, read(b, least_records.memory, records.type, i))
@@ -75,18 +75,18 @@ def _blocks_by_vectors(
     kind = ir.FunctionType(I64, [POINTER, I64, I64, ir.IntType(width)])
     scan = ir.Function(b.module, kind, key.scan_symbol)
     elements = b.gep(row.operands[0], [row.base], inbounds=True, source_etype=ir.IntType(width))
-    place = allocate(b, I64)
-    b.store(I64(first), place)
+    position = allocate(b, I64)
+    b.store(I64(first), position)
 
     def found() -> ir.Value:
-        b.store(b.call(scan, [elements, b.load(place, typ=I64), size, limit()]), place)
-        return b.icmp_signed("<", b.load(place, typ=I64), size)
+        b.store(b.call(scan, [elements, b.load(position, typ=I64), size, limit()]), position)
+        return b.icmp_signed("<", b.load(position, typ=I64), size)
 
     with repeat(b, found):
-        begin = b.load(place, typ=I64)
+        begin = b.load(position, typ=I64)
         following = b.add(begin, I64(lanes(width)))
         yield begin, least(b, following, size)
-        b.store(following, place)
+        b.store(following, position)
 
 
 @contextmanager
@@ -146,16 +146,16 @@ class _InOrder:
             ir.Constant(ir.VectorType(I32, _LANES), [0] * _LANES),
         )
         with loop(b, 0, self.vectors) as n:
-            place = b.mul(b.sub(I64(self.vectors - 1), n), I64(_LANES))
-            here = b.gep(self.memory, [place], inbounds=True, source_etype=self.kind)
+            offset = b.mul(b.sub(I64(self.vectors - 1), n), I64(_LANES))
+            here = b.gep(self.memory, [offset], inbounds=True, source_etype=self.kind)
             before = b.gep(here, [I64(-1)], inbounds=True, source_etype=self.kind)
             x, y = (b.load(p, typ=self.vector, align=self.kind.width // 8) for p in (here, before))
             moved = b.select(b.icmp_unsigned(">", y, splat), y, splat)
             kept = b.select(b.icmp_unsigned("<", x, moved), x, moved)
             b.store(kept, here, align=self.kind.width // 8)
 
-    def make_room(self) -> None:
-        """There always is some."""
+    def reserve(self) -> None:
+        """Nothing: there always is memory for one more record."""
 
     def finish(self) -> None:
         """They are in order."""
@@ -190,13 +190,13 @@ class _Collected:
 
     def offer(self, record: ir.Value) -> None:
         """Takes a record that is below the threshold."""
-        b, place = self.b, self.b.load(self.count, typ=I64)
-        write(b, self.memory, place, record)
+        b, count = self.b, self.b.load(self.count, typ=I64)
+        write(b, self.memory, count, record)
         below = b.icmp_unsigned("<", record, self.threshold)
-        b.store(b.add(place, b.zext(below, I64)), self.count)
+        b.store(b.add(count, b.zext(below, I64)), self.count)
 
-    def make_room(self) -> None:
-        """For one more block."""
+    def reserve(self) -> None:
+        """Makes memory free for one more block of records."""
         b = self.b
         with b.if_then(b.icmp_signed(">", b.load(self.count, typ=I64), I64(self.capacity - _MOST_AT_ONCE))):
             self.finish()

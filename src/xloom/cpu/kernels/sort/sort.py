@@ -30,7 +30,7 @@ _LEAST_IN_PAIRS = 32
 """Elements of a row that vectors sort sooner by several such keys."""
 _WIDEST = 128
 """Bits of a record."""
-_NEVER_GIVEN = frozenset({"parameter", "constant", "iota"})
+_NEVER_OVERWRITTEN = frozenset({"parameter", "constant", "iota"})
 """Operators whose results the result of a sort takes the memory of seldom or never."""
 
 
@@ -56,7 +56,7 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         case _Method.PAIRS:
             from xloom.cpu.kernels.sort import key_arrays
 
-            key_arrays.sort(kernel, p.rows, p.dtypes, p.keys, p.numbers, p.given, _lent(p))
+            key_arrays.sort(kernel, p.rows, p.dtypes, p.keys, p.numbers, p.overwritable, _lent(p))
         case _Method.NUMBERED:
             from xloom.cpu.kernels.sort import packed_keys
 
@@ -78,8 +78,8 @@ class _Problem(NamedTuple):
     """None, where the comparator has no plain ones."""
     numbers: frozenset[int]
     """The operands of no key of which each element is its number in the row."""
-    given: frozenset[int]
-    """Those that are computed, whose memory results may take."""
+    overwritable: frozenset[int]
+    """The operands that are computed, whose memory results may take."""
 
 
 def _problem(instruction: Instruction) -> _Problem:
@@ -90,8 +90,8 @@ def _problem(instruction: Instruction) -> _Problem:
     numbers = frozenset[int]()
     if keys and rows.size > 1:
         numbers = frozenset(k for k in range(len(operands)) if k not in used and _is_number(instruction, k))
-    given = frozenset(k for k, o in enumerate(operands) if o.opcode not in _NEVER_GIVEN) - numbers
-    return _Problem(rows, [o.shape.dtype for o in operands], keys, numbers, given)
+    overwritable = frozenset(k for k, o in enumerate(operands) if o.opcode not in _NEVER_OVERWRITTEN) - numbers
+    return _Problem(rows, [o.shape.dtype for o in operands], keys, numbers, overwritable)
 
 
 def _is_number(instruction: Instruction, operand: int) -> bool:
@@ -157,7 +157,7 @@ def _in_pairs(rows: Rows, keys: list[Key], target: Target) -> bool:
 
 
 def _indexed(p: _Problem) -> Indexed:
-    return Indexed(p.rows, p.dtypes, p.keys, p.numbers, p.given)
+    return Indexed(p.rows, p.dtypes, p.keys, p.numbers, p.overwritable)
 
 
 def _records(p: _Problem, most: int) -> Packed | Indexed:
@@ -179,7 +179,7 @@ def overwritten_operand(instruction: Instruction, output: int, target: Target) -
     if method is _Method.PAIRS and not _reads_first(p, method, target):
         lent = _lent(p)
         return lent[1] if lent and lent[0] == output else None
-    may_be = method is _Method.ELEMENTS or output in p.given
+    may_be = method is _Method.ELEMENTS or output in p.overwritable
     return output if may_be and _reads_first(p, method, target) else None
 
 
@@ -225,9 +225,9 @@ def _lent(p: _Problem) -> tuple[int, int] | None:
 
     if is_short(p.rows) or len(groups(p.keys)) == 1 or 8 * p.rows.count * p.rows.size > STACK_SCRATCH:
         return None
-    pairs = ((k, given) for given in sorted(p.given) for k in range(len(p.dtypes)) if k != given)
-    alike = ((k, given) for k, given in pairs if p.dtypes[k].bytes == p.dtypes[given].bytes)
-    return next(((k, given) for k, given in alike if k not in p.numbers), None)
+    pairs = ((k, source) for source in sorted(p.overwritable) for k in range(len(p.dtypes)) if k != source)
+    alike = ((k, source) for k, source in pairs if p.dtypes[k].bytes == p.dtypes[source].bytes)
+    return next(((k, source) for k, source in alike if k not in p.numbers), None)
 
 
 def _radix_is_faster(size: int, passes: float) -> bool:

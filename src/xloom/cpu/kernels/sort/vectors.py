@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sort.bitonic import MOST, NETWORK, network, network_symbol, room
+from xloom.cpu.kernels.sort.bitonic import MOST, NETWORK, network, network_symbol, padded_count
 from xloom.cpu.kernels.sort.quicksort import SORT, partitions, quicksort, sort_symbol
 from xloom.cpu.kernels.sort.records import Row, row_of
 from xloom.cpu.kernels.sort.rows import Rows
@@ -92,7 +92,7 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
     function = ir.Function(kernel.module, NETWORK, network_symbol(bits)) if whole else _quicksort(kernel, bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
-        array = allocate(b, kind, room(bits, rows.size))
+        array = allocate(b, kind, padded_count(bits, rows.size))
         array.align = BYTES
         begin, end = I64(0), I64(rows.size)
         with loop(b, phase.begin, phase.end, name="row") as number:
@@ -145,9 +145,9 @@ class Array(NamedTuple):
     kind: ir.IntType
     distance: ir.Value = I64(0)
 
-    def at(self, b: ir.IRBuilder, place: ir.Value) -> ir.Value:
-        """Where integer number `place` lies."""
-        return b.gep(self.pointer, [place], inbounds=True, source_etype=self.kind)
+    def at(self, b: ir.IRBuilder, index: ir.Value) -> ir.Value:
+        """Where integer number `index` lies."""
+        return b.gep(self.pointer, [index], inbounds=True, source_etype=self.kind)
 
 
 class Part(NamedTuple):
@@ -222,5 +222,5 @@ class Parts:
             yield Part(phase, item, number, row, self._row_array(phase, row, number), begin, end)
 
     def _bounds(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
-        place = phase.b.mul(number, I64(_PARTS + 1))
-        return phase.b.gep(phase.scratch(self._split), [place], inbounds=True, source_etype=I64)
+        offset = phase.b.mul(number, I64(_PARTS + 1))
+        return phase.b.gep(phase.scratch(self._split), [offset], inbounds=True, source_etype=I64)

@@ -35,24 +35,24 @@ class Axis:
         """The size with the gaps of base dilation."""
         return (self.size - 1) * self.window.base_dilation + 1 if self.size else 0
 
-    def windows_inside(self, place: ir.Value, b: ir.IRBuilder) -> tuple[ir.Value, ir.Value]:
-        """The range of windows whose element at `place` is neither in the padding below nor above."""
+    def windows_inside(self, element: ir.Value, b: ir.IRBuilder) -> tuple[ir.Value, ir.Value]:
+        """The range of windows whose element number `element` is neither in the padding below nor above."""
         w = self.window
-        below = b.sub(I64(w.padding_low), times(b, place, w.window_dilation))
+        below = b.sub(I64(w.padding_low), times(b, element, w.window_dilation))
         low, high = (_ceil_div(b, n, w.stride) for n in (below, plus(b, below, self.extent)))
         return low, least(b, high, I64(self.count))
 
-    def places_inside(self, window: ir.Value, b: ir.IRBuilder) -> tuple[ir.Value, ir.Value]:
-        """The range of places at which the elements of a window are neither in the padding below nor above."""
+    def elements_inside(self, window: ir.Value, b: ir.IRBuilder) -> tuple[ir.Value, ir.Value]:
+        """The range of a window's elements that are neither in the padding below nor above."""
         w = self.window
         below = b.sub(I64(w.padding_low), times(b, window, w.stride))
         low, high = (_ceil_div(b, n, w.window_dilation) for n in (below, plus(b, below, self.extent)))
         return low, least(b, high, I64(w.size))
 
-    def position(self, window: ir.Value, place: ir.Value, b: ir.IRBuilder) -> ir.Value:
-        """Where the element at `place` lies in the array with its gaps."""
+    def position(self, window: ir.Value, element: ir.Value, b: ir.IRBuilder) -> ir.Value:
+        """Where element number `element` of a window lies in the array with its gaps."""
         w = self.window
-        return plus(b, plus(b, times(b, window, w.stride), times(b, place, w.window_dilation)), -w.padding_low)
+        return plus(b, plus(b, times(b, window, w.stride), times(b, element, w.window_dilation)), -w.padding_low)
 
     @property
     def whole_windows(self) -> tuple[int, int]:

@@ -127,26 +127,26 @@ def _runs(b: ir.IRBuilder, folder: Folder, pointers: list[ir.Value], axis: Axis,
     count = axis.size // length
     last = plus(b, start, axis.size - 1)
 
-    def place(number: ir.Value) -> ir.Value:
+    def index_of(number: ir.Value) -> ir.Value:
         return plus(b, start, number) if forward else b.sub(last, number)
 
     def after(number: ir.Value, before: ir.Value) -> None:
-        here, state = place(number), folder.state(b, pointers, place(before))
+        here, state = index_of(number), folder.state(b, pointers, index_of(before))
         _put(b, folder, pointers, here, state, folder.elements(b, pointers, here), forward)
 
-    first = place(I64(0))
+    first = index_of(I64(0))
     _put(b, folder, pointers, first, folder.initial(b, pointers), folder.elements(b, pointers, first), forward)
     with loop(b, 1, count, name="run") as run:
-        here = place(times(b, run, length))
+        here = index_of(times(b, run, length))
         folder.keep(b, pointers, here, folder.elements(b, pointers, here))
     with loop(b, 1, length) as i, loop(b, 0, count, name="run") as run:
         number = plus(b, times(b, run, length), i)
         after(number, plus(b, number, -1))
     with loop(b, 1, count, name="run") as run:
         begin = times(b, run, length)
-        state = folder.state(b, pointers, place(plus(b, begin, -1)))
+        state = folder.state(b, pointers, index_of(plus(b, begin, -1)))
         with loop(b, 0, length) as i:
-            here = place(plus(b, begin, i))
+            here = index_of(plus(b, begin, i))
             _put(b, folder, pointers, here, state, folder.state(b, pointers, here), forward)
     with loop(b, count * length, axis.size) as i:
         after(i, plus(b, i, -1))
@@ -156,10 +156,10 @@ def _put(
     b: ir.IRBuilder,
     folder: Folder,
     pointers: list[ir.Value],
-    place: ir.Value,
+    index: ir.Value,
     state: Sequence[Value],
     following: Sequence[Value],
     forward: bool,
 ) -> None:
     fold = folder.fold(b, state, following) if forward else folder.fold_reversed(b, following, state)
-    folder.keep(b, pointers, place, fold)
+    folder.keep(b, pointers, index, fold)

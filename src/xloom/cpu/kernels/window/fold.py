@@ -14,7 +14,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.window.axes import Axis
 from xloom.cpu.kernels.window.folder import Folder
-from xloom.cpu.kernels.window.window_loops import coordinates, each_place, without_gaps
+from xloom.cpu.kernels.window.window_loops import coordinates, each_element, without_gaps
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
 from xloom.llvm.routine import function, greatest, keep_small, least
@@ -32,12 +32,12 @@ _TASK = 60_000
 def fold(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
     """Emits the phase that folds all windows."""
     *outer, last = axes
-    places = math.prod(a.window.size for a in axes)
-    small = places * max(1, len(folder.body) - 2) <= _UNROLLED
+    window_size = math.prod(a.window.size for a in axes)
+    small = window_size * max(1, len(folder.body) - 2) <= _UNROLLED
     in_registers = small and all(a.window.base_dilation == 1 for a in axes)
     blocks = -(-last.count // _BLOCK)
     items = blocks * math.prod(a.count for a in outer)
-    with kernel.phase(items, max(1, _TASK // (places * min(last.count, _BLOCK)))) as phase:
+    with kernel.phase(items, max(1, _TASK // (window_size * min(last.count, _BLOCK)))) as phase:
         one_by_one = _one_by_one(phase.b.module, folder, outer, last, small=in_registers and last.is_plain)
         pointers = folder.pointers(phase)
         with (
@@ -86,12 +86,12 @@ def _in_registers(
     for axis, window in zip(axes, windows, strict=True):
         start = plus(b, start, times(b, window, axis.window.stride * axis.stride))
     state = folder.initial(b, pointers)
-    for place in itertools.product(*(_places(a) for a in axes)):
-        state = folder.fold(b, state, folder.elements(b, pointers, plus(b, start, sum(place))))
+    for offset in itertools.product(*(_offsets(a) for a in axes)):
+        state = folder.fold(b, state, folder.elements(b, pointers, plus(b, start, sum(offset))))
     folder.keep(b, pointers, target, state)
 
 
-def _places(axis: Axis) -> list[int]:
+def _offsets(axis: Axis) -> list[int]:
     """How far the elements of a window lie from where it begins without padding, in order."""
     w = axis.window
     order = reversed(range(w.size)) if w.window_reversal else range(w.size)
@@ -109,13 +109,13 @@ def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis
         state = folder.initial(b, pointers)
         with loop(b, begin, end) as i:
             folder.keep(b, pointers, plus(b, target, i), state)
-        with each_place(b, outer, windows) as start, loop(b, 0, last.window.size, name="place") as place:
+        with each_element(b, outer, windows) as start, loop(b, 0, last.window.size, name="place") as element:
             if last.window.window_reversal:
-                place = b.sub(I64(last.window.size - 1), place)
-            low, high = last.windows_inside(place, b)
+                element = b.sub(I64(last.window.size - 1), element)
+            low, high = last.windows_inside(element, b)
             with (
                 loop(b, greatest(b, low, begin), least(b, high, end), name="window") as i,
-                without_gaps(b, last, last.position(i, place, b)) as position,
+                without_gaps(b, last, last.position(i, element, b)) as position,
             ):
                 here = plus(b, target, i)
                 elements = folder.elements(b, pointers, plus(b, start, position))

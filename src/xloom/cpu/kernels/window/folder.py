@@ -31,18 +31,18 @@ class Folder:
         inits = pointers[self.count : 2 * self.count]
         return [load(b, p, t, I64(0)) for p, t in zip(inits, self.states, strict=True)]
 
-    def elements(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], place: ir.Value) -> list[Value]:
+    def elements(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], index: ir.Value) -> list[Value]:
         """The operands' elements."""
-        return [load(b, p, t, place) for p, t in zip(pointers[: self.count], self.inputs, strict=True)]
+        return [load(b, p, t, index) for p, t in zip(pointers[: self.count], self.inputs, strict=True)]
 
-    def state(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], place: ir.Value) -> list[Value]:
+    def state(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], index: ir.Value) -> list[Value]:
         """The outputs' elements."""
-        return [load(b, p, t, place) for p, t in zip(pointers[2 * self.count :], self.states, strict=True)]
+        return [load(b, p, t, index) for p, t in zip(pointers[2 * self.count :], self.states, strict=True)]
 
-    def keep(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], place: ir.Value, state: Sequence[Value]) -> None:
+    def keep(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], index: ir.Value, state: Sequence[Value]) -> None:
         """Writes the outputs' elements."""
         for p, t, v in zip(pointers[2 * self.count :], self.states, state, strict=True):
-            store(b, p, t, place, v)
+            store(b, p, t, index, v)
 
     def fold(self, b: ir.IRBuilder, state: Sequence[Value], elements: Sequence[Value]) -> list[Value]:
         """The state with one more element."""

@@ -49,17 +49,17 @@ class Operator:
         number = self._neutral()
         return ir.Constant(self.type, number if self.lanes == 1 else [number] * self.lanes)
 
-    def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
-        """The element of an array at `place`, or adjacent ones from there on."""
-        return b.load(self._at(b, pointer, place), typ=self.type, align=self.dtype.bytes)
+    def load(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
+        """The element of an array at `index`, or adjacent ones from there on."""
+        return b.load(self._at(b, pointer, index), typ=self.type, align=self.dtype.bytes)
 
-    def store(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, x: ir.Value) -> None:
-        """Makes it the element of an array at `place`, or adjacent ones from there on."""
-        b.store(x, self._at(b, pointer, place), align=self.dtype.bytes)
+    def store(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, x: ir.Value) -> None:
+        """Makes it the element of an array at `index`, or adjacent ones from there on."""
+        b.store(x, self._at(b, pointer, index), align=self.dtype.bytes)
 
-    def splat(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
+    def splat(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
         """One element of an array, in all lanes."""
-        x = type(self)(self.opcode, self.dtype, 1).load(b, pointer, place)
+        x = type(self)(self.opcode, self.dtype, 1).load(b, pointer, index)
         if self.lanes == 1:
             return x
         return self.lane(b, b.insert_element(ir.Constant(self.type, ir.Undefined), x, I32(0)), 0)
@@ -68,9 +68,9 @@ class Operator:
         """One lane in all."""
         return b.shuffle_vector(x, ir.Constant(self.type, ir.Undefined), mask([lane] * self.lanes))
 
-    def store_first(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, x: ir.Value) -> None:
-        """Makes the first lane the element of an array at `place`."""
-        type(self)(self.opcode, self.dtype, 1).store(b, pointer, place, b.extract_element(x, I32(0)))
+    def store_first(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, x: ir.Value) -> None:
+        """Makes the first lane the element of an array at `index`."""
+        type(self)(self.opcode, self.dtype, 1).store(b, pointer, index, b.extract_element(x, I32(0)))
 
     def apply(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         """The operator."""
@@ -81,8 +81,8 @@ class Operator:
         plain |= {"add": b.fadd, "multiply": b.fmul} if self.dtype.is_float else {"add": b.add, "multiply": b.mul}
         return plain[self.opcode](x, y)
 
-    def _at(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
-        return b.gep(pointer, [place], inbounds=True, source_etype=memory_type(self.dtype))
+    def _at(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
+        return b.gep(pointer, [index], inbounds=True, source_etype=memory_type(self.dtype))
 
     def _element_type(self) -> Any:
         return register_type(self.dtype)
@@ -96,13 +96,13 @@ class _Extremum(Operator):
 
     cost = 4
 
-    def load(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value) -> ir.Value:
+    def load(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
         """See the class above."""
-        return key_of(b, super().load(b, pointer, place), self.dtype.mantissa_bits, negates=self._negates)
+        return key_of(b, super().load(b, pointer, index), self.dtype.mantissa_bits, negates=self._negates)
 
-    def store(self, b: ir.IRBuilder, pointer: ir.Value, place: ir.Value, x: ir.Value) -> None:
+    def store(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, x: ir.Value) -> None:
         """See the class above."""
-        super().store(b, pointer, place, bits_of(b, x, self.dtype.mantissa_bits, negates=self._negates))
+        super().store(b, pointer, index, bits_of(b, x, self.dtype.mantissa_bits, negates=self._negates))
 
     def apply(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         """See the class above."""

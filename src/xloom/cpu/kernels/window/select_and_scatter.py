@@ -14,7 +14,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.window.axes import Axis, axes_of
 from xloom.cpu.kernels.window.selection import lines_of, select_in_lines
-from xloom.cpu.kernels.window.window_loops import coordinates, each_place
+from xloom.cpu.kernels.window.window_loops import coordinates, each_element
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.element_access import load, store
 from xloom.llvm.element_bits import bits_type
@@ -92,27 +92,27 @@ class _Windows:
         with self._each_column(count) as column:
             write(b, self.chosen, column, self.number(-1))
             store(b, self.best, dtype, column, load(b, self.initial, dtype, I64(0)))
-        with each_place(b, self.axes, windows) as place, self._each_column(count) as column:
-            value = load(b, self.operand, dtype, plus(b, plus(b, start, place), column))
+        with each_element(b, self.axes, windows) as element, self._each_column(count) as column:
+            value = load(b, self.operand, dtype, plus(b, plus(b, start, element), column))
             best, chosen = load(b, self.best, dtype, column), read(b, self.chosen, self.number, column)
             kept = apply(b, self.instruction["select"], [best, value])[0]
             taken = b.or_(b.icmp_signed("<", chosen, self.number(0)), b.not_(kept))
             store(b, self.best, dtype, column, choose(b, taken, value, best))
-            write(b, self.chosen, column, b.select(taken, self._narrowed(place), chosen))
+            write(b, self.chosen, column, b.select(taken, self._narrowed(element), chosen))
 
     def _scatter(self, windows: list[ir.Value], start: ir.Value, count: ir.Value, source: ir.Value) -> None:
         b = self.b
         if self.columns == 1:
             chosen = read(b, self.chosen, self.number, I64(0))
             with b.if_then(b.icmp_signed(">=", chosen, self.number(0))):
-                place = b.sext(chosen, I64) if self.number is I32 else chosen
-                target = plus(b, start, place)
+                element = b.sext(chosen, I64) if self.number is I32 else chosen
+                target = plus(b, start, element)
                 store(b, self.output, self.dtype, target, self._combined(target, source))
             return
         # all places of the windows again, which is vector code where going to each column's own would not be
-        with each_place(b, self.axes, windows) as place, self._each_column(count) as column:
-            target = plus(b, plus(b, start, place), column)
-            here = b.icmp_signed("==", read(b, self.chosen, self.number, column), self._narrowed(place))
+        with each_element(b, self.axes, windows) as element, self._each_column(count) as column:
+            target = plus(b, plus(b, start, element), column)
+            here = b.icmp_signed("==", read(b, self.chosen, self.number, column), self._narrowed(element))
             old = load(b, self.output, self.dtype, target)
             new = self._combined(target, plus(b, source, column))
             store(b, self.output, self.dtype, target, choose(b, here, new, old))
@@ -122,8 +122,8 @@ class _Windows:
         elements = [load(b, self.output, dtype, target), load(b, self.source, dtype, source)]
         return apply_promoted(b, self.instruction["scatter"], elements, [dtype] * 2, [dtype])[0]
 
-    def _narrowed(self, place: ir.Value) -> ir.Value:
-        return self.b.trunc(place, I32) if self.number is I32 else place
+    def _narrowed(self, element: ir.Value) -> ir.Value:
+        return self.b.trunc(element, I32) if self.number is I32 else element
 
     def _each_column(self, count: ir.Value) -> AbstractContextManager[ir.Value]:
         return loop(self.b, 0, count, name="column") if self.columns > 1 else nullcontext(I64(0))

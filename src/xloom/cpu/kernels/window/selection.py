@@ -72,7 +72,7 @@ class Lines:
         return self.rows * (self.row.stride // self.line.size) * self.residues * self.step
 
     @property
-    def places(self) -> int:
+    def elements_per_row(self) -> int:
         """Elements of a window in each of its rows."""
         return math.prod(a.window.size for a in (*self.inner, self.line))
 
@@ -160,16 +160,16 @@ class _Item:
             loop(b, times(b, begin, row), times(b, end, row)) as i,
             loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane,
         ):
-            place = plus(b, plus(b, start, times(b, i, lines.line.size)), lane)
-            store(b, self.output, self.dtype, place, initial)
+            index = plus(b, plus(b, start, times(b, i, lines.line.size)), lane)
+            store(b, self.output, self.dtype, index, initial)
 
     def _select(self, start: ir.Value, lanes: ir.Value) -> None:
         """Which elements are those that no later one of their window is selected over."""
         b, lines = self.b, self.lines
         axes = (lines.row, *lines.inner, lines.line)
         offsets = [
-            sum(p * a.stride for p, a in zip(place, axes, strict=True))
-            for place in itertools.product(*(range(a.window.size) for a in axes))
+            sum(p * a.stride for p, a in zip(element, axes, strict=True))
+            for element in itertools.product(*(range(a.window.size) for a in axes))
         ]
         shift = -lines.line.window.padding_low
         with loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane:
@@ -221,10 +221,11 @@ class _Item:
         here = plus(b, here, times(b, row, lines.row.stride))
         sizes = (rows, *(a.window.size for a in lines.inner))
         with loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane:
-            for k, place in enumerate(itertools.product(*map(range, sizes))):
-                offset = sum(p * a.stride for p, a in zip(place, axes, strict=True))
+            for k, element in enumerate(itertools.product(*map(range, sizes))):
+                offset = sum(p * a.stride for p, a in zip(element, axes, strict=True))
                 target = plus(b, plus(b, here, offset), lane)
-                self._put(self.output, target, lane, plus(b, times(b, row, lines.places), k), plus(b, source, lane))
+                number = plus(b, times(b, row, lines.elements_per_row), k)
+                self._put(self.output, target, lane, number, plus(b, source, lane))
 
     def _scatter_windows(
         self, windows: Sequence[ir.Value], row: ir.Value, begin: ir.Value, source: ir.Value, lanes: ir.Value
@@ -233,16 +234,16 @@ class _Item:
         b, lines = self.b, self.lines
         strides = [a.stride // lines.line.size for a in (lines.row, *lines.inner)]
         here = plus(b, self._offset(windows, strides), times(b, b.sub(row, begin), strides[0]))
-        with loop(b, 0, lines.places, name="place") as n:
-            number = b.sub(I64(lines.places - 1), n)
-            *places, last = parts(b, number, [a.window.size for a in (*lines.inner, lines.line)])
+        with loop(b, 0, lines.elements_per_row, name="place") as n:
+            number = b.sub(I64(lines.elements_per_row - 1), n)
+            *coordinates, last = parts(b, number, [a.window.size for a in (*lines.inner, lines.line)])
             there = here
-            for place, stride in zip(places, strides[1:], strict=True):
-                there = plus(b, there, times(b, place, stride))
+            for coordinate, stride in zip(coordinates, strides[1:], strict=True):
+                there = plus(b, there, times(b, coordinate, stride))
             last = plus(b, last, -lines.line.window.padding_low)
             there = plus(b, times(b, there, lines.step), b.urem(last, I64(lines.step)))
             there = plus(b, times(b, there, lines.residues), b.udiv(last, I64(lines.step)))
-            number = plus(b, times(b, row, lines.places), number)
+            number = plus(b, times(b, row, lines.elements_per_row), number)
             with loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane:
                 self._put(self.kept, plus(b, there, lane), lane, number, plus(b, source, lane))
 

@@ -150,7 +150,7 @@ class _Pass:
         return max(1, self.size.bit_length() - 1)
 
     @property
-    def _places(self) -> int:
+    def _window_size(self) -> int:
         """Elements of a window that are folded while they are read."""
         return math.prod(a.window.size for a in self.outer)
 
@@ -158,7 +158,7 @@ class _Pass:
         """The phase, from one array to another."""
         pieces = math.prod(self.pieces)
         elements = self.length * self.width
-        with kernel.phase(self.rows * pieces, max(1, _TASK // (elements * self._places))) as phase:
+        with kernel.phase(self.rows * pieces, max(1, _TASK // (elements * self._window_size))) as phase:
             b, operator = phase.b, self.operator
             arrays = source(phase), target(phase)
             initial = operator.splat(b, phase.operand(1), I64(0)) if final else None
@@ -176,8 +176,8 @@ class _Pass:
                 self._halve(b, kept[: self.halvings + 1])
                 folds = kept[self.halvings :]
                 self._double(b, folds)
-                place = plus(b, times(b, plus(b, times(b, row, self.axis.count), window), self.columns), column)
-                self._write(b, folds, initial, arrays[1], place, window, columns)
+                index = plus(b, times(b, plus(b, times(b, row, self.axis.count), window), self.columns), column)
+                self._write(b, folds, initial, arrays[1], index, window, columns)
 
     def _outside(self, b: ir.IRBuilder, elements: int) -> ir.Value | None:
         """Elements that are read where a window reaches out of an axis before."""
@@ -220,9 +220,9 @@ class _Pass:
         """Where the lines are that are folded while they are read."""
         windows, kind = coordinates(b, row, self.outer), memory_type(self.operator.dtype)
         lines = []
-        for place in itertools.product(*(range(a.window.size) for a in self.outer)):
+        for element in itertools.product(*(range(a.window.size) for a in self.outer)):
             here, inside = start, I1(1)
-            for axis, window, p in zip(self.outer, windows, place, strict=True):
+            for axis, window, p in zip(self.outer, windows, element, strict=True):
                 position = axis.position(window, I64(p), b)
                 here = plus(b, here, times(b, position, axis.stride))
                 if axis.whole_windows != (0, axis.count):
@@ -266,7 +266,7 @@ class _Pass:
         folds: Sequence[ir.Value],
         initial: ir.Value | None,
         target: ir.Value,
-        place: ir.Value,
+        index: ir.Value,
         window: ir.Value,
         columns: ir.Value,
     ) -> None:
@@ -289,7 +289,7 @@ class _Pass:
             fold = parts[0]
             for part in parts[1:]:
                 fold = self.operator.apply(b, fold, part)
-            self.operator.store(b, target, plus(b, place, plus(b, times(b, position, self.columns), c)), fold)
+            self.operator.store(b, target, plus(b, index, plus(b, times(b, position, self.columns), c)), fold)
 
     @contextmanager
     def _each(

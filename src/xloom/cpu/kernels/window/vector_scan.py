@@ -25,18 +25,18 @@ def scan(
     vectors = size // LANES
     with loop(b, 0, vectors, name="vector") as n:
         offset = times(b, n, LANES) if forward else b.sub(I64(size - LANES), times(b, n, LANES))
-        place = plus(b, start, offset)
-        x = _within(b, operator, operator.load(b, source, place), forward)
+        index = plus(b, start, offset)
+        x = _within(b, operator, operator.load(b, source, index), forward)
         before = b.load(carry, typ=operator.type)
-        operator.store(b, target, place, operator.apply(b, before, x))
+        operator.store(b, target, index, operator.apply(b, before, x))
         # only this one operation waits for the vector before
         b.store(operator.apply(b, before, operator.lane(b, x, LANES - 1 if forward else 0)), carry)
     with loop(b, vectors * LANES, size) as n:
-        place = plus(b, start, n if forward else b.sub(I64(size - 1), n))
-        x = operator.splat(b, source, place)
+        index = plus(b, start, n if forward else b.sub(I64(size - 1), n))
+        x = operator.splat(b, source, index)
         state = operator.apply(b, b.load(carry, typ=operator.type), x)
         b.store(state, carry)
-        operator.store_first(b, target, place, state)
+        operator.store_first(b, target, index, state)
 
 
 def _within(b: ir.IRBuilder, operator: Operator, x: ir.Value, forward: bool) -> ir.Value:

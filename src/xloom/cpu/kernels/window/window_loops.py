@@ -28,18 +28,18 @@ def parts(b: ir.IRBuilder, number: ir.Value, sizes: Sequence[int]) -> list[ir.Va
 
 
 @contextmanager
-def each_place(b: ir.IRBuilder, axes: Sequence[Axis], windows: Sequence[ir.Value]) -> Iterator[ir.Value]:
-    """Emits the `with` for the places of a window, in order, that lie in the array: with where in it they lie."""
+def each_element(b: ir.IRBuilder, axes: Sequence[Axis], windows: Sequence[ir.Value]) -> Iterator[ir.Value]:
+    """Emits the `with` for the elements of a window, in order, that lie in the array: with their index in it."""
     with ExitStack() as stack:
         start = I64(0)
         for axis, window in zip(axes, windows, strict=True):
             position = window
             if not axis.is_plain:
-                low, high = axis.places_inside(window, b)
-                place = stack.enter_context(loop(b, low, high, name="place"))
+                low, high = axis.elements_inside(window, b)
+                element = stack.enter_context(loop(b, low, high, name="place"))
                 if axis.window.window_reversal:
-                    place = b.sub(b.sub(plus(b, low, high), I64(1)), place)
-                position = stack.enter_context(without_gaps(b, axis, axis.position(window, place, b)))
+                    element = b.sub(b.sub(plus(b, low, high), I64(1)), element)
+                position = stack.enter_context(without_gaps(b, axis, axis.position(window, element, b)))
             start = plus(b, start, times(b, position, axis.stride))
         yield start
 
