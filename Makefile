@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep bench-npbench judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ bench-jax: setup ## The set through JAX, and what JAX pays for a call and a tran
 
 bench-sweep: setup ## The breadth of JAX's API against XLA:CPU, half an hour: [FILTER=reductions/] [REPEATS=3] [OUT=sweep.jsonl, to go on from]
 	@$(BIN)/python -m benchmarks.sweep --filter "$(FILTER)" --repeats $(or $(REPEATS),3) $(if $(OUT),--out "$(OUT)")
+
+bench-npbench: setup ## NPBench's programs in JAX against XLA:CPU, NumPy and Numba: FROM=<checkout of spcl/npbench> [PRESET=M] [FILTER=syrk]
+	@$(BIN)/python -m benchmarks.npbench "$(FROM)" --preset $(or $(PRESET),M) --filter "$(FILTER)"
 
 judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized] [ON=cpu]
 	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata) --on $(or $(ON),interpreter)

@@ -5,6 +5,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.kernel_modules.copies import LARGE
+from xloom.cpu.printers import schedule_text
 from xloom.llvm.target import process_target
 
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
@@ -50,3 +51,31 @@ def test_a_large_array_that_stays_as_it_was():
         expected[5:7] = update
         np.testing.assert_array_equal(executable(x, update, np.int32(5)), expected)
     np.testing.assert_array_equal(room, np.arange(n + 1))
+
+
+ROWS = """HloModule m
+c {{ s = (s32[], f32[40,30], f32[30,40]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant({count})
+  ROOT t = pred[] compare(i, n), direction=LT }}
+b {{ s = (s32[], f32[40,30], f32[30,40]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f32[40,30] get-tuple-element(s), index=1 y = f32[30,40] get-tuple-element(s), index=2 one = s32[] constant(1)
+  zero = s32[] constant(0) j = s32[] add(i, one) two = s32[] constant(2) h = s32[] add(i, two)
+  row = f32[1,30] dynamic-slice(x, {read}), dynamic_slice_sizes={{1,30}}
+  column = f32[30,1] dynamic-slice(y, zero, i), dynamic_slice_sizes={{30,1}} turned = f32[1,30] reshape(column)
+  sum = f32[1,30] add(row, turned) new = f32[40,30] dynamic-update-slice(x, sum, i, zero)
+  ROOT r = (s32[], f32[40,30], f32[30,40]) tuple(j, new, y) }}
+ENTRY e {{ x = f32[40,30] parameter(0) y = f32[30,40] parameter(1) z = s32[] constant(0)
+  s = (s32[], f32[40,30], f32[30,40]) tuple(z, x, y)
+  w = (s32[], f32[40,30], f32[30,40]) while(s), condition=c, body=b
+  ROOT r = f32[40,30] get-tuple-element(w), index=1 }}"""
+
+
+@pytest.mark.parametrize(
+    ("read", "stays"), [("i, zero", True), ("j, zero", False), ("i, one", True), ("h, zero", False)]
+)
+@pytest.mark.parametrize("count", [38, 40])
+def test_a_row_that_is_changed_where_it_lies(read, stays, count):
+    module = xl.parse(ROWS.format(read=read, count=count))
+    assert ("%new f32[40,30]  result 0  in place of %s.1{1}" in schedule_text(module)) == stays
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(40, 30)).astype(np.float32), generator.normal(size=(30, 40)).astype(np.float32)
+    np.testing.assert_array_equal(xl.compile(module)(x, y), xl.evaluate(module, x, y))

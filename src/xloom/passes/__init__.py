@@ -19,6 +19,7 @@ from xloom.passes.effect_ordering import CallNaming, EffectOrdering
 from xloom.passes.expand import Expand
 from xloom.passes.fusion_inlining import FusionInlining
 from xloom.passes.inlining import Inlining
+from xloom.passes.integer_range_simplification import IntegerRangeSimplification
 from xloom.passes.lapack_call_expansion import LapackCallExpansion
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
@@ -32,6 +33,7 @@ from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry
 from xloom.passes.runner import PassRun, run_passes
 from xloom.passes.scan_expansion import ScanExpansion
+from xloom.passes.single_window_simplification import SingleWindowSimplification
 from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
 
@@ -55,6 +57,7 @@ __all__ = [
     "Expand",
     "FusionInlining",
     "Inlining",
+    "IntegerRangeSimplification",
     "LapackCallExpansion",
     "LayoutSimplification",
     "LinearAlgebraWidening",
@@ -68,6 +71,7 @@ __all__ = [
     "ResultRounding",
     "RowMajorEntry",
     "ScanExpansion",
+    "SingleWindowSimplification",
     "SpmdPartitioning",
     "TupleSimplification",
     "WhileLoopSimplification",

@@ -38,7 +38,7 @@ def overwritable(step: Thunk, made: Instruction, leaf: int, target: Target) -> l
             return [reads[leaf]] if reads.count(reads[leaf]) == 1 else []
         return _aliased(step, leaf)
     if made.opcode == "dynamic-update-slice":
-        return _whole_operands(step, [defining_value(made._operands[0])])
+        return _changed_in_step(step, made)
     return [] if made.opcode == "reduce" else _read_in_step(step, (made, leaf))
 
 
@@ -61,6 +61,14 @@ def _whole_operands(step: Thunk, sources: Iterable[BufferValue]) -> list[BufferV
     (root,) = step.roots
     read = {defining_value(o) for i in (root, *step.inlined) for o in (i._operands[1:] if i is root else i._operands)}
     return [s for s in sources if s not in read]
+
+
+def _changed_in_step(group: FusionGroup, update: Instruction) -> list[BufferValue]:
+    """The array that a dynamic-update-slice changes, if of it nothing but the element to be written is read."""
+    changed = defining_value(update._operands[0])
+    (store,) = (s for stage in group.nest.stages for s in stage.stores if s.target == (update, 0))
+    loads = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == changed]
+    return [changed] if all(node.address == store.address for node in loads) else []
 
 
 def _read_in_step(group: FusionGroup, made: BufferValue) -> list[BufferValue]:

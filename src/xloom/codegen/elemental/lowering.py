@@ -59,6 +59,8 @@ class Tracer:
         self._memo: dict[tuple[Instruction, IndexTuple], Node] = {}
         self._loops: dict[Any, list[Var]] = {}
         self._loop_of: dict[Var, tuple[Any, int]] = {}
+        self._clamped: dict[tuple[int, int], Affine] = {}
+        """Clamped integers by node and limit: equal indices are to be known as equal."""
 
     def var(self, name: str, size: int, node: Node | None = None) -> Var:
         """A new variable."""
@@ -140,7 +142,10 @@ class Tracer:
             return constant(0)
         if isinstance(node, Constant):
             return constant(min(max(int(node.value), 0), high))
-        return variable(self.var("d", high + 1, Clamp(s64, node, high)))
+        key = id(node), high
+        if key not in self._clamped:
+            self._clamped[key] = variable(self.var("d", high + 1, Clamp(s64, node, high)))
+        return self._clamped[key]
 
     # -- regions
     def region(self, computation: Computation, arguments: Sequence[Node]) -> tuple[Node, ...]:
