@@ -58,7 +58,7 @@ class _Survey(EntryBuilder):
         super().__init__(assignment)
 
     def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None] | None:
-        """See EntryBuilder."""
+        """Emits a step as EntryBuilder does, but keeps its LoweringError and goes on."""
         try:
             return super().step(block, step, number)
         except LoweringError as error:

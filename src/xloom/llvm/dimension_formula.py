@@ -89,7 +89,7 @@ class FormulaWriter:
         return self._next - 1
 
     def require(self, comparison: str, x: int, y: int, result: bool) -> None:
-        """Adds a condition."""
+        """Adds the condition that `x comparison y` is `result`; x and y are numbers of values."""
         self._steps += _CONDITIONS[comparison, result], x, y
 
     def formula(self, results: Sequence[Sequence[int]]) -> DimensionFormula:

@@ -28,7 +28,7 @@ def store_bits(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: ir.Value
 def move(
     b: ir.IRBuilder, source: ir.Value, source_index: ir.Value, target: ir.Value, target_index: ir.Value, dtype: DType
 ) -> None:
-    """Copies an element."""
+    """Copies one element between arrays of a type by its bits, which a conversion could change."""
     store_bits(b, target, dtype, target_index, load_bits(b, source, dtype, source_index))
 
 

@@ -36,24 +36,24 @@ class Zeros(ir.Constant):
 
 
 class FoldingBuilder(ir.IRBuilder):
-    """The same as its base class, but for what is known when it is emitted."""
+    """An IRBuilder that folds integer arithmetic on constants, of which LLVM need not be told."""
 
     def add(self, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
-        """lhs + rhs."""
+        """lhs + rhs; a constant of two, and the other operand of 0."""
         x, y = _number(lhs), _number(rhs)
         if x is not None and y is not None:
             return _constant(x + y, lhs.type)
         return rhs if x == 0 else lhs if y == 0 else super().add(lhs, rhs, name, flags)
 
     def sub(self, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
-        """lhs - rhs."""
+        """lhs - rhs; a constant of two, and lhs where rhs is 0."""
         x, y = _number(lhs), _number(rhs)
         if x is not None and y is not None:
             return _constant(x - y, lhs.type)
         return lhs if y == 0 else super().sub(lhs, rhs, name, flags)
 
     def mul(self, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
-        """lhs * rhs."""
+        """lhs * rhs; a constant of two, and what 0 and 1 make of the other operand."""
         x, y = _number(lhs), _number(rhs)
         if x is not None and y is not None:
             return _constant(x * y, lhs.type)
@@ -70,7 +70,7 @@ class FoldingBuilder(ir.IRBuilder):
         return _constant(0, lhs.type) if _number(rhs) == 1 else super().urem(lhs, rhs, name, flags)
 
     def and_(self, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
-        """The bits of both."""
+        """lhs & rhs, folded where an operand is all zeros or all ones."""
         for x, y in ((lhs, rhs), (rhs, lhs)):
             number = _number(x)
             if number in (0, -1):
@@ -78,7 +78,7 @@ class FoldingBuilder(ir.IRBuilder):
         return super().and_(lhs, rhs, name, flags)
 
     def or_(self, lhs: ir.Value, rhs: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
-        """The bits of either."""
+        """lhs | rhs, folded where an operand is all zeros or all ones."""
         for x, y in ((lhs, rhs), (rhs, lhs)):
             number = _number(x)
             if number in (0, -1):

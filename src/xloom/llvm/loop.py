@@ -43,7 +43,7 @@ def interleaving(cost: int) -> int:
 
 
 def masked_hints_for(iterations: int, cost: int, target: Target) -> Sequence[Hint]:
-    """The same of a loop without branches that adds nothing up.
+    """Loop metadata, as `hints_for` gives, for a loop without branches that adds nothing up.
 
     Where the target has masks, the last vector is one of fewer elements if that leaves few lanes idle: one at a
     time, these elements could take longer than all those before.

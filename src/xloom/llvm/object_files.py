@@ -57,7 +57,7 @@ class ObjectCodes:
         self._join()
 
     def add(self, text: str, pipeline: PassPipeline) -> None:
-        """One more module."""
+        """Has a module compiled, part by part, by this and other threads."""
         with self._change:
             for part in parts_of(text):
                 self._waiting.append((len(self._objects), part, pipeline))

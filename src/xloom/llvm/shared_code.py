@@ -46,7 +46,7 @@ def compare(kind: str, name: str, shared: str, anew: str) -> None:
 
 
 def compare_object(key: str, data: bytes, made: Callable[[], bytes]) -> None:
-    """The same of an object file that was kept, once a process."""
+    """Raises SharedCodeError where a cached object file is not what `made` makes anew; looked at once a process."""
     if (key, data) in _objects:
         return
     compared["object file"] += 1

@@ -29,7 +29,7 @@ def row_major(dims: Sequence[int]) -> list[int]:
 
 
 def merged(dims: Sequence[Dimension]) -> list[Dimension]:
-    """The same walk with fewer dimensions: without those of one step, and neighbours that are dense in each other as
+    """A walk with fewer dimensions: without those of one step, and neighbours that are dense in each other as
     one."""
     out: list[Dimension] = []
     for size, strides in dims:

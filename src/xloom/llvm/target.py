@@ -89,7 +89,7 @@ class Target:
 
     @property
     def has_bfloat_products(self) -> bool:
-        """The same of bf16."""
+        """Sums of two products of bf16 at once, in vectors of 64 bytes."""
         return self.registers.nbytes == 64 and "avx512bf16" in self.features
 
     @property

@@ -50,7 +50,7 @@ class Buffer:
 
     @property
     def on_device_shape(self) -> Shape:
-        """Type, dimensions and layout."""
+        """The shape with its layout on the device."""
         return self.shape
 
     @property
@@ -65,7 +65,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Bytes of the array in memory."""
         return self.shape.nbytes
 
     def block_until_ready(self) -> Buffer:
@@ -107,12 +107,12 @@ class Buffer:
             self.on_delete()
 
     def acquire_external_reference(self) -> None:
-        """From now on the memory is also used outside."""
+        """Keeps the array for one more user outside, until `release_external_reference`."""
         with _references:
             self._external += 1
 
     def release_external_reference(self) -> None:
-        """The opposite of `acquire_external_reference`."""
+        """Ends what `acquire_external_reference` began. Raises PjrtError where nothing did."""
         with _references:
             if not self._external:
                 raise invalid("the buffer has no external reference")
@@ -121,11 +121,11 @@ class Buffer:
                 self._lent = None
 
     def copy_to(self, memory_space: MemorySpace) -> Buffer:
-        """The same array in another memory, of this device or another."""
+        """A copy in another memory, of this device or another."""
         return self._copied(self.shape, memory_space, np.copy)
 
     def laid_out(self, shape: Shape) -> Buffer:
-        """The same array in the layout of `shape`."""
+        """A copy in the layout of `shape`."""
         return self._copied(
             shape, self.memory_space, lambda array: physical(logical(array, self.shape), shape, copy=True)
         )

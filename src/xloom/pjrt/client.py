@@ -51,7 +51,7 @@ class Client:
 
     @staticmethod
     def interpreter(devices: int = 1) -> Client:
-        """Programs evaluated with NumPy."""
+        """A client whose devices evaluate programs with NumPy."""
         return Client(InterpreterCompiler(), devices)
 
     @staticmethod
@@ -66,7 +66,7 @@ class Client:
 
     @property
     def platform_version(self) -> str:
-        """The backend's version."""
+        """The version of the backend, as `Compiler.platform_version` says."""
         return self.compiler.platform_version
 
     @property
@@ -76,7 +76,7 @@ class Client:
 
     @property
     def memory_spaces(self) -> list[MemorySpace]:
-        """Those of all devices."""
+        """The memory spaces of all devices."""
         return [memory for device in self.devices for memory in device.memory_spaces]
 
     def lookup_device(self, number: int) -> Device:

@@ -43,7 +43,7 @@ class Launch:
 
 
 class Program(Protocol):
-    """A compiled module."""
+    """What a backend makes of a module: runs it on one device at a time."""
 
     memory: Memory
 
@@ -88,12 +88,12 @@ class InterpreterCompiler(Compiler):
     device_kind = "interpreter"
 
     def compile(self, module: Module) -> Program:
-        """Nothing to do before it runs."""
+        """The module, as a program that the interpreter evaluates."""
         return Interpreted(module)
 
 
 class Interpreted:
-    """A module as it stands."""
+    """A module that the interpreter evaluates as it stands."""
 
     def __init__(self, module: Module):
         self._module = module
@@ -106,7 +106,7 @@ class Interpreted:
         return Rendezvous()
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
-        """Evaluates the module."""
+        """Evaluates the module with NumPy, for one device."""
         evaluator = Evaluator(
             self._module,
             replica=launch.replica,
@@ -127,7 +127,7 @@ def _dense(value: Any) -> Any:
 
 
 class CpuCompiler(Compiler):
-    """Native code."""
+    """Compiles modules to native code for a processor."""
 
     platform_name = "xloom"
     platform_version = f"xloom {xloom.__version__}"
@@ -156,7 +156,7 @@ class CpuCompiler(Compiler):
 
 
 class Native:
-    """Native code."""
+    """Native code of one device."""
 
     def __init__(self, executable: Executable | DynamicExecutable):
         self.executable = executable
@@ -164,7 +164,7 @@ class Native:
         self.memory = executable.memory
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
-        """Runs it."""
+        """Runs the native code on arrays of the host."""
         if launch.donated:
             return self.executable(*arguments, donated=launch.donated)
         return self.executable(*arguments)

@@ -34,7 +34,7 @@ _READS_PART = having(Trait.READS_PART)
 
 
 def analysis(module: Module, memory: Memory) -> dict[str, float]:
-    """By XLA's names: `flops`, `bytes accessed`."""
+    """The cost of a run by XLA's names: `flops` and `bytes accessed`."""
     return {
         "flops": float(sum(flops(i) for i in module.entry.instructions)),
         "bytes accessed": float(memory.argument_bytes + memory.result_bytes),

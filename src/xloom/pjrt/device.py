@@ -37,12 +37,12 @@ class Device:
 
     @property
     def id(self) -> int:
-        """Its number among all devices of the platform."""
+        """The device's number among all of the platform."""
         return self.description.id
 
     @property
     def local_hardware_id(self) -> int:
-        """Its number among those of this process."""
+        """The device's number among those of this process."""
         return self.description.id
 
     @property
@@ -56,7 +56,7 @@ class Device:
         return self.memory_spaces[0]
 
     def memory_space(self, kind: str) -> MemorySpace:
-        """Its memory of a kind."""
+        """The device's memory space of a kind."""
         return self.memory_spaces[KINDS.index(kind)]
 
     def __str__(self) -> str:

@@ -61,12 +61,12 @@ class Executable:
 
     @property
     def name(self) -> str:
-        """The module's name."""
+        """The name of the module."""
         return self.declaration.name
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for programs that do the same."""
+        """A text that programs have in common only if they do the same."""
         key = self.program.key if isinstance(self.program, Native) else None
         text = (key or self.module.to_text(print_metadata=False)) + repr(self.options.devices())
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -22,24 +22,24 @@ class Future:
 
     @staticmethod
     def ready(value: Any = None) -> Future:
-        """One whose work is done."""
+        """A future whose work is done."""
         future = Future()
         future.value, future.is_ready = value, True
         return future
 
     @staticmethod
     def failed(error: BaseException) -> Future:
-        """One whose work has failed."""
+        """A future whose work has failed."""
         future = Future()
         future.error, future.is_ready = error, True
         return future
 
     def set(self, value: Any = None) -> None:
-        """The work is done."""
+        """Ends the work with a value."""
         self._finish(value, None)
 
     def fail(self, error: BaseException) -> None:
-        """The work has failed."""
+        """Ends the work with an error."""
         self._finish(None, error)
 
     def _finish(self, value: Any, error: BaseException | None) -> None:

@@ -26,7 +26,7 @@ class Request:
 
     @staticmethod
     def of(module: Module, options: CompileOptions) -> Request | None:
-        """None of a module that is read anyway."""
+        """The request for a module's program; None where the module is read anyway."""
         identity = identity_of(module)
         if identity is None or options.dump is not None:
             return None
@@ -36,7 +36,7 @@ class Request:
 
     @property
     def is_cheap(self) -> bool | None:
-        """Of the program if it was compiled before; None for others."""
+        """Whether the program is cheap; None where it was not compiled before."""
         data = _are_cheap.get(self.key)
         return None if data is None else data == b"1"
 

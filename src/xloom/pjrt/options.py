@@ -33,7 +33,7 @@ class CompileOptions:
 
     @staticmethod
     def from_proto(data: bytes) -> CompileOptions:
-        """From a serialised CompileOptionsProto."""
+        """Reads a serialised CompileOptionsProto."""
         found = fields(data)
         build = message(found, _BUILD_OPTIONS)
         debug = DebugOptions(build, overrides_of(found[_ENV_OPTION_OVERRIDES]))
@@ -60,7 +60,7 @@ class CompileOptions:
         )
 
     def to_proto(self) -> bytes:
-        """As a serialised CompileOptionsProto."""
+        """The options as a serialised CompileOptionsProto."""
         if self.serialized:
             return self.serialized
         counts = scalar(_REPLICAS, self.num_replicas) + scalar(_PARTITIONS, self.num_partitions)

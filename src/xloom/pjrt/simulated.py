@@ -41,7 +41,7 @@ class SimCompiler(Compiler):
 
 
 class Simulated:
-    """A program on simulators."""
+    """A program on simulated devices."""
 
     def __init__(self, simulators: Sequence[Simulator], module: Module):
         self._simulators = simulators

@@ -29,7 +29,7 @@ class _Names:
         self._numbers: dict[str, int] = {}
 
     def number(self, name: str) -> int:
-        """The one of a name, from 1 on."""
+        """The number of a name, from 1 on."""
         return self._numbers.setdefault(name, len(self._numbers) + 1)
 
     def field(self, number: int) -> bytes:

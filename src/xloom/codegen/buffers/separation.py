@@ -19,7 +19,7 @@ class ControlFlowSeparation(Pass):
     name = "control-flow-separation"
 
     def run(self, module: Module) -> bool:
-        """See the class."""
+        """Clones shared computations and fills; True when the module changed."""
         taken: set[Computation] = set()
         changed = False
 

@@ -30,7 +30,7 @@ def dynamic_slice(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nes
 
 @element_of("gather")
 def gather(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
-    """One slice an index vector, clamped so that it fits."""
+    """The operand's element in the slice that an index vector starts, clamped so that the slice fits."""
     operand, indices = instruction._operands
     at, sizes, offset = instruction["index_vector_dim"], instruction["slice_sizes"], instruction["offset_dims"]
     batch = [i for d, i in enumerate(index) if d not in offset]

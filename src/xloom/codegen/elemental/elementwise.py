@@ -25,7 +25,7 @@ def scalar_rule(t: Tracer, instruction: Instruction, index: IndexTuple) -> Neste
 
 @element_of("opt-barrier", "domain", "add-dependency")
 def identity(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
-    """The first operand."""
+    """The first operand's element at the same index."""
     return (yield t.element(instruction._operands[0], index))
 
 
@@ -38,7 +38,7 @@ def map_(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]
 
 @element_of("bitcast-convert")
 def bitcast_convert(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
-    """The same bits; a narrower type has a minor dimension of the parts, a wider one takes it away."""
+    """The bits of the operand; a narrower type has a minor dimension of the parts, a wider one takes it away."""
     operand, target = instruction._operands[0], instruction.shape.dtype
     source = operand.shape.dtype
     if source is target:

@@ -21,7 +21,7 @@ def broadcast(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[
 
 @element_of("reshape", "dynamic-reshape")
 def reshape(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
-    """The same position in row-major order."""
+    """The operand's element with the same row-major position."""
     operand, dims = instruction._operands[0], instruction.shape.dims
     if t.is_loaded(operand):  # whose index would only be joined again
         return t.loaded(operand, linear(index, dims))

@@ -63,7 +63,7 @@ class Tracer:
         """Clamped integers by node and limit: equal indices are to be known as equal."""
 
     def var(self, name: str, size: int, node: Node | None = None) -> Var:
-        """A new variable."""
+        """A new variable over [0, size), with a number of its own; `node` computes it where it is no loop's."""
         self._number += 1
         return Var(f"{name}{self._number}", size, node, self._number)
 

@@ -40,7 +40,7 @@ class DotOperandFusion(Pass):
     name = "dot-operand-fusion"
 
     def run(self, module: Module) -> bool:
-        """See the class."""
+        """Fuses operands into products; True when the module changed."""
         changed = False
         fused = {i["calls"] for i in module.instructions if i.opcode == "fusion"}
         for computation in [c for c in module.computations if c not in fused]:

@@ -74,7 +74,7 @@ class _Report:
             yield f"  {self.line(instruction)}"
 
     def line(self, instruction: Instruction) -> str:
-        """What became of one."""
+        """What became of an instruction: stored, computed where it is used, or no code, and why."""
         head = f"%{instruction.name} {instruction.opcode}:"
         if instruction in self.fusion.stored:
             if instruction not in self.nests:

@@ -128,7 +128,7 @@ class _Decision:
         self._in_parts: set[Instruction] = set()
 
     def made(self) -> Fusion:
-        """The decision."""
+        """Decides which values are stored, and why the others are not."""
         self._cuts = self._long_expressions()
         self._decide()
         self._compute_again()

@@ -40,17 +40,17 @@ class Affine:
 
     @property
     def low(self) -> int:
-        """The least value."""
+        """The least value that it has for any values of its variables."""
         return self.const + sum(f * (v.size - 1) for v, f in self.terms if f < 0 and v.size > 0)
 
     @property
     def high(self) -> int:
-        """The greatest value."""
+        """The greatest value that it has for any values of its variables."""
         return self.const + sum(f * (v.size - 1) for v, f in self.terms if f > 0 and v.size > 0)
 
     @property
     def is_constant(self) -> bool:
-        """True without variables."""
+        """True of an expression without variables."""
         return not self.terms
 
     def factor(self, var: Var) -> int:
@@ -96,7 +96,7 @@ class Affine:
         return None
 
     def substitute(self, replacements: dict[Var, Affine]) -> Affine:
-        """With other expressions in place of variables."""
+        """The expression with others in place of variables."""
         if not any(v in replacements for v, _ in self.terms):
             return self
         out = Affine(self.const)

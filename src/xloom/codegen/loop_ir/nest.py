@@ -23,7 +23,7 @@ from xloom.codegen.loop_ir.nodes import (
 
 @dataclass(frozen=True)
 class Store:
-    """`target[address] = node`."""
+    """Stores `node` in array `target` at element `address`: `target[address] = node`."""
 
     target: BufferValue
     address: Affine
@@ -235,7 +235,7 @@ def _cost(nodes: Iterable[Node]) -> int:
 
 
 def cost_along(nodes: Sequence[Node], var: Var) -> int:
-    """The same of what changes with a loop's variable: the rest is computed once."""
+    """About how many additions an iteration over `var` costs: what does not change with it is computed once."""
     found = walk(nodes)
     users: dict[int, list[Node]] = {}
     for node in found:

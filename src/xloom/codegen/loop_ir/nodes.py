@@ -15,14 +15,14 @@ from xloom.llvm.scalar.operator import Operator
 
 @dataclass(eq=False)
 class Node:
-    """A scalar of `dtype`."""
+    """An expression of a loop body, of which each iteration has one scalar of type `dtype`."""
 
     dtype: DType
 
 
 @dataclass(eq=False)
 class Constant(Node):
-    """A literal's only element."""
+    """The only element of a scalar constant."""
 
     value: Any
 
@@ -72,12 +72,12 @@ class Op(Node):
 
     @property
     def opcode(self) -> str:
-        """The operator's."""
+        """The HLO opcode of the operator."""
         return self.operator.opcode
 
     @property
     def cost(self) -> int:
-        """Of its arithmetic, next to an addition."""
+        """The cost of its arithmetic, in additions."""
         return ROWS[self.opcode].cost if self.opcode in ROWS else OWN_COSTS[self.opcode]
 
 
@@ -126,7 +126,7 @@ class Reduction:
 
 @dataclass(eq=False)
 class Reduced(Node):
-    """One of a fold's values."""
+    """Value `number` of a reduction."""
 
     fold: Reduction
     number: int

@@ -49,6 +49,6 @@ def logical(opcode: str, x: Node, y: Node) -> Op:
 
 
 def select(condition: Node, on_true: Node, on_false: Node) -> Op:
-    """One of two values, as it is."""
+    """One of two values of a type: `on_true` where the condition holds."""
     types = (pred, on_true.dtype, on_false.dtype)
     return Op(on_true.dtype, Operator("select", on_true.dtype, types), (condition, on_true, on_false))

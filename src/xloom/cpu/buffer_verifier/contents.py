@@ -80,14 +80,14 @@ class Contents:
         """Memory that may be one with another that is written: then it is lost."""
 
     def snapshot(self) -> Contents:
-        """The same contents, which change on their own."""
+        """A copy of the contents; regions are shared until one of both writes them."""
         other = Contents()
         other._regions, other._linked = self._regions.copy(), self._linked.copy()
         self._shared, other._shared = set(self._regions), set(self._regions)
         return other
 
     def link(self, region: Hashable, other: Hashable) -> None:
-        """From now on `other` is lost when `region` is written."""
+        """Makes `other` lost when `region` is written, for both may be one memory."""
         self._linked[region] = other
 
     def names(self, span: ByteRange) -> frozenset[Name]:

@@ -15,7 +15,7 @@ from xloom.hlo.shape import Shape
 
 @dataclass(slots=True)
 class Copy:
-    """All bytes of an allocation, to another of as many."""
+    """All bytes of an allocation are copied to another of as many."""
 
     target: BufferAllocation
     source: BufferAllocation

@@ -153,13 +153,13 @@ class _Collective:
         return self.number(self.b.add(k, I64(_MEMBERS)))
 
     def copy(self, target: ir.Value, source: ir.Value, nbytes: ir.Value | int) -> None:
-        """Copies bytes."""
+        """Copies `nbytes` bytes by memcpy."""
         memcpy = self.entry.declared("llvm.memcpy.p0.p0.i64", ir.FunctionType(VOID, [POINTER, POINTER, I64, I1]))
         size = nbytes if isinstance(nbytes, ir.Value) else I64(nbytes)
         self.b.call(memcpy, [target, source, size, I1(0)])
 
     def at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
-        """So many bytes further."""
+        """The pointer `offset` bytes behind another."""
         return self.b.gep(pointer, [offset], inbounds=True, source_etype=I8)
 
 

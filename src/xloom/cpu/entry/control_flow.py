@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def while_loop(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
-    """State in place: condition, body, and again."""
+    """Emits a loop with its state in place: condition, body, and again."""
     b, allocations = entry.b, entry.assignment.allocations
     body, condition = block.nested[instruction]
     (operand,) = instruction._operands
@@ -41,7 +41,7 @@ def while_loop(entry: EntryBuilder, block: ScheduledComputation, instruction: In
 
 
 def conditional(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
-    """One of the branches; an index out of range means the last."""
+    """Emits a branch for each computation; an index out of range means the last."""
     b, allocations = entry.b, entry.assignment.allocations
     chooser = instruction._operands[0]
     branches = block.nested[instruction]

@@ -183,7 +183,7 @@ class EntryBuilder:
             self.copy(target, saved.get(source, source))
 
     def clear(self, allocation: BufferAllocation) -> None:
-        """Zeros a whole array."""
+        """Writes zeros to all bytes of an allocation."""
         if allocation.nbytes:
             self.events.append(Overwrite(allocation))
             memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))

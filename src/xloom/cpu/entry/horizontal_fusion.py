@@ -72,7 +72,7 @@ class HorizontalFusion:
         self._calls.append(_Call(function, buffers, phase, event))
 
     def finish(self) -> None:
-        """Emits all calls."""
+        """Emits the waiting calls: one as it is, several as one parallel loop over the items of all."""
         calls, self._calls = self._calls, []
         if calls:
             self._events.append(RunTogether([c.event for c in calls]))

@@ -50,7 +50,7 @@ class StepTimes:
 
 
 class TimedEntryBuilder(EntryBuilder):
-    """Its entry function reads the clock around each step."""
+    """Emits an entry function that reads the clock around each step."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TimedEntryBuilder(EntryBuilder):
         self.program.kept.append(times)
 
     def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None]:
-        """As `EntryBuilder`, timed: one at a time."""
+        """Emits a step as EntryBuilder does, by itself, and reads the clock before and after."""
         start = self._now()
         nested = super().step(block, step, number)
         if nested is not None:
@@ -102,7 +102,7 @@ class TimedExecutable(Executable):
         self._times = times
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """As `Executable`."""
+        """Runs on NumPy arrays, as `Executable`, and hands the steps' times to the trace."""
         with span(self.module.name, "execute"):
             try:
                 return super().__call__(*arguments, **options)
@@ -110,7 +110,7 @@ class TimedExecutable(Executable):
                 self._tell()
 
     def call_at(self, arguments: Any, results: Any) -> None:
-        """As `Executable`."""
+        """Runs on arrays at addresses, as `Executable.call_at`, and hands the steps' times to the trace."""
         with span(self.module.name, "execute"):
             super().call_at(arguments, results)
             self._tell()

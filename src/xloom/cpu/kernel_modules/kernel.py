@@ -76,7 +76,7 @@ class Kernel:
 
     @property
     def target(self) -> Target:
-        """What it is made for."""
+        """The target that its code is made for."""
         return self.module.target
 
     def need(self, text: str, pipeline: PassPipeline) -> None:

@@ -33,7 +33,7 @@ class _Convolution(NamedTuple):
 
 
 def convolutions() -> Iterator[str]:
-    """HLO text of each."""
+    """The HLO text of each convolution whose kernel is built ahead of time."""
     return map(_text, _all())
 
 

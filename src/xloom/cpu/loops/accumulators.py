@@ -34,7 +34,7 @@ class Representation:
 
 
 class Merging(Representation):
-    """Of an operator whose elements may be taken in any order."""
+    """A representation of an operator whose elements may be taken in any order."""
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
         """Both in one, as they are encoded."""
@@ -50,11 +50,11 @@ class Sum(Merging):
         self.kept = dtype if types.is_wide(dtype) else f32
 
     def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
-        """Rounded to the type."""
+        """The sum, rounded to the fold's type."""
         return conversion.rounded_result(b, state, self.dtype)
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
-        """In any order."""
+        """The sum or product of two states, which LLVM may associate in any order."""
         # without nsz, with which LLVM takes x - x for 0 where it is added, NaN or not
         flags = ["reassoc"]
         if isinstance(state, Complex):
@@ -91,7 +91,7 @@ class Extremum(Merging):
         return types.register_type(self.kept)
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
-        """The larger key."""
+        """The larger of two keys."""
         return intrinsic(b, "smax", state, other)
 
 
@@ -114,7 +114,7 @@ class State(Protocol):
         """What has been accumulated, encoded."""
 
     def set(self, value: Value) -> None:
-        """Puts an encoded value."""
+        """Replaces what has been accumulated by an encoded value."""
 
 
 class Accumulator:
@@ -141,7 +141,7 @@ class Accumulator:
         return values[0] if self._kind == self._register else self.b.trunc(values[0], I1)
 
     def set(self, value: Value, lane: ir.Value | None = None) -> None:
-        """Puts an encoded value."""
+        """Replaces what has been accumulated, in a lane if there are several, by an encoded value."""
         parts = value if isinstance(value, Complex) else (value,)
         for pointer, part in zip(self._pointers(lane), parts, strict=True):
             self.b.store(self.b.zext(part, self._kind) if part.type != self._kind else part, pointer)
@@ -155,7 +155,7 @@ class Accumulator:
         return self.representation.decoded(self.b, self.get(lane))
 
     def lane(self, lane: ir.Value) -> State:
-        """One of several."""
+        """The accumulator of one lane (i64) of several."""
         return _Lane(self, lane)
 
 
@@ -173,5 +173,5 @@ class _Lane:
 
 
 def accumulators(b: ir.IRBuilder, fold: Reduction, lanes: int | None = None) -> list[Accumulator]:
-    """One for each value of a fold."""
+    """An accumulator for each value of a fold."""
     return [Accumulator(b, representation_of(fold, k), lanes) for k in range(len(fold.inits))]

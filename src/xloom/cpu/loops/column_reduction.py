@@ -70,7 +70,7 @@ class Columns:
             self._block(elements, elements.b.mul(elements.vars[blocks], I64(BLOCK)))
 
     def inside(self, elements: Elements) -> None:
-        """All results, as a part of other loops."""
+        """Emits all results of the reduction as a part of other loops."""
         with elements.loops(self.others):
             if self.best.size <= 4 * BLOCK:
                 self._results(elements, I64(0), I64(self.best.size), self.best.size)

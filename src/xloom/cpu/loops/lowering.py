@@ -66,7 +66,7 @@ class Lowering:
 
     @property
     def phases(self) -> list[Phase]:
-        """What has been emitted."""
+        """The phases that `run` has emitted."""
         return self._code.made
 
     @property
@@ -75,7 +75,7 @@ class Lowering:
         return self._code.scratch
 
     def run(self) -> None:
-        """Emits everything."""
+        """Emits the phases of the nest, by the strategy that suits its loops."""
         stages = self.nest.stages
         if self.nest.outer:
             self._rows()

@@ -55,7 +55,7 @@ class Phases:
         return len(self.scratch) - 1
 
     def scratch_pointer(self, number: int) -> ir.Value:
-        """Of scratch memory, in the function that is being made."""
+        """The pointer to a piece of scratch memory, in the function that is being made."""
         return self._arguments[self._pointer_count + number]
 
     @contextmanager
@@ -126,7 +126,7 @@ class Phases:
             self.store(elements, store, value)
 
     def store(self, elements: Elements, store: Store, value: types.Value) -> None:
-        """Stores an element."""
+        """Stores `value` as the element that `store` says."""
         pointer, dtype = self.pointers[store.target], self.kept_type(store.target)
         index = elements.index(self.address(store.target, store.address))
         element_access.store(elements.b, pointer, dtype, index, value, exact=True)

@@ -41,7 +41,7 @@ class Folding:
         self.all_loops = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
 
     def kernel(self, cost: int) -> None:
-        """All results, each of `cost` an element; a single one in pieces."""
+        """Adds the phases of all results, each element of which costs `cost` additions; a single result in pieces."""
         extent = math.prod(v.size for v in self.folds[0].vars)
         if not self.stage.vars and extent * cost > 4 * TASK_COST:
             self._whole(extent * cost)
@@ -50,13 +50,13 @@ class Folding:
             self.horizontal(elements)
 
     def inside(self, elements: Elements) -> None:
-        """All results, as a part of other loops."""
+        """Emits all results of the reduction as a part of other loops."""
         with elements.loops(ordered(self.all_loops, self.stage.vars)):
             self.horizontal(elements)
 
     # -- one result at a time
     def horizontal(self, elements: Elements) -> None:
-        """One result, along the loops that are folded."""
+        """Emits one result: the loops that are folded."""
         loops, gone = arranged(self.all_loops, self.folds[0].vars)
         elements.unbind(gone)
         if self._is_scalar(loops):

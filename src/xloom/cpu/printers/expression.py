@@ -121,7 +121,7 @@ class Writer:
         return index_text((yield self._defined(index)))
 
     def assign(self, target: str, value: str) -> None:
-        """`target = value`."""
+        """Writes the line `target = value`."""
         self.line(f"{target} = {_bare(value)}")
 
     def _defined(self, index: Affine) -> Nested[Affine]:

@@ -38,7 +38,7 @@ class _Schedule:
         self.lines: list[str] = []
 
     def text(self, block: ScheduledComputation) -> str:
-        """The whole program."""
+        """The text of a whole program from its entry on."""
         arena, kernels = bytes_text(self.program.arena_bytes), len(self.program.modules)
         self.lines.append(f"ENTRY %{block.computation.name}  arena {arena}, {kernels} kernels")
         run(self._block(block, "  "))

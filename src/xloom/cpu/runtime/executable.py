@@ -56,7 +56,7 @@ class Memory:
 
     @staticmethod
     def of(assignment: BufferAssignment, program: EmittedProgram) -> Memory:
-        """Of a planned program."""
+        """The bytes that an assigned and emitted program needs."""
         constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
         return Memory(
             sum(allocation.nbytes for allocation in assignment.arguments),

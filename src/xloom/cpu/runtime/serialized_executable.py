@@ -46,7 +46,7 @@ class SerializedExecutable:
     """See Image."""
 
     def to_bytes(self) -> bytes:
-        """For a process to come."""
+        """The executable as bytes, which `from_bytes` reads in another process."""
         parts = [self.native_calls, *self.objects, *(a.tobytes() for a in self.constants)]
         sizes = [len(p) for p in parts]
         fields = [astuple(self.memory), self.failing, self.aligned_results, len(self.objects), sizes]
@@ -65,7 +65,7 @@ class SerializedExecutable:
 
     @staticmethod
     def from_bytes(data: bytes) -> SerializedExecutable:
-        """The same again; constants as bytes, for only native code reads them."""
+        """Reads what `to_bytes` wrote; constants are arrays of bytes, for only native code reads them."""
         (size,) = struct.unpack_from("<I", data)
         at = 4 + size
         memory, failing, aligned_results, count, sizes = json.loads(data[4:at])

@@ -109,7 +109,7 @@ def _acos(tail: Sequence[float], x: Scalar) -> Scalar:
 
 @emitter
 def atan(x: Scalar) -> Scalar:
-    """The arc tangent."""
+    """The arc tangent, in [-pi / 2, pi / 2]."""
     return in_double(_atan, _ATAN_TAIL, x)
 
 

@@ -71,7 +71,7 @@ def of_parts(k: Scalar, f: Scalar, tail: Sequence[float]) -> Scalar:
 
 @emitter
 def log(x: Scalar) -> Scalar:
-    """The natural logarithm."""
+    """The natural logarithm; NaN of negative numbers, -inf of zeros."""
     form = x.format
     subnormal = x < form.smallest_normal
     digits = form.mantissa + 1

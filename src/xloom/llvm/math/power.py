@@ -13,7 +13,7 @@ from xloom.llvm.math.scalar import F32, F64, Scalar, clamp, emitter, fma, in_dou
 
 @emitter
 def sqrt(x: Scalar) -> Scalar:
-    """The square root."""
+    """The square root, rounded correctly; NaN of negative numbers."""
     return x.sqrt()
 
 
@@ -29,7 +29,7 @@ _INVERSE_ROOT = (1.6699927209666627, -1.172840527072057, 0.695441350866199, -0.2
 
 @emitter
 def cbrt(x: Scalar) -> Scalar:
-    """The cube root."""
+    """The cube root, which has the sign of its operand."""
     subnormal = x.abs() < x.format.smallest_normal if x.format is F64 else None
     return _cbrt(x.to(F64), subnormal, refined=x.format is F64).to(x.format)
 

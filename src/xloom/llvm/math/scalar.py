@@ -24,7 +24,7 @@ class Format:
 
     @property
     def width(self) -> int:
-        """Bits in all."""
+        """Bits of a number of the format."""
         return self.bits_type.width
 
     @property
@@ -131,7 +131,7 @@ class Scalar:
         return self._compare("==", other)
 
     def abs(self) -> Scalar:
-        """Without the sign."""
+        """The magnitude: the sign bit cleared, of NaN as well."""
         return self._intrinsic("fabs")
 
     def sqrt(self) -> Scalar:

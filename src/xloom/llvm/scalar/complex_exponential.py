@@ -29,7 +29,7 @@ class _Size:
         return value * select(unturned, 1.0, turn) * self.rest
 
     def turned_real(self, turn: Scalar) -> Scalar:
-        """The same for a real part."""
+        """Times a sine or cosine, as the real part of a product: NaN does not win over an infinite size."""
         return select(infinite(self.origin) & infinite(self.value) & is_nan(turn), self.value, self.turned(turn))
 
 
@@ -85,12 +85,12 @@ def sinh(z: Pair) -> Pair:
 
 
 def cosine(z: Pair) -> Pair:
-    """cosh(i z)."""
+    """The cosine of a complex number: cosh(i z)."""
     return cosh(Pair(-z.imag, z.real))
 
 
 def sine(z: Pair) -> Pair:
-    """-i sinh(i z)."""
+    """The sine of a complex number: -i sinh(i z)."""
     real, imag = sinh(Pair(-z.imag, z.real))
     return Pair(imag, -real)
 
@@ -117,7 +117,7 @@ def tanh(z: Pair) -> Pair:
 
 
 def tan(z: Pair) -> Pair:
-    """-i tanh(i z)."""
+    """The tangent of a complex number: -i tanh(i z)."""
     real, imag = tanh(Pair(-z.imag, z.real))
     return Pair(imag, -real)
 

@@ -43,13 +43,13 @@ def _side_and_height(z: Pair) -> tuple[Scalar, Scalar]:
 
 
 def asin(z: Pair) -> Pair:
-    """Arc sine."""
+    """The principal arc sine of a complex number."""
     side, height = _side_and_height(z)
     return Pair(function("atan2", z.real, side), height.copysign(z.imag))
 
 
 def acos(z: Pair) -> Pair:
-    """Arc cosine."""
+    """The principal arc cosine of a complex number."""
     side, height = _side_and_height(z)
     return Pair(function("atan2", side, z.real), -height.copysign(z.imag))
 

@@ -60,7 +60,7 @@ def power(x: Pair, y: Pair) -> Pair:
 
 
 def cube_root(z: Pair) -> Pair:
-    """The principal cube root."""
+    """The principal cube root of a complex number."""
     size, third = function("cbrt", hypotenuse(z)), function("atan2", z.imag, z.real) / 3.0
     imag = select(third.equals(0.0), z.imag, size * function("sine", third))
     return Pair(size * function("cosine", third), imag)

@@ -17,19 +17,19 @@ class Pair(NamedTuple):
     imag: Scalar
 
     def is_infinite(self) -> Scalar:
-        """Whether either part is."""
+        """Whether the real or the imaginary part is infinite (i1)."""
         return infinite(self.real) | infinite(self.imag)
 
     def is_finite(self) -> Scalar:
-        """Whether both parts are."""
+        """Whether the real and the imaginary part are finite (i1)."""
         return (self.real.abs() < math.inf) & (self.imag.abs() < math.inf)
 
     def is_zero(self) -> Scalar:
-        """Whether both parts are."""
+        """Whether the real and the imaginary part are zeros (i1)."""
         return self.real.equals(0.0) & self.imag.equals(0.0)
 
     def times(self, factor: Scalar) -> Pair:
-        """With both parts multiplied."""
+        """Both parts multiplied by a real factor."""
         return Pair(self.real * factor, self.imag * factor)
 
 
@@ -45,12 +45,12 @@ def function(opcode: str, *values: Scalar) -> Scalar:
 
 
 def is_nan(x: Scalar) -> Scalar:
-    """Whether it is no number."""
+    """Whether a float is NaN (i1)."""
     return ~x.equals(x)
 
 
 def infinite(x: Scalar) -> Scalar:
-    """Whether it is, of either sign."""
+    """Whether a float is infinite, of either sign (i1)."""
     return x.abs().equals(math.inf)
 
 

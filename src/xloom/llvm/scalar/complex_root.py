@@ -20,7 +20,7 @@ def length(z: Pair) -> Scalar:
 
 
 def square_root(z: Pair) -> Pair:
-    """The principal square root."""
+    """The principal square root of a complex number: its real part is not negative."""
     scale = Scale.of(z)
     small = z.times(scale.power(1))
     return _root(z, _greater_part(small, length(small)) * scale.power(-0.5))

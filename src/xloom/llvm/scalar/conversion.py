@@ -288,7 +288,7 @@ def _sticky(b: ir.IRBuilder, value: ir.Value, low: int) -> ir.Value:
 
 @emits("convert")
 def convert(b: ir.IRBuilder, operator: Operator, x: Value) -> Value:
-    """See `converted`."""
+    """The operand in the operator's result type, as `converted` makes it."""
     return converted(b, x, operator.operand_types[0], operator.dtype)
 
 

@@ -62,7 +62,7 @@ for _opcode in [
 
 @emits("log-plus-one", "log-plus-one-of-fraction", rounded=False)
 def log_plus_one(b: Builder, operator: Operator, x: Value) -> Value:
-    """log(1 + x)."""
+    """log(1 + x), accurate near 0."""
     if isinstance(x, Complex):
         return complex_math.UNARY["log-plus-one"](b, x)
     return real_function(b, operator.opcode, x)
@@ -78,7 +78,7 @@ _ROUNDING = {
 
 @emits(*_ROUNDING, rounded=False)
 def rounding(b: Builder, operator: Operator, x: Value) -> Value:
-    """To an integral value of the same type."""
+    """The operand rounded to an integral value of its type, as the opcode says."""
     return intrinsic(b, _ROUNDING[operator.opcode], x)
 
 
@@ -124,7 +124,7 @@ def sign(b: Builder, operator: Operator, x: Value) -> Value:
 
 @emits("is-finite")
 def is_finite(b: Builder, operator: Operator, x: Value) -> Value:
-    """Neither infinite nor NaN."""
+    """Whether a float is neither infinite nor NaN (i1)."""
     dtype = operand_type(operator)
     if dtype.is_complex:
         return b.and_(_finite(b, x.real), _finite(b, x.imag))
@@ -165,7 +165,7 @@ def count_bits(b: Builder, operator: Operator, x: Value) -> Value:
 
 @emits("copy")
 def copy(b: Builder, operator: Operator, x: Value) -> Value:
-    """The value."""
+    """The operand's value."""
     return x
 
 
@@ -334,7 +334,7 @@ def shift(b: Builder, operator: Operator, x: Value, count: Value) -> Value:
 
 @emits("complex")
 def complex_(b: Builder, operator: Operator, x: Value, y: Value) -> Value:
-    """lhs + i rhs."""
+    """The complex number lhs + i rhs."""
     return Complex(x, y)
 
 

@@ -13,7 +13,7 @@ from xloom.llvm.types import I64, Value
 
 @emits("alias")
 def alias(b: ir.IRBuilder, operator: Operator, x: Value) -> Value:
-    """The operand."""
+    """The operand's value: the node only gives it an identity of its own."""
     return x
 
 

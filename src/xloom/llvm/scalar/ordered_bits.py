@@ -24,7 +24,7 @@ def bits_of(b: ir.IRBuilder, key: ir.Value, mantissa: int, *, negates: bool) -> 
 
 
 def least_key(width: int) -> int:
-    """That of -inf, or of inf where numbers are negated."""
+    """The key of -inf, or of inf where numbers are negated."""
     return -(1 << (width - 1))
 
 

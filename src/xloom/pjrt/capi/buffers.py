@@ -69,7 +69,7 @@ def view_of_device_buffer(args: Any) -> None:
 
 @slot("PJRT_Client_CreateUninitializedBuffer")
 def uninitialized(args: Any) -> None:
-    """With whatever is in memory."""
+    """A buffer with undefined contents."""
     shape = _shape(args)
     array = np.empty(shape.in_memory().dims, shape.dtype.numpy)
     args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
@@ -77,14 +77,14 @@ def uninitialized(args: Any) -> None:
 
 @slot("PJRT_Client_CreateErrorBuffer")
 def error_buffer(args: Any) -> None:
-    """One whose array never comes."""
+    """A buffer whose array never comes, but an error."""
     error = PjrtError(Code(args.error_code), text_at(args.error_message, args.error_message_size))
     args.buffer = buffer_handle(Buffer(_shape(args), memory_of(args.memory), Future.failed(error)))
 
 
 @slot("PJRT_Buffer_Destroy")
 def destroy(args: Any) -> None:
-    """Frees it, and those that could wait."""
+    """Frees a buffer's handle, and those that native code has destroyed before."""
     drain_destroyed()
     drop_buffer(args.buffer)
 
@@ -97,7 +97,7 @@ def minor_to_major(major_to_minor: tuple[int, ...]) -> CArray:
 
 @slot("PJRT_Buffer_GetMemoryLayout")
 def get_memory_layout(args: Any) -> None:
-    """The order of its dimensions."""
+    """The order of a buffer's dimensions in memory, minor to major."""
     shape = buffer_of(args.buffer).shape
     layout = minor_to_major(shape.major_to_minor if shape.is_permuted else tuple(range(shape.rank)))
     args.layout.type = 0
@@ -107,19 +107,19 @@ def get_memory_layout(args: Any) -> None:
 
 @slot("PJRT_Buffer_Delete")
 def delete(args: Any) -> None:
-    """Gives up the array."""
+    """Gives up a buffer's array; its handle stays."""
     buffer_of(args.buffer).delete()
 
 
 @slot("PJRT_Buffer_IsDeleted")
 def is_deleted(args: Any) -> None:
-    """Whether somebody did, or gave it to a program."""
+    """Whether a buffer was deleted, or donated to a program."""
     args.is_deleted = buffer_of(args.buffer).is_deleted
 
 
 @slot("PJRT_Buffer_ReadyEvent")
 def ready_event(args: Any) -> None:
-    """When the array is there."""
+    """An event for when a buffer's array is there."""
     buffer = buffer_of(args.buffer)
     share_with_native(args.buffer, buffer)
     args.event = event_handle(buffer.ready)
@@ -127,13 +127,13 @@ def ready_event(args: Any) -> None:
 
 @slot("PJRT_Buffer_CopyToDevice")
 def copy_to_device(args: Any) -> None:
-    """To another device."""
+    """A copy of a buffer in another device's default memory."""
     args.dst_buffer = buffer_handle(buffer_of(args.buffer).copy_to(objects[args.dst_device].default_memory))
 
 
 @slot("PJRT_Buffer_CopyToMemory")
 def copy_to_memory(args: Any) -> None:
-    """To another memory."""
+    """A copy of a buffer in another memory."""
     args.dst_buffer = buffer_handle(buffer_of(args.buffer).copy_to(memory_of(args.dst_memory)))
 
 
@@ -216,25 +216,25 @@ def unsafe_pointer(args: Any) -> None:
 
 @slot("PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
 def opaque_pointer(args: Any) -> None:
-    """The same."""
+    """Where the array is, as `unsafe_pointer` says; waits for it."""
     args.device_memory_ptr = _address(args)
 
 
 @slot("PJRT_Buffer_IncreaseExternalReferenceCount")
 def increase_references(args: Any) -> None:
-    """Its memory is used outside."""
+    """A buffer's memory is used outside from now on."""
     buffer_of(args.buffer).acquire_external_reference()
 
 
 @slot("PJRT_Buffer_DecreaseExternalReferenceCount")
 def decrease_references(args: Any) -> None:
-    """It is not any more."""
+    """A buffer's memory is used outside once less."""
     buffer_of(args.buffer).release_external_reference()
 
 
 @slot("PJRT_Buffer_Bitcast")
 def bitcast(args: Any) -> None:
-    """The same bytes as another array."""
+    """The bytes of a buffer as an array of another type and dimensions."""
     buffer = buffer_of(args.buffer)
     shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
     if shape.nbytes != buffer.nbytes:

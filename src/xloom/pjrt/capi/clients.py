@@ -23,7 +23,7 @@ _attributes: list[NamedValues] = []
 
 @slot("PJRT_Plugin_Initialize")
 def initialize(args: Any) -> None:
-    """Nothing to do."""
+    """Nothing to do: the plugin is ready when it is loaded."""
 
 
 @slot("PJRT_Plugin_Attributes")
@@ -72,7 +72,7 @@ def create(args: Any) -> None:
 
 @slot("PJRT_Client_Destroy")
 def destroy(args: Any) -> None:
-    """Waits for its work."""
+    """Waits for the work of a client's devices and drops its handle."""
     view = drop(args.client)
     if view is not None:
         view.client.close()
@@ -87,52 +87,52 @@ def platform_name(args: Any) -> None:
 
 @slot("PJRT_Client_PlatformVersion")
 def platform_version(args: Any) -> None:
-    """The backend's version."""
+    """The version of the backend, as `Compiler.platform_version` says."""
     text = objects[args.client].platform_version
     args.platform_version, args.platform_version_size = text.address, text.size
 
 
 @slot("PJRT_Client_ProcessIndex")
 def process_index(args: Any) -> None:
-    """Which process it is."""
+    """The number of the client's process, 0: there is one."""
     args.process_index = objects[args.client].client.process_index
 
 
 @slot("PJRT_Client_TopologyDescription")
 def topology(args: Any) -> None:
-    """Its devices as a topology."""
+    """The client's devices as a topology description."""
     args.topology = intern_handle(objects[args.client].topology)
 
 
 @slot("PJRT_Client_Devices")
 def devices(args: Any) -> None:
-    """All devices."""
+    """All devices of the client."""
     row = objects[args.client].devices
     args.devices, args.num_devices = row.address, row.size
 
 
 @slot("PJRT_Client_AddressableDevices")
 def addressable_devices(args: Any) -> None:
-    """All devices: they are in this process."""
+    """All devices of the client: they are in this process."""
     row = objects[args.client].devices
     args.addressable_devices, args.num_addressable_devices = row.address, row.size
 
 
 @slot("PJRT_Client_LookupDevice")
 def lookup_device(args: Any) -> None:
-    """By id."""
+    """The device with an id. Raises PjrtError where there is none."""
     args.device = intern_handle(objects[args.client].client.lookup_device(args.id))
 
 
 @slot("PJRT_Client_LookupAddressableDevice")
 def lookup_addressable_device(args: Any) -> None:
-    """By hardware id."""
+    """The device with a local hardware id. Raises PjrtError where there is none."""
     args.addressable_device = intern_handle(objects[args.client].client.lookup_device(args.local_hardware_id))
 
 
 @slot("PJRT_Client_AddressableMemories")
 def addressable_memories(args: Any) -> None:
-    """All memories."""
+    """The memory spaces of all devices."""
     row = objects[args.client].memories
     args.addressable_memories, args.num_addressable_memories = row.address, row.size
 
@@ -152,7 +152,7 @@ def default_device_assignment(args: Any) -> None:
 
 @slot("PJRT_Client_UpdateGlobalProcessInfo")
 def update_global_process_info(args: Any) -> None:
-    """There is one process."""
+    """Nothing to do: there is one process."""
 
 
 @slot("PJRT_Client_DmaMap")
@@ -162,7 +162,7 @@ def dma_map(args: Any) -> None:
 
 @slot("PJRT_Client_DmaUnmap")
 def dma_unmap(args: Any) -> None:
-    """Nothing to do."""
+    """Nothing to do, as `dma_map` did nothing."""
 
 
 @slot("PJRT_Client_Compile")

@@ -28,7 +28,7 @@ _CALLBACKS, _ARGS, _AVAL, _STRING = (
 
 @slot("PJRT_Register_Custom_Partitioner")
 def register_custom_partitioner(args: Any) -> None:
-    """From now on the framework cuts calls of that target."""
+    """Keeps the callbacks by which the framework partitions custom calls of a target."""
     # its guesses of shardings are not asked for: Shardy has propagated them before, by rules that come with the calls
     partitioners[text_at(args.name, args.name_size)] = _Partitioner(args.callbacks)
 

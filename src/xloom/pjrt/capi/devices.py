@@ -32,59 +32,59 @@ def _view(handle: int) -> _DescriptionView:
 
 @slot("PJRT_DeviceDescription_Id")
 def description_id(args: Any) -> None:
-    """Its number."""
+    """The device's number in its client."""
     args.id = objects[args.device_description].id
 
 
 @slot("PJRT_DeviceDescription_ProcessIndex")
 def description_process_index(args: Any) -> None:
-    """Whose it is."""
+    """The number of the device's process."""
     args.process_index = objects[args.device_description].process_index
 
 
 @slot("PJRT_DeviceDescription_Attributes")
 def description_attributes(args: Any) -> None:
-    """What else is known."""
+    """The device's attributes by name."""
     values = _view(args.device_description).attributes
     args.attributes, args.num_attributes = values.address, values.size
 
 
 @slot("PJRT_DeviceDescription_Kind")
 def description_kind(args: Any) -> None:
-    """What sort of device."""
+    """The kind of device, as its compiler calls it."""
     text = _view(args.device_description).kind
     args.device_kind, args.device_kind_size = text.address, text.size
 
 
 @slot("PJRT_DeviceDescription_DebugString")
 def description_debug_string(args: Any) -> None:
-    """For logs."""
+    """The device's name in logs."""
     text = _view(args.device_description).debug_string
     args.debug_string, args.debug_string_size = text.address, text.size
 
 
 @slot("PJRT_DeviceDescription_ToString")
 def description_to_string(args: Any) -> None:
-    """For users."""
+    """The device's name for users."""
     text = _view(args.device_description).to_string
     args.to_string, args.to_string_size = text.address, text.size
 
 
 @slot("PJRT_Device_GetDescription")
 def get_description(args: Any) -> None:
-    """What is known of it."""
+    """The description of a device."""
     args.device_description = intern_handle(objects[args.device].description)
 
 
 @slot("PJRT_Device_IsAddressable")
 def is_addressable(args: Any) -> None:
-    """Whether it takes work from here."""
+    """Whether the device takes work from this process."""
     args.is_addressable = objects[args.device].is_addressable
 
 
 @slot("PJRT_Device_LocalHardwareId")
 def local_hardware_id(args: Any) -> None:
-    """Its number in this process."""
+    """The device's number in this process."""
     args.local_hardware_id = objects[args.device].local_hardware_id
 
 
@@ -95,19 +95,19 @@ def _memories(device: Device) -> CArray:
 
 @slot("PJRT_Device_AddressableMemories")
 def addressable_memories(args: Any) -> None:
-    """Its memories."""
+    """The memory spaces of a device."""
     row = _memories(objects[args.device])
     args.memories, args.num_memories = row.address, row.size
 
 
 @slot("PJRT_Device_DefaultMemory")
 def default_memory(args: Any) -> None:
-    """Where its data is."""
+    """The memory space that arrays of a device are in unless told."""
     args.memory = memory_handle(objects[args.device].default_memory)
 
 
 @slot("PJRT_Device_GetAttributes")
 def get_attributes(args: Any) -> None:
-    """None; the function must be there, for an error is fatal."""
+    """A device's attributes: there are none. The function must be there, for an error is fatal."""
     args.attributes, args.num_attributes, args.device_attributes = None, 0, None
     args.attributes_deleter = guard.address(guard.NOTHING)

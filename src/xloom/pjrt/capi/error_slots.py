@@ -10,23 +10,23 @@ from xloom.pjrt.capi.slots import slot
 
 @slot("PJRT_Error_Destroy")
 def destroy(args: Any) -> None:
-    """Frees it."""
+    """Frees an error."""
     errors.destroy(args.error)
 
 
 @slot("PJRT_Error_Message")
 def message(args: Any) -> None:
-    """Its text."""
+    """The text of an error."""
     text = errors.message(args.error)
     args.message, args.message_size = text.address, text.size
 
 
 @slot("PJRT_Error_GetCode")
 def get_code(args: Any) -> None:
-    """Its status code."""
+    """The status code of an error."""
     args.code = errors.code(args.error)
 
 
 @slot("PJRT_Error_ForEachPayload")
 def for_each_payload(args: Any) -> None:
-    """There are none. An error here would be asked for its payloads in turn, without end."""
+    """Nothing to do: errors have no payloads. An error here would be asked for its payloads in turn, without end."""

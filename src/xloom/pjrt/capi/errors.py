@@ -41,12 +41,12 @@ def destroy(address: int | None) -> None:
 
 
 def message(address: int) -> Text:
-    """Its text, which lives as long as it."""
+    """The text of the error at an address, which lives as long as that."""
     return _alive[address][1]
 
 
 def code(address: int) -> Code:
-    """Its status code."""
+    """The status code of the error at an address."""
     return _alive[address][2]
 
 

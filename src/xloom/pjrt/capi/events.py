@@ -54,13 +54,13 @@ guard.register(DROP_ERROR, FUNCTION(_drop_error))
 
 @slot("PJRT_Event_Create")
 def create(args: Any) -> None:
-    """One that the caller sets."""
+    """An event that the caller sets."""
     args.event = put(Future())
 
 
 @slot("PJRT_Event_Set")
 def set_event(args: Any) -> None:
-    """Done, or failed."""
+    """Ends an event of the caller's, with an error or without."""
     future = objects[args.event]
     if args.error_code:
         future.fail(PjrtError(Code(args.error_code), text_at(args.error_message, args.error_message_size)))
@@ -76,13 +76,13 @@ def destroy(args: Any) -> None:
 
 @slot("PJRT_Event_IsReady")
 def is_ready(args: Any) -> None:
-    """Done or failed."""
+    """Whether an event has ended, with an error or without."""
     args.is_ready = objects[args.event].is_ready
 
 
 @slot("PJRT_Event_Error")
 def error(args: Any) -> None:
-    """Raises what went wrong."""
+    """Raises the error of an event that has ended with one."""
     future = objects[args.event]
     if future.error is not None:
         raise future.error
@@ -90,7 +90,7 @@ def error(args: Any) -> None:
 
 @slot("PJRT_Event_Await")
 def wait(args: Any) -> None:
-    """Blocks. Raises what went wrong."""
+    """Waits for an event. Raises its error."""
     objects[args.event].result()
 
 

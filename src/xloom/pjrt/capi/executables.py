@@ -47,7 +47,7 @@ class ExecutableView:
 
     @cached_property
     def fingerprint(self) -> Text:
-        """The same for programs that do the same."""
+        """A text that programs have in common only if they do the same."""
         return Text(self.executable.fingerprint)
 
     @cached_property
@@ -61,7 +61,7 @@ class ExecutableView:
 
     @cached_property
     def cost(self) -> NamedValues:
-        """By XLA's names."""
+        """The cost analysis, by XLA's names: flops, bytes accessed and others."""
         return NamedValues(analysis(self.executable.module, self.executable.program.memory).items())
 
     @cached_property
@@ -81,12 +81,12 @@ class ExecutableView:
 
     @cached_property
     def output_layouts(self) -> CArray:
-        """Of the results, as the layouts extension knows them."""
+        """The layout's handle of each result."""
         return CArray.pointers(layout_handle(shape) for shape in self.executable.outputs)
 
     @cached_property
     def parameter_layouts(self) -> CArray:
-        """The same of the parameters."""
+        """The layout's handle of each parameter."""
         return CArray.pointers(layout_handle(shape) for shape in self.executable.parameters)
 
     @cached_property
@@ -96,7 +96,7 @@ class ExecutableView:
 
     @cached_property
     def output_shardings(self) -> Shardings:
-        """The same of the results."""
+        """The sharding of each result."""
         return Shardings(of_leaves(self.executable.declaration.entry.root))
 
     @cached_property
@@ -106,7 +106,7 @@ class ExecutableView:
 
     @cached_property
     def parameter_kinds(self) -> tuple[CArray, CArray]:
-        """The same of the parameters."""
+        """The memory kind of each parameter: addresses of names, and their sizes."""
         return _kinds([KINDS[0]] * len(self.executable.parameters))
 
 
@@ -132,7 +132,7 @@ class LoadedView:
 
     @cached_property
     def fingerprint(self) -> Text:
-        """The same for programs that do the same."""
+        """A text that programs on the same devices have in common only if they do the same."""
         return Text(self.loaded.executable.fingerprint)
 
     @cached_property
@@ -159,40 +159,40 @@ def loaded_handle(loaded: LoadedExecutable) -> int:
 
 @slot("PJRT_Executable_Destroy")
 def destroy(args: Any) -> None:
-    """Frees it."""
+    """Frees an executable's handle."""
     drop(args.executable)
 
 
 @slot("PJRT_Executable_SizeOfGeneratedCodeInBytes")
 def size_of_generated_code(args: Any) -> None:
-    """Not known."""
+    """Bytes of machine code: -1, which says that it is not known."""
     args.size_in_bytes = -1
 
 
 @slot("PJRT_Executable_Fingerprint")
 def fingerprint(args: Any) -> None:
-    """The same for programs that do the same."""
+    """The fingerprint of an executable."""
     text = objects[args.executable].fingerprint
     args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
 
 
 @slot("PJRT_LoadedExecutable_Fingerprint")
 def loaded_fingerprint(args: Any) -> None:
-    """The same."""
+    """The fingerprint of a loaded executable."""
     text = objects[args.executable].fingerprint
     args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
 
 
 @slot("PJRT_Executable_GetCostAnalysis")
 def get_cost_analysis(args: Any) -> None:
-    """By XLA's names."""
+    """The cost analysis of an executable, by XLA's names."""
     values = objects[args.executable].cost
     args.properties, args.num_properties = values.address, values.size
 
 
 @slot("PJRT_Executable_GetCompiledMemoryStats")
 def get_compiled_memory_stats(args: Any) -> None:
-    """What a run needs."""
+    """Bytes of arguments, results, temporaries and aliases that a run needs."""
     memory = objects[args.executable].executable.program.memory
     for name, kind in args._fields_:
         if kind is ctypes.c_int64:
@@ -207,21 +207,21 @@ def get_compiled_memory_stats(args: Any) -> None:
 
 @slot("PJRT_Executable_OutputElementTypes")
 def output_element_types(args: Any) -> None:
-    """Of each result."""
+    """The PJRT_Buffer_Type of each result."""
     row = objects[args.executable].output_types
     args.output_types, args.num_output_types = row.address, row.size
 
 
 @slot("PJRT_Executable_OutputDimensions")
 def output_dimensions(args: Any) -> None:
-    """Of each result."""
+    """The dimensions of each result, one after another, and how many each has."""
     view = objects[args.executable]
     args.num_outputs, args.dims, args.dim_sizes = view.num_outputs, view.output_dims.address, view.output_ranks.address
 
 
 @slot("PJRT_Executable_OutputMemoryKinds")
 def output_memory_kinds(args: Any) -> None:
-    """Where each result will be."""
+    """The memory kind of each result."""
     view = objects[args.executable]
     kinds, sizes = view.output_kinds
     args.num_outputs, args.memory_kinds, args.memory_kind_sizes = kinds.size, kinds.address, sizes.address
@@ -229,14 +229,14 @@ def output_memory_kinds(args: Any) -> None:
 
 @slot("PJRT_Executable_ParameterMemoryKinds")
 def parameter_memory_kinds(args: Any) -> None:
-    """Where each argument must be."""
+    """The memory kind of each parameter."""
     kinds, sizes = objects[args.executable].parameter_kinds
     args.num_parameters, args.memory_kinds, args.memory_kind_sizes = kinds.size, kinds.address, sizes.address
 
 
 @slot("PJRT_Executable_OptimizedProgram")
 def optimized_program(args: Any) -> None:
-    """The HLO module; first its size, then itself."""
+    """The optimised HLO module, serialised; without memory for it, its size."""
     data = objects[args.executable].program
     program = struct("PJRT_Program").from_address(args.program)
     program.format, program.format_size = _FORMAT.address, _FORMAT.size
@@ -247,7 +247,7 @@ def optimized_program(args: Any) -> None:
 
 @slot("PJRT_Executable_Serialize")
 def serialize(args: Any) -> None:
-    """As bytes."""
+    """An executable as bytes, which `deserialize_and_load` reads."""
     hand_over(args, "serialized_executable", objects[args.executable].executable.serialize())
 
 
@@ -259,7 +259,7 @@ def get_compile_options(args: Any) -> None:
 
 @slot("PJRT_Executable_DeserializeAndLoad")
 def deserialize_and_load(args: Any) -> None:
-    """From bytes, with their options or others."""
+    """A loaded executable from bytes, with the options in them or others."""
     data = bytes_at(args.serialized_executable, args.serialized_executable_size)
     other = bytes_at(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size)
     options = CompileOptions.from_proto(other) if other else None
@@ -268,7 +268,7 @@ def deserialize_and_load(args: Any) -> None:
 
 @slot("PJRT_LoadedExecutable_Destroy")
 def loaded_destroy(args: Any) -> None:
-    """Frees it."""
+    """Frees a loaded executable's handle."""
     drop(args.executable)
 
 
@@ -280,21 +280,21 @@ def get_executable(args: Any) -> None:
 
 @slot("PJRT_LoadedExecutable_GetDeviceAssignment")
 def get_device_assignment(args: Any) -> None:
-    """A DeviceAssignmentProto."""
+    """The device of each replica and partition, as a serialised DeviceAssignmentProto."""
     loaded = objects[args.executable].loaded
     hand_over(args, "serialized_device_assignment", assignment_proto(loaded.device_assignment))
 
 
 @slot("PJRT_LoadedExecutable_AddressableDevices")
 def addressable_devices(args: Any) -> None:
-    """The devices that it runs on."""
+    """The devices that a loaded executable runs on."""
     row = objects[args.executable].devices
     args.addressable_devices, args.num_addressable_devices = row.address, row.size
 
 
 @slot("PJRT_LoadedExecutable_AddressableDeviceLogicalIds")
 def addressable_device_logical_ids(args: Any) -> None:
-    """Their replica and partition numbers."""
+    """The replica and the partition of each device."""
     view = objects[args.executable]
     args.addressable_device_logical_ids = view.logical_ids.address
     args.num_addressable_device_logical_ids = view.devices.size
@@ -302,7 +302,7 @@ def addressable_device_logical_ids(args: Any) -> None:
 
 @slot("PJRT_LoadedExecutable_Delete")
 def delete(args: Any) -> None:
-    """Gives up the program."""
+    """Gives up a loaded executable; its handle stays."""
     view = objects[args.executable]
     view.plan.leave_to_python()
     view.loaded.delete()
@@ -310,5 +310,5 @@ def delete(args: Any) -> None:
 
 @slot("PJRT_LoadedExecutable_IsDeleted")
 def is_deleted(args: Any) -> None:
-    """Whether somebody did."""
+    """Whether a loaded executable was deleted."""
     args.is_deleted = objects[args.executable].loaded.is_deleted

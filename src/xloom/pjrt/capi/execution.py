@@ -59,11 +59,11 @@ def execute(args: Any) -> None:
 
 @slot("PJRT_ExecuteContext_Create")
 def create_context(args: Any) -> None:
-    """What may come along with an execution."""
+    """A context of executions, which holds user data of FFI handlers by type id."""
     args.context = put({})
 
 
 @slot("PJRT_ExecuteContext_Destroy")
 def destroy_context(args: Any) -> None:
-    """Frees it."""
+    """Frees an execution's context."""
     drop(args.context)

@@ -20,5 +20,5 @@ def user_data_add(args: Any) -> None:
 
 @slot("PJRT_FFI_Register_Handler")
 def register_handler(args: Any) -> None:
-    """Registers a typed handler."""
+    """Registers a typed FFI handler for custom calls of its name."""
     register_pointer(text_at(args.target_name, args.target_name_size), args.handler, abi="typed-ffi")

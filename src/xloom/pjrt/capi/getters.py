@@ -75,7 +75,7 @@ def native_ir(prefix: str) -> str:
 
 
 def native_names() -> list[str]:
-    """What `native_ir` defines."""
+    """The names, without prefix, of the functions that `native_ir` defines."""
     return [*_GETTERS, GET_USER_DATA]
 
 

@@ -11,7 +11,7 @@ objects: dict[int, Any] = {}
 
 
 def put(value: Any) -> int:
-    """A new handle."""
+    """A new handle for an object, which lives until `drop`."""
     handle = next(_numbers)
     objects[handle] = value
     return handle

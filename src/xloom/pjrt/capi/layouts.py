@@ -50,25 +50,25 @@ def _default_layout(rank: int) -> int:
 
 @slot("PJRT_Layouts_PJRT_Client_GetDefaultLayout")
 def client_default_layout(args: Any) -> None:
-    """Of arrays of some type and dimensions."""
+    """The layout that arrays of a type and dimensions have on a client's devices unless told."""
     args.layout = _default_layout(args.num_dims)
 
 
 @slot("PJRT_Layouts_PJRT_Topology_GetDefaultLayout")
 def topology_default_layout(args: Any) -> None:
-    """The same."""
+    """The layout that arrays of a type and dimensions have on a topology's devices unless told."""
     args.layout = _default_layout(args.num_dims)
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
 def output_layouts(args: Any) -> None:
-    """Of a program's results."""
+    """The layouts of an executable's results."""
     row = objects[args.executable].output_layouts
     args.num_outputs, args.layouts = row.size, row.address
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
 def parameter_layouts(args: Any) -> None:
-    """Of its parameters."""
+    """The layouts of an executable's parameters."""
     row = objects[args.executable].parameter_layouts
     args.num_parameters, args.layouts = row.size, row.address

@@ -59,7 +59,7 @@ _handles: dict[int, int] = {}
 
 
 def memory_handle(memory: MemorySpace) -> int:
-    """The one handle of a memory space."""
+    """The handle of a memory space, the same each time."""
     handle = _handles.get(id(memory))
     if handle is None:
         view = _View(memory)
@@ -75,20 +75,20 @@ def memory_of(handle: int) -> MemorySpace:
 
 @slot("PJRT_Memory_DebugString")
 def debug_string(args: Any) -> None:
-    """For logs."""
+    """The memory space's name in logs."""
     text = objects[args.memory].text
     args.debug_string, args.debug_string_size = text.address, text.size
 
 
 @slot("PJRT_Memory_ToString")
 def to_string(args: Any) -> None:
-    """For users."""
+    """The memory space's name for users."""
     text = objects[args.memory].text
     args.to_string, args.to_string_size = text.address, text.size
 
 
 @slot("PJRT_Memory_AddressableByDevices")
 def addressable_by_devices(args: Any) -> None:
-    """Who can use it."""
+    """The devices that can use a memory space."""
     row = objects[args.memory].devices
     args.devices, args.num_devices = row.address, row.size

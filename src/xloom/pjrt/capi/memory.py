@@ -75,7 +75,7 @@ class CArray:
 
 
 class NamedValues:
-    """An array of PJRT_NamedValue."""
+    """An array of PJRT_NamedValue in C memory."""
 
     _STRING, _INT64, _INT64_LIST, _FLOAT, _BOOL = range(5)
 
@@ -105,22 +105,22 @@ class NamedValues:
 
 
 def text_at(address: int | None, size: int) -> str:
-    """The string there."""
+    """The UTF-8 string of `size` bytes at an address; empty at NULL."""
     return bytes_at(address, size).decode("utf-8", "replace")
 
 
 def bytes_at(address: int | None, size: int) -> bytes:
-    """The bytes there."""
+    """The `size` bytes at an address; none at NULL."""
     return ctypes.string_at(address, size) if address else b""
 
 
 def int64s_at(address: int | None, count: int) -> tuple[int, ...]:
-    """The 64-bit numbers there."""
+    """The `count` int64_t at an address; none at NULL."""
     return tuple((ctypes.c_int64 * count).from_address(address)) if address and count else ()
 
 
 def named_values_at(address: int | None, count: int) -> dict[str, Any]:
-    """The values there by name."""
+    """The values of an array of PJRT_NamedValue, by name; none at NULL."""
     found = {}
     for row in (struct("PJRT_NamedValue") * count).from_address(address) if address and count else ():
         name = text_at(row.name, row.name_size)

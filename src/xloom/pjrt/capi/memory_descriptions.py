@@ -17,7 +17,7 @@ _handles = CArray.pointers(put(k) for k in range(len(KINDS)))
 
 @slot("PJRT_DeviceDescription_MemoryDescriptions")
 def memory_descriptions(args: Any) -> None:
-    """All devices have the same; the first is the default."""
+    """The kinds of memory, which all devices have; the first is the default."""
     args.memory_descriptions, args.num_memory_descriptions = _handles.address, _handles.size
     args.default_memory_index = 0
 

@@ -31,7 +31,7 @@ RELEASING = {
 
 @cache
 def native_text() -> str:
-    """All of it as LLVM IR."""
+    """The LLVM IR of all native entries and of what they call."""
     native = NativeModule()
     for part in (storage_cache_ir, storage_ir, buffer_ir, host_buffer_ir, execute_ir):
         part.define(native)

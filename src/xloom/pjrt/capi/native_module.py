@@ -62,7 +62,7 @@ _KINDS = {"p": POINTER, "q": I64, "i": I32, "v": VOID}
 
 
 class Builder(ir.IRBuilder):
-    """Writes one function."""
+    """Writes one native function."""
 
     def __init__(self, native: NativeModule, function: ir.Function):
         super().__init__(function.append_basic_block("entry"))
@@ -77,7 +77,7 @@ class Builder(ir.IRBuilder):
         return made
 
     def place(self, base: ir.Value, offset: int | ir.Value) -> ir.Value:
-        """So many bytes further."""
+        """The pointer `offset` bytes behind another."""
         return self.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True, source_etype=I8)
 
     def get(self, layout: StructLayout, base: ir.Value, name: str, kind: ir.Type = I64) -> ir.Value:
@@ -102,7 +102,7 @@ class Builder(ir.IRBuilder):
         return self.icmp_unsigned("!=", self.and_(value, I64(flags)), I64(0))
 
     def is_zero(self, value: ir.Value) -> ir.Value:
-        """Whether it is 0, or NULL."""
+        """Whether an integer is 0, or a pointer NULL (i1)."""
         return self.icmp_unsigned("==", value, ir.Constant(value.type, None if value.type == POINTER else 0))
 
     def add_to(self, place: ir.Value, value: int) -> ir.Value:
@@ -140,7 +140,7 @@ class Builder(ir.IRBuilder):
         self.position_at_end(done)
 
     def return_if(self, condition: ir.Value, value: ir.Value | None = None) -> None:
-        """Ends the function early."""
+        """Returns `value` where the condition (i1) holds."""
         with self.if_then(condition):
             self.ret_void() if value is None else self.ret(value)
 
@@ -163,14 +163,14 @@ class Entry(Builder):
         return self.load(self.place(self.args, field.offset), typ=POINTER if is_pointer else _FIELD[field.size])
 
     def answer(self, **values: ir.Value | int) -> None:
-        """Writes results there."""
+        """Writes results to fields of the arguments' structure."""
         for name, value in values.items():
             field = getattr(self._struct, name)
             given = _FIELD[field.size](value) if isinstance(value, int) else value
             self.store(given, self.place(self.args, field.offset))
 
     def done(self) -> None:
-        """Returns without an error."""
+        """Returns NULL: no error."""
         self.ret(NULL)
 
     def in_python(self) -> ir.Value:
@@ -178,7 +178,7 @@ class Entry(Builder):
         return self.do(f"{self.name}{IN_PYTHON}", "ppppp", self.args, NULL, NULL, NULL)
 
     def python(self) -> None:
-        """Leaves it to Python."""
+        """Returns what the entry's function in Python does."""
         self.ret(self.in_python())
 
     def python_if(self, condition: ir.Value) -> None:

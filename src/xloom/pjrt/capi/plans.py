@@ -55,7 +55,7 @@ class Plan:
         return bool(self._struct[PLAN.offset("is_native") // 8])
 
     def leave_to_python(self) -> None:
-        """From now on Python runs it, or says why not."""
+        """Has Python run it from now on, or say why not."""
         self._struct[PLAN.offset("is_native") // 8] = 0
 
 

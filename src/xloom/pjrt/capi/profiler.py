@@ -27,11 +27,11 @@ class _Profiler:
         self.data = Text(b"")
 
     def start(self) -> None:
-        """The trace begins."""
+        """Begins to take a trace."""
         self._taken = self._taking.enter_context(trace())
 
     def stop(self) -> None:
-        """The trace ends."""
+        """Ends the trace, and keeps it as a serialised XSpace."""
         self._taking.close()
         if self._taken is not None:
             self.data = Text(xspace(self._taken, _PLANE))

@@ -39,7 +39,7 @@ def of_leaves(instruction: Instruction) -> list[Sharding]:
 
 @slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")
 def parameter_shardings(args: Any) -> None:
-    """Of a program's parameters."""
+    """The shardings of an executable's parameters."""
     found = objects[args.executable].parameter_shardings
     args.num_parameters, args.shardings, args.sharding_sizes = (
         found.sizes.size,
@@ -50,7 +50,7 @@ def parameter_shardings(args: Any) -> None:
 
 @slot("PJRT_Shardings_PJRT_Executable_OutputShardings")
 def output_shardings(args: Any) -> None:
-    """Of its results."""
+    """The shardings of an executable's results."""
     found = objects[args.executable].output_shardings
     args.num_outputs, args.shardings, args.sharding_sizes = (
         found.sizes.size,

@@ -67,7 +67,7 @@ def lock(b: Builder, layout: StructLayout, base: ir.Value) -> ir.Value:
 
 
 def unlock(b: Builder, place: ir.Value) -> None:
-    """Gives the lock back."""
+    """Releases the lock that `lock` took."""
     b.do("unlock", "vp", place)
 
 

@@ -23,7 +23,7 @@ from xloom.pjrt.options import CompileOptions
 
 
 class Topology:
-    """Devices of a platform."""
+    """The devices of a platform, without a client."""
 
     def __init__(self, compiler: Compiler, descriptions: Sequence[DeviceDescription]):
         self.compiler = compiler
@@ -48,13 +48,13 @@ def _of_cpu(count: int) -> Topology:
 
 @slot("PJRT_TopologyDescription_Create")
 def create(args: Any) -> None:
-    """As many devices as the options say."""
+    """A topology of as many CPU devices as the options say."""
     args.topology = put(_of_cpu(device_count(named_values_at(args.create_options, args.num_options))))
 
 
 @slot("PJRT_TopologyDescription_Destroy")
 def destroy(args: Any) -> None:
-    """Frees it."""
+    """Frees a topology's handle."""
     drop(args.topology)
 
 
@@ -67,41 +67,41 @@ def platform_name(args: Any) -> None:
 
 @slot("PJRT_TopologyDescription_PlatformVersion")
 def platform_version(args: Any) -> None:
-    """The backend's version."""
+    """The version of the backend, as `Compiler.platform_version` says."""
     text = objects[args.topology].platform_version
     args.platform_version, args.platform_version_size = text.address, text.size
 
 
 @slot("PJRT_TopologyDescription_GetDeviceDescriptions")
 def get_device_descriptions(args: Any) -> None:
-    """Its devices."""
+    """The descriptions of a topology's devices."""
     row = objects[args.topology].handles
     args.descriptions, args.num_descriptions = row.address, row.size
 
 
 @slot("PJRT_TopologyDescription_Attributes")
 def attributes(args: Any) -> None:
-    """None."""
+    """The attributes of a topology: there are none."""
     values = objects[args.topology].attributes
     args.attributes, args.num_attributes = values.address, values.size
 
 
 @slot("PJRT_TopologyDescription_Serialize")
 def serialize(args: Any) -> None:
-    """As bytes."""
+    """A topology as bytes, which `deserialize` reads."""
     hand_over(args, "serialized_topology", objects[args.topology].serialize())
 
 
 @slot("PJRT_TopologyDescription_Deserialize")
 def deserialize(args: Any) -> None:
-    """From bytes."""
+    """A topology from the bytes of `serialize`."""
     _, _, count = json.loads(bytes_at(args.serialized_topology, args.serialized_topology_size))
     args.topology = put(_of_cpu(count))
 
 
 @slot("PJRT_TopologyDescription_Fingerprint")
 def fingerprint(args: Any) -> None:
-    """The same for the same topologies."""
+    """A number that equal topologies have in common."""
     args.fingerprint = zlib.crc32(objects[args.topology].serialize())
 
 

@@ -121,7 +121,7 @@ def _features(problem: Convolution) -> Axis | None:
 
 
 def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: Window, w: Array, y: Array) -> None:
-    """One phase."""
+    """Adds the phase, an item of which are all outputs of a vector of groups."""
     arithmetic, lanes, group = plan.x.arithmetic, plan.x.lanes, plan.lanes
     panels = -(-group.size // lanes)
     images = problem.batch if plan.turns == 1 else Axis(1, 0, 0, 0)

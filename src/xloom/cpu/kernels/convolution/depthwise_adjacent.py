@@ -35,7 +35,7 @@ _LINE = 64
 
 
 def is_adjacent(arithmetic: Arithmetic, problem: Convolution, window: Window) -> bool:
-    """True for such convolutions."""
+    """True for convolutions of one feature per group whose groups fill vectors and are adjacent in all three."""
     group = problem.group
     return (
         arithmetic.parts == 1

@@ -49,7 +49,7 @@ class Spoiling:
 
     @property
     def symbol(self) -> str:
-        """The function's name."""
+        """The symbol of the function, one for each pair of types."""
         return f"xloom.convolution.zeros.{self.w.name}.{self.y.name}"
 
     def text(self, target: Target) -> str:

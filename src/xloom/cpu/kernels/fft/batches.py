@@ -62,11 +62,11 @@ class Lines:
 
     @property
     def points(self) -> tuple[int, int]:
-        """Of a line in the source and in the target."""
+        """Points of a line in the source, and in the target."""
         return self.n + (self.halves and self.sign > 0), self.n + (self.halves and self.sign < 0)
 
     def emit(self, kernel: Kernel) -> None:
-        """Adds the phase."""
+        """Adds the kernel's phase, whose items are groups of lines."""
         lanes = lanes_of(self.dtype, self.count, kernel.target)
         transform = Transform(kernel.module, kernel.name, lanes, self.n, self.sign)
         blocks = -(-self.count // lanes.count)
@@ -139,7 +139,7 @@ class _Work:
                     b.store(x, self._part(data, b.add(point, I64(i)), part, k), align=lanes.dtype.real.bytes)
 
     def scatter(self, pointer: ir.Value, first: ir.Value, data: ir.Value) -> None:
-        """Writes the buffer."""
+        """Writes a buffer's points to the lines of an array that begin at element `first`."""
         b, lanes, side, n = self.b, self.lanes, self.lines.target, self.lines.points[1]
         if side.line == 1:
             with loop(b, 0, n, name="point") as point:

@@ -29,7 +29,7 @@ class Dimensions:
         self.kernel, self.dtype, self.sign = kernel, dtype, sign
 
     def scratch(self, dims: Sequence[int]) -> Pointer:
-        """Memory for an array."""
+        """Scratch memory for a complex array of these dimensions."""
         number = self.kernel.add_scratch(math.prod(dims) * self.dtype.bytes)
         return lambda p: p.scratch(number)
 

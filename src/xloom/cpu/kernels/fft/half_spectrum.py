@@ -52,12 +52,12 @@ def united_ends(b: ir.IRBuilder, x: Part, y: Part) -> Number:
 
 
 def conjugate(b: ir.IRBuilder, x: Part) -> Number:
-    """Of either, point n / 2 of the other."""
+    """The conjugate: what point n / 2 of either is of the other."""
     return [x[0], b.fneg(x[1])]
 
 
 def separate(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
-    """The same of the n points of several lines, in place."""
+    """Turns the n points of several lines' transforms into the n + 1 of their spectra, in place."""
     ends = separated_ends(b, transform.get(b, data, I64(0)))
     for point, value in zip((0, transform.n), ends, strict=True):
         transform.put(b, data, I64(point), value)
@@ -65,7 +65,7 @@ def separate(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
 
 
 def unite(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
-    """The same of the n + 1 points of several lines, in place."""
+    """Turns the n + 1 points of several lines' spectra into the n of their transforms, in place."""
     first, last = (transform.get(b, data, I64(k)) for k in (0, transform.n))
     transform.put(b, data, I64(0), united_ends(b, first, last))
     _pairs(b, transform, data, united)
@@ -92,7 +92,7 @@ def _pairs(b: ir.IRBuilder, transform: Transform, data: ir.Value, pair: _Pair) -
 
 
 def product(b: ir.IRBuilder, x: Part, y: Part) -> Number:
-    """x y."""
+    """The complex product x y."""
     real = b.fsub(b.fmul(x[0], y[0]), b.fmul(x[1], y[1]))
     return [real, b.fadd(b.fmul(x[0], y[1]), b.fmul(x[1], y[0]))]
 

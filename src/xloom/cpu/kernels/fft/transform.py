@@ -195,7 +195,7 @@ class Transform:
         return self.lanes.product(b, x, self.lanes.splat(b, load_scalar(b, numbers, self.lanes.dtype, index)))
 
     def get(self, b: ir.IRBuilder, data: ir.Value, point: ir.Value) -> Number:
-        """One point of all lines."""
+        """A point of all lines, by its number."""
         kind = self.lanes.kind
         first = b.mul(point, I64(2))
         return [

@@ -67,7 +67,7 @@ class _Work:
         self.factor = self._factor()
 
     def whole_matrices(self) -> None:
-        """One phase, whose items are matrices."""
+        """Adds one phase, whose items are matrices."""
         nbytes = self.size * self.step * self.dtype.bytes
         is_small = nbytes <= _STACK
         scratch = None if is_small else self.kernel.add_scratch(self.batch * nbytes)

@@ -29,7 +29,7 @@ class Lanes:
 
     @property
     def parts(self) -> int:
-        """Vectors a number."""
+        """Vectors that a number needs: two for complex ones, else one."""
         return 2 if self.dtype.is_complex else 1
 
     def load(self, b: ir.IRBuilder, pointer: ir.Value, index: Any) -> Number:
@@ -58,12 +58,12 @@ class Lanes:
         return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lane_numbers)), lane_numbers))
 
     def splat(self, b: ir.IRBuilder, scalar: Number) -> Number:
-        """One number in every lane."""
+        """A scalar in every lane."""
         nothing = ir.Constant(self.kind, ir.Undefined)
         return [self._shuffled(b, b.insert_element(nothing, s, I32(0)), nothing, [0] * self.count) for s in scalar]
 
     def minus_product(self, b: ir.IRBuilder, x: Number, y: Number, z: Number) -> Number:
-        """x - y z."""
+        """x - y z, lane by lane."""
         fma = self.fma
         if self.parts == 1:
             return [fma(b, b.fneg(y[0]), z[0], x[0])]
@@ -81,7 +81,7 @@ class Lanes:
         return b.call(function, [x, y, z])
 
     def product(self, b: ir.IRBuilder, x: Number, y: Number) -> Number:
-        """x y."""
+        """The product x y, lane by lane."""
         if self.parts == 1:
             return [b.fmul(x[0], y[0])]
         real = b.fsub(b.fmul(x[0], y[0]), b.fmul(x[1], y[1]))
@@ -95,7 +95,7 @@ class Lanes:
 
 
 def load_scalar(b: ir.IRBuilder, pointer: ir.Value, dtype: DType, index: Any, conjugate: bool = False) -> Number:
-    """One element, perhaps conjugated."""
+    """The element of an array at `index`, conjugated if asked."""
     address, kind = element_pointer(b, pointer, dtype, index), register_type(dtype)
     real = b.load(address, typ=kind)
     if not dtype.is_complex:

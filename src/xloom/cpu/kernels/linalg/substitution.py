@@ -43,7 +43,7 @@ class Substitution:
 
     @property
     def columns(self) -> int:
-        """Columns of a strip."""
+        """Columns of a strip: the lanes of its vectors."""
         return self.lanes.count * self.vectors
 
     def emit(self, module: ir.Module, name: str) -> ir.Function:

@@ -37,7 +37,7 @@ class Tile:
 
     @property
     def element(self) -> ir.IntType:
-        """An element's bits."""
+        """An integer type as wide as an element."""
         return ir.IntType(8 * self.dtype.bytes)
 
     @property
@@ -55,7 +55,7 @@ class Tile:
     def store(
         self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, step: int | SymbolicDimension, rows: list[ir.Value]
     ) -> None:
-        """Writes rows."""
+        """Writes a square's rows, `step` elements apart, from element `index` on."""
         for k, row in enumerate(rows):
             b.store(row, self._row(b, pointer, index, k * step), align=self.align)
 

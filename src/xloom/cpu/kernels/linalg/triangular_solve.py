@@ -43,7 +43,7 @@ class _Systems:
 
     @staticmethod
     def of(instruction: Instruction, right: Shape, size: Callable[[int], Any] = int) -> _Systems:
-        """Of an instruction, with `size` of each number."""
+        """The systems of an instruction, with `size` of each number."""
         n, m = right.dims[-2:] if instruction["left_side"] else right.dims[:-3:-1]
         row, column = (1, n) if _is_transposed(instruction) else (n, 1)
         # an upper triangle from its last row upwards

@@ -46,7 +46,7 @@ class Arithmetic:
 
     @property
     def parts(self) -> int:
-        """Two for complex numbers."""
+        """Vectors that a number needs: two for complex ones, else one."""
         return 2 if self.dtype.is_complex else 1
 
     @property
@@ -69,7 +69,7 @@ class Arithmetic:
         return self.element if lanes == 1 else ir.VectorType(self.element, lanes)
 
     def zero(self, lanes: int) -> Parts:
-        """Zeros."""
+        """Zeros in all lanes."""
         return [Zeros(self.kind(lanes), None)] * self.parts
 
     def loads(self, dtype: DType) -> bool:
@@ -149,7 +149,7 @@ class Arithmetic:
         return [real, self._fused(b, x[0], y[1], self._fused(b, x[1], y[0], total[1]))]
 
     def add(self, b: ir.IRBuilder, x: Parts, y: Parts) -> Parts:
-        """x + y."""
+        """x + y, lane by lane."""
         return [b.add(p, q) if self.dtype.is_integer else b.fadd(p, q) for p, q in zip(x, y, strict=True)]
 
     def reduced(self, b: ir.IRBuilder, value: Parts) -> Parts:
@@ -227,7 +227,7 @@ def shuffled(b: ir.IRBuilder, value: ir.Value, lanes: object, other: ir.Value | 
 
 
 def constant_vector(values: list[int], element: ir.Type = I32) -> ir.Constant:
-    """A vector of integers."""
+    """A constant vector of integers."""
     return ir.Constant(ir.VectorType(element, len(values)), values)
 
 

@@ -38,7 +38,7 @@ class Product(NamedTuple):
 
     @property
     def transposed(self) -> Product:
-        """The same product with the operands exchanged."""
+        """The product with its operands exchanged, and so rows for columns."""
 
         def swap(axes: Axes) -> Axes:
             return tuple(Axis(x.size, x.b, x.a, x.c) for x in axes)
@@ -46,7 +46,7 @@ class Product(NamedTuple):
         return Product(swap(self.batch), swap(self.columns), swap(self.rows), swap(self.depth))
 
     def opened(self, size: Callable[[int], Any]) -> Product:
-        """The same with `size(n)` for each number that kernels need not know."""
+        """The product with `size(n)` for each number that kernels need not know."""
 
         inside = (*self.rows, *self.columns, *self.depth)
         is_small = all(x.size < LEAST for x in inside)  # a tile, whose addresses are best known

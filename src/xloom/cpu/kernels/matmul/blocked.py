@@ -68,7 +68,7 @@ class _Blocks(NamedTuple):
 
 
 def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:
-    """One phase, whose items are blocks of the result."""
+    """Adds one phase, whose items are blocks of the result."""
     rows, columns = count(product.rows), count(product.columns)
     tile = fitting(arithmetic, rows, columns, arithmetic.few_sums)
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)

@@ -16,7 +16,7 @@ from xloom.llvm.pass_pipeline import PassPipeline
 
 @form_of("dot")
 def dot_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
-    """Its axes, however many dimensions make them up."""
+    """The shape-generic problem of a dot: its axes, however many dimensions make them up."""
     product = product_of(instruction, *shapes[:2])
     text = repr(("dot", [s.dtype.name for s in shapes], instruction["algorithm"]))
     return form(text, product.opened)

@@ -13,7 +13,7 @@ from xloom.llvm.types import POINTER, constant, element_pointer, i64, memory_typ
 
 
 class LineBuffer:
-    """Memory on the stack for some lines of an operand."""
+    """Memory on the stack for some lines of an operand that a function makes."""
 
     def __init__(self, b: ir.IRBuilder, array: Array, lines: int, length: int):
         self.array, self.apart = array, length
@@ -35,7 +35,7 @@ class LineBuffer:
         call_lines(b, context, [target, i64(self.apart), first, step or i64(0), lines or i64(1), length])
 
     def clear(self, b: ir.IRBuilder, at: ir.Value) -> None:
-        """Makes an element zero."""
+        """Writes zero to element `at`."""
         store(b, self.pointer, self.array.dtype, at, constant(0, self.array.dtype))
 
 

@@ -32,7 +32,7 @@ class Array:
     """True when a function makes lines of it: then the pointer is to what `call_lines` takes."""
 
     def pointer(self, phase: PhaseBuilder) -> ir.Value:
-        """Where its elements are."""
+        """The pointer to its elements in a phase; to the context of `call_lines` where a function makes them."""
         return getattr(phase, self.kind)(self.number)
 
 

@@ -38,7 +38,7 @@ class PairArithmetic(Arithmetic):
         return [b.or_(b.and_(low[0], constant(kind, 0xFFFF)), b.shl(high[0], constant(kind, 16)))]
 
     def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
-        """As `load`, of `lanes` pairs that are adjacent in memory."""
+        """Loads `lanes` pairs that are adjacent in memory, as `load` does."""
         raw = self.load(b, pointer, dtype, offset, 2 * lanes)[0]
         return [b.bitcast(b.trunc(raw, like(raw.type, I16)), self.kind(lanes))]
 
@@ -82,7 +82,7 @@ class BFloatPairArithmetic(Arithmetic):
         return [b.bitcast(b.or_(b.lshr(bits[0], constant(wide, 16)), bits[1]), low[0].type)]
 
     def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
-        """As `load`, of `lanes` pairs that are adjacent in memory."""
+        """Loads `lanes` pairs that are adjacent in memory, as `load` does."""
         address = element_pointer(b, pointer, dtype, offset)
         return [b.load(address, typ=self.kind(lanes), align=dtype.bytes)]
 

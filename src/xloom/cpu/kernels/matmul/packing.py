@@ -100,7 +100,7 @@ class Packing:
         return row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % self.width == 0)
 
     def emit(self, b: ir.IRBuilder, part: Part) -> None:
-        """Packs panels."""
+        """Packs the panels of a part of the operand."""
         depth_axis, block = inner(self.depth), BLOCK * self.arithmetic.pack_factor
         if self.is_copied:
             self._copy(b, part)

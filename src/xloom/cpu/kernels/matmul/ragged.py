@@ -70,7 +70,7 @@ def ragged_axes(attrs: Mapping[str, Any], lhs: Shape, rhs: Shape, sizes: Shape, 
 
 
 def multiply_ragged(kernel: Kernel, arithmetic: Arithmetic, product: Ragged, a: Array, b_: Array, c: Array) -> None:
-    """One phase; its items are rows of the result."""
+    """Adds one phase, whose items are rows of the result."""
     column = product.columns[-1] if product.columns else Axis(1, 0, 0, 1)
     adjacent = column.b == 1 and column.c == 1
     tile = fitting(arithmetic, 1, column.size, arithmetic.few_sums) if adjacent else Tile(arithmetic, 1, 1, 1)

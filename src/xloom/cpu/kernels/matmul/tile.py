@@ -83,7 +83,7 @@ class Sums:
             b.store(part, pointer)
 
     def clear(self, b: ir.IRBuilder) -> None:
-        """Sets all to zero."""
+        """Sets all sums of the tile to zero."""
         for row in range(self.tile.rows):
             for vector in range(self.tile.vectors):
                 self.set(b, row, vector, self.tile.arithmetic.zero(self.tile.lanes))

@@ -146,7 +146,7 @@ def philox_blocks(shape: Shape) -> int:
 
 
 def philox_groups(shape: Shape) -> int:
-    """The same in groups of as many blocks as a vector of counters makes."""
+    """How many groups of Philox blocks a shape needs, each of as many as a vector of counters makes."""
     return -(-philox_blocks(shape) // LANES)
 
 

@@ -145,7 +145,7 @@ class _Lines:
         return self._add(f"load `V`, ptr {self._pointer(k)}, align `BYTES`")
 
     def stored(self, x: str, k: int) -> None:
-        """Makes that vector x."""
+        """Stores x as vector k."""
         self._lines.append(f"  store `V` {x}, ptr {self._pointer(k)}, align `BYTES`")
 
     def _ordered(self, x: str, y: str) -> tuple[str, str]:
@@ -162,7 +162,7 @@ class _Lines:
         return out
 
     def bitonic_merge(self, xs: Sequence[str]) -> list[str]:
-        """The same of such whose lanes are bitonic."""
+        """Vectors whose lanes are bitonic, with their lanes in order."""
         out = list(xs)
         for d in bitonic_merge(len(out)):
             for i in range(len(out)):

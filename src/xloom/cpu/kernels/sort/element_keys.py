@@ -26,7 +26,7 @@ class ElementKey:
 
     @classmethod
     def of(cls, key: Key) -> ElementKey | None:
-        """The same order as a key's, where that is of the element itself."""
+        """The order of a key of the comparator, where that is of the element itself; else None."""
         dtype, expression = key.dtype, key.expression
         least = 16 if dtype.is_float else 8
         if not least <= dtype.bits <= 64 or dtype.kind is Kind.PRED or dtype.is_complex:
@@ -38,7 +38,7 @@ class ElementKey:
 
     @property
     def name(self) -> str:
-        """That tells it from all others."""
+        """A name that tells the order from all others."""
         parts = [self.dtype.name, "descending" if self.descending else "ascending"]
         if self.equal_zeros:
             parts.append("zeros" if self.nan is None else f"zeros.{self.nan:x}")

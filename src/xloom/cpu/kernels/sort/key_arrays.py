@@ -108,7 +108,7 @@ class _Sort:
             self._outputs += [(k, half) for k in free if dtypes[k].bytes == 8 for half in range(2)]
 
     def emit(self) -> None:
-        """All the phases."""
+        """Adds all phases: keys are made, sorted, and the operands put in their order."""
         kernel = self.kernel
         kernel.pipeline = PassPipeline.ROUTINES
         kernel.need(network(64), PassPipeline.ROUTINES)

@@ -33,7 +33,7 @@ class Key:
 
     @property
     def bits(self) -> int:
-        """The width of `integer`."""
+        """The width of the unsigned integer that stands for the key."""
         if self.dtype.is_float:
             return _float_bits(self.dtype) - _zero_bits(self.dtype)
         return max(8, self.dtype.bits)

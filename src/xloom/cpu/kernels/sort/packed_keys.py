@@ -56,5 +56,5 @@ class _Numbered:
             self.records.write(b, row, i, read(b, array, self.records.type, i))
 
     def kept(self, b: ir.IRBuilder, row: Row) -> Row:
-        """As the records say."""
+        """What elements are read of while others are written: copies, where the records ask for them."""
         return self.records.kept(b, row)

@@ -157,7 +157,7 @@ class _Long:
         self.states = kernel.add_scratch(self.rows.count * len(_State) * 8)
 
     def emit(self) -> None:
-        """All the phases."""
+        """Adds all phases: records are read, sorted digit by digit, and written."""
         count, move = _counting(self.kernel.module, self.records), _moving(self.kernel.module, self.records)
         with self._each_row() as (phase, row):
             for field in _State:

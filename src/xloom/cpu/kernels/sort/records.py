@@ -57,7 +57,7 @@ class Records(Protocol):
         ...
 
     def elements(self, b: ir.IRBuilder, row: Row, record: ir.Value) -> list[Value]:
-        """The operands' values."""
+        """The elements of all operands that a record stands for."""
         ...
 
     def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
@@ -93,7 +93,7 @@ class Packed:
 
     @property
     def type(self) -> ir.IntType:
-        """One integer."""
+        """An integer as wide as the operands' elements together."""
         return ir.IntType(self.bits(self.dtypes))
 
     @property
@@ -103,11 +103,11 @@ class Packed:
 
     @property
     def key_bits(self) -> int:
-        """That of all the keys."""
+        """The width of all keys side by side."""
         return sum(k.bits for k in self.keys)
 
     def read(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
-        """Puts the operands together."""
+        """The record of element `i`: the bits of its operands side by side."""
         index = self.rows.index_of(b, row.base, i)
         parts = [
             resized(b, i, bits_type(t)) if k in self.numbers else load_bits(b, row.operands[k], t, index)
@@ -116,15 +116,15 @@ class Packed:
         return joined(b, parts, self.type)
 
     def key(self, b: ir.IRBuilder, record: ir.Value) -> ir.Value:
-        """Computed anew."""
+        """The record's key, computed of the elements in it."""
         return joined_keys(b, self.keys, self._values(b, record))
 
     def elements(self, b: ir.IRBuilder, row: Row, record: ir.Value) -> list[Value]:
-        """Taken out of the record."""
+        """The elements of all operands, taken out of the record."""
         return self._values(b, record)
 
     def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
-        """Takes the record apart."""
+        """Writes the record's elements as number `i` of the outputs."""
         index = self.rows.index_of(b, row.base, i)
         for pointer, dtype, bits in zip(row.outputs, self.dtypes, self._parts(b, record), strict=True):
             if pointer is not None:
@@ -168,16 +168,16 @@ class Indexed:
 
     @property
     def type(self) -> ir.IntType:
-        """One integer."""
+        """An integer with the element's number in the low 32 bits and the key above."""
         return ir.IntType(self.bits(self.keys))
 
     @property
     def key_bits(self) -> int:
-        """That of all the keys."""
+        """The width of all keys side by side."""
         return sum(k.bits for k in self.keys)
 
     def read(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
-        """Computes the key."""
+        """The record of element `i`: its number, and its key above."""
         number = resized(b, i, self.type)
         if not self.keys:
             return number
@@ -189,15 +189,15 @@ class Indexed:
         return joined_keys(b, self.keys, self._values(b, row, i))
 
     def key(self, b: ir.IRBuilder, record: ir.Value) -> ir.Value:
-        """The part above."""
+        """The record's key: its bits above the number."""
         return resized(b, b.lshr(record, self.type(INDEX_BITS)), ir.IntType(self.key_bits))
 
     def elements(self, b: ir.IRBuilder, row: Row, record: ir.Value) -> list[Value]:
-        """Loaded from the operands."""
+        """The elements of all operands, loaded at the record's number."""
         return self._values(b, row, self.number(b, record))
 
     def number(self, b: ir.IRBuilder, record: ir.Value) -> ir.Value:
-        """The element's number, i64."""
+        """The number in its row of the record's element, i64."""
         return b.zext(resized(b, record, I32), I64)
 
     def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:

@@ -22,7 +22,7 @@ class Rows:
 
     @classmethod
     def along(cls, shape: Shape, dimension: int) -> Rows:
-        """Those of a dense array; of a scalar, one row of one."""
+        """The rows of a dense array along a dimension; of a scalar, one row of one element."""
         if not shape.rank:
             return cls(1, 1, 1)
         size = shape.dims[dimension]

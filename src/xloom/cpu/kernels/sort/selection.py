@@ -125,7 +125,7 @@ class _InOrder:
         return read(self.b, self.memory, self.kind, I64(self.k - 1))
 
     def start(self, record: Callable[[ir.Value], ir.Value]) -> None:
-        """With the first k records."""
+        """Begins with the first k records."""
         b = self.b
         write(b, self.whole, I64(_LANES - 1), self.kind(0))
         with loop(b, 0, self.vectors * _LANES) as i:
@@ -158,7 +158,7 @@ class _InOrder:
         """Nothing: there always is memory for one more record."""
 
     def finish(self) -> None:
-        """They are in order."""
+        """Nothing to do: the records are in order at all times."""
 
 
 class _Collected:
@@ -182,7 +182,7 @@ class _Collected:
         return read(self.b, self.memory, self.kind, I64(self.k - 1))
 
     def start(self, record: Callable[[ir.Value], ir.Value]) -> None:
-        """With the first k records."""
+        """Begins with the first k records."""
         with loop(self.b, 0, self.k) as i:
             write(self.b, self.memory, i, record(i))
         self.b.store(I64(self.k), self.count)

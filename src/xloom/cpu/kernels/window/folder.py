@@ -27,20 +27,20 @@ class Folder:
         return [*operands, *(phase.output(k) for k in range(self.count))]
 
     def initial(self, b: ir.IRBuilder, pointers: Sequence[ir.Value]) -> list[Value]:
-        """The initial values."""
+        """The initial value of each output."""
         inits = pointers[self.count : 2 * self.count]
         return [load(b, p, t, I64(0)) for p, t in zip(inits, self.states, strict=True)]
 
     def elements(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], index: ir.Value) -> list[Value]:
-        """The operands' elements."""
+        """The element of each operand at `index`."""
         return [load(b, p, t, index) for p, t in zip(pointers[: self.count], self.inputs, strict=True)]
 
     def state(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], index: ir.Value) -> list[Value]:
-        """The outputs' elements."""
+        """The element of each output at `index`."""
         return [load(b, p, t, index) for p, t in zip(pointers[2 * self.count :], self.states, strict=True)]
 
     def keep(self, b: ir.IRBuilder, pointers: Sequence[ir.Value], index: ir.Value, state: Sequence[Value]) -> None:
-        """Writes the outputs' elements."""
+        """Writes a value to each output at `index`."""
         for p, t, v in zip(pointers[2 * self.count :], self.states, state, strict=True):
             store(b, p, t, index, v)
 

@@ -32,7 +32,7 @@ class Operator:
 
     @staticmethod
     def of(folder: Folder, lanes: int = 1) -> Operator | None:
-        """That of a fold, if there is one."""
+        """The operator that a fold applies to its elements; None where it is none, or types differ."""
         opcode = plain_operator(folder.body)
         dtypes = {*folder.inputs, *folder.states, *(p.shape.dtype for p in folder.body.parameters)}
         if opcode is None or len(dtypes) != 1:
@@ -58,14 +58,14 @@ class Operator:
         b.store(x, self._at(b, pointer, index), align=self.dtype.bytes)
 
     def splat(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
-        """One element of an array, in all lanes."""
+        """The element of an array at `index`, in all lanes."""
         x = type(self)(self.opcode, self.dtype, 1).load(b, pointer, index)
         if self.lanes == 1:
             return x
         return self.lane(b, b.insert_element(ir.Constant(self.type, ir.Undefined), x, I32(0)), 0)
 
     def lane(self, b: ir.IRBuilder, x: ir.Value, lane: int) -> ir.Value:
-        """One lane in all."""
+        """A vector with one lane of `x` in all."""
         return b.shuffle_vector(x, ir.Constant(self.type, ir.Undefined), mask([lane] * self.lanes))
 
     def store_first(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, x: ir.Value) -> None:
@@ -73,7 +73,7 @@ class Operator:
         type(self)(self.opcode, self.dtype, 1).store(b, pointer, index, b.extract_element(x, I32(0)))
 
     def apply(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        """The operator."""
+        """`x opcode y`, lane by lane."""
         if self.opcode in ("maximum", "minimum"):
             compare = b.icmp_signed if self.dtype.kind is Kind.SIGNED else b.icmp_unsigned
             return b.select(compare(">" if self.opcode == "maximum" else "<", x, y), x, y)
@@ -97,15 +97,15 @@ class _Extremum(Operator):
     cost = 4
 
     def load(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
-        """See the class above."""
+        """The keys of the floats from `index` on."""
         return key_of(b, super().load(b, pointer, index), self.dtype.mantissa_bits, negates=self._negates)
 
     def store(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, x: ir.Value) -> None:
-        """See the class above."""
+        """Writes the floats that keys stand for, from `index` on."""
         super().store(b, pointer, index, bits_of(b, x, self.dtype.mantissa_bits, negates=self._negates))
 
     def apply(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        """See the class above."""
+        """The larger keys: of minima, keys are those of the negated floats."""
         return b.select(b.icmp_signed(">", x, y), x, y)
 
     @property

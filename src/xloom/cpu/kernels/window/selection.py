@@ -88,7 +88,7 @@ def lines_of(axes: Sequence[Axis], dtype: DType) -> Lines | None:
 
 
 def select_in_lines(kernel: Kernel, instruction: Instruction, lines: Lines) -> None:
-    """Emits the phase."""
+    """Adds the phase of a select-and-scatter, whose items are blocks of lines of windows."""
     work = lines.rows * lines.row.stride // lines.pieces
     with kernel.phase(lines.batch * lines.blocks * lines.pieces, max(1, _TASK // work)) as phase:
         pointers = [*(phase.operand(k) for k in range(3)), phase.output(0)]

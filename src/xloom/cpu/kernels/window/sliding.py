@@ -129,7 +129,7 @@ class _Pass:
 
     @property
     def count(self) -> int:
-        """Elements that it makes."""
+        """Elements that the pass makes."""
         return self.rows * self.axis.count * self.columns
 
     @property

@@ -19,13 +19,13 @@ FUTEX_NUMBER = (
 
 
 def host_ir() -> str:
-    """All functions of this host that the pool calls."""
+    """LLVM IR of all functions of this host that the pool calls."""
     sleeping = CONDITION_IR if FUTEX_NUMBER is None else futex_ir(FUTEX_NUMBER)
     return "\n".join((sleeping, threads_ir(), clock_ir()))
 
 
 def threads_ir() -> str:
-    """Those with which a thread starts, pauses, rounds and is steered."""
+    """LLVM IR of the functions with which a thread starts, pauses, sets its rounding and its processor."""
     processor = PROCESSOR_IR.get(platform.machine().lower(), PLAIN_PROCESSOR_IR)
     steer = LINUX_STEER_IR if sys.platform == "linux" else PLAIN_STEER_IR
     return "\n".join((processor, signals_ir(), START_IR, BERTH_IR, steer))

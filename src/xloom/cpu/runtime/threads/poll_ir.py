@@ -38,7 +38,7 @@ def _place(word: Word) -> str:
 
 
 def poll_ir(interval_ns: int) -> str:
-    """`@xloom_poll`, which needs `@now`."""
+    """LLVM IR of `@xloom_poll`, which asks for signals every `interval_ns`; its module needs `@now`."""
 
     parts = ", ".join(f"ptr {_place(word)}" for word in (Word.TYPE, Word.VALUE, Word.TRACEBACK))
     return f"""
