@@ -13,7 +13,7 @@ import xloom as xl
 from xloom.cpu.compile import compile
 from xloom.cpu.printers import asm_text
 from xloom.errors import LoweringError, XloomError
-from xloom.llvm.target import AARCH64, X86_64, VectorRegisters, host_target, target_named
+from xloom.llvm.target import AARCH64, X86_64, Target, VectorRegisters, host_target, target_named
 
 LESS = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }"
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = f32[] add(a, b) }"
@@ -123,6 +123,12 @@ def test_what_a_processor_can_do():
     assert (icelake.has_bfloat_products, zen.has_bfloat_products) == (False, True)
     assert skylake.packs_lanes(32) and not skylake.packs_lanes(16) and icelake.packs_lanes(16)
     assert target_named("x86-64-v3").features < skylake.features < icelake.features
+
+
+def test_what_no_code_uses_need_not_be_there():
+    host = host_target()
+    assert not Target("new", host.triple, "new", frozenset({*host.features, "sgx", "uintr"})).lacking
+    assert Target("new", host.triple, "new", frozenset({*host.features, "avx99"})).lacking == {"avx99"}
 
 
 def test_every_name_is_one_of_llvms():

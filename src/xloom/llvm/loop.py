@@ -42,13 +42,14 @@ def interleaving(cost: int) -> int:
     return next((n for most, n in _INTERLEAVED if cost <= most), 1)
 
 
-def masked_hints_for(iterations: int, cost: int, target: Target) -> Sequence[Hint]:
-    """Loop metadata, as `hints_for` gives, for a loop without branches that adds nothing up.
+def masked_hints_for(iterations: int, cost: int, target: Target, nbytes: int) -> Sequence[Hint]:
+    """Loop metadata, as `hints_for` gives, for a loop of elements of `nbytes` without branches that adds nothing up.
 
     Where the target has masks, the last vector is one of fewer elements if that leaves few lanes idle: one at a
     time, these elements could take longer than all those before.
     """
-    if iterations < _FEW.stop and iterations % 16 > 8 and target.registers.nbytes == 64:
+    lanes = target.registers.nbytes // nbytes
+    if iterations < _FEW.stop and iterations % lanes > lanes // 2 and target.registers.nbytes == 64:
         return (*VECTOR_ONLY, _MASKED)
     return hints_for(iterations, cost)
 

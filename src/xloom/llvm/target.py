@@ -22,6 +22,13 @@ X86_64 = (
 """Levels of x86-64, and processors, by LLVM's names. LLVM ends the process over a name that it does not know."""
 _CHOICES = ("avx", "avx512f", "avx512bw", "avx512vnni", "avx512bf16", "avx512vbmi", "avx512vbmi2")
 """Features on which code depends."""
+_ASKED_FOR = frozenset({
+    "cldemote", "clflushopt", "clwb", "clzero", "enqcmd", "fsgsbase", "fxsr", "hreset", "invpcid", "kl", "mwaitx",
+    "pconfig", "pku", "prefetchi", "prfchw", "ptwrite", "rdpid", "rdpru", "rdrnd", "rdseed", "rtm", "serialize",
+    "sgx", "shstk", "tsxldtrk", "uintr", "usermsr", "waitpkg", "wbnoinvd", "widekl", "xsave", "xsavec", "xsaveopt",
+    "xsaves",
+})  # fmt: skip
+"""Features of which LLVM makes no use by itself: only programs that name their instructions have these."""
 AARCH64 = ("aarch64", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1", "apple-m4")
 """The same of 64-bit Arm; `aarch64` is what all of them can do."""
 
@@ -115,7 +122,12 @@ class Target:
     def runs_here(self) -> bool:
         """True when this machine has all that its code may use."""
         host = host_target()
-        return self == host or (self.triple == host.triple and self.features <= host.features)
+        return self == host or (self.triple == host.triple and not self.lacking)
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """What its code may use that this machine has not."""
+        return self.features - host_target().features - _ASKED_FOR
 
 
 @lru_cache(maxsize=1)
@@ -153,7 +165,7 @@ def process_target() -> Target:
     except XloomError as error:
         raise XloomError(f"{SWITCH} is {name!r}", hint=error.hint) from None
     if not target.runs_here:
-        lacking = sorted(target.features - host_target().features) or [target.triple]
+        lacking = sorted(target.lacking) or [target.triple]
         raise XloomError(
             f"{SWITCH} is {name!r}, but the host lacks {', '.join(lacking)}",
             hint=f"unset {SWITCH}; xloom opt --emit asm --target {name} shows code for other machines",

@@ -128,6 +128,11 @@ class Lowering:
                 yield
         del elements.ranges[var]
 
+    def _widest(self, stage: LoopBody) -> int:
+        """Bytes of the widest element that is loaded or stored; narrow floats are computed as f32."""
+        loads = [n.dtype for n in walk([s.node for s in stage.stores]) if isinstance(n, Load)]
+        return max(4, *(t.bytes for t in (*loads, *(self._code.types_of(s.target) for s in stage.stores))))
+
     def _along(
         self, elements: Elements, stage: LoopBody, inner: Var, begin: ir.Value, end: ir.Value, group: Var | None
     ) -> None:
@@ -136,7 +141,8 @@ class Lowering:
         elements.innermost = inner
         cuts = breakpoints(stage, inner)
         dense = not group and _is_dense(stage, inner, 1 if inner.size < VECTOR else DENSE)
-        hints = partial(masked_hints_for, target=self._code.module.target) if dense else hints_for
+        masked = partial(masked_hints_for, target=self._code.module.target, nbytes=self._widest(stage))
+        hints = masked if dense else hints_for
         cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
         streamed = not group and is_streamed(self._code, elements.vars, stage, inner)
         streams = Streams(self._code, elements, stage, inner) if streamed else None
