@@ -9,7 +9,7 @@ from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, Store
 from xloom.codegen.loop_ir.nodes import Constant, If, Load, Node
 from xloom.cpu.loops import tiled_transpose
-from xloom.cpu.loops.tiled_transpose import crossing
+from xloom.cpu.loops.tiled_transpose import strided_loads
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import loops_text
@@ -81,7 +81,7 @@ def test_what_may_lie_outside_of_an_array_is_not_loaded_in_tiles():
 
     def tiled(node: Node) -> bool:
         store = Store(source, Affine(0, ((rows, 64), (columns, 1))), node)
-        return crossing(LoopBody([rows, columns], [store]), [rows, columns]) is not None
+        return strided_loads(LoopBody([rows, columns], [store]), [rows, columns]) is not None
 
     assert tiled(load) and not tiled(first_half)
 

@@ -11,7 +11,7 @@ from xloom import checks, trace
 from xloom.calls.sanitizer import active
 from xloom.compilation_cache import cache
 from xloom.cpu.custom_calls import native_call
-from xloom.cpu.custom_calls.custom_call import callbacks
+from xloom.cpu.custom_calls.custom_call import failure_callbacks
 from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.entry.profiling import StepTimes, TimedEntryBuilder, TimedExecutable
@@ -33,7 +33,7 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.verify.module import verify
 from xloom.llvm import jit
-from xloom.llvm.object_files import ObjectCodes
+from xloom.llvm.object_files import ObjectFiles
 from xloom.llvm.shared_code import compare, is_checked
 from xloom.llvm.target import Target, process_target
 from xloom.passes import run_passes
@@ -111,7 +111,7 @@ def _key(module: Module, target: Target) -> str | None:
     contents: list[bytes] = []
     for instruction in module.instructions:
         if instruction.opcode == "custom-call":
-            meaning = native_call.meaning(instruction)
+            meaning = native_call.registration_key(instruction)
             if meaning is None:
                 return None
             contents.append(meaning.encode())
@@ -153,7 +153,7 @@ def _packed(
 ) -> tuple[SerializedExecutable, EmittedProgram]:
     """A program compiled now, but for what is only in this process."""
     verify(module)  # native code of an invalid module could touch memory that is not its own
-    with without_collector(), ObjectCodes(thread_count(), target) as codes:
+    with without_collector(), ObjectFiles(thread_count(), target) as codes:
         with trace.span("passes", "compile"):
             ready = prepared(module)
         with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
@@ -198,7 +198,7 @@ def _image(
     """Linked with what it calls."""
     symbols = {symbol: address for call in calls for symbol, address in call.symbols.items()}
     if calls:
-        symbols.update(callbacks())
+        symbols.update(failure_callbacks())
     own = {
         PARALLEL_FOR: pool().parallel_for_address,
         POLL: pool().poll_address,
@@ -209,7 +209,7 @@ def _image(
     return LinkedExecutable(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
 
 
-def _add_kernel(codes: ObjectCodes, module: KernelModule) -> None:
+def _add_kernel(codes: ObjectFiles, module: KernelModule) -> None:
     if module.objects:
         codes.have(module.objects)
     else:

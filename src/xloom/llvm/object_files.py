@@ -28,7 +28,7 @@ def _switch_within(seconds: float) -> Callable[[], None]:
 _switching = SharedSetting(_switch_within)
 
 
-class ObjectCodes:
+class ObjectFiles:
     """The object files of a program's modules, made by up to so many threads, from the moment that each is added.
 
     All are for one target. A module of several long functions has several.

@@ -36,7 +36,7 @@ def function(
     b.ret_void()
 
 
-def keep_small(b: ir.IRBuilder) -> None:
+def optimize_for_size(b: ir.IRBuilder) -> None:
     """Keeps LLVM from copying the loops of this function: they wait for memory, so that it only costs compile time."""
     b.function.attributes.add("optsize")
 

@@ -20,7 +20,7 @@ from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.custom_calls.call_buffers import CallMemory, aligned_pointer, call_memory
 from xloom.cpu.custom_calls.native_call import NativeCall
 from xloom.cpu.custom_calls.python_callback import Run, call_python
-from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, settle
+from xloom.cpu.custom_calls.typed_ffi_call import SETTLE, call_typed, finish_call
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
 from xloom.interpreter.custom_call import SINK
@@ -74,7 +74,7 @@ def _call_guarded(
     call_python(entry, block, instruction, shapes, body)
 
 
-def failure(instruction: Instruction, run: Run) -> BaseException:
+def call_error(instruction: Instruction, run: Run) -> BaseException:
     """The error of the call that ended a run."""
     error, run.error = run.error, None  # not kept here: its traceback refers to the run
     return error or host.failure(instruction, run.message)
@@ -131,9 +131,9 @@ def _set_failure(status: Any, message: int | None, size: int) -> None:
     status.contents.failed = 1
 
 
-def callbacks() -> dict[str, int]:
+def failure_callbacks() -> dict[str, int]:
     """The addresses of what native calls report failures to, by symbol."""
-    found = {SET_FAILURE: _set_failure, SETTLE: settle}
+    found = {SET_FAILURE: _set_failure, SETTLE: finish_call}
     return {symbol: ctypes.cast(function, ctypes.c_void_p).value or 0 for symbol, function in found.items()}
 
 

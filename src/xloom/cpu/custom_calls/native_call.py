@@ -10,7 +10,7 @@ from xloom.calls.jaxlib_handlers import is_lapack, is_replaced
 from xloom.calls.sanitizer import active
 from xloom.calls.typed_ffi import CallSite
 from xloom.calls.typed_ffi.c_api import Stage
-from xloom.cpu.custom_calls.typed_ffi_api import use_native_functions
+from xloom.cpu.custom_calls.typed_ffi_api import install_native_functions
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -33,7 +33,7 @@ class NativeCall:
         self.site = None
         addresses = {"function": registration.address}
         if self.version == host.TYPED:
-            use_native_functions()
+            install_native_functions()
             self.site = CallSite(registration, instruction, self.shapes)
             addresses = {"frame": self.site.template.address}
             addresses.update((stage.name, self.site.handlers[stage]) for stage in Stage if self.site.handlers[stage])
@@ -45,7 +45,7 @@ class NativeCall:
         return f"xloom_call{self.number}.{part}"
 
 
-def meaning(call: Instruction) -> str | None:
+def registration_key(call: Instruction) -> str | None:
     """What a program's code depends on of what a custom call's target is registered as.
 
     None where only this process has the code, or has none.

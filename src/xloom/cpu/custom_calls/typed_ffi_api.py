@@ -20,7 +20,7 @@ _NOTHING = ir.Constant(POINTER, None)
 
 
 @lru_cache(maxsize=1)
-def use_native_functions() -> jit.Library:
+def install_native_functions() -> jit.Library:
     """Puts them into the interface's table."""
     table, threads = api(), tasks()
     names = _STATE_GET, _SCHEDULE, _NUM_THREADS

@@ -26,7 +26,7 @@ _HANDLER = ir.FunctionType(POINTER, [POINTER])
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
-def settle(run: Run, frame: int, error: int | None) -> int:
+def finish_call(run: Run, frame: int, error: int | None) -> int:
     """What becomes of a call that returned an error, or a future: 1 when it failed."""
     try:
         message = outcome(frame, error)

@@ -22,7 +22,7 @@ _GRAIN = 64
 
 
 @lru_cache(maxsize=4)
-def copying(symbol: str, target: Target) -> str:
+def copy_ir(symbol: str, target: Target) -> str:
     """LLVM IR of a task that copies pieces from the second of two arrays to the first."""
     module = TargetModule(target)
     function = ir.Function(module, TASK, symbol)
@@ -40,6 +40,6 @@ def copying(symbol: str, target: Target) -> str:
     return module_text(module)
 
 
-def pieces(nbytes: int, symbol: str) -> tuple[Phase, int]:
+def copy_phase(nbytes: int, symbol: str) -> tuple[Phase, int]:
     """The phase that copies so many bytes, and how many of them are left at the end."""
     return Phase(symbol, nbytes // _PIECE, _GRAIN), nbytes % _PIECE

@@ -29,7 +29,7 @@ def _key(form: ShapeGenericProblem, target: Target) -> str:
     return key_of(target.key, form.text.encode())
 
 
-class Code(NamedTuple):
+class CompiledModule(NamedTuple):
     """Machine code of a kernel module."""
 
     name: str
@@ -44,7 +44,7 @@ class ShapeGenericKernel:
     name: str
     objects: tuple[bytes, ...]
     """Its machine code."""
-    needed: tuple[Code, ...]
+    needed: tuple[CompiledModule, ...]
     """That of functions which it calls."""
     table: tuple[int, ...]
     phases: list[Phase]
@@ -52,7 +52,7 @@ class ShapeGenericKernel:
     pipeline: PassPipeline
 
 
-def find(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel | None:
+def find_kernel(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel | None:
     """The kernel that was made for another shape and serves this one too."""
     data = kept.get(_key(form, target))
     for line in data.splitlines() if data else ():
@@ -63,9 +63,10 @@ def find(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel | None
         codes = []
         for name, pipeline, keys in parts:
             found = [jit.object_cache.get(key) for key in keys]
-            codes.append(Code(name, PassPipeline(pipeline), tuple(data for data in found if data is not None)))
-            if len(codes[-1].objects) < len(keys):
+            objects = tuple(data for data in found if data is not None)
+            if len(objects) < len(keys):
                 return None
+            codes.append(CompiledModule(name, PassPipeline(pipeline), objects))
         table, counts, grains, scratch = served
         phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
         own, *needed = codes
@@ -81,7 +82,7 @@ def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], Dim
     return symbols, parts, DimensionFormula(*formula)
 
 
-def remember(
+def remember_kernel(
     form: ShapeGenericProblem, kernel: Kernel, modules: Mapping[str, tuple[str, PassPipeline]], symbols: Sequence[str]
 ) -> None:
     """Keeps a kernel for other shapes, whose `modules` (IR and pipeline by name, itself first) are being compiled."""

@@ -14,11 +14,11 @@ from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
 from xloom.cpu.kernel_modules.batches import PLACEHOLDER as SMALL
 from xloom.cpu.kernel_modules.batches import BatchedModules
 from xloom.cpu.kernel_modules.checks import KernelChecks
-from xloom.cpu.kernel_modules.copies import copying, pieces
+from xloom.cpu.kernel_modules.copies import copy_ir, copy_phase
 from xloom.cpu.kernel_modules.form import FORMS, ShapeGenericProblem, form
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase, Rule
 from xloom.cpu.kernel_modules.kernel_code import PLACEHOLDER, KernelCode, code_of, sized_code_of
-from xloom.cpu.kernel_modules.shape_generic import find, remember
+from xloom.cpu.kernel_modules.shape_generic import find_kernel, remember_kernel
 from xloom.cpu.kernels.linalg.tile_transpose import transpose_in_place
 from xloom.cpu.loops.lowering import Lowering
 from xloom.cpu.loops.panels import emit_lines
@@ -51,8 +51,8 @@ class KernelModules:
 
     def of_copy(self, nbytes: int) -> tuple[KernelCode, int]:
         """A kernel that copies so many bytes but for the last few, and how many those are."""
-        phase, left = pieces(nbytes, f"{PLACEHOLDER}.0")
-        return self._own_module(copying(phase.symbol, self._target), [phase], (), PassPipeline.VECTORS), left
+        phase, left = copy_phase(nbytes, f"{PLACEHOLDER}.0")
+        return self._own_module(copy_ir(phase.symbol, self._target), [phase], (), PassPipeline.VECTORS), left
 
     def of_nest(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: int, *, small: bool) -> KernelCode:
         """A kernel of a loop nest, called on so many pointers; `numbers` says which one each of its arrays is at."""
@@ -127,7 +127,7 @@ class KernelModules:
 
     def _sized(self, form: ShapeGenericProblem, kernel: Kernel, emit: Callable[[Kernel], None]) -> KernelCode:
         """Code that serves other shapes too, or served another; else `emit` makes some."""
-        known = find(form, self._target) if self._on_kernel else None
+        known = find_kernel(form, self._target) if self._on_kernel else None
         if known:
             for needed in known.needed:
                 self._add_once(KernelModule(needed.name, "", [], needed.pipeline, needed.objects))
@@ -144,7 +144,7 @@ class KernelModules:
         self._made(text, code, kernel.pipeline)
         if self._on_kernel:
             modules = {code.module_name: (text.replace(PLACEHOLDER, code.module_name), kernel.pipeline), **needed}
-            remember(form, kernel, modules, [phase.symbol for phase in code.phases])
+            remember_kernel(form, kernel, modules, [phase.symbol for phase in code.phases])
         return code
 
     def _needed(self, kernel: Kernel) -> dict[str, tuple[str, PassPipeline]]:

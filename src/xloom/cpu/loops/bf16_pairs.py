@@ -20,7 +20,7 @@ _UPPER = 0xFFFF0000
 """The bits of an f32 that a bf16 has."""
 
 
-def goes_in_pairs(code: Phases, stage: LoopBody, inner: Var) -> bool:
+def is_bf16_in_pairs(code: Phases, stage: LoopBody, inner: Var) -> bool:
     """True when all arrays that the innermost loop goes along are bf16, and begin with a whole word of it.
 
     A vector of halves then is a shift or a mask of one of words: nothing is widened, narrowed or shuffled.

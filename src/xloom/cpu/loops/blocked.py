@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, breakpoints, cost_along, cost_of
 from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Op, walk
-from xloom.cpu.loops.bf16_pairs import goes_in_pairs, store_pair
+from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nontemporal_stores import Streams, is_streamed
+from xloom.cpu.loops.nontemporal_stores import NontemporalStores, is_nontemporal
 from xloom.cpu.loops.phases import Phases
 from xloom.llvm import types
 from xloom.llvm.cache_lines import LINE, fetch
@@ -38,8 +38,8 @@ def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var,
     if cost_of(nodes) > _MOSTLY * varying:  # the rest would have to be taken out of two loops
         return False
     vectors = interleaving(varying) or _CHEAP
-    streamed = is_streamed(code, (), stage, inner)
-    size = Streams.step(code, stage) if streamed else vectors * _lanes(code, stage, inner)
+    streamed = is_nontemporal(code, (), stage, inner)
+    size = NontemporalStores.step(code, stage) if streamed else vectors * _lanes(code, stage, inner)
     if not size or inner.size % size or inner.size == size or breakpoints(stage, inner):
         return False
     hints: tuple[Hint, ...] = (*VECTOR_ONLY, ("llvm.loop.interleave.count", I32(vectors)))
@@ -50,11 +50,11 @@ def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var,
         elements.innermost = inner
         first = b.mul(elements.vars[block], I64(size), flags=["nsw"])
         if streamed:
-            Streams(code, elements, stage, inner).piece(first, I64(size), hints)
+            NontemporalStores(code, elements, stage, inner).piece(first, I64(size), hints)
             return True
         elements.vars[inner] = first
         _fetch_ahead(elements, stage, inner, size)
-        paired = goes_in_pairs(code, stage, inner)
+        paired = is_bf16_in_pairs(code, stage, inner)
         with loop(b, 0, size, 2 if paired else 1, name=inner.name, hints=hints) as i, elements.scope():
             elements.vars[inner] = b.add(first, i, flags=["nsw"])
             if paired:

@@ -15,7 +15,7 @@ from xloom.codegen.loop_ir.nodes import Reduction, walk
 from xloom.cpu.loops.accumulators import Accumulator, Sum, accumulators, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
-from xloom.cpu.loops.short_rows import BLOCK, LONGEST, Apart, loads_of_short_rows
+from xloom.cpu.loops.short_rows import BLOCK, LONGEST, TransposedRows, loads_of_short_rows
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, loop
@@ -42,8 +42,8 @@ Values = Callable[[Reduction], Sequence[types.Value]]
 """What the accumulators of a fold start from."""
 
 
-class Columns:
-    """The folds of one stage, in lanes of neighbouring results."""
+class ColumnReduction:
+    """Emits the reductions of one loop body, in lanes of neighbouring results."""
 
     def __init__(self, phases: Phases, stage: LoopBody, folds: Sequence[Reduction]):
         self.phases = phases
@@ -53,7 +53,7 @@ class Columns:
         self.most = min(self.best.size, BLOCK)
         rows = LoopBody([*folds[0].vars], stage.stores)
         self.rows, self._gone = arranged(rows, folds[0].vars)
-        self._apart: list[Apart] = []
+        self._apart: list[TransposedRows] = []
 
     def kernel(self, cost: int) -> None:
         """All results, of which one takes `cost` a row, in blocks that threads share."""
@@ -161,7 +161,7 @@ class Columns:
         with elements.scope():
             elements.vars.update({self.best: first, within: I64(0)})
             for node in loads_of_short_rows(nodes, self.best, within, most):
-                self._apart.append(Apart(elements, node, within.size, most))
+                self._apart.append(TransposedRows(elements, node, within.size, most))
                 self._apart[-1].fill(count)
 
     # -- loops

@@ -25,7 +25,7 @@ from xloom.codegen.loop_ir.nodes import (
     Reduction,
 )
 from xloom.cpu.loops.accumulators import Merging, State, Sum, accumulators
-from xloom.cpu.loops.software_prefetch import CHUNK, Row
+from xloom.cpu.loops.software_prefetch import CHUNK, PrefetchedRow
 from xloom.hlo.dtype import Kind, f32, s64
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
@@ -65,7 +65,7 @@ class Elements:
         self.ranges: dict[Var, tuple[int, int]] = {}
         """Least and greatest values that variables have at present, where that is less than all of them."""
         self.innermost: Var | None = None
-        self.ahead: Sequence[Row] = ()
+        self.ahead: Sequence[PrefetchedRow] = ()
         """What the loops of the stage at hand are to fetch meanwhile."""
         self.bounds: tuple[ir.Value, ir.Value] = (I64(0), I64(0))
         """The items that this call of the phase does."""
@@ -174,7 +174,7 @@ class Elements:
             return types.constant(node.value, node.dtype)
         if isinstance(node, Index):
             value = yield self._index(node.value)
-            return value if node.dtype is s64 else narrowed(b, value)
+            return value if node.dtype is s64 else low_half(b, value)
         if isinstance(node, Quotient):
             value = yield self._index(node.value)
             return b.urem(value, I64(node.by)) if node.remainder else b.udiv(value, I64(node.by))
@@ -240,7 +240,7 @@ class Elements:
             with otherwise, self.scope():
                 second = yield self._value(node.otherwise)
                 second_block = b.block
-        return joined_values(b, first, first_block, second, second_block)
+        return phi(b, first, first_block, second, second_block)
 
     def _choice(self, node: Node) -> Nested[tuple[BufferValue, ir.Value] | None]:
         """Where a load is from, or a guard between loads of one array: its index is chosen rather than its value.
@@ -347,19 +347,19 @@ class Elements:
             run(self._accumulate(fold, state, fold.bodies))
 
 
-def narrowed(b: ir.IRBuilder, index: ir.Value) -> ir.Value:
+def low_half(b: ir.IRBuilder, index: ir.Value) -> ir.Value:
     """The low half of an index: of a sum, the sum of halves, so that vectors of them are not made of wider ones."""
     if isinstance(index, ir.Instruction) and index.opname == "add":
-        return b.add(*[narrowed(b, operand) for operand in index.operands])
+        return b.add(*[low_half(b, operand) for operand in index.operands])
     return b.trunc(index, I32)
 
 
-def joined_values(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_block: ir.Block) -> Value:
+def phi(b: ir.IRBuilder, x: Value, x_block: ir.Block, y: Value, y_block: ir.Block) -> Value:
     """A value that is `x` when control comes from one block and `y` from the other."""
     if isinstance(x, Complex):
         parts = zip(x, y, strict=True)
-        return Complex(*(joined_values(b, first, x_block, second, y_block) for first, second in parts))
-    phi = b.phi(x.type)
-    phi.add_incoming(x, x_block)
-    phi.add_incoming(y, y_block)
-    return phi
+        return Complex(*(phi(b, first, x_block, second, y_block) for first, second in parts))
+    value = b.phi(x.type)
+    value.add_incoming(x, x_block)
+    value.add_incoming(y, y_block)
+    return value

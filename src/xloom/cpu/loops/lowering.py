@@ -25,16 +25,16 @@ from xloom.codegen.loop_ir.nest import (
 )
 from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
 from xloom.cpu.kernel_modules.kernel import Phase
-from xloom.cpu.loops.bf16_pairs import goes_in_pairs, store_pair
+from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
 from xloom.cpu.loops.blocked import emit_in_blocks
-from xloom.cpu.loops.column_reduction import Columns
+from xloom.cpu.loops.column_reduction import ColumnReduction
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nontemporal_stores import Streams, is_streamed
+from xloom.cpu.loops.nontemporal_stores import NontemporalStores, is_nontemporal
 from xloom.cpu.loops.phases import Phases
-from xloom.cpu.loops.row_reduction import Folding, along_kept
+from xloom.cpu.loops.row_reduction import RowReduction, is_column_reduction
 from xloom.cpu.loops.short_rows import emit_short_rows, rows_of
-from xloom.cpu.loops.software_prefetch import rows_ahead
-from xloom.cpu.loops.tiled_transpose import crossing, emit_tiled
+from xloom.cpu.loops.software_prefetch import rows_to_prefetch
+from xloom.cpu.loops.tiled_transpose import emit_tiled, strided_loads
 from xloom.hlo.dtype import DType
 from xloom.llvm import types
 from xloom.llvm.intrinsics import intrinsic
@@ -87,7 +87,7 @@ class Lowering:
     def _map_kernel(self, stage: LoopBody) -> None:
         loops, gone = arranged(stage, stage.vars)
         cost = cost_of([s.node for s in stage.stores])
-        cross = crossing(stage, loops)
+        cross = strided_loads(stage, loops)
         if cross is not None:
             emit_tiled(self._code, stage, loops, gone, cost, *cross)
             return
@@ -144,10 +144,10 @@ class Lowering:
         masked = partial(masked_hints_for, target=self._code.module.target, nbytes=self._widest(stage))
         hints = masked if dense else hints_for
         cost = cost_along([s.node for s in stage.stores], inner) if dense else 0
-        streamed = not group and is_streamed(self._code, elements.vars, stage, inner)
-        streams = Streams(self._code, elements, stage, inner) if streamed else None
+        streamed = not group and is_nontemporal(self._code, elements.vars, stage, inner)
+        streams = NontemporalStores(self._code, elements, stage, inner) if streamed else None
         whole = isinstance(end, ir.Constant) and not cuts and not group  # begins and ends with a word
-        paired = whole and inner.size >= PAIRED and goes_in_pairs(self._code, stage, inner)
+        paired = whole and inner.size >= PAIRED and is_bf16_in_pairs(self._code, stage, inner)
         for low, high in pairwise([0, *cuts, inner.size]):
             first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))
             last = end if not cuts else intrinsic(b, "smin", end, I64(high))
@@ -169,8 +169,8 @@ class Lowering:
             elements.ranges.pop(var, None)
         elements.innermost = None
 
-    def _folding(self, stage: LoopBody, folds: list[Reduction]) -> Columns | Folding:
-        return (Columns if along_kept(stage, folds) else Folding)(self._code, stage, folds)
+    def _folding(self, stage: LoopBody, folds: list[Reduction]) -> ColumnReduction | RowReduction:
+        return (ColumnReduction if is_column_reduction(stage, folds) else RowReduction)(self._code, stage, folds)
 
     # -- several stages in each iteration of the outer loops
     def _rows(self) -> None:
@@ -186,7 +186,7 @@ class Lowering:
                 slot = allocate(elements.b, types.memory_type(dtype), count)
                 slot.align = 64
                 code.pointers[source] = slot
-            ahead = rows_ahead(nest, outer[-1], self._code.module.target)
+            ahead = rows_to_prefetch(nest, outer[-1], self._code.module.target)
             for number, stage in enumerate(nest.stages):
                 elements.ahead = ahead.get(number, ())
                 with elements.scope():

@@ -37,7 +37,7 @@ COMPUTED = 12
 """Cost of an element that is computed while the lines of those before are loaded: making pieces first takes longer."""
 
 
-def is_streamed(code: Phases, bound: Collection[Var], stage: LoopBody, inner: Var, run: int | None = None) -> bool:
+def is_nontemporal(code: Phases, bound: Collection[Var], stage: LoopBody, inner: Var, run: int | None = None) -> bool:
     """True when what the stage's innermost loop makes goes around the caches: nothing reads it in this nest.
 
     `bound` are the variables of loops around it, and `run` is how many of its iterations are done at a time, if not
@@ -90,8 +90,8 @@ def _is_in_lines(code: Phases, bound: Collection[Var], stage: LoopBody, inner: V
     return True
 
 
-class Streams:
-    """What the innermost loop of a stage makes, on its way to memory."""
+class NontemporalStores:
+    """Emits the innermost loop of a stage with stores around the caches, a cache line at a time."""
 
     def __init__(self, code: Phases, elements: Elements, stage: LoopBody, inner: Var):
         self._code = code

@@ -14,7 +14,7 @@ from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.cpu.loops.accumulators import Accumulator, Merging, State, accumulators, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
-from xloom.cpu.loops.short_rows import may_be_set_apart
+from xloom.cpu.loops.short_rows import transposed_rows_fit
 from xloom.hlo.dtype import Kind
 from xloom.llvm import element_access
 from xloom.llvm.loop import VECTOR_ONLY, loop
@@ -31,8 +31,8 @@ States = Mapping[int, Sequence[Accumulator]]
 """The accumulators of each fold, by its identity."""
 
 
-class Folding:
-    """The folds of one stage, one result after another."""
+class RowReduction:
+    """Emits the reductions of one loop body, one result after another."""
 
     def __init__(self, phases: Phases, stage: LoopBody, folds: Sequence[Reduction]):
         self.phases = phases
@@ -219,7 +219,7 @@ def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Valu
     return begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts))
 
 
-def along_kept(stage: LoopBody, folds: Sequence[Reduction]) -> bool:
+def is_column_reduction(stage: LoopBody, folds: Sequence[Reduction]) -> bool:
     """True when neighbours in memory belong to different results, or the rows that are folded are short."""
     loops = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
     extent = math.prod(v.size for v in folds[0].vars)
@@ -238,7 +238,7 @@ def _are_short(folds: Sequence[Reduction]) -> bool:
     extent = math.prod(v.size for v in folds[0].vars)
     if all(f.plain for f in folds):
         return extent < LANES[0] and extent != LANES[0] // 2
-    return extent != LANES[0] // 2 and may_be_set_apart([n for f in folds for n in f.elements], extent)
+    return extent != LANES[0] // 2 and transposed_rows_fit([n for f in folds for n in f.elements], extent)
 
 
 def _vectorises(fold: Reduction) -> bool:

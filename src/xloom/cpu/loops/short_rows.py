@@ -44,7 +44,7 @@ def loads_of_short_rows(nodes: Sequence[Node], row: Var, within: Var, width: int
     return found if _fit(found, within.size, width) else []
 
 
-def may_be_set_apart(nodes: Sequence[Node], size: int) -> bool:
+def transposed_rows_fit(nodes: Sequence[Node], size: int) -> bool:
     """True when blocks of rows of so many elements fit, were all that `nodes` load such rows."""
     return size <= LONGEST and _fit([n for n in walk(nodes) if isinstance(n, Load)], size, BLOCK)
 
@@ -53,8 +53,8 @@ def _fit(nodes: Sequence[Node], size: int, width: int) -> bool:
     return sum(node.dtype.bytes for node in nodes) * size * width <= MEMORY
 
 
-class Apart:
-    """A block of rows of one load, in a local array where elements of the same place lie together."""
+class TransposedRows:
+    """A block of rows of one load, transposed in a local array: elements of one column lie together."""
 
     def __init__(self, elements: Elements, node: Load, size: int, width: int):
         self.node = node
@@ -136,7 +136,7 @@ def emit_short_rows(
         count = intrinsic(b, "smin", b.sub(I64(row.size), first), I64(BLOCK))
         elements.vars.update({row: first, within: I64(0)})
         loads = loads_of_short_rows([s.node for s in stage.stores], row, within, BLOCK)
-        apart = [Apart(elements, node, within.size, BLOCK) for node in loads]
+        apart = [TransposedRows(elements, node, within.size, BLOCK) for node in loads]
         with elements.scope():
             for load in apart:
                 load.fill(count)

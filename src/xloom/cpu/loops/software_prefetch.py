@@ -27,7 +27,7 @@ _SHORTEST = 1024
 """Bytes of a row in which a processor does not see the next one by itself."""
 
 
-class Row(NamedTuple):
+class PrefetchedRow(NamedTuple):
     """Adjacent elements of an array, from `start` on."""
 
     source: BufferValue
@@ -43,13 +43,13 @@ class Row(NamedTuple):
             fetch(b, b.gep(first, [at], source_etype=I8))
 
 
-def rows_ahead(nest: LoopNest, row: Var, target: Target) -> dict[int, list[Row]]:
+def rows_to_prefetch(nest: LoopNest, row: Var, target: Target) -> dict[int, list[PrefetchedRow]]:
     """What each stage, by number, is to fetch; `row` is the loop right around the stages."""
     rows = _next_rows(nest, row, target)
     # the first stage is the one that waits, and those that write results wait for memory too
     costs = {k: stage_cost(s) for k, s in enumerate(nest.stages) if k and not _writes(nest, s)}
     busy = sorted((k for k in costs if 2 * costs[k] > max(costs.values())), key=lambda k: (-costs[k], k))
-    shares: dict[int, list[Row]] = {}
+    shares: dict[int, list[PrefetchedRow]] = {}
     for number, following in enumerate(rows):
         if busy:
             shares.setdefault(busy[number % len(busy)], []).append(following)
@@ -60,8 +60,8 @@ def _writes(nest: LoopNest, stage: LoopBody) -> bool:
     return not folds_of(stage) and any(s.target not in nest.private for s in stage.stores)
 
 
-def _next_rows(nest: LoopNest, row: Var, target: Target) -> list[Row]:
-    found: dict[BufferValue, Row] = {}
+def _next_rows(nest: LoopNest, row: Var, target: Target) -> list[PrefetchedRow]:
+    found: dict[BufferValue, PrefetchedRow] = {}
     for stage in nest.stages:
         for node in walk([s.node for s in stage.stores]):
             if isinstance(node, Load) and node.source not in nest.private:
@@ -71,7 +71,7 @@ def _next_rows(nest: LoopNest, row: Var, target: Target) -> list[Row]:
     return list(found.values())
 
 
-def _next_row(load: Load, outer: Sequence[Var], row: Var, target: Target) -> Row | None:
+def _next_row(load: Load, outer: Sequence[Var], row: Var, target: Target) -> PrefetchedRow | None:
     """The elements that the next iteration loads, where they are many side by side of an array that no cache holds."""
     instruction, leaf = load.source
     address, nbytes = load.address, load.dtype.bytes
@@ -86,4 +86,4 @@ def _next_row(load: Load, outer: Sequence[Var], row: Var, target: Target) -> Row
     if length * nbytes < _SHORTEST:
         return None
     around = tuple(t for t in address.terms if t[0] in outer)
-    return Row(load.source, nbytes, Affine(address.const + step, around), length)
+    return PrefetchedRow(load.source, nbytes, Affine(address.const + step, around), length)

@@ -15,9 +15,9 @@ from xloom.codegen.loop_ir.nest import LoopBody, Store
 from xloom.codegen.loop_ir.nodes import Load, indices_of, walk
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
 from xloom.cpu.loops.emission import Elements
-from xloom.cpu.loops.nontemporal_stores import footprint, is_streamed
+from xloom.cpu.loops.nontemporal_stores import footprint, is_nontemporal
 from xloom.cpu.loops.phases import Phases, counters
-from xloom.cpu.loops.transposed_loads import Blocks, Turned
+from xloom.cpu.loops.transposed_loads import Blocks, TransposedLoad
 from xloom.llvm import element_access, types
 from xloom.llvm.cache_lines import LINE, fetch, write_around
 from xloom.llvm.intrinsics import intrinsic
@@ -37,7 +37,7 @@ FAR = 3 / 8
 """Of the last cache, what all arrays take of which so little is in the nearer ones that lines are fetched ahead."""
 
 
-def crossing(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
+def strided_loads(stage: LoopBody, loops: Sequence[Var]) -> tuple[Var, list[Load]] | None:
     """The loop along which some loads are contiguous while the innermost loop takes them far apart; and the loads."""
     if len(loops) < 2 or loops[-1].size < TRANSPOSED_SIDE:
         return None
@@ -74,7 +74,7 @@ def emit_tiled(
     is_far = footprint(phases, stage) >= FAR * phases.module.target.caches.last
     blocks = _blocks(phases, stage, nodes, (across, inner), STRAIGHT if straight else NEAR)
     outer = [v for v in loops[:-1] if v != across]
-    around = is_streamed(phases, [*outer, across], stage, inner, blocks.width)
+    around = is_nontemporal(phases, [*outer, across], stage, inner, blocks.width)
     if is_far and not around and not straight:
         blocks = _blocks(phases, stage, nodes, (across, inner), CACHED)
     rows = Var("rows", -(-across.size // blocks.depth), None, -1)
@@ -83,7 +83,7 @@ def emit_tiled(
     with phases.phase(order, cost * blocks.size, open_ended=True) as elements:
         elements.unbind(gone)
         b, (begin, end) = elements.b, elements.bounds
-        turned = [Turned(elements, node, blocks, is_far=is_far) for node in nodes]
+        turned = [TransposedLoad(elements, node, blocks, is_far=is_far) for node in nodes]
         results = Results(phases, elements, stage, blocks, turned, around=around)
 
         def origin(item: ir.Value) -> dict[Var, ir.Value]:
@@ -135,7 +135,7 @@ def _straight(stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var]) ->
 def _fill(
     elements: Elements,
     blocks: Blocks,
-    turned: Sequence[Turned],
+    turned: Sequence[TransposedLoad],
     origin: Mapping[Var, ir.Value],
     tile: ir.Value,
     half: ir.Value,
@@ -165,7 +165,7 @@ class Results:
         elements: Elements,
         stage: LoopBody,
         blocks: Blocks,
-        turned: Sequence[Turned],
+        turned: Sequence[TransposedLoad],
         *,
         around: bool,
     ):

@@ -60,8 +60,8 @@ class Blocks:
         return self.depth * self.width
 
 
-class Turned:
-    """A load's elements of two blocks, in local memory where the inner loop is contiguous."""
+class TransposedLoad:
+    """A strided load, with the elements of two blocks in local memory where the inner loop is contiguous."""
 
     def __init__(self, elements: Elements, node: Load, blocks: Blocks, *, is_far: bool):
         self.node = node

@@ -22,7 +22,7 @@ from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
 from xloom.cpu.loops.short_rows import rows_of
-from xloom.cpu.loops.tiled_transpose import crossing
+from xloom.cpu.loops.tiled_transpose import strided_loads
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.expression import Writer
@@ -197,7 +197,7 @@ def _stage(writer: Writer, stage: LoopBody, shared: Collection[str], *, may_tile
         _folds(writer, stage, folds, shared)
         return
     loops = _joined(writer, *arranged(stage, stage.vars))
-    crossed = crossing(stage, loops) if may_tile else None
+    crossed = strided_loads(stage, loops) if may_tile else None
     if crossed is not None:
         writer.line(f"# in square tiles of {crossed[0].name} and {loops[-1].name}, transposed in registers")
     rows = rows_of(stage, loops) if may_tile and crossed is None else None

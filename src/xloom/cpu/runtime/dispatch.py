@@ -1,7 +1,7 @@
 """From Python's arguments to native code: arrays are checked and their addresses taken by native code too.
 
 It reads NumPy's array objects at the offsets of the `PyArrayObject_fields` of NumPy's C ABI, and tuples as CPython lays
-them out. `offsets_hold()` looks whether they are so here; where not, arguments are checked in Python.
+them out. `struct_offsets_match()` looks whether they are so here; where not, arguments are checked in Python.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def dispatch() -> Any:
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where an array begins, if `offsets_hold()`; NumPy's own ways to ask take ten times as long."""
+    """Where an array begins, if `struct_offsets_match()`; NumPy's own ways to ask take ten times as long."""
     return ctypes.c_uint64.from_address(id(array) + _DATA).value
 
 
 @lru_cache(maxsize=1)
-def offsets_hold() -> bool:
+def struct_offsets_match() -> bool:
     """True when arrays and tuples are laid out as native code reads them."""
     array = np.zeros((2, 3), np.float32)
     items = (array,)

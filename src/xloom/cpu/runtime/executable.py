@@ -16,11 +16,11 @@ from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.buffers.input_output_aliases import aliases
 from xloom.codegen.thresholds import POOLED
-from xloom.cpu.custom_calls.custom_call import failure
+from xloom.cpu.custom_calls.custom_call import call_error
 from xloom.cpu.custom_calls.python_callback import Run
 from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
 from xloom.cpu.entry.interruption import INTERRUPTED
-from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, offsets_hold
+from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, struct_offsets_match
 from xloom.cpu.runtime.memory_pool import Block, Pool
 from xloom.cpu.runtime.threads import pool
 from xloom.errors import EvaluationError, LoweringError, ShapeError, UnsupportedError
@@ -136,7 +136,7 @@ class Executable:
         self._is_one = self._result_shape.is_array
         self._is_flat = all(e.is_array for e in self._result_shape.elements)
         self._dispatch = None
-        if self._plain and not self._must_give and offsets_hold():
+        if self._plain and not self._must_give and struct_offsets_match():
             rows = [(dtype, shape.dims) for dtype, (_, shape) in zip(self._dtypes, self._parameters, strict=True)]
             constants = ctypes.addressof(self._constant_table)
             self._call = Call(image.library.address(MAIN), constants, rows, len(self._results))
@@ -220,7 +220,7 @@ class Executable:
             array = inputs[alias.argument]
             given = alias.parameter in donated and type(array) is np.ndarray and array.flags.carray
             if given and alias.result in self._aligned_results:
-                address = address_of(array) if offsets_hold() else array.__array_interface__["data"][0]
+                address = address_of(array) if struct_offsets_match() else array.__array_interface__["data"][0]
                 given = address % ALIGNMENT == 0
             if given:
                 dims, dtype, nbytes = self._results[alias.result]
@@ -247,7 +247,7 @@ class Executable:
             raise pool().interrupts.taken()
         if number:
             assert run is not None
-            raise failure(self._calls[number - 1], run)
+            raise call_error(self._calls[number - 1], run)
         return self._value(outputs)
 
     def _value(self, outputs: tuple[np.ndarray, ...]) -> Any:

@@ -62,7 +62,7 @@ def aligned_copy(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 @cache
-def keep_heap() -> None:
+def raise_trim_threshold() -> None:
     """Has malloc keep what small arrays leave: else a call's many results could all be given back to the system.
 
     glibc gives back the end of its heap from 128 KiB on, or from twice the size of the largest mapping that it was ever
@@ -79,7 +79,7 @@ class Pool:
 
     def __init__(self, needed_for: Callable[[int], str] = lambda _: "") -> None:
         """`needed_for` says what so many bytes are of, where there is no memory for them."""
-        keep_heap()
+        raise_trim_threshold()
         self._needed_for = needed_for
         self._arrays: dict[Any, deque[np.ndarray]] = defaultdict(deque)
         self._together = 0

@@ -68,8 +68,8 @@ def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> Blo
     return Blocks(loops, number, share(sizes[number], greatest(1, most // prod(sizes[number + 1 :]))))
 
 
-class Kept:
-    """Memory for the sums of `TILES` tiles."""
+class TileSums:
+    """Memory on the stack for the sums of `TILES` tiles."""
 
     def __init__(self, b: ir.IRBuilder, tile: Tile):
         self._tile = tile

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.convolution.blocks import TILES, Blocks, Kept, blocks_of
+from xloom.cpu.kernels.convolution.blocks import TILES, Blocks, TileSums, blocks_of
 from xloom.cpu.kernels.convolution.edges import Edges, Window
 from xloom.cpu.kernels.convolution.geometry import Convolution, OutputAxis
 from xloom.cpu.kernels.convolution.panels import packed_panels
@@ -102,7 +102,7 @@ def _before(chosen: Tiling) -> int:
 def _in_blocks(walker: _Walker, blocks: Blocks, sums: Sums, operands: Operands) -> None:
     """The items of a phase, some at a time, piece by piece of their sums."""
     b, phase = walker.b, operands.phase
-    kept, origin = Kept(b, sums.tile), operands.x.pointer(phase)
+    kept, origin = TileSums(b, sums.tile), operands.x.pointer(phase)
     with rolled(b, phase.begin, phase.end, TILES, name="tiles") as low:
         high = intrinsic(b, "smin", b.add(low, i64(TILES)), phase.end)
         with rolled(b, 0, blocks.count, name="piece") as piece, rolled(b, low, high, name="tile") as item:

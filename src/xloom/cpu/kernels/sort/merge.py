@@ -18,7 +18,7 @@ from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.computation import Computation
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
-from xloom.llvm.routine import function, keep_small, least, read, repeat, write
+from xloom.llvm.routine import function, least, optimize_for_size, read, repeat, write
 from xloom.llvm.scalar.scalar_computation import apply
 from xloom.llvm.types import I64, POINTER
 
@@ -48,7 +48,7 @@ def _short_rows(kernel: Kernel, records: Records, merges: _Merges) -> None:
     rows, kind = records.rows, records.type
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
-        keep_small(b)
+        optimize_for_size(b)
         first, second = (allocate(b, kind, rows.size) for _ in range(2))
         with loop(b, phase.begin, phase.end, name="row") as number:
             row = records.kept(b, row_of(phase, rows, number))
@@ -118,7 +118,7 @@ def _each_piece(kernel: Kernel, records: Records, scratch: list[int], size: int)
     pieces = -(-rows.size // size)
     with kernel.phase(rows.count * pieces, max(1, _TASK * 8 // size)) as phase:
         b = phase.b
-        keep_small(b)
+        optimize_for_size(b)
         with loop(b, phase.begin, phase.end, name="piece") as item:
             number = b.udiv(item, I64(pieces))
             begin = b.mul(b.urem(item, I64(pieces)), I64(size))
@@ -183,7 +183,7 @@ class _Merges:
         """`insertion(records, size, base, operands...)`: sorts runs of `_RUN` elements."""
         kinds = [POINTER, I64, I64, *[POINTER] * self.operands]
         with function(module, "insertion", kinds, distinct=[0]) as (b, out):
-            keep_small(b)
+            optimize_for_size(b)
             records, size, base, *operands = out.args
             row, kind = Row(operands, [], base), self.records.type
             position = allocate(b, I64)
@@ -213,7 +213,7 @@ class _Merges:
         """
         kinds = [POINTER, POINTER, *[I64] * 6, *[POINTER] * self.operands]
         with function(module, "merge", kinds, distinct=[1]) as (b, out):
-            keep_small(b)
+            optimize_for_size(b)
             source, target, _, middle, end, begin, stop, base, *operands = out.args
             row, kind = Row(operands, [], base), self.records.type
             left, right = allocate(b, I64), allocate(b, I64)

@@ -12,7 +12,7 @@ from xloom.cpu.kernels.sort.records import Indexed, Row, row_of
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
-from xloom.llvm.routine import function, keep_small, least, read, write
+from xloom.llvm.routine import function, least, optimize_for_size, read, write
 from xloom.llvm.types import I64, POINTER
 
 _LANES = 8
@@ -29,7 +29,7 @@ def sort(kernel: Kernel, records: Indexed) -> None:
     groups = -(-rows.count // _LANES)
     with kernel.phase(groups, max(1, _TASK // (rows.size * _LANES))) as phase:
         b = phase.b
-        keep_small(b)
+        optimize_for_size(b)
         memory, bases = allocate(b, _VECTOR, rows.size), allocate(b, I64, _LANES)
         whole = row_of(phase, rows, I64(0))
         apart = {k: bits_type(records.dtypes[k]) for k in records.overwritable} if rows.stride > 1 else {}

@@ -18,7 +18,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sort.records import Packed, Records, resized, row_of
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
-from xloom.llvm.routine import function, keep_small, read, write
+from xloom.llvm.routine import function, optimize_for_size, read, write
 from xloom.llvm.types import I1, I32, I64, POINTER
 
 _DIGITS = 256
@@ -52,7 +52,7 @@ def _counting(module: ir.Module, records: Records) -> ir.Function:
     """`count(records, begin, end, shift, counts)`: how often each digit occurs."""
     kinds = [POINTER, I64, I64, I64, POINTER]
     with function(module, "count", kinds, distinct=(0, 4)) as (b, out):
-        keep_small(b)
+        optimize_for_size(b)
         source, begin, end, shift, counts = out.args
         with loop(b, 0, _DIGITS) as d:
             write(b, counts, d, I32(0))
@@ -66,7 +66,7 @@ def _moving(module: ir.Module, records: Records) -> ir.Function:
     """`move(source, target, begin, end, shift, offsets)`: each record to its digit's next offset."""
     kinds = [POINTER, POINTER, I64, I64, I64, POINTER]
     with function(module, "move", kinds, distinct=(0, 1, 5)) as (b, out):
-        keep_small(b)
+        optimize_for_size(b)
         source, target, begin, end, shift, offsets = out.args
         with loop(b, begin, end) as i:
             record = read(b, source, records.type, i)
@@ -88,7 +88,7 @@ def _short_rows(kernel: Kernel, records: Records) -> None:
     count, move = _counting(kernel.module, records), _moving(kernel.module, records)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
-        keep_small(b)
+        optimize_for_size(b)
         buffers = [allocate(b, kind, rows.size) for _ in range(2)]
         counts = allocate(b, I32, _DIGITS)
         current, other = allocate(b, POINTER), allocate(b, POINTER)
@@ -185,7 +185,7 @@ class _Long:
     def _each_row(self) -> Iterator[tuple[PhaseBuilder, ir.Value]]:
         """A phase over all rows."""
         with self.kernel.phase(self.rows.count) as phase, loop(phase.b, phase.begin, phase.end, name="row") as row:
-            keep_small(phase.b)
+            optimize_for_size(phase.b)
             yield phase, row
 
     @contextmanager
@@ -195,7 +195,7 @@ class _Long:
         grain = max(1, _PIECE * self.pieces // rows.size)
         with self.kernel.phase(rows.count * self.pieces, grain) as phase, loop(phase.b, phase.begin, phase.end) as item:
             b = phase.b
-            keep_small(b)
+            optimize_for_size(b)
             row, k = b.udiv(item, pieces), b.urem(item, pieces)
             begin, end = (b.udiv(b.mul(n, I64(rows.size)), pieces) for n in (k, b.add(k, I64(1))))
             yield _Piece(phase, item, row, begin, end)

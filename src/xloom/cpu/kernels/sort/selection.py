@@ -17,7 +17,7 @@ from xloom.cpu.kernels.sort.records import Indexed, Row, resized, row_of
 from xloom.cpu.kernels.sort.vector_text import lanes
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
-from xloom.llvm.routine import function, keep_small, least, read, repeat, write
+from xloom.llvm.routine import function, least, optimize_for_size, read, repeat, write
 from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I32, I64, POINTER
 
@@ -211,7 +211,7 @@ def _sort_function(module: ir.Module, kind: ir.IntType) -> ir.Function:
     """`sort(records, count)`: Batcher's merge exchange, whose exchanges do not depend on the data."""
     exchange = exchange_function(module, kind)
     with function(module, "sort", [POINTER, I64]) as (b, out):
-        keep_small(b)
+        optimize_for_size(b)
         records, count = out.args
         top, p, q, r, d, going = (allocate(b, I64) for _ in range(6))
         b.store(I64(1), top)

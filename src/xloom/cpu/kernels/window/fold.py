@@ -17,7 +17,7 @@ from xloom.cpu.kernels.window.folder import Folder
 from xloom.cpu.kernels.window.window_loops import coordinates, each_element, without_gaps
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
-from xloom.llvm.routine import function, greatest, keep_small, least
+from xloom.llvm.routine import function, greatest, least, optimize_for_size
 from xloom.llvm.strided_loops import plus, times
 from xloom.llvm.types import I1, I64, POINTER
 
@@ -105,7 +105,7 @@ def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis
     with function(module, "one_by_one", kinds, distinct=range(count)) as (b, out):
         pointers, windows, (target, begin, end) = out.args[:count], out.args[count:-3], out.args[-3:]
         if small:
-            keep_small(b)
+            optimize_for_size(b)
         state = folder.initial(b, pointers)
         with loop(b, begin, end) as i:
             folder.keep(b, pointers, plus(b, target, i), state)

@@ -8,7 +8,7 @@ from xloom.llvm import jit
 from xloom.llvm.target import process_target
 
 
-def compile_to_stay(source: str, exports: tuple[str, ...]) -> list[int]:
+def pinned_code(source: str, exports: tuple[str, ...]) -> list[int]:
     """The addresses of functions of LLVM IR `source`, which outlive every Python object."""
     code = jit.process_code(source, jit.PassPipeline.VECTORS)
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()

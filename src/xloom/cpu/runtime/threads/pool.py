@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 
-from xloom.cpu.runtime.threads.code import compile_to_stay
+from xloom.cpu.runtime.threads.code import pinned_code
 from xloom.cpu.runtime.threads.host_ir import host_ir
 from xloom.cpu.runtime.threads.interrupts import Interrupts
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL, WORDS, call_python_ir, poll_ir
@@ -46,7 +46,7 @@ class Pool:
 
     def __init__(self, size: int, processors: int):
         self.size = size
-        self.parallel_for_address, reset_address, self.poll_address, self.call_python_address, words = compile_to_stay(
+        self.parallel_for_address, reset_address, self.poll_address, self.call_python_address, words = pinned_code(
             host_ir() + pool_ir(size, min(size, processors), SPIN_NS) + poll_ir(POLL_NS) + call_python_ir(),
             ("xloom_parallel_for", "xloom_reset_pool", POLL, CALL_PYTHON, WORDS),
         )

@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 
-from xloom.cpu.runtime.threads.code import compile_to_stay
+from xloom.cpu.runtime.threads.code import pinned_code
 from xloom.cpu.runtime.threads.host_ir import threads_ir
 from xloom.cpu.runtime.threads.tasks_ir import tasks_ir
 from xloom.thread_count import thread_count
@@ -35,7 +35,7 @@ class Tasks:
     def __init__(self, size: int):
         self.size = size
         names = ("xloom_add_task", "xloom_reset_tasks")
-        self.add_address, reset_address = compile_to_stay(threads_ir() + tasks_ir(size), names)
+        self.add_address, reset_address = pinned_code(threads_ir() + tasks_ir(size), names)
         reset = ctypes.CFUNCTYPE(None)(reset_address)
         reset()
         os.register_at_fork(after_in_child=reset)

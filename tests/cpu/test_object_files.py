@@ -9,7 +9,7 @@ from xloom.codegen.buffer_values import defining_value, defining_values
 from xloom.hlo.builder import Builder
 from xloom.llvm import object_code
 from xloom.llvm.jit import PASSES, Library, target_machine
-from xloom.llvm.object_files import ObjectCodes
+from xloom.llvm.object_files import ObjectFiles
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.target import process_target
 
@@ -20,7 +20,7 @@ def number(k: int) -> str:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_all_modules_are_compiled(threads: int):
-    with ObjectCodes(threads, process_target()) as codes:
+    with ObjectFiles(threads, process_target()) as codes:
         for k in range(7):
             codes.add(number(k), PassPipeline.CALLS)
         objects = codes.finished()
@@ -31,7 +31,7 @@ def test_all_modules_are_compiled(threads: int):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_a_thread_raises_is_raised(threads: int):
-    with ObjectCodes(threads, process_target()) as codes:
+    with ObjectFiles(threads, process_target()) as codes:
         codes.add(number(1), PassPipeline.CALLS)
         codes.add("define nonsense", PassPipeline.CALLS)
         with pytest.raises(RuntimeError, match=r"LLVM IR: .*expected"):
@@ -39,7 +39,7 @@ def test_what_a_thread_raises_is_raised(threads: int):
 
 
 def test_leaving_early_ends_the_threads():
-    codes = ObjectCodes(2, process_target())
+    codes = ObjectFiles(2, process_target())
     with pytest.raises(ValueError, match="not finished"), codes:
         for k in range(20):
             codes.add(number(k), PassPipeline.VECTORS)
