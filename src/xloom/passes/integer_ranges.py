@@ -51,6 +51,15 @@ class _Counter:
     step: int
 
 
+@dataclass(frozen=True)
+class _Test:
+    """The body runs while a counter, which grows, is less than `end`: so many times at `most`."""
+
+    counter: _Counter
+    end: int
+    most: int
+
+
 def integer_ranges(module: Module) -> dict[Instruction, Range]:
     """The ranges of arrays of integers and preds of which more is known than their type."""
     reached = callees_first([module.entry])
@@ -152,9 +161,10 @@ class _Ranges:
             elif (step := _step(value, state, k)) is not None and isinstance(first[k], Range):
                 counters.append(_Counter(k, step))
         trips = counted_trips(loop)
-        most = trips
+        most, test = trips, None
         if trips is None:
-            most = yield self._most_iterations(loop, counters, first, tuple(kept))
+            test = yield self._test(loop, counters, first, tuple(kept))
+            most = test.most if test is not None else None
         inside, tested, after = list(kept), list(kept), list(kept)
         for counter in counters if most is not None else ():
             k, step, begin, limits = counter.index, counter.step, first[counter.index], whole(_type_of(loop, counter))
@@ -163,12 +173,17 @@ class _Ranges:
             if limits.low <= behind.low and behind.high <= limits.high:
                 inside[k], tested[k] = _moved(begin, step, 0, max(most - 1, 0)), behind
                 after[k] = behind if trips is None else _moved(begin, step, trips, trips)
+        if test is not None:  # which is what the counter of the test is below, wherever it begins
+            k, begin, end = test.counter.index, first[test.counter.index], test.end
+            assert isinstance(begin, Range)
+            inside[k] = Range(begin.low, max(begin.low, end - 1))
+            tested[k] = after[k] = Range(begin.low, max(begin.high, end - 1 + test.counter.step))
         return tuple(inside), tuple(tested), tuple(after)
 
-    def _most_iterations(
+    def _test(
         self, loop: Instruction, counters: Sequence[_Counter], first: tuple[Known, ...], kept: tuple[Known, ...]
-    ) -> Nested[int | None]:
-        """How often the body runs at most, by a test of one of the counters."""
+    ) -> Nested[_Test | None]:
+        """The test of one of the counters that ends the loop."""
         condition = loop["condition"]
         yield self.evaluate(condition, [kept])
         root = condition.root
@@ -182,7 +197,7 @@ class _Ranges:
                 continue
             end, greatest = self.range(right).high + (root["direction"] == "LE"), whole(left.shape.dtype).high
             if end - 1 + counter.step <= greatest:  # it does not wrap around before the test fails
-                return max(0, -(-(end - begin.low) // counter.step))
+                return _Test(counter, end, max(0, -(-(end - begin.low) // counter.step)))
         return None
 
 

@@ -19,7 +19,7 @@ def is_constant(instruction: Instruction) -> bool:
 
 def splat(instruction: Instruction) -> Any:
     """The one value (a NumPy scalar) that all elements have bit for bit; None if unknown, or if there are none."""
-    if instruction.opcode == "broadcast":
+    while instruction.opcode in ("broadcast", "reshape"):
         if not instruction.shape.size:
             return None
         instruction = instruction.operands[0]

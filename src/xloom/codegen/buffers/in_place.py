@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from xloom.codegen.buffer_values import BufferValue, aliased_leaves, defining_value, leaf_count
 from xloom.codegen.elemental.loop_nests import loop_dims
 from xloom.codegen.fusion.multi_output import Thunk, same_row
-from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.fusion.producer_consumer import FusionGroup, reads_only_what_it_writes
 from xloom.codegen.kernel_facts import overwritten_operands
 from xloom.codegen.ops import Trait, having
 from xloom.hlo.instruction import Instruction
@@ -66,9 +66,7 @@ def _whole_operands(step: Thunk, sources: Iterable[BufferValue]) -> list[BufferV
 def _changed_in_step(group: FusionGroup, update: Instruction) -> list[BufferValue]:
     """The array that a dynamic-update-slice changes, if of it nothing but the element to be written is read."""
     changed = defining_value(update._operands[0])
-    (store,) = (s for stage in group.nest.stages for s in stage.stores if s.target == (update, 0))
-    loads = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == changed]
-    return [changed] if all(node.address == store.address for node in loads) else []
+    return [changed] if reads_only_what_it_writes(group, update) else []
 
 
 def _read_in_step(group: FusionGroup, made: BufferValue) -> list[BufferValue]:

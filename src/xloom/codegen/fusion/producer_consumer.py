@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from xloom.codegen.buffer_values import defining_values
+from xloom.codegen.buffer_values import defining_value, defining_values
 from xloom.codegen.elemental import register_rules
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.kernel_facts import unread_operands
@@ -132,6 +132,7 @@ class _Decision:
         self._cuts = self._long_expressions()
         self._decide()
         self._compute_again()
+        self._separate_updates()
         return Fusion(self.root, self.order, self.stored, self.reasons)
 
     # -- how much
@@ -250,6 +251,35 @@ class _Decision:
             if len(arrays) > 1 or len(seen) > _STEPS:
                 return None
         return cost
+
+    # -- of what is changed where it lies
+    def _separate_updates(self) -> None:
+        """Stores small updates that read elsewhere in the array that they change: else all of it would be copied."""
+        for instruction in self.order:
+            if instruction.opcode != "dynamic-update-slice" or instruction not in self.stored:
+                continue
+            changed, update = instruction._operands[:2]
+            if update in self.stored or update.shape.size * _SMALL > changed.shape.size or not is_fusible(update):
+                continue
+            group = FusionGroup([[instruction]], inlined_by([instruction], self.stored))
+            if not reads_only_what_it_writes(group, instruction):
+                while update.opcode in _FORWARDING:
+                    update = update._operands[0]
+                if is_fusible(update) and update.opcode not in ("constant", "iota"):
+                    self._store(update, f"what it reads in %{changed.name} is elsewhere than what it changes")
+
+
+def reads_only_what_it_writes(group: FusionGroup, update: Instruction) -> bool:
+    """True when of the array that a dynamic-update-slice changes nothing but the element to be written is read.
+
+    One element is written after all that it is made of has been read.
+    """
+    changed = defining_value(update._operands[0])
+    if update._operands[1].shape.size == 1:
+        return True
+    (store,) = (s for stage in group.nest.stages for s in stage.stores if s.target == (update, 0))
+    loads = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == changed]
+    return all(node.address == store.address for node in loads)
 
 
 def _cost(tree: set[Instruction]) -> int:

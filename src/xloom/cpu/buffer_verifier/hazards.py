@@ -70,6 +70,8 @@ def reads_before(nest: LoopNest, use: Use, stage: int, store: Store) -> bool:
     if use.stage == stage:
         if use.address == store.address and not _changes_in(use.address, use.folds):
             return True  # the same iteration, which computes all that it stores first
+        if _extent(nest, nest.stages[stage]) == 1:
+            return True  # the only iteration
     elif _stays_in_row(nest, use, store):
         return True
     return _enumerated(nest, use, stage, store, before=True)
