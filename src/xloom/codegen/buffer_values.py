@@ -66,7 +66,7 @@ def defining_value(instruction: Instruction, leaf: int = 0) -> BufferValue:
 
 
 def defining_values(instruction: Instruction) -> list[BufferValue]:
-    """The owner of each leaf of a value."""
+    """The defining value of each leaf of an instruction."""
     if instruction.opcode == "tuple":
         return [source for operand in instruction._operands for source in defining_values(operand)]
     return [defining_value(instruction, leaf) for leaf in range(leaf_count(instruction.shape))]

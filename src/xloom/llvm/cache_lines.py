@@ -38,10 +38,10 @@ def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir
         copy(b, _at(b, target, lines), _at(b, source, lines), left)
 
 
-def fetch(b: ir.IRBuilder, place: ir.Value, *, to_write: bool = False) -> None:
-    """Has a line brought into the caches, for use soon; `place` may lie outside of any array."""
-    arguments = [place, I32(int(to_write)), I32(3), I32(1)]  # 3: into the nearest cache; 1: data
-    overloaded(b, "prefetch", [place.type], ir.VoidType(), arguments)
+def fetch(b: ir.IRBuilder, address: ir.Value, *, to_write: bool = False) -> None:
+    """Has a line brought into the caches, for use soon; `address` may lie outside of any array."""
+    arguments = [address, I32(int(to_write)), I32(3), I32(1)]  # 3: into the nearest cache; 1: data
+    overloaded(b, "prefetch", [address.type], ir.VoidType(), arguments)
 
 
 def _at(b: ir.IRBuilder, pointer: ir.Value, nbytes: ir.Value) -> ir.Value:

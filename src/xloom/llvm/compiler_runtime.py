@@ -34,8 +34,10 @@ def support_ir() -> str:
     return str(module)
 
 
-def _begun(module: ir.Module, name: str, taken: ir.Type, given: ir.Type) -> tuple[ir.IRBuilder, tuple[ir.Value, ...]]:
-    function = ir.Function(module, ir.FunctionType(given, [taken]), name)
+def _begun(
+    module: ir.Module, name: str, parameter: ir.Type, result: ir.Type
+) -> tuple[ir.IRBuilder, tuple[ir.Value, ...]]:
+    function = ir.Function(module, ir.FunctionType(result, [parameter]), name)
     return ir.IRBuilder(function.append_basic_block()), function.args
 
 

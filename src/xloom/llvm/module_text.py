@@ -75,14 +75,14 @@ def _operator(i: Any) -> str:
 
 def _load(i: Any) -> str:
     align = "" if i.align is None else f", align {i.align}"
-    (place,) = i.operands
-    return _named(i, f"load {i.type.__str__()}, {_typed(place)}{align}")
+    (pointer,) = i.operands
+    return _named(i, f"load {i.type.__str__()}, {_typed(pointer)}{align}")
 
 
 def _store(i: Any) -> str:
-    value, place = i.operands
+    value, pointer = i.operands
     align = "" if i.align is None else f", align {i.align}"
-    return f"store {_typed(value)}, {_typed(place)}{align}{_metadata(i)}"
+    return f"store {_typed(value)}, {_typed(pointer)}{align}{_metadata(i)}"
 
 
 def _address(i: Any) -> str:

@@ -43,7 +43,7 @@ class SymbolicDimensions:
             return y
         if operation == "*" and any(isinstance(n, int) and n == 0 for n in (x, y)):
             return 0
-        key = operation, self._place(x), self._place(y)
+        key = operation, self._number(x), self._number(y)
         found = self._computed.get(key)
         if found is None:
             found = SymbolicDimension(self, self._writer.compute(*key), COMPUTE[operation](_value(x), _value(y)))
@@ -53,35 +53,35 @@ class SymbolicDimensions:
     def decide(self, comparison: str, x: SymbolicDimension, y: int | SymbolicDimension) -> bool:
         """What a comparison says, which becomes a condition."""
         result = COMPARISONS[comparison](x.value, _value(y))
-        place = self._place(y)
-        if x.place != place:
-            self._require(comparison, x.place, place, result)
+        number = self._number(y)
+        if x.number != number:
+            self._require(comparison, x.number, number, result)
         return result
 
     def known(self, size: SymbolicDimension) -> int:
         """The number itself, which becomes a condition."""
-        self._require("==", size.place, self._place(size.value), True)
+        self._require("==", size.number, self._number(size.value), True)
         return size.value
 
     def slot(self, size: SymbolicDimension) -> int:
         """Where a number is in the table."""
-        if size.place not in self._slots:
-            self._slots[size.place] = self.row([size])
-        return self._slots[size.place]
+        if size.number not in self._slots:
+            self._slots[size.number] = self.row([size])
+        return self._slots[size.number]
 
     def row(self, numbers: Sequence[int | SymbolicDimension]) -> int:
         """Puts numbers side by side into the table: where the first one is."""
         begin = len(self._table)
-        self._table += map(self._place, numbers)
+        self._table += map(self._number, numbers)
         self.loaded += map(_value, numbers)
         return begin
 
     def formula(self, *results: Sequence[int | SymbolicDimension]) -> DimensionFormula:
         """What gives the table and `results` for other sizes, where it serves them."""
-        return self._writer.formula([self._table, *([self._place(x) for x in group] for group in results)])
+        return self._writer.formula([self._table, *([self._number(x) for x in group] for group in results)])
 
-    def _place(self, x: int | SymbolicDimension) -> int:
-        return x.place if isinstance(x, SymbolicDimension) else self._writer.constant(x)
+    def _number(self, x: int | SymbolicDimension) -> int:
+        return x.number if isinstance(x, SymbolicDimension) else self._writer.constant(x)
 
     def _require(self, comparison: str, x: int, y: int, result: bool) -> None:
         if (comparison, x, y) not in self._decided:
@@ -90,13 +90,13 @@ class SymbolicDimensions:
 
 
 class SymbolicDimension:
-    """An integer that has a place in a formula; as a number itself only by a condition."""
+    """An integer that is a numbered value of a formula; as a number itself only by a condition."""
 
-    __slots__ = ("_sizes", "place", "value")
+    __slots__ = ("_sizes", "number", "value")
 
-    def __init__(self, sizes: SymbolicDimensions, place: int, value: int):
+    def __init__(self, sizes: SymbolicDimensions, number: int, value: int):
         self._sizes = sizes
-        self.place = place
+        self.number = number
         self.value = value
 
     def loaded(self) -> ir.Value:

@@ -124,7 +124,7 @@ class Client:
         request = Request.of(module, options)
         if request is not None and (is_cheap := request.is_cheap) is not None:
             return self._compiled(module, options, is_cheap)
-        given = module
+        original = module
         if (config.replica_count, config.num_partitions) != (options.num_replicas, options.num_partitions):
             module = module.clone("")
             module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
@@ -135,7 +135,7 @@ class Client:
             module = module.clone("")
             ResultRounding().run(module)
         loaded = self._compiled(module, options)
-        if request is not None and module is given:
+        if request is not None and module is original:
             request.note(loaded.executable)
         return loaded
 

@@ -216,7 +216,7 @@ class LoadedExecutable:
         device: Device,
         launch: Launch,
         not_donated: Sequence[int],
-        given: list[Callable[[], None]] | None = None,
+        deferred: list[Callable[[], None]] | None = None,
     ) -> Results:
         """Gives a device its work, or puts it into the list that the caller gives."""
         executable = self.executable
@@ -232,7 +232,7 @@ class LoadedExecutable:
             arguments[k].delete()
         spaces = self._spaces.get(device) or self._result_spaces(device)
         are_there = all([future.is_ready and future.error is None for future in inputs])
-        if given is None and executable.is_cheap and are_there:
+        if deferred is None and executable.is_cheap and are_there:
             # a hand-over to the device's thread would take longer than the program
             found, shapes = self._run(inputs, launch, spaces), executable.outputs
             return Results(
@@ -253,8 +253,8 @@ class LoadedExecutable:
                 future.set(array)
             done.set()
 
-        if given is not None:
-            given.append(work)
+        if deferred is not None:
+            deferred.append(work)
         else:
             device.queue.submit(work)
         shapes = executable.outputs
@@ -286,10 +286,10 @@ class LoadedExecutable:
 
 def _lying_as(buffer: Buffer, shape: Shape) -> Buffer:
     """The buffer, or a copy of it in the layout that a program wants."""
-    given, wanted = buffer.shape, shape
-    if given is wanted or given.layout is wanted.layout:
+    current, wanted = buffer.shape, shape
+    if current is wanted or current.layout is wanted.layout:
         return buffer
-    if not (given.is_permuted or wanted.is_permuted) or given.major_to_minor == wanted.major_to_minor:
+    if not (current.is_permuted or wanted.is_permuted) or current.major_to_minor == wanted.major_to_minor:
         return buffer
     return buffer.laid_out(wanted)
 

@@ -15,9 +15,9 @@ class Queue:
 
     def __init__(self, name: str):
         self.name = name
-        self._places: SimpleQueue[None] = SimpleQueue()  # a semaphore, and much faster than Python's own
+        self._free_slots: SimpleQueue[None] = SimpleQueue()  # a semaphore, and much faster than Python's own
         for _ in range(LIMIT):
-            self._places.put(None)
+            self._free_slots.put(None)
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -30,17 +30,17 @@ class Queue:
         return threading.current_thread() is self._thread
 
     def reserve(self) -> bool:
-        """Takes a place for work, as soon as there is one; False where it needs none, as it is done at once."""
+        """Takes a free slot for work, as soon as there is one; False where it needs none, as it is done at once."""
         if self._thread is None:
             self._start()
         if self.is_own_thread or self._is_closed:
             return False
-        self._places.get()
+        self._free_slots.get()
         return True
 
     def give_back(self) -> None:
-        """Gives back a place that was taken for nothing."""
-        self._places.put(None)
+        """Gives back a slot that was taken for nothing."""
+        self._free_slots.put(None)
 
     def submit(self, work: Callable[[], None], *, is_reserved: bool = False) -> None:
         """Does `work`, which must not raise, after all that was submitted before; waits while too much is waiting.
@@ -73,4 +73,4 @@ class Queue:
         while (work := self._work.get()) is not None:
             work()
             del work  # it refers to buffers
-            self._places.put(None)
+            self._free_slots.put(None)

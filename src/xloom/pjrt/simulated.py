@@ -53,12 +53,12 @@ class Simulated:
 
     def run(self, arguments: Sequence[DeviceArray], launch: Launch) -> Any:
         """Runs it on the device of `launch`; arguments and results are in its memory."""
-        simulator, given = self._simulators[launch.device], []
+        simulator, operands = self._simulators[launch.device], []
         for argument in arguments:
             held: Future[Any] = Future()
             held.set_result(argument)
-            given.append(held)
-        return simulator.execute(self._program, given, Stream()).result()
+            operands.append(held)
+        return simulator.execute(self._program, operands, Stream()).result()
 
     def rendezvous(self) -> None:
         """Simulators have no links between them."""

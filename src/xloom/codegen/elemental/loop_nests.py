@@ -65,5 +65,5 @@ def _update(tracer: Tracer, root: Instruction, index: tuple[Affine, ...]) -> Sto
     update = root._operands[1]
     limits = [d - n for d, n in zip(dims, update.shape.dims, strict=True)]
     starts = run(starts_of(tracer, list(root._operands[2:]), limits))
-    place = tuple(s + i for s, i in zip(starts, index, strict=True))
-    return Store((root, 0), linear(place, dims), run(tracer.element(update, index)))
+    position = tuple(s + i for s, i in zip(starts, index, strict=True))
+    return Store((root, 0), linear(position, dims), run(tracer.element(update, index)))

@@ -31,7 +31,7 @@ class ScheduledComputation:
 
     @property
     def root(self) -> list[BufferValue]:
-        """The owner of each leaf of the result."""
+        """The defining value of each leaf of the result."""
         return defining_values(self.computation.root)
 
 

@@ -84,14 +84,14 @@ def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> N
     b = entry.b
     out = _pointers(entry, call.instruction.shape, iter(memory.outputs))
     operands = [_pointers(entry, s, iter(leaves)) for s, leaves in zip(call.shapes, memory.operands, strict=True)]
-    given = [out, entry.table(operands)]
+    arguments = [out, entry.table(operands)]
     if call.version == "API_VERSION_STATUS_RETURNING_UNIFIED":
         opaque = call.instruction.backend_config.encode("utf-8", "surrogateescape")
-        given += [_text(entry, opaque), I64(len(opaque))]
+        arguments += [_text(entry, opaque), I64(len(opaque))]
     status = None if call.version == "API_VERSION_ORIGINAL" else _status(entry)
     if status is not None:
-        given.append(status)
-    b.call(entry.declared(call.symbol("function"), ir.FunctionType(VOID, [a.type for a in given])), given)
+        arguments.append(status)
+    b.call(entry.declared(call.symbol("function"), ir.FunctionType(VOID, [a.type for a in arguments])), arguments)
     if status is not None:
         failed = b.load(b.gep(status, [I32(0), I32(3)], inbounds=True, source_etype=_STATUS_TYPE), typ=I32)
         entry.stop_if(b.icmp_signed("!=", failed, I32(0)), call.instruction)

@@ -69,8 +69,8 @@ def _state_get(module: ir.Module) -> None:
 def _schedule(module: ir.Module) -> None:
     b, arguments = _begun(module, _SCHEDULE)
     add = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), _ADD_TASK)
-    places = ThreadPoolSchedule.task.offset, ThreadPoolSchedule.data.offset
-    b.call(add, [b.load(_at(b, arguments, place), typ=POINTER) for place in places])
+    offsets = ThreadPoolSchedule.task.offset, ThreadPoolSchedule.data.offset
+    b.call(add, [b.load(_at(b, arguments, offset), typ=POINTER) for offset in offsets])
     b.ret(_NOTHING)
 
 

@@ -45,11 +45,11 @@ def call_typed(entry: EntryBuilder, block: ScheduledComputation, call: NativeCal
         frame = _frame(entry, call, template)
         allocations = iter([*(leaf for operand in memory.operands for leaf in operand), *memory.outputs])
         seen = [leaf for shape in (*shapes, instruction.shape) for leaf in arrays_and_tokens(shape)]
-        for leaf, place in zip(seen, template.data, strict=True):
+        for leaf, offset in zip(seen, template.data, strict=True):
             if leaf.is_array:
                 allocation = next(allocations)
                 pointer = aligned_pointer(entry, allocation) if aligned else entry.pointer(allocation)
-                _store(entry, pointer, frame, place)
+                _store(entry, pointer, frame, offset)
         _prepare(entry, call, site, frame)
         _call(entry, call, template, frame, Stage.EXECUTE)
 
@@ -63,8 +63,8 @@ def _frame(entry: EntryBuilder, call: NativeCall, template: FrameTemplate) -> ir
         frame = allocate(b, I8, template.nbytes)
         frame.align = 16
         b.call(memcpy, [frame, b.bitcast(origin, POINTER), I64(template.nbytes), I1(0)])
-        for place, target in template.relocations:
-            _store(entry, _at(entry, frame, target), frame, place)
+        for offset, target in template.relocations:
+            _store(entry, _at(entry, frame, target), frame, offset)
         _store(entry, entry.run, frame, template.owner)
     return frame
 
@@ -94,9 +94,9 @@ def _call(entry: EntryBuilder, call: NativeCall, template: FrameTemplate, frame:
         entry.stop_if(b.icmp_signed("!=", failed, I32(0)), call.instruction)
 
 
-def _at(entry: EntryBuilder, frame: ir.Value, place: int) -> Any:
-    return entry.b.gep(frame, [I64(place)], inbounds=True, source_etype=I8)
+def _at(entry: EntryBuilder, frame: ir.Value, offset: int) -> Any:
+    return entry.b.gep(frame, [I64(offset)], inbounds=True, source_etype=I8)
 
 
-def _store(entry: EntryBuilder, value: ir.Value, frame: ir.Value, place: int) -> None:
-    entry.b.store(value, _at(entry, frame, place))
+def _store(entry: EntryBuilder, value: ir.Value, frame: ir.Value, offset: int) -> None:
+    entry.b.store(value, _at(entry, frame, offset))

@@ -124,8 +124,8 @@ class PhaseBuilder:
         if number not in self._sizes:
             table = self._pointer(-1)
             with self.b.goto_block(self.b.function.entry_basic_block):
-                place = self.b.gep(table, [I64(number)], inbounds=True, source_etype=I64)
-                value = self.b.load(place, typ=I64)
+                element = self.b.gep(table, [I64(number)], inbounds=True, source_etype=I64)
+                value = self.b.load(element, typ=I64)
                 value.set_metadata("invariant.load", self.b.module.add_metadata([]))
             self._sizes[number] = value
         return self._sizes[number]
@@ -140,8 +140,8 @@ class PhaseBuilder:
         if number not in self._pointers:
             b = self.b
             with b.goto_block(b.function.entry_basic_block):
-                place = b.gep(self._buffers, [I64(number)], inbounds=True, source_etype=POINTER)
-                pointer = b.load(place, typ=POINTER)
+                element = b.gep(self._buffers, [I64(number)], inbounds=True, source_etype=POINTER)
+                pointer = b.load(element, typ=POINTER)
                 pointer.set_metadata("invariant.load", b.module.add_metadata([]))
             self._pointers[number] = pointer
         return self._pointers[number]

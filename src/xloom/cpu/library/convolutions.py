@@ -86,10 +86,10 @@ def _window(size: int, stride: int, low: int, high: int) -> WindowDimension:
 def _text(c: _Convolution) -> str:
     inputs, _, rest = c.labels.partition("_")
     kernel, _, outputs = rest.partition("->")
-    places = [c.window.output_size(n) for n in c.space]
+    output_sizes = [c.window.output_size(n) for n in c.space]
     x = {"b": c.batch, "f": c.features, **{str(k): n for k, n in enumerate(c.space)}}
     w = {"i": c.features // c.groups, "o": c.outputs, **{str(k): c.window.size for k in range(len(c.space))}}
-    y = {"b": c.batch, "f": c.outputs, **{str(k): n for k, n in enumerate(places)}}
+    y = {"b": c.batch, "f": c.outputs, **{str(k): n for k, n in enumerate(output_sizes)}}
     shapes = [_shape(labels, sizes) for labels, sizes in ((inputs, x), (kernel, w), (outputs, y))]
     groups = f", feature_group_count={c.groups}" if c.groups > 1 else ""
     return (

@@ -97,8 +97,8 @@ class _Program:
         for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
             case = ("true", "false")[k] if chooser.shape.dtype is pred else str(k)
             lines.append(f"  case {case}:  # %{nested.computation.name}")
-            given = [defining_value(operand, k) for k in range(leaf_count(operand.shape))]
-            inside = [_state(nested, given)] if given else []
+            operand_values = [defining_value(operand, k) for k in range(leaf_count(operand.shape))]
+            inside = [_state(nested, operand_values)] if operand_values else []
             inside += [*(yield self.block(nested)), f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]
             lines += _indented(_indented(inside))
         return lines

@@ -33,5 +33,5 @@ class DynamicExecutable:
         if len(arguments) != len(self._parameters):
             raise ShapeError(f"{self.module.name} takes {len(self._parameters)} arguments, found {len(arguments)}")
         values = [from_argument(a, shape, name) for a, (name, shape) in zip(arguments, self._parameters, strict=True)]
-        given = at_bounds(values, [shape for _, shape in self._parameters])
-        return cut(self._padded(*given, **keywords), self._result)
+        padded = at_bounds(values, [shape for _, shape in self._parameters])
+        return cut(self._padded(*padded, **keywords), self._result)

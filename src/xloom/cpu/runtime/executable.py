@@ -198,15 +198,15 @@ class Executable:
         """Runs it on row-major arrays, with results in arrays that the caller has made, one per leaf."""
         self._run(list(arguments), deque(), dict(enumerate(results)))
 
-    def _outputs(self, given: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:
+    def _outputs(self, aliased: dict[int, np.ndarray]) -> tuple[np.ndarray, ...]:
         """Memory for the results, but for those that have some."""
-        if not given:
+        if not aliased:
             return tuple([make() for make in self._makers])
-        return tuple([given[k] if k in given else make() for k, make in enumerate(self._makers)])
+        return tuple([aliased[k] if k in aliased else make() for k, make in enumerate(self._makers)])
 
-    def _run(self, inputs: list[np.ndarray], infeed: deque[Any], given: dict[int, np.ndarray]) -> Any:
+    def _run(self, inputs: list[np.ndarray], infeed: deque[Any], aliased: dict[int, np.ndarray]) -> Any:
         pointers = self._argument_table(*[a.__array_interface__["data"][0] for a in inputs])
-        outputs = self._outputs(given)
+        outputs = self._outputs(aliased)
         results = self._result_table(*[a.__array_interface__["data"][0] for a in outputs])
         arena = self._arena()
         run = self._started(inputs, outputs, arena, infeed) if self._calls else None
@@ -218,11 +218,11 @@ class Executable:
         found: dict[int, np.ndarray] = {}
         for alias in self._aliases:
             array = inputs[alias.argument]
-            given = alias.parameter in donated and type(array) is np.ndarray and array.flags.carray
-            if given and alias.result in self._aligned_results:
+            is_aliased = alias.parameter in donated and type(array) is np.ndarray and array.flags.carray
+            if is_aliased and alias.result in self._aligned_results:
                 address = address_of(array) if struct_offsets_match() else array.__array_interface__["data"][0]
-                given = address % ALIGNMENT == 0
-            if given:
+                is_aliased = address % ALIGNMENT == 0
+            if is_aliased:
                 dims, dtype, nbytes = self._results[alias.result]
                 if array.shape == dims and array.dtype is dtype:
                     found[alias.result] = array

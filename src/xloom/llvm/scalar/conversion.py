@@ -42,8 +42,8 @@ def widen(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
         values = np.arange(256, dtype=np.uint8)
         values = (values & ((1 << dtype.bits) - 1)).view(dtype.numpy).astype(np.float32).view(np.uint32)
         table = constant_table(b.module, name, I32, values.tolist())
-    place = b.gep(table, [I64(0), b.zext(raw, I64)], inbounds=True, source_etype=ir.ArrayType(I32, 256))
-    return b.bitcast(b.load(place, typ=I32), FLOAT)
+    element = b.gep(table, [I64(0), b.zext(raw, I64)], inbounds=True, source_etype=ir.ArrayType(I32, 256))
+    return b.bitcast(b.load(element, typ=I32), FLOAT)
 
 
 def narrow(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:

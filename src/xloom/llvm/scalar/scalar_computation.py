@@ -27,8 +27,8 @@ def _applied(b: ir.IRBuilder, computation: Computation, arguments: Sequence[Valu
     values: dict[Instruction, list[Value]] = {}
     for instruction in computation.post_order():
         if instruction.opcode in _INLINED:
-            callee, given = instruction.called_computations[0], [values[o][0] for o in instruction._operands]
-            values[instruction] = yield _applied(b, callee, given)
+            callee, operands = instruction.called_computations[0], [values[o][0] for o in instruction._operands]
+            values[instruction] = yield _applied(b, callee, operands)
         else:
             values[instruction] = _value(b, instruction, arguments, values)
     return values[computation.root]

@@ -53,8 +53,8 @@ def _ready_event(e: Entry) -> None:
     state, event = e.get_now(CELL, buffer, "state"), e.get(CELL, buffer, "event", POINTER)
     is_made = e.and_(e.not_(e.has(state, HAS_DATA | DELETED)), e.not_(e.is_zero(event)))
     with e.if_then(is_made):
-        e.add_to(e.place(event, EVENT.offset("references")), 1)
-        e.answer(event=e.place(event, NATIVE_EVENT))
+        e.add_to(e.pointer_at(event, EVENT.offset("references")), 1)
+        e.answer(event=e.pointer_at(event, NATIVE_EVENT))
         e.done()
     e.python_if(e.not_(e.has(state, HAS_DATA)))
     e.answer(event=e.inttoptr(I64(READY), POINTER))

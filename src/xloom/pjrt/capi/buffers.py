@@ -176,7 +176,7 @@ def _layout(address: int | None, rank: int) -> Layout | None:
     return Layout(_order(address, rank)[::-1]) if address else None
 
 
-def _copied(buffer: Buffer, place: int, view: Any) -> Future:
+def _copied(buffer: Buffer, address: int, view: Any) -> Future:
     """Copies what `view` takes of the array to an address, once it is there."""
     if buffer.is_deleted:
         raise deleted()
@@ -189,7 +189,7 @@ def _copied(buffer: Buffer, place: int, view: Any) -> Future:
         try:
             with span("device to host", "transfer", bytes=buffer.nbytes):
                 data = np.ascontiguousarray(view(buffer.on_host(source.value)))
-                ctypes.memmove(place, data.__array_interface__["data"][0], data.nbytes)
+                ctypes.memmove(address, data.__array_interface__["data"][0], data.nbytes)
         except Exception as error:  # a backend's, or that it gave another array
             done.fail(error)
         else:

@@ -98,18 +98,18 @@ def record_of(buffer: Buffer) -> int:
 
 def buffer_handle(buffer: Buffer) -> int:
     """A handle of a buffer."""
-    record, place = ctypes.c_uint64(record_of(buffer)), ctypes.c_uint64()
-    write_handles([buffer], ctypes.addressof(record), ctypes.addressof(place))
-    return place.value
+    record, handle = ctypes.c_uint64(record_of(buffer)), ctypes.c_uint64()
+    write_handles([buffer], ctypes.addressof(record), ctypes.addressof(handle))
+    return handle.value
 
 
-def write_handles(buffers: Sequence[Buffer], records: int, place: int, event: int = 0) -> None:
+def write_handles(buffers: Sequence[Buffer], records: int, handles: int, event: int = 0) -> None:
     """Writes a handle for each buffer to memory, where the records are known, as a table.
 
     `event` is that of the run that makes the arrays, if it is under way."""
-    native("new_cells")(records, len(buffers), place, event)
+    native("new_cells")(records, len(buffers), handles, event)
     delete = native("delete_cell")
-    for handle, buffer in zip((ctypes.c_uint64 * len(buffers)).from_address(place), buffers, strict=True):
+    for handle, buffer in zip((ctypes.c_uint64 * len(buffers)).from_address(handles), buffers, strict=True):
         objects[handle] = buffer
         buffer.on_delete = partial(delete, handle)
 

@@ -56,10 +56,10 @@ class _Partitioner:
         def aval(instruction: Instruction, sharding: Sharding) -> Any:
             return _AVAL(string(shape_to_bytes(instruction.shape)), True, string(sharding_to_bytes(sharding)))
 
-        given = (_AVAL * len(operands))(*map(aval, call.operands, operands))
+        avals = (_AVAL * len(operands))(*map(aval, call.operands, operands))
         config = string(call.backend_config.encode("utf-8", "surrogateescape"))
         args = _ARGS(
-            num_args=len(operands), op_args=ctypes.addressof(given), op_result=aval(call, result), backend_config=config
+            num_args=len(operands), op_args=ctypes.addressof(avals), op_result=aval(call, result), backend_config=config
         )
         self._partition(self._address, ctypes.addressof(args))
         try:

@@ -77,7 +77,7 @@ def _hold(native: NativeModule) -> None:
                     with then:
                         b.set(CELL, cell, state=DELETED, storage=NULL)
                     with otherwise:
-                        b.add_to(b.place(storage, STORAGE.offset("references")), 1)
+                        b.add_to(b.pointer_at(storage, STORAGE.offset("references")), 1)
                 b.store(storage, b.item(storages, k))
                 b.store(b.get(CELL, cell, "data"), b.item(pointers, k))
                 unlock(b, held)
@@ -109,18 +109,18 @@ def _result(native: NativeModule) -> None:
         row, storages = b.arguments
         donated = b.get(RESULT, row, "donated_argument")
         with b.if_then(b.icmp_signed(">=", donated, I64(0))):
-            place = b.item(storages, donated)
-            storage = b.load(place, typ=POINTER)
+            slot = b.item(storages, donated)
+            storage = b.load(slot, typ=POINTER)
             is_alone = b.icmp_unsigned("==", b.get_now(STORAGE, storage, "references"), I64(1))
             is_own = b.icmp_unsigned("==", b.get(STORAGE, storage, "kind"), I64(OWN))
             with b.if_then(b.and_(is_alone, is_own)):
-                b.store(NULL, place)
+                b.store(NULL, slot)
                 b.ret(storage)
         b.ret(b.do("new_storage", "pq", b.get(RESULT, row, "nbytes")))
 
 
 def _option(e: Entry, name: str) -> ir.Value:
-    return e.load(e.place(e.arg("options"), getattr(_OPTIONS, name).offset), typ=I64)
+    return e.load(e.pointer_at(e.arg("options"), getattr(_OPTIONS, name).offset), typ=I64)
 
 
 def _execute(e: Entry) -> None:
@@ -141,11 +141,11 @@ def _execute(e: Entry) -> None:
     storages, pointers = (e.alloca(I64, total) for _ in range(2))
     storages.type = pointers.type = POINTER
     e.do_c("memset", "ppiq", storages, ir.IntType(32)(0), e.mul(total, I64(8)))
-    place = e.variable(POINTER)
-    e.store(NULL, place)
+    row = e.variable(POINTER)
+    e.store(NULL, row)
     with e.if_then(e.has(count, -1)):
-        e.store(e.load(e.arg("argument_lists"), typ=POINTER), place)
-    cells = e.load(place, typ=POINTER)
+        e.store(e.load(e.arg("argument_lists"), typ=POINTER), row)
+    cells = e.load(row, typ=POINTER)
     for are_donated in (1, 0):
         is_held = e.do("hold_arguments", "qppppq", plan, cells, storages, pointers, I64(are_donated))
         with e.if_then(e.is_zero(is_held), likely=False):
@@ -153,14 +153,14 @@ def _execute(e: Entry) -> None:
             e.add_to(running, -1)
             e.python()
     rows = e.get(PLAN, plan, "results", POINTER)
-    made, places = e.item(storages, count), e.item(pointers, count)
+    made, result_pointers = e.item(storages, count), e.item(pointers, count)
     with loop(e, 0, results, name="result") as k:
         storage = e.do("result_storage", "ppp", e.item(rows, k, RESULT), storages)
         e.store(storage, e.item(made, k))
-        e.store(e.place(storage, DATA_OFFSET), e.item(places, k))
+        e.store(e.pointer_at(storage, DATA_OFFSET), e.item(result_pointers, k))
     arena = e.do("new_storage", "pq", e.get(PLAN, plan, "arena"))
     main, constants = e.get(PLAN, plan, "main", POINTER), e.get(PLAN, plan, "constants", POINTER)
-    e.do_at(main, "ippppp", pointers, places, constants, e.place(arena, DATA_OFFSET), NULL)
+    e.do_at(main, "ippppp", pointers, result_pointers, constants, e.pointer_at(arena, DATA_OFFSET), NULL)
     e.do("release_storage", "vp", arena)
     with loop(e, 0, count, name="held") as k:
         e.do("release_storage", "vp", e.load(e.item(storages, k), typ=POINTER))
@@ -168,7 +168,7 @@ def _execute(e: Entry) -> None:
         outputs = e.load(e.arg("output_lists"), typ=POINTER)
         with loop(e, 0, results, name="output") as k:
             record = e.get(RESULT, e.item(rows, k, RESULT), "record", POINTER)
-            storage, data = (e.load(e.item(table, k), typ=POINTER) for table in (made, places))
+            storage, data = (e.load(e.item(table, k), typ=POINTER) for table in (made, result_pointers))
             cell = e.do("new_cell", "ppppq", record, storage, data, I64(HAS_DATA))
             e.store(cell, e.item(outputs, k))
     events = e.arg("device_complete_events")

@@ -45,9 +45,9 @@ def execute(args: Any) -> None:
     outputs = _word_array(devices).from_address(args.output_lists)
     records = view.records if device is None else [CArray.pointers(map(record_of, row)) for row, _ in results]
     events = [run_event(done) for _, done in results]
-    for place, (row, _), known, event in zip(outputs, results, records, events, strict=True):
+    for handles_address, (row, _), known, event in zip(outputs, results, records, events, strict=True):
         if row:
-            write_handles(row, known.address, place, event)
+            write_handles(row, known.address, handles_address, event)
     if args.device_complete_events:
         completed = _word_array(devices).from_address(args.device_complete_events)
         both = zip(events, results, strict=True)

@@ -88,14 +88,14 @@ def _getter(symbol: str, name: str, getter: _Getter) -> str:
         f"  %record = load ptr, ptr %{'handle' if getter.shared else 'handle_place'}",
     ]
     for field, word in getter.results.items():
-        place = getattr(kind, field)
-        type_ = _TYPES[place.size]
+        c_field = getattr(kind, field)
+        type_ = _TYPES[c_field.size]
         value = word
         if not word.isdigit():
             lines.append(f"  %{field}_word = getelementptr i8, ptr %record, i64 {getter.layout.offset(word)}")
             lines.append(f"  %{field}_value = load {type_}, ptr %{field}_word")
             value = f"%{field}_value"
-        lines.append(f"  %{field}_place = getelementptr i8, ptr %args, i64 {place.offset}")
+        lines.append(f"  %{field}_place = getelementptr i8, ptr %args, i64 {c_field.offset}")
         lines.append(f"  store {type_} {value}, ptr %{field}_place")
     return "\n".join([*lines, "  ret ptr null", "}", ""])
 

@@ -33,14 +33,14 @@ def define(native: NativeModule) -> None:
     with native.function("remember_record", "vp") as b:
         (record,) = b.arguments
         memory, kind, rank = (b.get(BUFFER, record, name) for name in ("memory", "type", "num_dims"))
-        place = _place(b, memory, kind, rank, b.get(BUFFER, record, "dims", POINTER))
-        b.atomic_rmw("xchg", place, b.ptrtoint(record, I64), "release")
+        slot = _slot(b, memory, kind, rank, b.get(BUFFER, record, "dims", POINTER))
+        b.atomic_rmw("xchg", slot, b.ptrtoint(record, I64), "release")
         b.ret_void()
     with native.entry(NAME) as e:
         _from_host(e)
 
 
-def _place(b: Builder, memory: ir.Value, kind: ir.Value, rank: ir.Value, dims: ir.Value) -> ir.Value:
+def _slot(b: Builder, memory: ir.Value, kind: ir.Value, rank: ir.Value, dims: ir.Value) -> ir.Value:
     """Where the record of such buffers is, if it is anywhere."""
     state = b.variable(I64)
     b.store(b.mul(b.add(b.mul(memory, I64(_FACTOR)), b.add(kind, b.shl(rank, I64(8)))), I64(_FACTOR)), state)
@@ -56,7 +56,7 @@ def _from_host(e: Entry) -> None:
     is_other = e.not_(e.is_zero(e.arg("device_layout")))
     e.python_if(e.or_(is_other, e.or_(e.is_zero(memory), e.is_zero(data))))
     memory, kind = e.ptrtoint(memory, I64), e.zext(e.arg("type"), I64)
-    record = e.load_atomic(_place(e, memory, kind, rank, dims), "acquire", 8, typ=POINTER)
+    record = e.load_atomic(_slot(e, memory, kind, rank, dims), "acquire", 8, typ=POINTER)
     e.python_if(e.is_zero(record))
     for name, wanted in (("memory", memory), ("type", kind), ("num_dims", rank)):
         e.python_if(e.icmp_unsigned("!=", e.get(BUFFER, record, name), wanted))
@@ -72,11 +72,11 @@ def _from_host(e: Entry) -> None:
 
 def _python_unless_dense(e: Entry, dims: ir.Value, rank: ir.Value, itemsize: ir.Value) -> None:
     """Strides are not looked at where they mean nothing: of dimensions of size 1."""
-    given = e.arg("num_byte_strides")
+    stride_count = e.arg("num_byte_strides")
     strides, stride = e.arg("byte_strides"), e.variable(I64)
     e.store(itemsize, stride)
-    with e.if_then(e.not_(e.is_zero(given))):
-        e.python_if(e.icmp_unsigned("!=", given, rank))
+    with e.if_then(e.not_(e.is_zero(stride_count))):
+        e.python_if(e.icmp_unsigned("!=", stride_count, rank))
         with loop(e, 0, rank, name="stride") as k:
             d = e.sub(e.sub(rank, I64(1)), k)
             size, dense = e.load(e.item(dims, d), typ=I64), e.load(stride, typ=I64)
@@ -95,11 +95,11 @@ def _make(e: Entry, record: ir.Value, data: ir.Value, nbytes: ir.Value) -> None:
         event = e.do("new_event", "p")
         storage = e.do("foreign_storage", "pqp", I64(LENT), event)
         cell = e.do("new_cell", "ppppq", record, storage, data, I64(HAS_DATA))
-        e.answer(buffer=cell, done_with_host_buffer=e.place(event, NATIVE_EVENT))
+        e.answer(buffer=cell, done_with_host_buffer=e.pointer_at(event, NATIVE_EVENT))
         e.done()
     e.python_if(e.icmp_unsigned(">", nbytes, I64(_COPIED_BYTES)))
     storage = e.do("new_storage", "pq", nbytes)
-    copy = e.place(storage, DATA_OFFSET)
+    copy = e.pointer_at(storage, DATA_OFFSET)
     e.do_c("memcpy", "pppq", copy, data, nbytes)
     cell = e.do("new_cell", "ppppq", record, storage, copy, I64(HAS_DATA))
     e.answer(buffer=cell, done_with_host_buffer=e.inttoptr(I64(READY), POINTER))

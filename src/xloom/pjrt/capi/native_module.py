@@ -76,26 +76,26 @@ class Builder(ir.IRBuilder):
         made.type = POINTER
         return made
 
-    def place(self, base: ir.Value, offset: int | ir.Value) -> ir.Value:
+    def pointer_at(self, base: ir.Value, offset: int | ir.Value) -> ir.Value:
         """The pointer `offset` bytes behind another."""
         return self.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True, source_etype=I8)
 
     def get(self, layout: StructLayout, base: ir.Value, name: str, kind: ir.Type = I64) -> ir.Value:
         """A field of a structure."""
-        return self.load(self.place(base, layout.offset(name)), typ=kind)
+        return self.load(self.pointer_at(base, layout.offset(name)), typ=kind)
 
     def set(self, layout: StructLayout, base: ir.Value, **values: ir.Value | int) -> None:
         """Writes fields of a structure."""
         for name, value in values.items():
-            self.store(I64(value) if isinstance(value, int) else value, self.place(base, layout.offset(name)))
+            self.store(I64(value) if isinstance(value, int) else value, self.pointer_at(base, layout.offset(name)))
 
     def get_now(self, layout: StructLayout, base: ir.Value, name: str) -> ir.Value:
         """A field that other threads may be writing."""
-        return self.load_atomic(self.place(base, layout.offset(name)), "acquire", 8, typ=I64)
+        return self.load_atomic(self.pointer_at(base, layout.offset(name)), "acquire", 8, typ=I64)
 
     def item(self, table: ir.Value, number: ir.Value, layout: StructLayout | None = None) -> ir.Value:
         """The address of an element of an array of structures, or of words of eight bytes."""
-        return self.place(table, self.mul(number, I64(layout.size if layout else 8)))
+        return self.pointer_at(table, self.mul(number, I64(layout.size if layout else 8)))
 
     def has(self, value: ir.Value, flags: int) -> ir.Value:
         """Whether one of the flags is set."""
@@ -105,9 +105,9 @@ class Builder(ir.IRBuilder):
         """Whether an integer is 0, or a pointer NULL (i1)."""
         return self.icmp_unsigned("==", value, ir.Constant(value.type, None if value.type == POINTER else 0))
 
-    def add_to(self, place: ir.Value, value: int) -> ir.Value:
+    def add_to(self, pointer: ir.Value, value: int) -> ir.Value:
         """Adds to a word that other threads change too; what it was before."""
-        return self.atomic_rmw("add", place, I64(value), "seq_cst")
+        return self.atomic_rmw("add", pointer, I64(value), "seq_cst")
 
     def do(self, name: str, kinds: str, *arguments: ir.Value) -> ir.Value:
         """Calls a function of the plugin's."""
@@ -160,14 +160,14 @@ class Entry(Builder):
         field = getattr(self._struct, name)
         kind = dict(self._struct._fields_)[name]
         is_pointer = kind.__name__ == "c_void_p"
-        return self.load(self.place(self.args, field.offset), typ=POINTER if is_pointer else _FIELD[field.size])
+        return self.load(self.pointer_at(self.args, field.offset), typ=POINTER if is_pointer else _FIELD[field.size])
 
     def answer(self, **values: ir.Value | int) -> None:
         """Writes results to fields of the arguments' structure."""
         for name, value in values.items():
             field = getattr(self._struct, name)
-            given = _FIELD[field.size](value) if isinstance(value, int) else value
-            self.store(given, self.place(self.args, field.offset))
+            field_value = _FIELD[field.size](value) if isinstance(value, int) else value
+            self.store(field_value, self.pointer_at(self.args, field.offset))
 
     def done(self) -> None:
         """Returns NULL: no error."""

@@ -50,7 +50,7 @@ def define(native: NativeModule) -> None:
             unlock(b, held)
             b.set(STORAGE, storage, references=1, kind=OWN, owner=0)
             b.ret(storage)
-        b.store(b.place(storage, STORAGE.offset("next")), link)
+        b.store(b.pointer_at(storage, STORAGE.offset("next")), link)
         b.branch(look)
         b.position_at_end(missing)
         unlock(b, held)

@@ -44,11 +44,11 @@ def define(native: NativeModule) -> None:
 
 def _lock(native: NativeModule) -> None:
     with native.function("lock", "vp") as b:
-        (place,) = b.arguments
+        (mutex,) = b.arguments
         look, wait, done = (b.append_basic_block(name) for name in ("look", "wait", "done"))
         b.branch(look)
         b.position_at_end(look)
-        b.cbranch(b.is_zero(b.atomic_rmw("xchg", place, I64(1), "acquire")), done, wait)
+        b.cbranch(b.is_zero(b.atomic_rmw("xchg", mutex, I64(1), "acquire")), done, wait)
         b.position_at_end(wait)
         b.do_c("sched_yield", "i")
         b.branch(look)
@@ -61,14 +61,14 @@ def _lock(native: NativeModule) -> None:
 
 def lock(b: Builder, layout: StructLayout, base: ir.Value) -> ir.Value:
     """Takes the lock of a structure that has one, and returns what `unlock` wants."""
-    place = b.place(base, layout.offset("lock"))
-    b.do("lock", "vp", place)
-    return place
+    mutex = b.pointer_at(base, layout.offset("lock"))
+    b.do("lock", "vp", mutex)
+    return mutex
 
 
-def unlock(b: Builder, place: ir.Value) -> None:
+def unlock(b: Builder, mutex: ir.Value) -> None:
     """Releases the lock that `lock` took."""
-    b.do("unlock", "vp", place)
+    b.do("unlock", "vp", mutex)
 
 
 def _storage(native: NativeModule) -> None:
@@ -79,7 +79,7 @@ def _storage(native: NativeModule) -> None:
         raw = b.do_c("malloc", "pq", b.add(nbytes, I64(2 * DATA_OFFSET)))
         address = b.add(b.ptrtoint(raw, I64), I64(2 * DATA_OFFSET - 1))
         data = b.inttoptr(b.and_(address, I64(-DATA_OFFSET)), POINTER)
-        storage = b.place(data, -DATA_OFFSET)
+        storage = b.pointer_at(data, -DATA_OFFSET)
         b.set(STORAGE, storage, references=1, kind=OWN, owner=0, raw=raw, nbytes=nbytes)
         b.ret(storage)
     with native.function("foreign_storage", "pqp") as b:
@@ -90,7 +90,7 @@ def _storage(native: NativeModule) -> None:
     with native.function("release_storage", "vp") as b:
         (storage,) = b.arguments
         b.return_if(b.is_zero(storage))
-        before = b.add_to(b.place(storage, STORAGE.offset("references")), -1)
+        before = b.add_to(b.pointer_at(storage, STORAGE.offset("references")), -1)
         b.return_if(b.icmp_unsigned("!=", before, I64(1)))
         kind, owner = b.get(STORAGE, storage, "kind"), b.get(STORAGE, storage, "owner", POINTER)
         with b.if_then(b.icmp_unsigned("==", kind, I64(LENT))):
@@ -114,7 +114,7 @@ def _cells(native: NativeModule) -> None:
     with native.function("new_cells", "vpqpp") as b:
         records, count, cells, event = b.arguments
         with b.if_then(b.not_(b.is_zero(event))):
-            b.atomic_rmw("add", b.place(event, EVENT.offset("references")), count, "seq_cst")
+            b.atomic_rmw("add", b.pointer_at(event, EVENT.offset("references")), count, "seq_cst")
         with loop(b, 0, count) as k:
             record = b.load(b.item(records, k), typ=POINTER)
             cell = b.do("new_cell", "ppppq", record, NULL, NULL, I64(IN_PYTHON))
@@ -151,7 +151,7 @@ def _cells(native: NativeModule) -> None:
         external, data = b.get(CELL, cell, "external"), b.get(CELL, cell, "data", POINTER)
         b.set(CELL, was, state=state, storage=storage, data=data, external=external)
         with b.if_then(b.has(state, HAS_DATA)):
-            b.add_to(b.place(storage, STORAGE.offset("references")), 1)
+            b.add_to(b.pointer_at(storage, STORAGE.offset("references")), 1)
         b.set(CELL, cell, state=b.or_(state, I64(IN_PYTHON)), external=0)
         unlock(b, held)
         b.ret_void()
@@ -214,7 +214,7 @@ def _events(native: NativeModule) -> None:
         b.ret(b.do(NEW_ERROR, "ppppp", error, NULL, NULL, NULL))
     with native.function("release_event", "vp") as b:
         (event,) = b.arguments
-        before = b.add_to(b.place(event, EVENT.offset("references")), -1)
+        before = b.add_to(b.pointer_at(event, EVENT.offset("references")), -1)
         with b.if_then(b.icmp_unsigned("==", before, I64(1))):
             error = b.get(EVENT, event, "error", POINTER)
             with b.if_then(b.not_(b.is_zero(error))):

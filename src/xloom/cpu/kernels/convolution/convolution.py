@@ -15,12 +15,12 @@ from xloom.hlo.shape import Shape
 def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
     """Its shapes, whatever the images are and the places in them, and how many groups there are of more than one."""
     labels, groups = instruction["dim_labels"], instruction["feature_group_count"]
-    places = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)
+    free_dims = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)
 
     def opened(size: Callable[[int], Any]) -> list[tuple]:
         dims = [
             tuple(size(n) if n >= LEAST or (n and d in free) else n for d, n in enumerate(s.dims))
-            for s, free in zip(shapes, places, strict=True)
+            for s, free in zip(shapes, free_dims, strict=True)
         ]
         return [*dims, (size(groups) if groups > 1 else 1,)]
 

@@ -44,12 +44,14 @@ def spatial(window: WindowDimension, size: int) -> Spatial:
     found = []
     for remainder in range(classes):
         count = max(0, -(-(outputs - remainder) // classes))
-        place = remainder * stride - window.padding_low
-        first = next((k for k in range(min(steps, window.size)) if (place + k * spread) % dilation == 0), None)
+        position = remainder * stride - window.padding_low
+        first = next((k for k in range(min(steps, window.size)) if (position + k * spread) % dilation == 0), None)
         if first is None:
             found.append(Class(count, 0, 0, 0))
         else:
-            found.append(Class(count, (place + first * spread) // dilation, first, -(-(window.size - first) // steps)))
+            found.append(
+                Class(count, (position + first * spread) // dilation, first, -(-(window.size - first) // steps))
+            )
     input_step, tap_input_step = classes * stride // dilation, steps * spread // dilation
     met = [c for c in found if c.count and c.taps]
     return Spatial(

@@ -33,14 +33,14 @@ class Word(IntEnum):
     DROP = 12
 
 
-def _place(word: Word) -> str:
+def _word_pointer(word: Word) -> str:
     return f"getelementptr (i64, ptr @{WORDS}, i64 {word.value})"
 
 
 def poll_ir(interval_ns: int) -> str:
     """LLVM IR of `@xloom_poll`, which asks for signals every `interval_ns`; its module needs `@now`."""
 
-    parts = ", ".join(f"ptr {_place(word)}" for word in (Word.TYPE, Word.VALUE, Word.TRACEBACK))
+    parts = ", ".join(f"ptr {_word_pointer(word)}" for word in (Word.TYPE, Word.VALUE, Word.TRACEBACK))
     return f"""
 @{WORDS} = global [{len(Word)} x i64] zeroinitializer
 declare i64 @pthread_self()
@@ -54,17 +54,17 @@ look:
   %later = add i64 %time, {interval_ns}
   store i64 %later, ptr %next
   %thread = call i64 @pthread_self()
-  %main = load i64, ptr {_place(Word.MAIN_THREAD)}
+  %main = load i64, ptr {_word_pointer(Word.MAIN_THREAD)}
   %is_main = icmp eq i64 %thread, %main
   %is_late = icmp ne i64 %due, 0
   %asks = and i1 %is_main, %is_late
   br i1 %asks, label %ask, label %go_on
 ask:
-  %ensure = load ptr, ptr {_place(Word.ENSURE)}
-  %check = load ptr, ptr {_place(Word.CHECK_SIGNALS)}
-  %fetch = load ptr, ptr {_place(Word.FETCH)}
-  %normalize = load ptr, ptr {_place(Word.NORMALIZE)}
-  %release = load ptr, ptr {_place(Word.RELEASE)}
+  %ensure = load ptr, ptr {_word_pointer(Word.ENSURE)}
+  %check = load ptr, ptr {_word_pointer(Word.CHECK_SIGNALS)}
+  %fetch = load ptr, ptr {_word_pointer(Word.FETCH)}
+  %normalize = load ptr, ptr {_word_pointer(Word.NORMALIZE)}
+  %release = load ptr, ptr {_word_pointer(Word.RELEASE)}
   %state = call i32 %ensure()
   %raised = call i32 %check()
   %any = icmp ne i32 %raised, 0
@@ -94,14 +94,14 @@ define i32 @{CALL_PYTHON}(ptr %function, ptr %run) {{
   %type = alloca ptr
   %value = alloca ptr
   %trace = alloca ptr
-  %ensure = load ptr, ptr {_place(Word.ENSURE)}
-  %fetch = load ptr, ptr {_place(Word.FETCH)}
-  %normalize = load ptr, ptr {_place(Word.NORMALIZE)}
-  %release = load ptr, ptr {_place(Word.RELEASE)}
-  %call = load ptr, ptr {_place(Word.CALL)}
-  %set_trace = load ptr, ptr {_place(Word.SET_TRACEBACK)}
-  %set_attribute = load ptr, ptr {_place(Word.SET_ATTRIBUTE)}
-  %drop = load ptr, ptr {_place(Word.DROP)}
+  %ensure = load ptr, ptr {_word_pointer(Word.ENSURE)}
+  %fetch = load ptr, ptr {_word_pointer(Word.FETCH)}
+  %normalize = load ptr, ptr {_word_pointer(Word.NORMALIZE)}
+  %release = load ptr, ptr {_word_pointer(Word.RELEASE)}
+  %call = load ptr, ptr {_word_pointer(Word.CALL)}
+  %set_trace = load ptr, ptr {_word_pointer(Word.SET_TRACEBACK)}
+  %set_attribute = load ptr, ptr {_word_pointer(Word.SET_ATTRIBUTE)}
+  %drop = load ptr, ptr {_word_pointer(Word.DROP)}
   %state = call i32 %ensure()
   %result = call ptr (ptr, ...) %call(ptr %function, ptr %run, ptr null)
   %raised = icmp eq ptr %result, null
