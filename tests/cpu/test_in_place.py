@@ -99,3 +99,31 @@ def test_an_element_is_made_of_others_before_it_is_written():
     assert "%new f32[20,20]  result 0  in place of %s.1{1}" in text and "writes  %q" not in text
     x = np.random.default_rng(0).normal(size=(20, 20)).astype(np.float32)
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
+
+
+SHORTEST_PATHS = """HloModule m
+c { s = (s32[], s32[70,70]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(70)
+  ROOT t = pred[] compare(i, n), direction=LT }
+b { s = (s32[], s32[70,70]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = s32[70,70] get-tuple-element(s), index=1
+  zero = s32[] constant(0) one = s32[] constant(1) j = s32[] add(i, one)
+  column = s32[70,1] dynamic-slice(x, zero, i), dynamic_slice_sizes={70,1} from = s32[70] reshape(column)
+  row = s32[1,70] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,70} to = s32[70] reshape(row)
+  rows = s32[70,70] broadcast(from), dimensions={0} columns = s32[70,70] broadcast(to), dimensions={1}
+  through = s32[70,70] add(rows, columns) new = s32[70,70] minimum(x, through)
+  ROOT r = (s32[], s32[70,70]) tuple(j, new) }
+ENTRY e { x = s32[70,70] parameter(0) z = s32[] constant(0) s = (s32[], s32[70,70]) tuple(z, x)
+  w = (s32[], s32[70,70]) while(s), condition=c, body=b ROOT r = s32[70,70] get-tuple-element(w), index=1 }"""
+
+
+@pytest.mark.parametrize(
+    "change", [("minimum(x, through)", True), ("subtract(through, x)", True), ("add(rows, rows)", False)]
+)
+def test_state_that_is_made_of_slices_of_itself(change):
+    """Slices first: as soon as an element is written, those that are made of it would see the new one."""
+    operator, is_read = change
+    module = xl.parse(SHORTEST_PATHS.replace("minimum(x, through)", operator))
+    if is_read:
+        text = schedule_text(module)
+        assert "%new s32[70,70]  result 0  in place of %s.1{1}" in text and "writes  %column" in text
+    x = np.random.default_rng(0).integers(1, 100, (70, 70), dtype=np.int32)
+    np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))

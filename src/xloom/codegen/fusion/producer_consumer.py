@@ -133,6 +133,7 @@ class _Decision:
         self._decide()
         self._compute_again()
         self._separate_updates()
+        self._separate_slices_of_state()
         return Fusion(self.root, self.order, self.stored, self.reasons)
 
     # -- how much
@@ -267,6 +268,33 @@ class _Decision:
                     update = update._operands[0]
                 if is_fusible(update) and update.opcode not in ("constant", "iota"):
                     self._store(update, f"what it reads in %{changed.name} is elsewhere than what it changes")
+
+    def _separate_slices_of_state(self) -> None:
+        """Stores small slices of a loop's state that its new value is made of: else the state would be copied back."""
+        parameters = self.root.parent.parameters if self.root.parent is not None else []
+        if self.root.opcode != "tuple" or len(parameters) != 1 or parameters[0].shape != self.root.shape:
+            return
+        for number, new in enumerate(self.root._operands):
+            if new not in self.stored or not new.op.elementwise or new.shape.size < _MANY:
+                continue
+            group = FusionGroup([[new]], inlined_by([new], self.stored))
+            state = parameters[0], number
+            (store,) = group.nest.stages[0].stores
+            found = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == state]
+            if all(node.address == store.address for node in found):
+                continue
+            slices = [i for i in group.inlined if i.opcode in _SLICES and defining_value(i._operands[0]) == state]
+            slices = [i for i in slices if i.shape.size * _SMALL <= new.shape.size]
+            group = FusionGroup([[new]], inlined_by([new], {*self.stored, *slices}))
+            left = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == state]
+            if all(node.address == group.nest.stages[0].stores[0].address for node in left):
+                for each in slices:
+                    self._store(
+                        each, f"the rest of the state is changed where it lies, element by element, in %{new.name}"
+                    )
+
+
+_SLICES = frozenset({"slice", "dynamic-slice"})
 
 
 def reads_only_what_it_writes(group: FusionGroup, update: Instruction) -> bool:
