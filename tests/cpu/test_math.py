@@ -281,3 +281,11 @@ def test_a_function_is_defined_once_a_module():
     text = str(module)
     assert text.count("define internal float") == 1
     assert text.count('call float @"xloom.tanh.f32"') == 4
+
+
+def test_nan_of_a_remainder_has_one_sign():
+    """In total order NaNs of other signs are at other ends."""
+    x, y = (np.array(a * 4, np.float32) for a in ([0.0, -0.0, np.inf, -np.inf, 1, -1], [0.0, 0, 1, 1, 0, 0]))
+    module = xl.parse("ENTRY e { x = f32[24] parameter(0) y = f32[24] parameter(1) ROOT r = f32[24] remainder(x, y) }")
+    result = np.asarray(xl.compile(module)(x, y))
+    assert np.isnan(result).all() and len({bool(s) for s in np.signbit(result)}) == 1

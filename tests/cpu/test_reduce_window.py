@@ -244,3 +244,18 @@ def test_errors_of_long_cumulative_folds_do_not_add_up(dims, reverse):
     expected = np.logaddexp.accumulate(y.astype(np.float64), axis)
     result = xl.compile(xl.from_stablehlo(lowered.as_text()))(x)
     np.testing.assert_allclose(result, np.flip(expected, axis) if reverse else expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("dims", [(64, 600), (3, 5000), (1, 200)])
+def test_narrow_sums_of_many_do_not_come_to_a_halt(dims, dtype):
+    """Rounded at each step, they would: at 256 in bf16, for ones."""
+    n = dims[1]
+    text = f"""add {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT c = {dtype}[] add(a, b) }}
+ENTRY e {{ x = {dtype}[{dims[0]},{n}] parameter(0) z = {dtype}[] constant(0)
+  ROOT r = {dtype}[{dims[0]},{n}] reduce-window(x, z), window={{size=1x{n} pad=0_0x{n - 1}_0}}, to_apply=add }}"""
+    module = xl.parse(text)
+    dtype = module.entry.root.shape.dtype.numpy
+    x = np.ones(dims, dtype)
+    expected = np.cumsum(np.ones(dims), 1).astype(dtype)
+    np.testing.assert_array_equal(xl.compile(module)(x), expected)

@@ -36,6 +36,7 @@ from xloom.passes.scan_expansion import ScanExpansion
 from xloom.passes.single_window_simplification import SingleWindowSimplification
 from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
+from xloom.passes.window_widening import WindowWidening
 
 __all__ = [
     "PASSES",
@@ -75,6 +76,7 @@ __all__ = [
     "SpmdPartitioning",
     "TupleSimplification",
     "WhileLoopSimplification",
+    "WindowWidening",
     "WrongValueError",
     "add_pattern",
     "outline_pattern",

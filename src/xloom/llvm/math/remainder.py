@@ -22,5 +22,7 @@ def _fmod_f32(x: Scalar, y: Scalar) -> Scalar:
         # the nearest quotient, or one beside it: |rest| <= 3/4 of the divisor
         quotient = (rest * (inverse * 2.0**-shift)).rint()
         rest = fma(-quotient, divisor * 2.0**shift, rest)
-    rest = select(rest < 0.0, rest + divisor, rest).to(F32).copysign(x)
+    rest = select(rest < 0.0, rest + divisor, rest).to(F32)
+    # NaNs are all of one sign, or those of equal operands would differ in total order
+    rest = select(rest.equals(rest), rest.copysign(x), rest)
     return select((x.abs() < math.inf) & y.abs().equals(math.inf), x, rest)
