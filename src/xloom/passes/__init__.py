@@ -17,6 +17,7 @@ from xloom.passes.dce import DeadCodeElimination
 from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.effect_ordering import CallNaming, EffectOrdering
 from xloom.passes.expand import Expand
+from xloom.passes.fold_widening import FoldWidening
 from xloom.passes.fusion_inlining import FusionInlining
 from xloom.passes.inlining import Inlining
 from xloom.passes.integer_range_simplification import IntegerRangeSimplification
@@ -36,7 +37,6 @@ from xloom.passes.scan_expansion import ScanExpansion
 from xloom.passes.single_window_simplification import SingleWindowSimplification
 from xloom.passes.tuple_simplification import TupleSimplification
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
-from xloom.passes.window_widening import WindowWidening
 
 __all__ = [
     "PASSES",
@@ -56,6 +56,7 @@ __all__ = [
     "DynamicPadding",
     "EffectOrdering",
     "Expand",
+    "FoldWidening",
     "FusionInlining",
     "Inlining",
     "IntegerRangeSimplification",
@@ -76,7 +77,6 @@ __all__ = [
     "SpmdPartitioning",
     "TupleSimplification",
     "WhileLoopSimplification",
-    "WindowWidening",
     "WrongValueError",
     "add_pattern",
     "outline_pattern",

@@ -27,13 +27,13 @@ _EXACT = frozenset({
 
 @register
 @dataclass(frozen=True)
-class WindowWidening(Pass):
-    """Computes reduce-windows of many floats narrower than f32 in f32, as XLA:CPU does.
+class FoldWidening(Pass):
+    """Computes folds of many floats narrower than f32 in f32, as XLA:CPU does.
 
     Rounded at each step, a sum stays as it is as soon as elements are less than half of its last digit.
     """
 
-    name = "window-widening"
+    name = "fold-widening"
 
     def run(self, module: Module) -> bool:
         """See the class."""
@@ -50,22 +50,33 @@ def _wide(shape: Shape) -> Shape:
     return shape.with_dtype(f32) if _is_narrow(shape) else shape
 
 
-# reduce-window(x, f) == convert(reduce-window(convert(x), f in f32))
-@rule("reduce-window")
+# reduce-window(x, f) == convert(reduce-window(convert(x), f in f32));  reduce likewise
+@rule("reduce-window", "reduce")
 def _widened(i: Instruction, rw: Rewriter) -> Instruction | None:
     body = i["to_apply"]
     if not any(map(_is_narrow, i.shape.elements if i.shape.is_tuple else [i.shape])):
         return None
-    if math.prod(w.size for w in i["window"]) <= _FEW or not _may_be_wider(body):
-        return None
+    if _folded(i) <= _FEW or not _may_be_wider(body) or (i.opcode == "reduce" and _is_one_operator(body)):
+        return None  # of one operator, backends keep what they add up in f32 themselves
     operands = [rw.converted(o, f32) if _is_narrow(o.shape) else o for o in i.operands]
     attrs = {**i.attrs, "to_apply": _in_f32(body)}
-    wide = rw.make("reduce-window", _wide(i.shape), operands, **attrs)
+    wide = rw.make(i.opcode, _wide(i.shape), operands, **attrs)
     if not i.shape.is_tuple:
         return rw.make("convert", i.shape, [wide])
     parts = [rw.make("get-tuple-element", s, [wide], index=k) for k, s in enumerate(wide.shape.elements)]
     given = zip(parts, i.shape.elements, strict=True)
     return rw.make("tuple", i.shape, [rw.make("convert", s, [p]) if _is_narrow(s) else p for p, s in given])
+
+
+def _folded(i: Instruction) -> int:
+    """How many elements are folded to one."""
+    if i.opcode == "reduce-window":
+        return math.prod(w.size for w in i["window"])
+    return math.prod(i.operands[0].shape.dims[d] for d in i["dimensions"])
+
+
+def _is_one_operator(body: Computation) -> bool:
+    return len(body.parameters) == 2 and set(body.root.operands) == set(body.parameters)
 
 
 def _may_be_wider(body: Computation) -> bool:
