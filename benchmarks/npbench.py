@@ -81,7 +81,7 @@ def _module(info: dict[str, Any]) -> str:
 
 def _function(info: dict[str, Any], postfix: str) -> Callable[..., Any] | None:
     try:
-        return getattr(importlib.import_module(f"{_module(info)}_{postfix}"), info["func_name"])
+        return getattr(importlib.import_module(f"{_module(info)}_{postfix}"), info["func_name"], None)
     except ImportError:
         return None
 
