@@ -1,4 +1,4 @@
-"""A module that is there as bytes until somebody looks into it."""
+"""A module that is bytes until one of its attributes is asked for."""
 
 from __future__ import annotations
 

@@ -86,6 +86,8 @@ class _Ranges:
     def __init__(self, callers: Counter[Computation]):
         self.known: dict[Instruction, Known] = {}
         self._callers = callers
+        self._of_any: set[Computation] = set()
+        """Computations that were evaluated for any parameters: once does for all their callers."""
 
     def evaluate(self, computation: Computation, parameters: Sequence[Known]) -> Nested[Known]:
         """The range of the root, where those of the parameters are known."""
@@ -131,15 +133,20 @@ class _Ranges:
             operands = [i.operands if given is None else (given[k],) for k in range(len(i.called_computations))]
             known = [[self.known.get(o) for o in each_operands] for each_operands in operands]
             return _union((yield each(map(self.evaluate, i.called_computations, known))))
-        yield each(self.evaluate(c, [None] * len(c.parameters)) for c in i.called_computations)
+        yield each(map(self._for_any, i.called_computations))
         return None
+
+    def _for_any(self, computation: Computation) -> Nested[None]:
+        """Evaluates a computation of whose parameters nothing is known."""
+        if computation not in self._of_any:
+            self._of_any.add(computation)
+            yield self.evaluate(computation, [None] * len(computation.parameters))
 
     def _while(self, loop: Instruction) -> Nested[Known]:
         condition, body = loop["condition"], loop["body"]
         first = self.known.get(loop.operands[0])
         if self._callers[condition] != 1 or self._callers[body] != 1 or not loop.shape.is_tuple:
-            yield self.evaluate(condition, [None])
-            yield self.evaluate(body, [None])
+            yield each(map(self._for_any, (condition, body)))
             return None
         count = len(loop.shape.elements)
         before = first if isinstance(first, tuple) and not isinstance(first, Range) else (None,) * count
@@ -185,8 +192,10 @@ class _Ranges:
     ) -> Nested[_Test | None]:
         """The test of one of the counters that ends the loop."""
         condition = loop["condition"]
-        yield self.evaluate(condition, [kept])
         root = condition.root
+        if any(i.opcode in CALLERS for i in condition):  # it is evaluated twice, and so would be what it calls
+            return None
+        yield self.evaluate(condition, [kept])
         if root.opcode != "compare" or root["direction"] not in ("LT", "LE"):
             return None
         left, right = root.operands

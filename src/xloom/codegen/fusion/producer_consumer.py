@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from xloom.codegen.buffer_values import defining_value, defining_values
+from xloom.codegen.buffer_values import BufferValue, defining_value, defining_values
 from xloom.codegen.elemental import register_rules
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.kernel_facts import unread_operands
@@ -279,15 +279,12 @@ class _Decision:
                 continue
             group = FusionGroup([[new]], inlined_by([new], self.stored))
             state = parameters[0], number
-            (store,) = group.nest.stages[0].stores
-            found = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == state]
-            if all(node.address == store.address for node in found):
+            if _reads_where_it_stores(group, state):
                 continue
             slices = [i for i in group.inlined if i.opcode in _SLICES and defining_value(i._operands[0]) == state]
             slices = [i for i in slices if i.shape.size * _SMALL <= new.shape.size]
             group = FusionGroup([[new]], inlined_by([new], {*self.stored, *slices}))
-            left = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == state]
-            if all(node.address == group.nest.stages[0].stores[0].address for node in left):
+            if _reads_where_it_stores(group, state):
                 for each in slices:
                     self._store(
                         each, f"the rest of the state is changed where it lies, element by element, in %{new.name}"
@@ -302,11 +299,14 @@ def reads_only_what_it_writes(group: FusionGroup, update: Instruction) -> bool:
 
     One element is written after all that it is made of has been read.
     """
-    changed = defining_value(update._operands[0])
-    if update._operands[1].shape.size == 1:
-        return True
-    (store,) = (s for stage in group.nest.stages for s in stage.stores if s.target == (update, 0))
-    loads = [node for nodes in group.loads for node in nodes if defining_value(*node.source) == changed]
+    changed, new = update._operands[:2]
+    return new.shape.size == 1 or _reads_where_it_stores(group, defining_value(changed))
+
+
+def _reads_where_it_stores(group: FusionGroup, value: BufferValue) -> bool:
+    """True when a group of one root reads, of a value, only the element at the address that it then stores."""
+    ((store,),) = (stage.stores for stage in group.nest.stages)
+    loads = (node for nodes in group.loads for node in nodes if defining_value(*node.source) == value)
     return all(node.address == store.address for node in loads)
 
 
