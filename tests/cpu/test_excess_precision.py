@@ -79,3 +79,20 @@ def test_rows_round_once(dtype):
     exact /= exact.sum(axis=1, keepdims=True)
     error = np.abs(xl.compile(module)(x).astype(np.float64) / exact - 1)
     assert error.max() <= 0.505 * float(ml_dtypes.finfo(kind).eps)
+
+
+@pytest.mark.parametrize("dtype", LARGE)
+def test_greatest_is_one_of_its_column(dtype):
+    """What is subtracted from its greatest is zero there, however many digits it has elsewhere."""
+    module = xl.parse(f"""HloModule m
+      greatest {{ a = {dtype}[] parameter(0)  b = {dtype}[] parameter(1)  ROOT m = {dtype}[] maximum(a, b) }}
+      ENTRY main {{
+        x = {dtype}[32,64] parameter(0)
+        least = {dtype}[] constant(-inf)
+        squares = {dtype}[32,64] multiply(x, x)
+        most = {dtype}[64] reduce(squares, least), dimensions={{0}}, to_apply=greatest
+        mosts = {dtype}[32,64] broadcast(most), dimensions={{1}}
+        ROOT root = {dtype}[32,64] subtract(squares, mosts)
+      }}""")
+    x = np.random.default_rng(0).uniform(100, 200, (32, 64)).astype(module.parameter_shapes[0].dtype.numpy)
+    assert (xl.compile(module)(x).max(axis=0) == 0).all()

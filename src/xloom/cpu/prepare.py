@@ -7,7 +7,7 @@ from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
 from xloom.errors import LoweringError
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.module import Module
-from xloom.passes import run_passes
+from xloom.passes import OrderedOperandRounding, run_passes
 
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,"
@@ -18,7 +18,7 @@ PIPELINE = (
 )
 
 _FIRST = "effect-ordering,call-naming,built-in-call-expansion,lapack-call-expansion,inlining"
-_LAST = (DotOperandFusion(), ControlFlowSeparation())
+_LAST = (OrderedOperandRounding(), DotOperandFusion(), ControlFlowSeparation())
 
 
 def prepared(module: Module) -> Module:

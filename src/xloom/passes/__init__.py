@@ -25,6 +25,7 @@ from xloom.passes.lapack_call_expansion import LapackCallExpansion
 from xloom.passes.layout_simplification import LayoutSimplification
 from xloom.passes.linear_algebra_widening import LinearAlgebraWidening
 from xloom.passes.mask_sharing import MaskSharing
+from xloom.passes.ordered_operand_rounding import OrderedOperandRounding
 from xloom.passes.outline import Outline, Outlined, outline_pattern
 from xloom.passes.partitioning import SpmdPartitioning
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
@@ -64,6 +65,7 @@ __all__ = [
     "LayoutSimplification",
     "LinearAlgebraWidening",
     "MaskSharing",
+    "OrderedOperandRounding",
     "Outline",
     "Outlined",
     "Pass",

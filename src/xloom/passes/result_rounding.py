@@ -35,13 +35,18 @@ class ResultRounding(Pass):
 # x op y == reduce-precision(x op y); of bf16 and f16
 @rule(*_ARITHMETIC)
 def _rounded(i: Instruction, rw: Rewriter) -> Instruction | None:
-    dtype = i.shape.dtype
-    if dtype not in (bf16, f16) or _is_reducer(i) or (i.users and all(u.opcode == "reduce-precision" for u in i.users)):
+    if i.shape.dtype not in (bf16, f16) or _is_reducer(i):
         return None
-    wider = rw.make(i.opcode, i.shape, i.operands, **i.attrs)
-    mantissa = dtype.mantissa_bits
-    exponent = dtype.bits - 1 - mantissa
-    return rw.make("reduce-precision", i.shape, [wider], exponent_bits=exponent, mantissa_bits=mantissa)
+    if i.users and all(u.opcode == "reduce-precision" for u in i.users):
+        return None
+    return rounded(rw.make(i.opcode, i.shape, i.operands, **i.attrs), rw)
+
+
+def rounded(x: Instruction, rw: Rewriter) -> Instruction:
+    """An instruction that rounds `x`, of bf16 or f16, to its type."""
+    mantissa = x.shape.dtype.mantissa_bits
+    exponent = x.shape.dtype.bits - 1 - mantissa
+    return rw.make("reduce-precision", x.shape, [x], exponent_bits=exponent, mantissa_bits=mantissa)
 
 
 def _is_reducer(i: Instruction) -> bool:
