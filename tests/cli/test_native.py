@@ -62,7 +62,7 @@ def no_sort(monkeypatch):
     """Sort as an operator without native code, that of earlier runs included."""
     monkeypatch.setenv("XLOOM_CACHE", "0")
     rule_of("sort")  # whoever imports its file later would register it again
-    monkeypatch.setitem(ops.ROWS, "sort", replace(ops.ROWS["sort"], kernel=""))
+    monkeypatch.setitem(ops.OP_ROWS, "sort", replace(ops.OP_ROWS["sort"], kernel=""))
     monkeypatch.delitem(kernel.KERNELS, "sort", raising=False)
 
 

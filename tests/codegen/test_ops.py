@@ -6,7 +6,7 @@ import pytest
 import xloom as xl
 from xloom.codegen.elemental.lowering import ELEMENTS, SCALAR
 from xloom.codegen.loop_ir.nodes import OWN_COSTS
-from xloom.codegen.ops import ROWS, Role, Trait, row
+from xloom.codegen.ops import OP_ROWS, Role, Trait, row
 from xloom.cpu.entry.function import NESTED, STEPS
 from xloom.cpu.kernels import rule_of
 from xloom.hlo import opcodes
@@ -19,11 +19,11 @@ from xloom.passes.base import PASSES
 
 
 def having(role: Role) -> set[str]:
-    return {name for name, found in ROWS.items() if found.role is role}
+    return {name for name, found in OP_ROWS.items() if found.role is role}
 
 
 def test_every_opcode_has_a_row_and_no_other_has():
-    assert set(ROWS) == set(OPCODES)
+    assert set(OP_ROWS) == set(OPCODES)
 
 
 def test_what_is_part_of_loop_nests_has_a_rule_for_an_element():
@@ -34,8 +34,8 @@ def test_what_is_part_of_loop_nests_has_a_rule_for_an_element():
 
 
 def test_kernels_have_rules_and_nothing_else_has():
-    assert {name for name, found in ROWS.items() if rule_of(name) is not None} == having(Role.KERNEL)
-    assert {name for name, found in ROWS.items() if found.kernel} == having(Role.KERNEL)
+    assert {name for name, found in OP_ROWS.items() if rule_of(name) is not None} == having(Role.KERNEL)
+    assert {name for name, found in OP_ROWS.items() if found.kernel} == having(Role.KERNEL)
 
 
 def test_steps_of_the_entry_function_have_rules():
@@ -45,7 +45,7 @@ def test_steps_of_the_entry_function_have_rules():
 
 
 def test_what_is_rewritten_says_by_which_passes():
-    for name, found in ROWS.items():
+    for name, found in OP_ROWS.items():
         assert bool(found.by) == (found.role is Role.REWRITTEN), name
         assert set(found.by.split()) <= set(PASSES), name
     asynchronous = {name for name, found in OPCODES.items() if Flags.ASYNC in found.flags}
@@ -57,7 +57,7 @@ def test_the_loop_irs_own_operators_have_rules_and_costs():
 
 
 def test_traits_are_of_opcodes_that_can_have_them():
-    for name, found in ROWS.items():
+    for name, found in OP_ROWS.items():
         if Trait.SKIPS_UNREAD in found.traits or Trait.BY_SHAPE in found.traits:
             assert found.role is Role.KERNEL, name
         if Trait.FREE in found.traits or Trait.PASSES in found.traits:
@@ -67,7 +67,7 @@ def test_traits_are_of_opcodes_that_can_have_them():
 @pytest.fixture
 def reciprocal(monkeypatch):
     """An opcode that HLO has not, declared in the five places that there are."""
-    for table in (OPCODES, ROWS, shapes.RULES, values.RULES, rules.RULES):
+    for table in (OPCODES, OP_ROWS, shapes.RULES, values.RULES, rules.RULES):
         monkeypatch.setitem(table, "reciprocal", None)  # so that it is taken away again
     op("reciprocal", 1, Flags.ELEMENTWISE, "1 / x")
     infers("reciprocal")(lambda operands, attrs: operands[0])

@@ -62,7 +62,7 @@ class Trait(Flag):
 
 
 @dataclass(frozen=True)
-class Row:
+class OpRow:
     """What is known of an opcode."""
 
     opcode: str
@@ -76,17 +76,17 @@ class Row:
     """The passes that replace it, by name."""
 
 
-ROWS: dict[str, Row] = {}
+OP_ROWS: dict[str, OpRow] = {}
 
 
 def row(opcode: str, role: Role, traits: Trait = Trait.NONE, *, cost: int = 1, kernel: str = "", by: str = "") -> None:
     """Adds a row to the table."""
-    ROWS[opcode] = Row(opcode, role, cost, traits, kernel, by)
+    OP_ROWS[opcode] = OpRow(opcode, role, cost, traits, kernel, by)
 
 
 def having(trait: Trait) -> frozenset[str]:
     """The opcodes with a trait."""
-    return frozenset(name for name, found in ROWS.items() if trait in found.traits)
+    return frozenset(name for name, found in OP_ROWS.items() if trait in found.traits)
 
 
 _E, _ROOT, _KERNEL, _ENTRY = Role.ELEMENT, Role.ROOT, Role.KERNEL, Role.ENTRY

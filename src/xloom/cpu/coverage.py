@@ -6,7 +6,7 @@ from xloom.codegen.buffers.assigner import assigned
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import is_alias
-from xloom.codegen.ops import ROWS, Role
+from xloom.codegen.ops import OP_ROWS, Role
 from xloom.codegen.schedule.thunks import ScheduledComputation, scheduled
 from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.kernels import rule_of
@@ -23,7 +23,7 @@ def lowering_kind(opcode: str) -> str:
     "loops": a part of loop nests; "kernel": code of its own; "entry": a part of the entry function, control flow for
     example; "no code": it only says whose memory a value is; "rewritten": in terms of others, on one device.
     """
-    row = ROWS[opcode]
+    row = OP_ROWS[opcode]
     if row.role is Role.KERNEL and rule_of(opcode) is None:
         return ""
     return "no code" if is_alias(opcode) else _WAYS[row.role]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.codegen.ops import ROWS, Trait, having
+from xloom.codegen.ops import OP_ROWS, Trait, having
 from xloom.cpu.runtime.executable import Memory
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
@@ -25,7 +25,7 @@ _SMALL_BYTES = 1 << 18
 
 _WAITS = having(Trait.WAITS)
 _VIRTUAL = having(Trait.VIRTUAL)
-_SLOW = having(Trait.IRREGULAR) | {name for name, row in ROWS.items() if row.cost > 1}
+_SLOW = having(Trait.IRREGULAR) | {name for name, row in OP_ROWS.items() if row.cost > 1}
 _SLOWNESS = 8
 _SORT, _FFT, _TOP, _PRODUCT = 12, 2, 24, 0.25
 """Operations an element: of sorts and Fourier transforms for each time that their length is halved; of products, how

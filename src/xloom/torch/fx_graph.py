@@ -24,7 +24,7 @@ from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, reaches
 from xloom.torch.lowering import Graph, lower
 from xloom.torch.lowering.registry import has_lowering
-from xloom.torch.shared_results import Part, parts, shared_results
+from xloom.torch.shared_results import AliasedResult, aliased_results, shared_results
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _ASSERTS = torch.ops.aten._assert_async.msg
@@ -46,7 +46,7 @@ class Translated:
     """Tensors of the graph that follow as parameters."""
     needs_key: bool = False
     """Whether the last parameter is the random number generator's state."""
-    results: list[int | Given | Part | Same] = field(default_factory=list)
+    results: list[int | Given | AliasedResult | Same] = field(default_factory=list)
     """Where each of the graph's results is: a leaf of the program's result, part of one, or given beforehand."""
     bases: int = 0
     """Leaves after those that are results: of which several results are parts, as they lie in memory."""
@@ -241,14 +241,14 @@ class _Translator:
         self.builder.build(self.builder.tuple(*outputs, *self.asserted))
         return self.translated
 
-    def _bases(self, results: Sequence[Any]) -> tuple[list[Instruction], dict[int, Part]]:
+    def _bases(self, results: Sequence[Any]) -> tuple[list[Instruction], dict[int, AliasedResult]]:
         """What several of the results are views of, in the order of memory; and those results by number."""
         bases: list[Instruction] = []
-        found: dict[int, Part] = {}
+        found: dict[int, AliasedResult] = {}
         for base, numbers in shared_results(results).items():
             own, order = self._value(base), order_in_memory(base)
             assert order is not None
-            of_base = parts(base, own, order, len(bases), [results[k] for k in numbers], self._value)
+            of_base = aliased_results(base, own, order, len(bases), [results[k] for k in numbers], self._value)
             found |= {k: part for k, part in zip(numbers, of_base, strict=True) if part is not None}
             bases.append(self.g.permute(own, order))
         self.translated.bases = len(bases)

@@ -19,7 +19,7 @@ from xloom.torch.strides import inverse
 
 
 @dataclass(frozen=True)
-class Part:
+class AliasedResult:
     """A result that lies in the memory of a value, of which there are others."""
 
     base: int
@@ -52,14 +52,14 @@ def shared_results(results: Sequence[Any]) -> dict[Node, list[int]]:
     }
 
 
-def parts(
+def aliased_results(
     base: Node, own: Instruction, order: Sequence[int], number: int, results: Sequence[Node], value: Callable
-) -> list[Part | None]:
+) -> list[AliasedResult | None]:
     """Where each of `results` lies in the memory of `base`; None for those that are conjugated or negated as read."""
     dims = [own.shape.dims[k] for k in order]
     memory = torch.empty(dims, dtype=torch_dtype(own.shape.dtype), device="meta").permute(inverse(order))
     views = [_replayed(each, base, memory, value) for each in results]
-    return [None if view.is_conj() or view.is_neg() else Part(number, view) for view in views]
+    return [None if view.is_conj() or view.is_neg() else AliasedResult(number, view) for view in views]
 
 
 def _replayed(node: Node, base: Node, memory: torch.Tensor, value: Callable[[Any], Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xloom.codegen.ops import ROWS, Role
+from xloom.codegen.ops import OP_ROWS, Role
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
@@ -36,7 +36,7 @@ class ControlFlowSeparation(Pass):
             for instruction in computation.instructions:
                 if instruction.opcode == "scatter":
                     changed |= _fill_for(computation, instruction)
-                if ROWS[instruction.opcode].role is Role.CONTROL:
+                if OP_ROWS[instruction.opcode].role is Role.CONTROL:
                     for state in instruction.operands:
                         if state.opcode == "tuple":
                             changed |= _fill_for(computation, state)

@@ -7,7 +7,7 @@ from itertools import product
 
 from xloom.codegen.fusion.multi_output import Refusals, steps_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup, is_alias, producer_consumer_fusion
-from xloom.codegen.ops import ROWS, Role
+from xloom.codegen.ops import OP_ROWS, Role
 from xloom.errors import XloomError, near
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -38,7 +38,7 @@ def _scheduled_computations(module: Module) -> Iterator[Computation]:
         computation = stack.pop()
         yield computation
         for instruction in computation.instructions:
-            if ROWS[instruction.opcode].role is Role.CONTROL:
+            if OP_ROWS[instruction.opcode].role is Role.CONTROL:
                 stack.extend(instruction.called_computations)
 
 
@@ -78,7 +78,7 @@ class _Report:
         head = f"%{instruction.name} {instruction.opcode}:"
         if instruction in self.fusion.stored:
             if instruction not in self.nests:
-                return f"{head} {_LONE[ROWS[instruction.opcode].role]}"
+                return f"{head} {_LONE[OP_ROWS[instruction.opcode].role]}"
             others = [r for r in self.nests[instruction][0].roots if r is not instruction]
             beside = f" with {_names(others)}" if others else ""
             return f"{head} stored by a loop nest{beside}: {self.fusion.reasons[instruction]}"

@@ -12,7 +12,7 @@ from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.loop_ir.nest import LoopNest, element_cost, node_count
 from xloom.codegen.loop_ir.nodes import Load, walk
-from xloom.codegen.ops import ROWS, Role, Trait, having
+from xloom.codegen.ops import OP_ROWS, Role, Trait, having
 from xloom.codegen.thresholds import TRANSPOSED_SIDE
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -28,7 +28,7 @@ DEPTH_LIMIT = 120
 PATH_LIMIT = 8
 """Different places in one kernel where an instruction's elements may be computed again."""
 
-_ROOTS = frozenset(name for name, row in ROWS.items() if row.role is Role.ROOT)
+_ROOTS = frozenset(name for name, row in OP_ROWS.items() if row.role is Role.ROOT)
 _FORWARDING = having(Trait.FORWARDS)
 _FREE = having(Trait.FREE)
 _KEEPS_ORDER = having(Trait.KEEPS_ORDER)
@@ -86,7 +86,7 @@ class FusionGroup:
 
 def is_fusible(instruction: Instruction) -> bool:
     """True when an element of it can be computed by itself."""
-    role, shape = ROWS[instruction.opcode].role, instruction.shape
+    role, shape = OP_ROWS[instruction.opcode].role, instruction.shape
     if instruction.opcode == "constant":
         return shape.is_array and shape.size == 1
     return role is Role.ROOT or (role is Role.ELEMENT and shape.is_array)
@@ -94,7 +94,7 @@ def is_fusible(instruction: Instruction) -> bool:
 
 def is_alias(opcode: str) -> bool:
     """True when an instruction only says whose memory a value is, unless it is part of a loop nest."""
-    return ROWS[opcode].role is Role.ALIAS or opcode in _FORWARDING
+    return OP_ROWS[opcode].role is Role.ALIAS or opcode in _FORWARDING
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class _Decision:
             found = stack.pop()
             if not found.op.elementwise and found.opcode not in _KEEPS_ORDER:
                 return None
-            cost += 0 if found.opcode in _FREE else ROWS[found.opcode].cost
+            cost += 0 if found.opcode in _FREE else OP_ROWS[found.opcode].cost
             for operand in found._operands:
                 if operand in seen or operand.shape.size * _SMALL <= size:
                     continue
@@ -311,7 +311,7 @@ def _reads_where_it_stores(group: FusionGroup, value: BufferValue) -> bool:
 
 
 def _cost(tree: set[Instruction]) -> int:
-    return sum(ROWS[i.opcode].cost for i in tree if i.opcode not in _FREE)
+    return sum(OP_ROWS[i.opcode].cost for i in tree if i.opcode not in _FREE)
 
 
 def _is_long(tree: set[Instruction]) -> bool:
@@ -319,7 +319,7 @@ def _is_long(tree: set[Instruction]) -> bool:
     return length > NODE_LIMIT or (length > _SHORT and _cost(tree) > COST_LIMIT)
 
 
-_SHORT = COST_LIMIT // max(row.cost for row in ROWS.values())
+_SHORT = COST_LIMIT // max(row.cost for row in OP_ROWS.values())
 _SMALL = 8
 """How much less than a result an array has that is read as often as one likes."""
 _STEPS = 8

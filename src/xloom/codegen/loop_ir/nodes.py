@@ -8,7 +8,7 @@ from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.ops import ROWS
+from xloom.codegen.ops import OP_ROWS
 from xloom.hlo.dtype import DType
 from xloom.llvm.scalar.operator import Operator
 
@@ -78,7 +78,7 @@ class Op(Node):
     @property
     def cost(self) -> int:
         """The cost of its arithmetic, in additions."""
-        return ROWS[self.opcode].cost if self.opcode in ROWS else OWN_COSTS[self.opcode]
+        return OP_ROWS[self.opcode].cost if self.opcode in OP_ROWS else OWN_COSTS[self.opcode]
 
 
 OWN_COSTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xloom.codegen.loop_ir.nodes import Node, Op
-from xloom.codegen.ops import ROWS, Trait
+from xloom.codegen.ops import OP_ROWS, Trait
 from xloom.hlo.dtype import DType, bf16, f16, f32, f64, pred
 from xloom.llvm.scalar.operator import Operator
 from xloom.llvm.scalar.rewrites import rewritten
@@ -16,7 +16,7 @@ def scalar_op(operator: Operator, operands: Sequence[Node]) -> Op:
     """A node of an operator and its operands, rewritten if there is something better."""
     operator = rewritten(operator, operands)
     opcode, dtype = operator.opcode, operator.dtype
-    traits = ROWS[opcode].traits if opcode in ROWS else Trait.NONE
+    traits = OP_ROWS[opcode].traits if opcode in OP_ROWS else Trait.NONE
     rounded_later, passes = opcode in ROUNDED, Trait.PASSES in traits
     takes = ((rounded_later or passes) and Trait.JUMPS not in traits) or (opcode == "convert" and dtype in (f32, f64))
     has = dtype in (bf16, f16) and (rounded_later or (passes and any(map(_has_excess, operands))))

@@ -8,7 +8,7 @@ from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_count
 from xloom.codegen.fusion.multi_output import Thunk, steps_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup, producer_consumer_fusion
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.ops import ROWS, Role
+from xloom.codegen.ops import OP_ROWS, Role
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.trampoline import Nested, each, run
@@ -50,7 +50,7 @@ def _block_of(computation: Computation) -> Nested[ScheduledComputation]:
                 block.made[instruction, leaf] = position
         for read in _reads(step, fusion.stored):
             block.last[read] = position
-        if isinstance(step, Instruction) and ROWS[step.opcode].role is Role.CONTROL:
+        if isinstance(step, Instruction) and OP_ROWS[step.opcode].role is Role.CONTROL:
             block.nested[step] = yield each(map(_block_of, step.called_computations))
     for source in block.root:
         block.last[source] = LAST

@@ -12,7 +12,7 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 Layout = tuple[int, ...]
 Name = tuple[BufferValue, Layout]
 """A value, and the dimensions from the slowest to the fastest in which its elements lie, where those are not rows."""
-ROWS: Layout = ()
+ROW_MAJOR: Layout = ()
 
 
 @dataclass(frozen=True)

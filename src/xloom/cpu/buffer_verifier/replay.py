@@ -8,7 +8,7 @@ from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.buffer_verifier.contents import ROWS, ByteRange, Contents, Layout, byte_range
+from xloom.cpu.buffer_verifier.contents import ROW_MAJOR, ByteRange, Contents, Layout, byte_range
 from xloom.cpu.buffer_verifier.events import (
     ChangeLayout,
     Copy,
@@ -37,7 +37,7 @@ def verify_buffers(block: ScheduledComputation, assignment: BufferAssignment, ev
     replay.begin(block)
     run(replay.run(events))
     for allocation, source in zip(assignment.results, block.root, strict=True):
-        replay.check(source, ROWS, allocation, "the program's result")
+        replay.check(source, ROW_MAJOR, allocation, "the program's result")
 
 
 class _Replay:
@@ -102,7 +102,7 @@ class _Replay:
         )
         return f"{' = '.join(names[:4])} is" if names else "no value is whole"
 
-    def _write(self, allocation: BufferAllocation, source: BufferValue, layout: Layout = ROWS) -> None:
+    def _write(self, allocation: BufferAllocation, source: BufferValue, layout: Layout = ROW_MAJOR) -> None:
         if allocation.nbytes and allocation.kind != "unused":
             self.memory.write(byte_range(allocation), [(source, layout)])
 
@@ -138,7 +138,7 @@ class _Replay:
                         f"{reader} reads {_text(source)} before it is made", where=source[0].name
                     )
             else:
-                self.check(source, ROWS, allocations[use.source], reader)
+                self.check(source, ROW_MAJOR, allocations[use.source], reader)
             for number, store in stores:
                 if store.target == source or store.target in nest.private or use.source in nest.private:
                     continue
@@ -160,7 +160,7 @@ class _Replay:
             if any(byte_range(allocation).overlaps(span) for span in spans.values()):
                 raise BufferAssignmentError(f"the scratch memory of {instruction.name} is not its own")
         if instruction.opcode == "dynamic-update-slice":
-            self.check(defining_value(instruction._operands[0]), ROWS, event.allocations[source], instruction.name)
+            self.check(defining_value(instruction._operands[0]), ROW_MAJOR, event.allocations[source], instruction.name)
         elif not covers(nest, source, leaf_shapes(instruction.shape)[leaf].size):
             raise BufferAssignmentError(f"not all of {_text(source)} is written", where=instruction.name)
 
@@ -211,13 +211,13 @@ class _Replay:
 
     def _change_layout(self, event: ChangeLayout) -> Nested[None]:
         layout, span = _layout(event.shape), byte_range(event.source)
-        before, after = (layout, ROWS) if event.back else (ROWS, layout)
+        before, after = (layout, ROW_MAJOR) if event.back else (ROW_MAJOR, layout)
         moved = [(source, after) for source, lies in self.memory.names(span) if lies == before]
         if event.moved is not None:
             operand, made = event.moved
-            self.memory.add(span, (operand, ROWS))
+            self.memory.add(span, (operand, ROW_MAJOR))
             yield self.run(event.steps)
-            self.check(made, ROWS, event.target, "a change of layout")
+            self.check(made, ROW_MAJOR, event.target, "a change of layout")
         elif sorted(event.shape.dims[-2:]) != sorted(2 * event.shape.dims[-1:]) or event.target is not event.source:
             raise BufferAssignmentError(f"{event.shape} cannot change its layout where it lies")
         self.memory.write(byte_range(event.target), moved)
@@ -227,42 +227,44 @@ class _Replay:
         loop, (operand,) = event.instruction, event.instruction._operands
         parameters = [b.computation.parameters[0] for b in (event.condition, event.body)]
         for k, allocation in enumerate(event.state):
-            self.check(defining_value(operand, k), ROWS, allocation, loop.name)
+            self.check(defining_value(operand, k), ROW_MAJOR, allocation, loop.name)
         # what the loop writes anywhere is not there when it comes round, but for its state
         for span in _written([*event.test, *event.steps]):
             self.memory.write(span)
         for k, allocation in enumerate(event.state):
             if allocation.nbytes:
                 for parameter in parameters:
-                    self.memory.add(byte_range(allocation), ((parameter, k), ROWS))
+                    self.memory.add(byte_range(allocation), ((parameter, k), ROW_MAJOR))
         yield self.run(event.test)
         (test,) = event.condition.root
-        self.check(test, ROWS, self.assignment.of(test), f"the condition of {loop.name}")
+        self.check(test, ROW_MAJOR, self.assignment.of(test), f"the condition of {loop.name}")
         done = self.memory.snapshot()
         yield self.run(event.steps)
         for k, allocation in enumerate(event.state):
-            self.check(event.body.root[k], ROWS, allocation, f"the next iteration of {loop.name}")
+            self.check(event.body.root[k], ROW_MAJOR, allocation, f"the next iteration of {loop.name}")
         self.memory = done
         for k, allocation in enumerate(event.state):
-            self.check((parameters[1], k), ROWS, allocation, loop.name)
+            self.check((parameters[1], k), ROW_MAJOR, allocation, loop.name)
             if allocation.nbytes:
-                self.memory.add(byte_range(allocation), ((loop, k), ROWS))
+                self.memory.add(byte_range(allocation), ((loop, k), ROW_MAJOR))
 
     def _branch(self, event: RunBranch) -> Nested[None]:
         choice, operands = event.instruction, event.instruction._operands[1:]
-        self.check(defining_value(choice._operands[0]), ROWS, self.assignment.of((choice._operands[0], 0)), choice.name)
+        self.check(
+            defining_value(choice._operands[0]), ROW_MAJOR, self.assignment.of((choice._operands[0], 0)), choice.name
+        )
         before = self.memory
         for branch, operand, steps in zip(event.branches, operands, event.steps, strict=True):
             self.memory = before.snapshot()
             (parameter,) = branch.computation.parameters
             for k, shape in enumerate(leaf_shapes(parameter.shape)):
                 allocation = self.assignment.allocations[parameter, k]
-                self.check(defining_value(operand, k), ROWS, allocation, choice.name)
+                self.check(defining_value(operand, k), ROW_MAJOR, allocation, choice.name)
                 if shape.nbytes:
-                    self.memory.add(byte_range(allocation), ((parameter, k), ROWS))
+                    self.memory.add(byte_range(allocation), ((parameter, k), ROW_MAJOR))
             yield self.run(steps)
             for k, allocation in enumerate(event.result):
-                self.check(branch.root[k], ROWS, allocation, f"the result of {choice.name}")
+                self.check(branch.root[k], ROW_MAJOR, allocation, f"the result of {choice.name}")
         self.memory = before
         for steps in event.steps:
             for span in _written(steps):
@@ -303,7 +305,7 @@ def _written(events: Iterable[Event]) -> set[ByteRange]:
 
 def _layout(shape: Shape) -> Layout:
     order = [d for d in shape.major_to_minor if shape.dims[d] != 1]
-    return ROWS if order == sorted(order) or not shape.size else tuple(shape.major_to_minor)
+    return ROW_MAJOR if order == sorted(order) or not shape.size else tuple(shape.major_to_minor)
 
 
 def _text(source: BufferValue) -> str:

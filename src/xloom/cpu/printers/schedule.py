@@ -10,7 +10,7 @@ from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import sources
-from xloom.codegen.ops import ROWS, Trait
+from xloom.codegen.ops import OP_ROWS, Trait
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
 from xloom.cpu.kernel_modules.kernel import Phase
@@ -89,7 +89,7 @@ class _Schedule:
         allocation = self.assignment.of(made)
         notes = [f"in place of {array_name(s)}" for s in reads if self.assignment.of(s) is allocation]
         instruction, leaf = made
-        if Trait.UPDATES in ROWS[instruction.opcode].traits:
+        if Trait.UPDATES in OP_ROWS[instruction.opcode].traits:
             changed = defining_value(instruction._operands[leaf])
             if self.assignment.of(changed) is allocation:
                 return [f"in place of {array_name(changed)}"]

@@ -12,7 +12,7 @@ from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.hlo.sharding import Sharding
 from xloom.passes.partitioning.nesting import leaves, local, packed_shape, parts_of
-from xloom.passes.partitioning.resharding import Emitter, Part
+from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
 from xloom.passes.partitioning.rules import like
 from xloom.passes.partitioning.tiles import Tiles, sharding_of, tiles_of
 
@@ -37,7 +37,9 @@ batched: set[str] = set()
 _BATCH_DIMS = "num_batch_dims"
 
 
-def partitioned(e: Emitter, call: Instruction, parts: Sequence[Part], wanted: Sequence[Tiles]) -> list[Part] | None:
+def partitioned(
+    e: Emitter, call: Instruction, parts: Sequence[PartitionedValue], wanted: Sequence[Tiles]
+) -> list[PartitionedValue] | None:
     """The results of a call that its target's partitioner cuts, or that is cut in batches; None of any other."""
     target = call["custom_call_target"]
     if target in partitioners:
@@ -49,8 +51,8 @@ def partitioned(e: Emitter, call: Instruction, parts: Sequence[Part], wanted: Se
 
 
 def _by_partitioner(
-    e: Emitter, call: Instruction, parts: Sequence[Part], wanted: Sequence[Tiles], partitioner: Partitioner
-) -> list[Part]:
+    e: Emitter, call: Instruction, parts: Sequence[PartitionedValue], wanted: Sequence[Tiles], partitioner: Partitioner
+) -> list[PartitionedValue]:
     given = [sharding_of(p.tiles.settled, e.devices) for p in parts]
     results = [sharding_of(t, e.devices) for t in wanted]
     found = partitioner(call, given, Sharding.tuple_of(results) if call.shape.is_tuple else results[0])
@@ -88,8 +90,8 @@ def _merged(e: Emitter, module: Module, call: Instruction) -> Computation:
 
 
 def _in_batches(
-    e: Emitter, call: Instruction, parts: Sequence[Part], wanted: Sequence[Tiles], count: int
-) -> list[Part]:
+    e: Emitter, call: Instruction, parts: Sequence[PartitionedValue], wanted: Sequence[Tiles], count: int
+) -> list[PartitionedValue]:
     """On parts that are cut alike in the leading dimensions, and in no other."""
     cuts = [t.dims[:count] for t in (*(p.tiles for p in parts), *wanted) if len(t.dims) >= count]
     batch = max(cuts, key=lambda dims: sum(map(len, dims)))

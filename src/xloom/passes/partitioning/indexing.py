@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
-from xloom.passes.partitioning.resharding import Emitter, Part
+from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
 from xloom.passes.partitioning.rules import elements, like, one, rule
 from xloom.passes.partitioning.tiles import Factors, Tiles, extent
 
 
 @rule("gather")
-def _gather(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _gather(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     """Cuts of the indices go to the result, and those of dimensions that slices take whole or that are a batch."""
     operand_dims, sizes = i.operands[0].shape.dims, i["slice_sizes"]
     offsets, batching = i["offset_dims"], i["operand_batching_dims"]
@@ -33,7 +33,7 @@ def _gather(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[
 
 
 @rule("scatter")
-def _scatter(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _scatter(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     """Each device has all updates of its part: cuts are those of dimensions that updates cover, or that are a batch."""
     count = len(parts) // 2
     arrays, indices, updates = parts[:count], parts[count], parts[count + 1 :]

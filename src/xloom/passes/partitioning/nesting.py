@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
-from xloom.passes.partitioning.resharding import Emitter, Part
+from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
 from xloom.passes.partitioning.tiles import Tiles
 
 
@@ -31,7 +31,7 @@ def packed_shape(shape: Shape, parts: Iterable[Shape]) -> Shape:
     return tuple_shape([packed_shape(e, left) for e in shape.elements]) if shape.is_tuple else next(left)
 
 
-def packed(e: Emitter, shape: Shape, parts: Iterable[Part]) -> Instruction:
+def packed(e: Emitter, shape: Shape, parts: Iterable[PartitionedValue]) -> Instruction:
     """Leaves as a value nested as `shape` is."""
     left = iter(parts)
     if not shape.is_tuple:
@@ -40,13 +40,13 @@ def packed(e: Emitter, shape: Shape, parts: Iterable[Part]) -> Instruction:
     return e.make("tuple", tuple_shape([v.shape for v in values]), values)
 
 
-def parts_of(e: Emitter, value: Instruction, tiles: Sequence[Tiles]) -> list[Part]:
+def parts_of(e: Emitter, value: Instruction, tiles: Sequence[Tiles]) -> list[PartitionedValue]:
     """The leaves of a value."""
     left = iter(tiles)
 
-    def walk(v: Instruction) -> list[Part]:
+    def walk(v: Instruction) -> list[PartitionedValue]:
         if not v.shape.is_tuple:
-            return [Part(v, next(left))]
+            return [PartitionedValue(v, next(left))]
         return [
             part for k, s in enumerate(v.shape.elements) for part in walk(e.make("get-tuple-element", s, [v], index=k))
         ]

@@ -16,7 +16,7 @@ from xloom.passes.partitioning import indexing  # noqa: F401 - registers its rul
 from xloom.passes.partitioning.custom_calls import partitioned
 from xloom.passes.partitioning.nesting import leaves, local, packed, packed_shape, parts_of, whole
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
-from xloom.passes.partitioning.resharding import Channels, Emitter, Part
+from xloom.passes.partitioning.resharding import Channels, Emitter, PartitionedValue
 from xloom.passes.partitioning.rules import LINEAR, RULES, elementwise, like
 from xloom.passes.partitioning.tiles import Factors, Tiles, sharding_of, tiles_of
 from xloom.passes.schedule import in_order
@@ -117,7 +117,7 @@ class _Partitioner:
             for s, shape in zip(found, shapes, strict=True)
         ]
 
-    def _parameter(self, e: Emitter, i: Instruction, tiles: Sequence[Tiles]) -> list[Part]:
+    def _parameter(self, e: Emitter, i: Instruction, tiles: Sequence[Tiles]) -> list[PartitionedValue]:
         shapes = [local(s, t) for s, t in zip(leaves(i.shape), tiles, strict=True)]
         new = like(e, i, packed_shape(i.shape, iter(shapes)), [])
         elements = [sharding_of(t, self._devices) for t in tiles]
@@ -125,8 +125,10 @@ class _Partitioner:
             new.sharding = Sharding.tuple_of(elements) if i.shape.is_tuple else elements[0]
         return parts_of(e, new, tiles)
 
-    def _computation(self, e: Emitter, computation: Computation, arguments: Sequence[list[Part]]) -> list[Part]:
-        values: dict[Instruction, list[Part]] = {}
+    def _computation(
+        self, e: Emitter, computation: Computation, arguments: Sequence[list[PartitionedValue]]
+    ) -> list[PartitionedValue]:
+        values: dict[Instruction, list[PartitionedValue]] = {}
         for i in in_order(computation):
             before = e.source
             e.source = i
@@ -137,7 +139,9 @@ class _Partitioner:
             e.source = before
         return values[computation.root]
 
-    def _instruction(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+    def _instruction(
+        self, e: Emitter, i: Instruction, operands: list[list[PartitionedValue]]
+    ) -> list[PartitionedValue]:
         flat = [part for operand in operands for part in operand]
         opcode = i.opcode
         if opcode == "tuple":
@@ -168,7 +172,7 @@ class _Partitioner:
                 return [e.reshard(p, want) for p in found] if want.unreduced else found
         return self._everywhere(e, i, operands)
 
-    def _wanted(self, i: Instruction, parts: list[Part]) -> Tiles:
+    def _wanted(self, i: Instruction, parts: list[PartitionedValue]) -> Tiles:
         """How the result should be cut; without a word as an operand is, if that is as large."""
         shape = leaves(i.shape)[0]
         if i.sharding is None and i.op.elementwise:
@@ -176,7 +180,7 @@ class _Partitioner:
             return max(fitting, key=lambda t: len(t.used), default=Tiles.whole(shape.rank))
         return self._tiles(i)[0]
 
-    def _everywhere(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+    def _everywhere(self, e: Emitter, i: Instruction, operands: list[list[PartitionedValue]]) -> list[PartitionedValue]:
         """Every device computes all of it."""
         values = []
         for operand, old in zip(operands, i.operands, strict=True):
@@ -187,7 +191,7 @@ class _Partitioner:
             return parts
         return [e.reshard(p, t) if p.shape.is_array else p for p, t in zip(parts, self._tiles(i), strict=True)]
 
-    def _call(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+    def _call(self, e: Emitter, i: Instruction, operands: list[list[PartitionedValue]]) -> list[PartitionedValue]:
         boundary = boundary_of(i)
         if boundary is None:
             return self._computation(e, i.called_computations[0], operands)
@@ -197,22 +201,22 @@ class _Partitioner:
         return results
 
     # -- custom calls
-    def _custom_call(self, e: Emitter, i: Instruction, parts: list[Part]) -> list[Part]:
+    def _custom_call(self, e: Emitter, i: Instruction, parts: list[PartitionedValue]) -> list[PartitionedValue]:
         target = i["custom_call_target"]
         if target in RESHARDINGS:
             return [e.reshard(p, t) for p, t in zip(parts, self._tiles(i), strict=True)]
         if target == ENTER:
             found = [e.reshard(p, t) for p, t in zip(parts, self._tiles_of_operands(i), strict=True)]
             manual = manual_factors(i)
-            return [Part(p.value, p.tiles.without(manual)) for p in found]
+            return [PartitionedValue(p.value, p.tiles.without(manual)) for p in found]
         if target == LEAVE:
             manual = manual_factors(i)
             wanted = self._tiles(i)
             inside = [e.reshard(p, t.without(manual)) for p, t in zip(parts, wanted, strict=True)]
-            return [Part(p.value, t) for p, t in zip(inside, wanted, strict=True)]
+            return [PartitionedValue(p.value, t) for p, t in zip(inside, wanted, strict=True)]
         if target in _PASS_ON:
             (part,) = parts
-            return [Part(like(e, i, part.shape, [part.value]), part.tiles)]
+            return [PartitionedValue(like(e, i, part.shape, [part.value]), part.tiles)]
         if i.sharding is not None and (device := _only_device(i.sharding)) is not None and not self._manual:
             return self._on_one(e, i, parts, device)
         wanted = self._tiles(i)
@@ -231,7 +235,7 @@ class _Partitioner:
             for s, o in zip(found, i.operands, strict=True)
         ]
 
-    def _on_one(self, e: Emitter, i: Instruction, parts: list[Part], device: int) -> list[Part]:
+    def _on_one(self, e: Emitter, i: Instruction, parts: list[PartitionedValue], device: int) -> list[PartitionedValue]:
         """One device calls, and the others get what comes of it."""
         operands = [e.whole(p) for p in parts]
         shape = tuple_shape([p.shape for p in operands])
@@ -263,12 +267,12 @@ class _Partitioner:
                 sent = e.make(
                     "collective-broadcast", part.shape, [part.value], replica_groups=groups, channel_id=channel
                 )
-                part = Part(sent, part.tiles)
+                part = PartitionedValue(sent, part.tiles)
             results.append(part)
         return results
 
     # -- control flow
-    def _while(self, e: Emitter, i: Instruction, state: list[Part]) -> list[Part]:
+    def _while(self, e: Emitter, i: Instruction, state: list[PartitionedValue]) -> list[PartitionedValue]:
         """The state is cut all the time as it is at first."""
         tiles = [p.tiles for p in state]
         shape = packed_shape(i.shape, iter([p.shape for p in state]))
@@ -285,7 +289,9 @@ class _Partitioner:
         new = like(e, i, shape, [packed(e, i.shape, iter(state))], **computations)
         return parts_of(e, new, tiles)
 
-    def _conditional(self, e: Emitter, i: Instruction, operands: list[list[Part]]) -> list[Part]:
+    def _conditional(
+        self, e: Emitter, i: Instruction, operands: list[list[PartitionedValue]]
+    ) -> list[PartitionedValue]:
         tiles = self._tiles(i) if i.sharding is not None else [whole(s) for s in leaves(i.shape)]
         (chooser,), given = operands[0], operands[1:]
         chosen, shapes = [], []

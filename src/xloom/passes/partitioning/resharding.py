@@ -18,7 +18,7 @@ from xloom.hlo.sharding import ReplicaGroups
 from xloom.passes.partitioning.tiles import Factors, Tiles, are_independent, digits, extent, groups
 
 
-class Part(NamedTuple):
+class PartitionedValue(NamedTuple):
     """What a device has of a value."""
 
     value: Instruction
@@ -94,7 +94,7 @@ class Emitter:
         return self._tables[key]
 
     # -- between devices
-    def slice(self, part: Part, dim: int, factors: Factors) -> Part:
+    def slice(self, part: PartitionedValue, dim: int, factors: Factors) -> PartitionedValue:
         """Cuts a dimension further."""
         if not factors:
             return part
@@ -105,9 +105,9 @@ class Emitter:
         starts[dim] = self.offset(factors, dims[dim])
         shape = array_shape(part.shape.dtype, dims)
         value = self.make("dynamic-slice", shape, [part.value, *starts], dynamic_slice_sizes=tuple(dims))
-        return Part(value, part.tiles.with_dim(dim, part.tiles.dims[dim] + factors))
+        return PartitionedValue(value, part.tiles.with_dim(dim, part.tiles.dims[dim] + factors))
 
-    def gather(self, part: Part, dim: int, count: int) -> Part:
+    def gather(self, part: PartitionedValue, dim: int, count: int) -> PartitionedValue:
         """Takes the cuts of a dimension by its last `count` factors back."""
         own = part.tiles.dims[dim]
         kept, factors = own[: len(own) - count], own[len(own) - count :]
@@ -119,9 +119,9 @@ class Emitter:
         dims[dim] *= extent(factors)
         shape = array_shape(part.shape.dtype, dims)
         value = self.make("all-gather", shape, [part.value], dimensions=(dim,), **self.flattened(factors))
-        return Part(value, part.tiles.with_dim(dim, kept))
+        return PartitionedValue(value, part.tiles.with_dim(dim, kept))
 
-    def move(self, part: Part, source: int, target: int, count: int) -> Part:
+    def move(self, part: PartitionedValue, source: int, target: int, count: int) -> PartitionedValue:
         """Moves the last `count` factors of a dimension to the end of another's."""
         own = part.tiles.dims[source]
         kept, factors = own[: len(own) - count], own[len(own) - count :]
@@ -145,16 +145,16 @@ class Emitter:
         dims[source] *= n
         value = self.make("reshape", array_shape(dtype, dims), [joined])
         tiles = part.tiles.with_dim(source, kept)
-        return Part(value, tiles.with_dim(target, tiles.dims[target] + factors))
+        return PartitionedValue(value, tiles.with_dim(target, tiles.dims[target] + factors))
 
-    def reduce(self, part: Part, factors: Factors, region: Computation) -> Part:
+    def reduce(self, part: PartitionedValue, factors: Factors, region: Computation) -> PartitionedValue:
         """Combines what the devices that differ in the factors have."""
         if not factors:
             return part
         if len({f.order for f in factors}) > 1:
             return self.reduce(self.reduce(part, factors[:1], region), factors[1:], region)
         value = self.make("all-reduce", part.shape, [part.value], to_apply=region, **self.flattened(factors))
-        return Part(value, part.tiles)
+        return PartitionedValue(value, part.tiles)
 
     def flattened(self, factors: Factors) -> dict[str, Any]:
         """The attributes that say who takes part."""
@@ -165,7 +165,7 @@ class Emitter:
             "use_global_device_ids": True,
         }
 
-    def reshard(self, part: Part, wanted: Tiles) -> Part:
+    def reshard(self, part: PartitionedValue, wanted: Tiles) -> PartitionedValue:
         """The part that another cut gives."""
         if part.tiles == wanted:
             return part
@@ -174,21 +174,25 @@ class Emitter:
         part = self._cut(part, wanted)
         return self._unreduced(part, missing) if missing else part
 
-    def _settled(self, part: Part, factors: Factors) -> Part:
+    def _settled(self, part: PartitionedValue, factors: Factors) -> PartitionedValue:
         """Adds the terms that the devices have which differ in the factors."""
         tiles = Tiles(part.tiles.dims, tuple(f for f in part.tiles.unreduced if f not in factors))
-        return Part(self.reduce(part, factors, addition(self.module, part.shape)).value, tiles) if factors else part
+        return (
+            PartitionedValue(self.reduce(part, factors, addition(self.module, part.shape)).value, tiles)
+            if factors
+            else part
+        )
 
-    def _unreduced(self, part: Part, factors: Factors) -> Part:
+    def _unreduced(self, part: PartitionedValue, factors: Factors) -> PartitionedValue:
         """Makes a value the sum of terms, of which all but one are zero."""
         number = self.offset(factors, 1)
         is_first = self.make("compare", array_shape(pred, ()), [number, self.constant(number.shape, 0)], direction="EQ")
         shape = part.shape
         everywhere = self.make("broadcast", array_shape(pred, shape.dims), [is_first], dimensions=())
         value = self.make("select", shape, [everywhere, part.value, self.splat(shape, 0)])
-        return Part(value, Tiles(part.tiles.dims, part.tiles.unreduced + factors))
+        return PartitionedValue(value, Tiles(part.tiles.dims, part.tiles.unreduced + factors))
 
-    def _cut(self, part: Part, wanted: Tiles) -> Part:
+    def _cut(self, part: PartitionedValue, wanted: Tiles) -> PartitionedValue:
         rank = len(wanted.dims)
         common = [_common(part.tiles.dims[d], wanted.dims[d]) for d in range(rank)]
         for source in range(rank):
@@ -207,7 +211,9 @@ class Emitter:
                 part = self.slice(part, dim, wanted.dims[dim][common[dim] :])
         return part
 
-    def _try_move(self, part: Part, wanted: Tiles, common: list[int], source: int, target: int) -> Part:
+    def _try_move(
+        self, part: PartitionedValue, wanted: Tiles, common: list[int], source: int, target: int
+    ) -> PartitionedValue:
         extra = part.tiles.dims[source][common[source] :]
         fits = (
             extra
@@ -218,7 +224,7 @@ class Emitter:
         )
         return self.move(part, source, target, len(extra)) if fits else part
 
-    def whole(self, part: Part) -> Part:
+    def whole(self, part: PartitionedValue) -> PartitionedValue:
         """All of the value."""
         return self.reshard(part, Tiles.whole(len(part.tiles.dims)))
 

@@ -14,10 +14,10 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
-from xloom.passes.partitioning.resharding import Emitter, Part
+from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
 from xloom.passes.partitioning.tiles import Factor, Factors, Tiles, are_independent, extent
 
-Rule = Callable[[Instruction, list[Part], Tiles, Emitter], "list[Part] | None"]
+Rule = Callable[[Instruction, list[PartitionedValue], Tiles, Emitter], "list[PartitionedValue] | None"]
 RULES: dict[str, Rule] = {}
 
 
@@ -44,12 +44,14 @@ def _local(i: Instruction, tiles: Tiles) -> Shape:
     return array_shape(i.shape.dtype, tiles.local(i.shape.dims))
 
 
-def one(e: Emitter, i: Instruction, tiles: Tiles, operands: Iterable[Part], **changed: Any) -> list[Part]:
+def one(
+    e: Emitter, i: Instruction, tiles: Tiles, operands: Iterable[PartitionedValue], **changed: Any
+) -> list[PartitionedValue]:
     """The operator on parts, as the one part that results."""
-    return [Part(like(e, i, _local(i, tiles), [p.value for p in operands], **changed), tiles)]
+    return [PartitionedValue(like(e, i, _local(i, tiles), [p.value for p in operands], **changed), tiles)]
 
 
-def elementwise(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def elementwise(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     """Operands are cut as the result is; scalars are not."""
     wanted = [want] * len(parts)
     if want.unreduced and i.opcode in ("multiply", "divide"):  # only one factor is a sum
@@ -64,17 +66,17 @@ LINEAR = frozenset({"add", "convert", "copy", "divide", "dot", "multiply", "nega
 
 
 @rule("constant")
-def _constant(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part] | None:
+def _constant(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue] | None:
     if not i.shape.is_array:
         return None
     value = i.literal.value
     if i.shape.size and not want.is_whole and (value == value.reshape(-1)[0]).all():
-        return [Part(e.splat(_local(i, want), value.reshape(-1)[0]), want)]
+        return [PartitionedValue(e.splat(_local(i, want), value.reshape(-1)[0]), want)]
     return None
 
 
 @rule("iota")
-def _iota(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _iota(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     (dim,) = (i["iota_dimension"],)
     found = one(e, i, want, [])
     if not want.dims[dim]:
@@ -83,18 +85,18 @@ def _iota(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Pa
     offset = e.offset(want.dims[dim], shape.dims[dim])
     start = e.make("convert", array_shape(shape.dtype, ()), [offset])
     moved = e.make("broadcast", shape, [start], dimensions=())
-    return [Part(e.make("add", shape, [found[0].value, moved]), want)]
+    return [PartitionedValue(e.make("add", shape, [found[0].value, moved]), want)]
 
 
 @rule("broadcast")
-def _broadcast(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _broadcast(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     (part,) = parts
     source = Tiles(tuple(want.dims[d] for d in i["dimensions"]))
     return one(e, i, want, [e.reshard(part, source)])
 
 
 @rule("transpose")
-def _transpose(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _transpose(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     source: list[Factors] = [()] * i.shape.rank
     for result, operand in enumerate(i["dimensions"]):
         source[operand] = want.dims[result]
@@ -102,7 +104,7 @@ def _transpose(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> li
 
 
 @rule("reshape")
-def _reshape(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _reshape(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     """A cut goes through where it cuts the first of dimensions that become one, or of those that one becomes."""
     before, after = i.operands[0].shape.dims, i.shape.dims
     source: list[Factors] = [()] * len(before)
@@ -156,19 +158,19 @@ def _open(want: Tiles, dims: Iterable[int]) -> Tiles:
 
 
 @rule("reverse")
-def _reverse(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _reverse(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     tiles = _open(want, i["dimensions"])
     return [e.reshard(p, want) for p in one(e, i, tiles, [e.reshard(parts[0], tiles)])]
 
 
 @rule("concatenate")
-def _concatenate(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _concatenate(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     tiles = _open(want, i["dimensions"])
     return [e.reshard(p, want) for p in one(e, i, tiles, [e.reshard(p, tiles) for p in parts])]
 
 
 @rule("slice")
-def _slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _slice(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     dims = i.operands[0].shape.dims
     moved = [d for d, s in enumerate(i["slice"]) if s != SliceDimension(0, dims[d], 1)]
     if i.sharding is None:  # the converter makes slices of gathers, and says nothing about them
@@ -181,13 +183,13 @@ def _slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[P
 
 
 @rule("pad")
-def _pad(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _pad(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     tiles = _open(want, [d for d, p in enumerate(i["padding"]) if (p.low, p.high, p.interior) != (0, 0, 0)])
     return [e.reshard(one(e, i, tiles, [e.reshard(parts[0], tiles), parts[1]])[0], want)]
 
 
 @rule("dynamic-slice")
-def _dynamic_slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _dynamic_slice(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     dims, sizes = i.operands[0].shape.dims, i["dynamic_slice_sizes"]
     tiles = _open(want, [d for d, size in enumerate(sizes) if size != dims[d]])
     operands = [e.reshard(parts[0], tiles), *(e.whole(p) for p in parts[1:])]
@@ -196,7 +198,9 @@ def _dynamic_slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -
 
 
 @rule("dynamic-update-slice")
-def _dynamic_update_slice(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _dynamic_update_slice(
+    i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter
+) -> list[PartitionedValue]:
     dims, update = i.shape.dims, i.operands[1].shape.dims
     tiles = _open(want, [d for d in range(len(dims)) if update[d] != dims[d]])
     operands = [e.reshard(p, tiles) for p in parts[:2]]
@@ -230,7 +234,7 @@ def _starts_at_identity(i: Instruction, opcode: str) -> bool:
 
 
 @rule("reduce")
-def _reduce(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _reduce(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     count = len(parts) // 2
     gone = i["dimensions"]
     rank = parts[0].shape.rank
@@ -255,25 +259,25 @@ def _reduce(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[
     if i.shape.is_tuple:
         return elements(e, found, shapes, [want.settled] * count)
     if opcode == "add":
-        return [e.reshard(Part(found, Tiles(want.dims, across)), want)]
-    return [e.reshard(e.reduce(Part(found, want.settled), across, i["to_apply"]), want)]
+        return [e.reshard(PartitionedValue(found, Tiles(want.dims, across)), want)]
+    return [e.reshard(e.reduce(PartitionedValue(found, want.settled), across, i["to_apply"]), want)]
 
 
 def _leaves(shape: Shape) -> list[Shape]:
     return list(shape.elements) if shape.is_tuple else [shape]
 
 
-def elements(e: Emitter, found: Instruction, shapes: Sequence[Shape], tiles: Sequence[Tiles]) -> list[Part]:
+def elements(e: Emitter, found: Instruction, shapes: Sequence[Shape], tiles: Sequence[Tiles]) -> list[PartitionedValue]:
     """The parts that an operator with several results gives, which gets the shape of their tuple."""
     found.shape = tuple_shape(shapes)
     return [
-        Part(e.make("get-tuple-element", s, [found], index=k), t)
+        PartitionedValue(e.make("get-tuple-element", s, [found], index=k), t)
         for k, (s, t) in enumerate(zip(shapes, tiles, strict=True))
     ]
 
 
 @rule("dot")
-def _dot(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _dot(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     left, right = parts
     sides = []
     batch = i["lhs_batch_dims"], i["rhs_batch_dims"]
@@ -298,11 +302,11 @@ def _dot(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Par
                 break
     operands = [e.reshard(p, Tiles(tuple(dims))) for p, dims in zip(parts, sides, strict=True)]
     (found,) = one(e, i, want, operands)
-    return [e.reshard(Part(found.value, Tiles(want.dims, across)), want)]
+    return [e.reshard(PartitionedValue(found.value, Tiles(want.dims, across)), want)]
 
 
 @rule("convolution")
-def _convolution(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _convolution(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     """Batches and output features are independent of each other."""
     labels = i["dim_labels"]
     groups, batches = i.attrs.get("feature_group_count", 1), i.attrs.get("batch_group_count", 1)
@@ -319,7 +323,9 @@ def _convolution(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> 
 
 
 # -- operators that treat some dimensions as a batch
-def _batched(i: Instruction, parts: list[Part], want: Tiles, e: Emitter, whole: Iterable[int]) -> list[Part]:
+def _batched(
+    i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter, whole: Iterable[int]
+) -> list[PartitionedValue]:
     """All arrays have the result's rank, and the dimensions that are not `whole` mean the same in all."""
     tiles = _open(want, whole)
     operands = [e.reshard(p, tiles) if p.tiles.dims else p for p in parts]
@@ -331,36 +337,36 @@ def _batched(i: Instruction, parts: list[Part], want: Tiles, e: Emitter, whole: 
 
 
 @rule("sort")
-def _sort(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _sort(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     return _batched(i, parts, want, e, i["dimensions"])
 
 
 @rule("topk")
-def _top_k(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _top_k(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     return _batched(i, parts, want, e, [len(want.dims) - 1])
 
 
 @rule("cholesky", "triangular-solve")
-def _matrices(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _matrices(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     rank = i.shape.rank
     return _batched(i, parts, want, e, [rank - 2, rank - 1])
 
 
 @rule("fft")
-def _fft(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _fft(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     rank = i.shape.rank
     return _batched(i, parts, want, e, range(rank - len(i["fft_length"]), rank))
 
 
 @rule("reduce-window")
-def _reduce_window(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _reduce_window(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     whole = [d for d, w in enumerate(i["window"]) if (w.size, w.stride, w.padding_low, w.padding_high) != (1, 1, 0, 0)]
     return _batched(i, parts, want, e, whole)
 
 
 # -- collectives of manual regions, whose values other axes may cut
 @rule("all-reduce", "collective-permute", "collective-broadcast")
-def _alike(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part]:
+def _alike(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue]:
     attrs = {"channel_id": e.channels.take()} if i.attrs.get("channel_id") is not None else {}
     if not i.shape.is_tuple:
         return one(e, i, want, [e.reshard(parts[0], want)], **attrs)
@@ -369,7 +375,7 @@ def _alike(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[P
 
 
 @rule("all-gather", "reduce-scatter", "all-to-all")
-def _along(i: Instruction, parts: list[Part], want: Tiles, e: Emitter) -> list[Part] | None:
+def _along(i: Instruction, parts: list[PartitionedValue], want: Tiles, e: Emitter) -> list[PartitionedValue] | None:
     if i.shape.is_tuple or not i["dimensions"]:
         return None
     attrs = {"channel_id": e.channels.take()} if i.attrs.get("channel_id") is not None else {}

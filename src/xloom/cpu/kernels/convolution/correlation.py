@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
-from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, Run, Side
+from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, BoxDimension, Run
 from xloom.cpu.kernels.convolution.window_pointers import WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, shuffled
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits
@@ -98,10 +98,10 @@ def correlation_of(
     if most < 1:
         return None
     taps[0] = share(taps[0], most)
-    sides = [Side(n, s, t.a) for n, s, t in zip(lengths(taps), sizes, problem.taps, strict=True)]
-    other = [Side(n, d.size, t.b) for n, d, t in zip(taps, window, problem.taps, strict=True)]
+    box_dims = [BoxDimension(n, s, t.a) for n, s, t in zip(lengths(taps), sizes, problem.taps, strict=True)]
+    other = [BoxDimension(n, d.size, t.b) for n, d, t in zip(taps, window, problem.taps, strict=True)]
     return Correlation(
-        Box(arithmetic, x, tuple(sides), group.a, vectors),
+        Box(arithmetic, x, tuple(box_dims), group.a, vectors),
         None if group.b == 1 else Box(arithmetic, w, tuple(other), group.b),
         taps[0],
         counts,

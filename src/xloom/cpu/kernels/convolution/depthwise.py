@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
-from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, Run, Side, put_across
+from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, BoxDimension, Run, put_across
 from xloom.cpu.kernels.convolution.panels import packed_panels
 from xloom.cpu.kernels.convolution.window_pointers import WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
@@ -75,13 +75,13 @@ def plan_of(
     if most < 1:
         return None
     outputs[0], cuts = share(outputs[0], most), -(-outputs[0] // share(outputs[0], most))
-    sides = [
-        Side(n, size, t.a, d.base_dilation)
+    box_dims = [
+        BoxDimension(n, size, t.a, d.base_dilation)
         for n, size, t, d in zip(lengths(outputs), sizes, problem.taps, window, strict=True)
     ]
     along = int(share(outputs[-1], _MOST_ROWS))
     beside = int(share(outputs[-2], _MOST_ROWS // along)) if len(outputs) > 1 else 1
-    return Plan(Box(arithmetic, x, tuple(sides), group.a, vectors), tuple(outputs), cuts, (beside, along))
+    return Plan(Box(arithmetic, x, tuple(box_dims), group.a, vectors), tuple(outputs), cuts, (beside, along))
 
 
 def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, w: Array, y: Array) -> None:

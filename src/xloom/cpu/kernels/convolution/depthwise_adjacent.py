@@ -48,7 +48,7 @@ def is_adjacent(arithmetic: Arithmetic, problem: Convolution, window: Window) ->
     )
 
 
-class Lines:
+class DepthwiseEmitter:
     """The emission of a convolution's only phase."""
 
     def __init__(

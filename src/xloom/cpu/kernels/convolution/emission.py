@@ -8,7 +8,7 @@ from math import prod
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.correlation import correlate, correlation_of
 from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
-from xloom.cpu.kernels.convolution.depthwise_adjacent import Lines, is_adjacent
+from xloom.cpu.kernels.convolution.depthwise_adjacent import DepthwiseEmitter, is_adjacent
 from xloom.cpu.kernels.convolution.edges import edges_of
 from xloom.cpu.kernels.convolution.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
 from xloom.cpu.kernels.convolution.padding import Extent, padded
@@ -169,7 +169,7 @@ def _across_groups(
     window = instruction["window"]
     x, w, sums = arrays
     if is_adjacent(arithmetic, problem, window):
-        Lines(arithmetic, problem, window, sizes, (x, w, sums)).emit(kernel)
+        DepthwiseEmitter(arithmetic, problem, window, sizes, (x, w, sums)).emit(kernel)
     elif plan := plan_of(arithmetic, problem, window, sizes, x):
         depthwise(kernel, plan, problem, window, w, sums)
     elif correlation := correlation_of(arithmetic, problem, window, sizes, x, w):

@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Side:
+class BoxDimension:
     """A dimension of a box: its length, and of the input the size, the stride and how far its elements are spread."""
 
     length: Any
@@ -56,11 +56,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Box:
-    """What is copied at a time. Either lanes are adjacent in the input, or positions along the last side."""
+    """What is copied at a time. Either lanes are adjacent in the input, or positions along the last dimension."""
 
     arithmetic: Arithmetic
     source: Array
-    sides: tuple[Side, ...]
+    dims: tuple[BoxDimension, ...]
     lane: Any
     """How far apart lanes lie in the input."""
     vectors: Any = 1
@@ -74,7 +74,7 @@ class Box:
     @property
     def positions(self) -> Any:
         """How many the box has."""
-        return prod(s.length for s in self.sides)
+        return prod(s.length for s in self.dims)
 
     @property
     def size(self) -> Any:
@@ -83,8 +83,8 @@ class Box:
 
     @property
     def steps(self) -> list[Any]:
-        """Elements of the box from a position to the next, by side."""
-        return [n * self.lanes for n in row_major([s.length for s in self.sides])]
+        """Elements of the box from a position to the next, by dimension."""
+        return [n * self.lanes for n in row_major([s.length for s in self.dims])]
 
     def fill(self, b: ir.IRBuilder, run: Run, first: Sequence[ir.Value], target: ir.Value) -> None:
         """Copies the boxes that begin at position `first` of the dilated input, to `target` on.
@@ -94,30 +94,30 @@ class Box:
         present: ir.Value = I1(1)
         origin, at = run.origin, i64(0)
         with ExitStack() as loops:
-            for k, side in enumerate(self.sides[:-1]):
-                index = loops.enter_context(rolled(b, 0, side.length, name="line"))
-                inside, element = _element(b, side, b.add(first[k], index))
+            for k, dim in enumerate(self.dims[:-1]):
+                index = loops.enter_context(rolled(b, 0, dim.length, name="line"))
+                inside, element = _element(b, dim, b.add(first[k], index))
                 present = b.and_(present, inside)
-                origin = b.add(origin, b.mul(element, i64(side.stride)))
+                origin = b.add(origin, b.mul(element, i64(dim.stride)))
                 at = b.add(at, b.mul(index, i64(self.steps[k])))
             self._line(b, run._replace(origin=origin), present, first[-1], self._pointer(b, target, at))
 
     def _line(self, b: ir.IRBuilder, run: Run, present: ir.Value, first: ir.Value, line: ir.Value) -> None:
-        side = self.sides[-1]
-        length = i64(side.length)
+        dim = self.dims[-1]
+        length = i64(dim.length)
         before = within(b, b.neg(first), i64(0), length)
-        if side.dilation == 1:
-            count = within(b, b.sub(b.sub(i64(side.size), first), before), i64(0), b.sub(length, before))
+        if dim.dilation == 1:
+            count = within(b, b.sub(b.sub(i64(dim.size), first), before), i64(0), b.sub(length, before))
             skipped = b.add(first, before)
         else:  # it begins at the first element or in the padding before it
-            most = b.udiv(b.add(b.sub(length, before), i64(side.dilation - 1)), i64(side.dilation))
-            count, skipped = within(b, i64(side.size), i64(0), most), i64(0)
+            most = b.udiv(b.add(b.sub(length, before), i64(dim.dilation - 1)), i64(dim.dilation))
+            count, skipped = within(b, i64(dim.size), i64(0), most), i64(0)
         count, before = (b.select(present, n, i64(0)) for n in (count, before))
-        run = run._replace(origin=b.add(run.origin, b.mul(skipped, i64(side.stride))))
-        self._zeros(b, run, line, i64(0), before if side.dilation == 1 else length)
+        run = run._replace(origin=b.add(run.origin, b.mul(skipped, i64(dim.stride))))
+        self._zeros(b, run, line, i64(0), before if dim.dilation == 1 else length)
         copy = self._across if self.lane != 1 else self._along
         copy(b, run, count, self._pointer(b, line, b.mul(before, i64(self.lanes))))
-        if side.dilation == 1:
+        if dim.dilation == 1:
             self._zeros(b, run, line, b.add(before, count), length)
 
     def _pointer(self, b: ir.IRBuilder, target: ir.Value, element: ir.Value) -> ir.Value:
@@ -130,17 +130,17 @@ class Box:
 
     def _along(self, b: ir.IRBuilder, run: Run, count: ir.Value, line: ir.Value) -> None:
         """Vectors of lanes, as they lie."""
-        side, lanes, arithmetic = self.sides[-1], self.lanes, self.arithmetic
+        dim, lanes, arithmetic = self.dims[-1], self.lanes, self.arithmetic
         with rolled(b, 0, count, name="place") as position, rolled(b, 0, run.count, name="vector") as vector:
-            element = b.add(b.add(run.origin, b.mul(position, i64(side.stride))), run.left(b, vector, lanes))
+            element = b.add(b.add(run.origin, b.mul(position, i64(dim.stride))), run.left(b, vector, lanes))
             [value] = arithmetic.load(b, run.pointer, self.source.dtype, element, lanes)
-            at = b.add(b.mul(vector, i64(self.size)), b.mul(position, i64(lanes * side.dilation)))
+            at = b.add(b.mul(vector, i64(self.size)), b.mul(position, i64(lanes * dim.dilation)))
             b.store(value, self._pointer(b, line, at), align=arithmetic.dtype.bytes)
 
     def _across(self, b: ir.IRBuilder, run: Run, count: ir.Value, line: ir.Value) -> None:
         """Squares of positions and lanes, transposed in registers; of one vector."""
-        arithmetic, side = self.arithmetic, self.sides[-1]
-        square = self.lanes // 2 if side.size <= _FEW < self.lanes else self.lanes
+        arithmetic, dim = self.arithmetic, self.dims[-1]
+        square = self.lanes // 2 if dim.size <= _FEW < self.lanes else self.lanes
         dtype = self.source.dtype
         with rolled(b, 0, count, square, name="places") as position:
             mask = lanes_below(b, square, b.sub(count, position))
@@ -149,7 +149,7 @@ class Box:
                 rows = spaced(b, element_pointer(b, run.pointer, dtype, element), dtype, self.lane)
                 loaded = [arithmetic.load(b, rows(r), dtype, i64(0), square, mask)[0] for r in range(square)]
                 for k, column in enumerate(transposed(b, loaded)):
-                    offset = b.mul(b.add(position, i64(k)), i64(self.lanes * side.dilation))
+                    offset = b.mul(b.add(position, i64(k)), i64(self.lanes * dim.dilation))
                     at = self._pointer(b, line, b.add(offset, i64(half)))
                     b.store(column, at, align=arithmetic.dtype.bytes)
 
@@ -161,7 +161,7 @@ class Box:
 
     @property
     def _slack(self) -> int:
-        return self.lanes * self.sides[-1].dilation
+        return self.lanes * self.dims[-1].dilation
 
 
 def put_across(
@@ -179,10 +179,10 @@ def put_across(
             arithmetic.store(b, lines(r), array.dtype, i64(0), [column], mask)
 
 
-def _element(b: ir.IRBuilder, side: Side, position: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _element(b: ir.IRBuilder, dim: BoxDimension, position: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Whether there is an element at a position of the dilated input, and its number."""
-    if side.dilation == 1:
-        return b.icmp_unsigned("<", position, i64(side.size)), position
-    element = b.udiv(position, i64(side.dilation))
-    whole = b.icmp_unsigned("==", b.mul(element, i64(side.dilation)), position)
-    return b.and_(whole, b.icmp_unsigned("<", element, i64(side.size))), element
+    if dim.dilation == 1:
+        return b.icmp_unsigned("<", position, i64(dim.size)), position
+    element = b.udiv(position, i64(dim.dilation))
+    whole = b.icmp_unsigned("==", b.mul(element, i64(dim.dilation)), position)
+    return b.and_(whole, b.icmp_unsigned("<", element, i64(dim.size))), element

@@ -13,7 +13,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
 from xloom.cpu.kernels.matmul.axes import Axis, digits
 from xloom.cpu.kernels.matmul.operands import Array, new_array
-from xloom.cpu.kernels.matmul.packing import Packing, Part
+from xloom.cpu.kernels.matmul.packing import Packing, PackingTask
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.hlo.dtype import DType, u16
 from xloom.llvm.types import element_pointer, i64
@@ -85,7 +85,7 @@ def padded(kernel: Kernel, arithmetic: Arithmetic, x: Array, extents: Sequence[E
                 fill(b, arithmetic, target, copy.dtype, (first, middle), (source, x.dtype, at))
             else:
                 pointer = element_pointer(b, target, copy.dtype, first)
-                packing.emit(b, Part(source, at, i64(0), i64(0), length, pointer))
+                packing.emit(b, PackingTask(source, at, i64(0), i64(0), length, pointer))
             fill(b, arithmetic, target, copy.dtype, (middle, b.add(begin, i64(total))))
     return replace(copy, dtype=held) if copy.dtype is u16 else copy
 

@@ -27,7 +27,7 @@ _POINTS = 8_000
 """Transformed by one thread in about 20 µs."""
 
 
-class Side(NamedTuple):
+class BatchLayout(NamedTuple):
     """Where lines lie: a pointer, and the distances of groups of lines, of points of a line, and of lines.
 
     Either points or lines are neighbours.
@@ -40,7 +40,7 @@ class Side(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lines:
+class BatchedTransform:
     """`groups` of `count` lines of `n` points, from one side to another.
 
     Both may be the same places, unless points are neighbours and the last vector of lines is not full.
@@ -53,8 +53,8 @@ class Lines:
     n: int
     groups: int
     count: int
-    source: Side
-    target: Side
+    source: BatchLayout
+    target: BatchLayout
     scale: float = 1.0
     turn: int = 0
     united: int = 0
@@ -98,8 +98,8 @@ class Lines:
                     separate(b, transform, result)
                 work.scatter(self.target.pointer(p), self._first(b, self.target, group, first), result)
 
-    def _first(self, b: ir.IRBuilder, side: Side, group: ir.Value, line: ir.Value) -> ir.Value:
-        return b.add(b.mul(group, I64(side.group)), b.mul(line, I64(side.line)))
+    def _first(self, b: ir.IRBuilder, layout: BatchLayout, group: ir.Value, line: ir.Value) -> ir.Value:
+        return b.add(b.mul(group, I64(layout.group)), b.mul(line, I64(layout.line)))
 
 
 def lanes_of(dtype: DType, count: int, target: Target) -> Lanes:
@@ -111,27 +111,27 @@ def lanes_of(dtype: DType, count: int, target: Target) -> Lanes:
 class _Work:
     """Moves a vector of lines in and out of a buffer."""
 
-    def __init__(self, b: ir.IRBuilder, lines: Lines, transform: Transform, own: ir.Value | None):
+    def __init__(self, b: ir.IRBuilder, lines: BatchedTransform, transform: Transform, own: ir.Value | None):
         self.b, self.lines, self.transform, self.lanes = b, lines, transform, transform.lanes
         self.own = own
 
     def gather(self, pointer: ir.Value, first: ir.Value, data: ir.Value, line: ir.Value) -> None:
         """Fills the buffer; `line` is the number of the first line."""
-        b, lanes, side, n = self.b, self.lanes, self.lines.source, self.lines.points[0]
-        if side.line == 1 or n == 1:
+        b, lanes, layout, n = self.b, self.lanes, self.lines.source, self.lines.points[0]
+        if layout.line == 1 or n == 1:
             with loop(b, 0, n, name="point") as point:
                 if self.lines.united:
                     value = self._united(pointer, b.sub(first, line), point, line)
                 else:
-                    value = lanes.load(b, pointer, b.add(first, b.mul(point, I64(side.point))))
+                    value = lanes.load(b, pointer, b.add(first, b.mul(point, I64(layout.point))))
                 if self.lines.turn:
                     value = lanes.product(b, value, self._turns(point, line))
                 self.transform.put(b, data, point, [self._scaled(x) for x in value])
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
         with tile.along(b, I64(0), n) as point, loop(b, 0, lanes.count, tile.size, "lane") as k:
-            index = b.add(b.add(first, point), b.mul(k, I64(side.line)))
-            rows = transposed(b, tile.load(b, pointer, index, side.line))
+            index = b.add(b.add(first, point), b.mul(k, I64(layout.line)))
+            rows = transposed(b, tile.load(b, pointer, index, layout.line))
             for i, row in enumerate(rows):
                 parts = b.bitcast(row, ir.VectorType(lanes.kind.element, 2 * tile.size))
                 for part in range(2):
@@ -140,11 +140,11 @@ class _Work:
 
     def scatter(self, pointer: ir.Value, first: ir.Value, data: ir.Value) -> None:
         """Writes a buffer's points to the lines of an array that begin at element `first`."""
-        b, lanes, side, n = self.b, self.lanes, self.lines.target, self.lines.points[1]
-        if side.line == 1:
+        b, lanes, layout, n = self.b, self.lanes, self.lines.target, self.lines.points[1]
+        if layout.line == 1:
             with loop(b, 0, n, name="point") as point:
                 value = self.transform.get(b, data, point)
-                lanes.store(b, pointer, b.add(first, b.mul(point, I64(side.point))), value, self.own)
+                lanes.store(b, pointer, b.add(first, b.mul(point, I64(layout.point))), value, self.own)
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
         kind = ir.VectorType(lanes.kind.element, tile.size)
@@ -157,8 +157,8 @@ class _Work:
                 ]
                 pairs = _picked(b, parts[0], parts[1], [m // 2 + tile.size * (m % 2) for m in range(2 * tile.size)])
                 columns.append(b.bitcast(pairs, ir.VectorType(tile.element, tile.size)))
-            index = b.add(b.add(first, point), b.mul(k, I64(side.line)))
-            tile.store(b, pointer, index, side.line, transposed(b, columns))
+            index = b.add(b.add(first, point), b.mul(k, I64(layout.line)))
+            tile.store(b, pointer, index, layout.line, transposed(b, columns))
 
     def _part(self, data: ir.Value, point: ir.Value, part: int, lane: ir.Value) -> ir.Value:
         b, count = self.b, self.lanes.count

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fft import plan
-from xloom.cpu.kernels.fft.batches import Lines, Side, lanes_of
+from xloom.cpu.kernels.fft.batches import BatchedTransform, BatchLayout, lanes_of
 from xloom.hlo.dtype import DType
 from xloom.llvm.target import Target
 
@@ -48,11 +48,17 @@ class Dimensions:
     def _axis(self, dims: Sequence[int], axis: int, source: Pointer, target: Pointer, scale: float) -> None:
         outer, n, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
         if inner > 1:
-            self._lines(n, outer, inner, (Side(source, n * inner, inner, 1), Side(target, n * inner, inner, 1)), scale)
+            self._lines(
+                n,
+                outer,
+                inner,
+                (BatchLayout(source, n * inner, inner, 1), BatchLayout(target, n * inner, inner, 1)),
+                scale,
+            )
         elif plan.split(n, outer) > 1:
             self.long_lines(outer, n, source, target, scale)
         else:
-            self._lines(n, 1, outer, (Side(source, 0, 1, n), Side(target, 0, 1, n)), scale)
+            self._lines(n, 1, outer, (BatchLayout(source, 0, 1, n), BatchLayout(target, 0, 1, n)), scale)
 
     def long_lines(
         self,
@@ -71,9 +77,9 @@ class Dimensions:
         """
         width, (source_step, target_step) = plan.split(n, lines), steps or (n, n)
         height = n // width
-        columns = Side(source, source_step, width, 1), Side(target, target_step, 1, height)
+        columns = BatchLayout(source, source_step, width, 1), BatchLayout(target, target_step, 1, height)
         self._lines(height, lines, width, columns, scale, united=n if united else 0)
-        again = Side(target, target_step, height, 1)
+        again = BatchLayout(target, target_step, height, 1)
         self._lines(width, lines, height, (again, again), 1.0, turn=n)
 
     def halves(self, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> bool:
@@ -84,8 +90,8 @@ class Dimensions:
         if plan.split(n, lines) > 1:
             return False
         source_points, target_points = (n, n + 1) if self.sign < 0 else (n + 1, n)
-        sides = Side(source, 0, 1, source_points), Side(target, 0, 1, target_points)
-        Lines(self.dtype, self.sign, n, 1, lines, *sides, scale, halves=True).emit(self.kernel)
+        layouts = BatchLayout(source, 0, 1, source_points), BatchLayout(target, 0, 1, target_points)
+        BatchedTransform(self.dtype, self.sign, n, 1, lines, *layouts, scale, halves=True).emit(self.kernel)
         return True
 
     def _lines(
@@ -93,10 +99,10 @@ class Dimensions:
         n: int,
         groups: int,
         count: int,
-        sides: tuple[Side, Side],
+        layouts: tuple[BatchLayout, BatchLayout],
         scale: float,
         *,
         turn: int = 0,
         united: int = 0,
     ) -> None:
-        Lines(self.dtype, self.sign, n, groups, count, *sides, scale, turn, united).emit(self.kernel)
+        BatchedTransform(self.dtype, self.sign, n, groups, count, *layouts, scale, turn, united).emit(self.kernel)

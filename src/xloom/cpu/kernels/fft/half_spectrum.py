@@ -17,11 +17,11 @@ from xloom.cpu.kernels.linalg.lanes import Number, load_scalar
 from xloom.llvm.loop import loop
 from xloom.llvm.types import I64
 
-Part = Sequence[ir.Value]
+ComplexValue = Sequence[ir.Value]
 """The real and the imaginary part of a number, or of a vector of them."""
 
 
-def separated(b: ir.IRBuilder, x: Part, y: Part, root: Part) -> tuple[Number, Number]:
+def separated(b: ir.IRBuilder, x: ComplexValue, y: ComplexValue, root: ComplexValue) -> tuple[Number, Number]:
     """Points k and n - k of the spectrum, of those of the transform."""
     even = [b.fadd(x[0], y[0]), b.fsub(x[1], y[1])]
     turned = product(b, [b.fadd(x[1], y[1]), b.fsub(y[0], x[0])], root)
@@ -31,7 +31,7 @@ def separated(b: ir.IRBuilder, x: Part, y: Part, root: Part) -> tuple[Number, Nu
     return _halved(b, near), _halved(b, far)
 
 
-def united(b: ir.IRBuilder, x: Part, y: Part, root: Part) -> tuple[Number, Number]:
+def united(b: ir.IRBuilder, x: ComplexValue, y: ComplexValue, root: ComplexValue) -> tuple[Number, Number]:
     """Points k and n - k of the transform, of those of the spectrum."""
     even = [b.fadd(x[0], y[0]), b.fsub(x[1], y[1])]
     odd = product(b, [b.fsub(x[0], y[0]), b.fadd(x[1], y[1])], root)
@@ -40,18 +40,18 @@ def united(b: ir.IRBuilder, x: Part, y: Part, root: Part) -> tuple[Number, Numbe
     return _halved(b, near), _halved(b, far)
 
 
-def separated_ends(b: ir.IRBuilder, x: Part) -> tuple[Number, Number]:
+def separated_ends(b: ir.IRBuilder, x: ComplexValue) -> tuple[Number, Number]:
     """Points 0 and n of the spectrum, of point 0 of the transform."""
     nothing = ir.Constant(x[0].type, None)
     return [b.fadd(x[0], x[1]), nothing], [b.fsub(x[0], x[1]), nothing]
 
 
-def united_ends(b: ir.IRBuilder, x: Part, y: Part) -> Number:
+def united_ends(b: ir.IRBuilder, x: ComplexValue, y: ComplexValue) -> Number:
     """Point 0 of the transform, of points 0 and n of the spectrum."""
     return _halved(b, [b.fadd(x[0], y[0]), b.fsub(x[0], y[0])])
 
 
-def conjugate(b: ir.IRBuilder, x: Part) -> Number:
+def conjugate(b: ir.IRBuilder, x: ComplexValue) -> Number:
     """The conjugate: what point n / 2 of either is of the other."""
     return [x[0], b.fneg(x[1])]
 
@@ -71,7 +71,7 @@ def unite(b: ir.IRBuilder, transform: Transform, data: ir.Value) -> None:
     _pairs(b, transform, data, united)
 
 
-_Pair = Callable[[ir.IRBuilder, Part, Part, Part], tuple[Number, Number]]
+_Pair = Callable[[ir.IRBuilder, ComplexValue, ComplexValue, ComplexValue], tuple[Number, Number]]
 
 
 def _pairs(b: ir.IRBuilder, transform: Transform, data: ir.Value, pair: _Pair) -> None:
@@ -91,7 +91,7 @@ def _pairs(b: ir.IRBuilder, transform: Transform, data: ir.Value, pair: _Pair) -
         transform.put(b, data, other, far)
 
 
-def product(b: ir.IRBuilder, x: Part, y: Part) -> Number:
+def product(b: ir.IRBuilder, x: ComplexValue, y: ComplexValue) -> Number:
     """The complex product x y."""
     real = b.fsub(b.fmul(x[0], y[0]), b.fmul(x[1], y[1]))
     return [real, b.fadd(b.fmul(x[0], y[1]), b.fmul(x[1], y[0]))]

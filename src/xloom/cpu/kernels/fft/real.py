@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.dimensions import Dimensions, Pointer
-from xloom.cpu.kernels.fft.half_spectrum import Part, conjugate, product, separated, separated_ends
+from xloom.cpu.kernels.fft.half_spectrum import ComplexValue, conjugate, product, separated, separated_ends
 from xloom.hlo.dtype import DType
 from xloom.llvm import element_access
 from xloom.llvm.loop import loop
@@ -133,7 +133,7 @@ def _separate(work: Dimensions, lines: int, half: int, array: Pointer) -> None:
             element_access.store(w.b, w.source, dtype, middle, Complex(*value))
 
 
-def _root(w: _Walk, work: Dimensions, half: int) -> Part:
+def _root(w: _Walk, work: Dimensions, half: int) -> ComplexValue:
     """exp(sign pi i point / half)."""
     b, dtype, sign = w.b, work.dtype, work.sign
     name = f"{work.kernel.name}.halves.{half}"

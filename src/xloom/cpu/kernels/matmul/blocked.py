@@ -14,7 +14,7 @@ from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, 
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
-from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, Part, block_bytes
+from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, PackingTask, block_bytes
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, rolled, share, spaced
 from xloom.llvm.cache_lines import fetch
 from xloom.llvm.loop import allocate
@@ -139,12 +139,12 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
         present = at_most(b, b.sub(i64(own.panels), first), blocks.panels)
         with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
             size = _size(b, begin, blocks)
-            own.emit(b, Part(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
+            own.emit(b, PackingTask(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
             with rolled(b, 0, other.panels, chunk, name="chunk") as low:
                 some = at_most(b, b.sub(i64(other.panels), low), chunk)
                 if packed is not None:
                     row = b.mul(low, i64(other.width))
-                    other.emit(b, Part(their_source, their_base, row, begin, size, packed, some))
+                    other.emit(b, PackingTask(their_source, their_base, row, begin, size, packed, some))
                 bounds = {"own": (i64(0), present), "other": (i64(0), some)}
                 kinds = ("own", "other") if blocks.blocks_right else ("other", "own")
                 with rolled(b, *bounds[kinds[0]], name="column") as j, rolled(b, *bounds[kinds[1]], name="row") as i:

@@ -41,7 +41,7 @@ _SHORT_RUN = 9
 """Elements that are taken apart with a shuffle each, a vector."""
 
 
-class Part(NamedTuple):
+class PackingTask(NamedTuple):
     """What is packed at once: `panels` panels from row `first` on, `size` elements of the depth from `begin` on."""
 
     pointer: ir.Value
@@ -99,23 +99,23 @@ class Packing:
         row = inner(self.rows)
         return row.stride(self.operand) == 1 and (len(self.rows) == 1 or row.size % self.width == 0)
 
-    def emit(self, b: ir.IRBuilder, part: Part) -> None:
+    def emit(self, b: ir.IRBuilder, task: PackingTask) -> None:
         """Packs the panels of a part of the operand."""
         depth_axis, block = inner(self.depth), BLOCK * self.arithmetic.pack_factor
         if self.is_copied:
-            self._copy(b, part)
+            self._copy(b, task)
             return
         if self.source.is_made:
-            self._make(b, part)
+            self._make(b, task)
             return
-        with rolled(b, 0, part.panels, name="panel") as number:
-            panel, first = self._panel(b, part, number)
+        with rolled(b, 0, task.panels, name="panel") as number:
+            panel, first = self._panel(b, task, number)
             if depth_axis.stride(self.operand) == 1 and (len(self.depth) == 1 or depth_axis.size % block == 0):
-                self._transpose(b, part, panel, first)
+                self._transpose(b, task, panel, first)
             else:
-                self._elements(b, part, panel, first, i64(0))
+                self._elements(b, task, panel, first, i64(0))
 
-    def _make(self, b: ir.IRBuilder, part: Part) -> None:
+    def _make(self, b: ir.IRBuilder, task: PackingTask) -> None:
         """Makes the rows of each panel, which are adjacent along the depth, and packs them."""
         pack_factor = self.arithmetic.pack_factor
         longest = DEPTH_BYTES // self.arithmetic.dtype.bytes * pack_factor
@@ -123,19 +123,19 @@ class Packing:
         axes = [Axis(n, s, s, 0) for n, s in ((self.width, longest), (longest, 1))]
         made = Packing(self.arithmetic, source, self.operand, (axes[0],), (axes[1],), self.width)
         stride = i64(inner(self.rows).stride(self.operand))
-        begin = b.mul(part.begin, i64(pack_factor))
-        length = intrinsic(b, "smin", b.mul(part.size, i64(pack_factor)), b.sub(i64(count(self.depth)), begin))
-        with rolled(b, 0, part.panels, name="panel") as number:
-            panel, first = self._panel(b, part, number)
+        begin = b.mul(task.begin, i64(pack_factor))
+        length = intrinsic(b, "smin", b.mul(task.size, i64(pack_factor)), b.sub(i64(count(self.depth)), begin))
+        with rolled(b, 0, task.panels, name="panel") as number:
+            panel, first = self._panel(b, task, number)
             rows = intrinsic(b, "smin", b.sub(i64(count(self.rows)), first), i64(self.width))
-            start = b.add(b.add(part.base, begin), b.mul(first, stride))
-            buffer.fill(b, part.pointer, start, length, rows, stride)
+            start = b.add(b.add(task.base, begin), b.mul(first, stride))
+            buffer.fill(b, task.pointer, start, length, rows, stride)
             if pack_factor > 1:  # past the end of the depth are zeros
                 with rolled(b, 0, rows, name="row") as row:
                     buffer.clear(b, b.add(b.mul(row, i64(longest)), length))
-            made.emit(b, Part(buffer.pointer, i64(0), i64(0), i64(0), part.size, panel))
+            made.emit(b, PackingTask(buffer.pointer, i64(0), i64(0), i64(0), task.size, panel))
 
-    def emit_whole(self, b: ir.IRBuilder, part: Part) -> None:
+    def emit_whole(self, b: ir.IRBuilder, task: PackingTask) -> None:
         """Packs a panel of all of the depth, in whichever order the operand lies in memory."""
         axes = [
             _Depth(x.size, greatest(x.stride(self.operand), -x.stride(self.operand)), x.stride(self.operand) < 0, step)
@@ -151,7 +151,7 @@ class Packing:
             or self.arithmetic.pack_factor > 1
             or (length < BLOCK and not self._has_short_runs(length))
         ):
-            self.emit(b, part)
+            self.emit(b, task)
             return
         # a run that the depth goes through backwards begins with its last element
         begin = -sum((x.size - 1) * x.stride for x in run if x.backwards)
@@ -159,15 +159,15 @@ class Packing:
         def blocks(at: list[ir.Value]) -> None:
             with rolled(b, 0, length, BLOCK, name="k") as k, rolled(b, 0, self.width, BLOCK, name="group") as step:
                 first, group = at_most(b, k, length - BLOCK), at_most(b, step, max(0, self.width - BLOCK))
-                rows = [self._row(b, at[0], b.add(b.add(part.first, group), i64(r))) for r in range(BLOCK)]
-                columns = self._columns(b, part, [b.add(row, first) for row in rows])
+                rows = [self._row(b, at[0], b.add(b.add(task.first, group), i64(r))) for r in range(BLOCK)]
+                columns = self._columns(b, task, [b.add(row, first) for row in rows])
                 for j, column in enumerate(columns):
                     index = at[1]
                     position = digits(b, [Axis(x.size, 0, 0, 0) for x in run], b.add(first, i64(j)))
                     for x, digit in zip(run, position, strict=True):
                         digit = b.sub(i64(x.size - 1), digit) if x.backwards else digit
                         index = b.add(index, b.mul(digit, i64(x.panel_stride)))
-                    self._put(b, part.panel, index, group, column)
+                    self._put(b, task.panel, index, group, column)
 
         def runs(at: list[ir.Value]) -> None:
             targets = [at[1] for _ in range(length)]
@@ -176,11 +176,11 @@ class Packing:
                     x.panel_stride * (x.size - 1 - k if x.backwards else k) for k, x in zip(position, run, strict=True)
                 ]
                 targets[j] = b.add(at[1], i64(sum(distances)))
-            self._runs(b, part, b.add(at[0], b.mul(part.first, i64(length))), targets)
+            self._runs(b, task, b.add(at[0], b.mul(task.first, i64(length))), targets)
 
         outer = [(x.size, (-x.stride if x.backwards else x.stride, x.panel_stride)) for x in axes]
         body = runs if self._has_short_runs(length) else blocks
-        nest(b, outer, [b.add(part.base, i64(begin)), i64(0)], body)
+        nest(b, outer, [b.add(task.base, i64(begin)), i64(0)], body)
 
     @property
     def is_moved(self) -> bool:
@@ -195,63 +195,63 @@ class Packing:
         follows = len(self.rows) == 1 and row.stride(self.operand) == length
         return 1 < length <= _SHORT_RUN and follows and row.size >= self.width
 
-    def _runs(self, b: ir.IRBuilder, part: Part, start: ir.Value, targets: list[ir.Value]) -> None:
+    def _runs(self, b: ir.IRBuilder, task: PackingTask, start: ir.Value, targets: list[ir.Value]) -> None:
         """Takes runs apart, some rows at a time: first elements go to the first of `targets`, and so on."""
         arithmetic, length = self.arithmetic, len(targets)
         lanes = gcd(self.width, arithmetic.lanes)
         for group in range(0, self.width, lanes):
             loaded = [
                 arithmetic.load(
-                    b, part.pointer, self.source.dtype, b.add(start, i64(group * length + k * lanes)), lanes
+                    b, task.pointer, self.source.dtype, b.add(start, i64(group * length + k * lanes)), lanes
                 )
                 for k in range(length)
             ]
             for j, target in enumerate(targets):
                 self._put(
-                    b, part.panel, target, i64(group), [_every(b, x, length, j) for x in zip(*loaded, strict=True)]
+                    b, task.panel, target, i64(group), [_every(b, x, length, j) for x in zip(*loaded, strict=True)]
                 )
 
-    def _columns(self, b: ir.IRBuilder, part: Part, rows: list[ir.Value]) -> list[Parts]:
+    def _columns(self, b: ir.IRBuilder, task: PackingTask, rows: list[ir.Value]) -> list[Parts]:
         """The columns of a square whose rows begin at these elements, as far as the panel has them."""
-        lines = [self.arithmetic.adjacent(b, part.pointer, self.source.dtype, at, BLOCK) for at in rows]
+        lines = [self.arithmetic.adjacent(b, task.pointer, self.source.dtype, at, BLOCK) for at in rows]
         parts = [transposed(b, [line[p] for line in lines]) for p in range(self.arithmetic.parts)]
         columns = [[part[j] for part in parts] for j in range(BLOCK)]
         if self.width >= BLOCK:
             return columns
         return [[shuffled(b, part, range(self.width)) for part in column] for column in columns]
 
-    def _panel(self, b: ir.IRBuilder, part: Part, number: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def _panel(self, b: ir.IRBuilder, task: PackingTask, number: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where a panel is and its first row."""
-        at = b.mul(number, b.mul(part.size, i64(self.panel_size(1))))
-        panel = b.gep(part.panel, [at], inbounds=True, source_etype=self.arithmetic.element)
-        return panel, b.add(part.first, b.mul(number, i64(self.width)))
+        at = b.mul(number, b.mul(task.size, i64(self.panel_size(1))))
+        panel = b.gep(task.panel, [at], inbounds=True, source_etype=self.arithmetic.element)
+        return panel, b.add(task.first, b.mul(number, i64(self.width)))
 
     def _row(self, b: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
         index = at_most(b, index, count(self.rows) - 1)
         return b.add(base, linear_offset(b, self.rows, index, self.operand))
 
-    def _copy(self, b: ir.IRBuilder, part: Part) -> None:
+    def _copy(self, b: ir.IRBuilder, task: PackingTask) -> None:
         """Rows are adjacent: vectors of them, across all panels, so that memory is read in long runs."""
         lanes, width, total = self.arithmetic.lanes, self.width, count(self.rows)
-        walk, step = allocate(b, POINTER), b.mul(part.size, i64(self.panel_size(1)))
+        walk, step = allocate(b, POINTER), b.mul(task.size, i64(self.panel_size(1)))
         longest = max(width, block_bytes(self.arithmetic) // BLOCK // self.arithmetic.dtype.bytes)
         buffer = LineBuffer(b, self.source, self.arithmetic.pack_factor, longest) if self.source.is_made else None
-        pointer = buffer.pointer if buffer else part.pointer
-        with rolled(b, 0, part.size, name="k") as k:
-            distances = self._distances(b, b.add(part.begin, k))
+        pointer = buffer.pointer if buffer else task.pointer
+        with rolled(b, 0, task.size, name="k") as k:
+            distances = self._distances(b, b.add(task.begin, k))
             if buffer:
-                length = intrinsic(b, "smin", b.mul(part.panels, i64(width)), b.sub(i64(total), part.first))
+                length = intrinsic(b, "smin", b.mul(task.panels, i64(width)), b.sub(i64(total), task.first))
                 for p, (distance, inside) in enumerate(distances):
-                    first = b.add(b.add(part.base, distance), part.first)
-                    buffer.fill(b, part.pointer, first, length, number=p)
+                    first = b.add(b.add(task.base, distance), task.first)
+                    buffer.fill(b, task.pointer, first, length, number=p)
                     distances[p] = i64(p * buffer.apart), inside
             element = self.arithmetic.element
             line = b.mul(k, i64(self.panel_size(1)))
-            b.store(b.gep(part.panel, [line], inbounds=True, source_etype=element), walk)
-            with rolled(b, 0, part.panels, name="panel") as number:
+            b.store(b.gep(task.panel, [line], inbounds=True, source_etype=element), walk)
+            with rolled(b, 0, task.panels, name="panel") as number:
                 here = b.mul(number, i64(width))
-                first = b.add(part.first, here)
-                start = here if buffer else b.add(part.base, linear_offset(b, self.rows, first, self.operand))
+                first = b.add(task.first, here)
+                start = here if buffer else b.add(task.base, linear_offset(b, self.rows, first, self.operand))
                 panel = b.load(walk, typ=POINTER)
                 b.store(b.gep(panel, [step], inbounds=True, source_etype=element), walk)
                 vectors = [(at, min(lanes, width - at)) for at in range(0, width, lanes)]
@@ -281,28 +281,28 @@ class Packing:
                         with edge:
                             copy_edge()
 
-    def _transpose(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value) -> None:
+    def _transpose(self, b: ir.IRBuilder, task: PackingTask, panel: ir.Value, first: ir.Value) -> None:
         """Places of the depth are adjacent: square blocks of rows and depth, transposed in registers."""
-        arithmetic, size = self.arithmetic, part.size
+        arithmetic, size = self.arithmetic, task.size
         if count(self.depth) % arithmetic.pack_factor:  # the last element is not whole
-            size = b.select(b.icmp_signed("==", b.add(part.begin, size), i64(self.length)), b.sub(size, i64(1)), size)
+            size = b.select(b.icmp_signed("==", b.add(task.begin, size), i64(self.length)), b.sub(size, i64(1)), size)
         whole = b.and_(size, i64(-BLOCK))
         with rolled(b, 0, self.width, BLOCK, name="group") as step:
             group = at_most(b, step, max(0, self.width - BLOCK))
-            at = [self._row(b, part.base, b.add(b.add(first, group), i64(r))) for r in range(BLOCK)]
+            at = [self._row(b, task.base, b.add(b.add(first, group), i64(r))) for r in range(BLOCK)]
             with rolled(b, 0, whole, BLOCK, name="k") as k:
-                line = self._distance(b, b.mul(b.add(part.begin, k), i64(arithmetic.pack_factor)))
-                for j, column in enumerate(self._columns(b, part, [b.add(x, line) for x in at])):
+                line = self._distance(b, b.mul(b.add(task.begin, k), i64(arithmetic.pack_factor)))
+                for j, column in enumerate(self._columns(b, task, [b.add(x, line) for x in at])):
                     self._put(b, panel, b.add(k, i64(j)), group, column)
-        self._elements(b, part, panel, first, whole)
+        self._elements(b, task, panel, first, whole)
 
-    def _elements(self, b: ir.IRBuilder, part: Part, panel: ir.Value, first: ir.Value, low: ir.Value) -> None:
+    def _elements(self, b: ir.IRBuilder, task: PackingTask, panel: ir.Value, first: ir.Value, low: ir.Value) -> None:
         """One element after the other, from `low` on."""
         with rolled(b, 0, self.width, name="row") as r:
-            start = self._row(b, part.base, b.add(first, r))
-            with rolled(b, low, part.size, name="k") as k:
-                distances = self._distances(b, b.add(part.begin, k))
-                self._put(b, panel, k, r, self._load(b, part.pointer, start, distances, 1))
+            start = self._row(b, task.base, b.add(first, r))
+            with rolled(b, low, task.size, name="k") as k:
+                distances = self._distances(b, b.add(task.begin, k))
+                self._put(b, panel, k, r, self._load(b, task.pointer, start, distances, 1))
 
     def _distance(self, b: ir.IRBuilder, k: ir.Value) -> ir.Value:
         return linear_offset(b, self.depth, k, self.operand)
@@ -339,10 +339,10 @@ class Packing:
         return values[0] if len(values) == 1 else arithmetic.joined(b, *values)
 
     def _put(self, b: ir.IRBuilder, panel: ir.Value, k: ir.Value, at: ir.Value, value: Parts) -> None:
-        for p, part in enumerate(value):
+        for p, task in enumerate(value):
             index = b.add(b.mul(b.add(b.mul(k, i64(len(value))), i64(p)), i64(self.width)), at)
             align = self.arithmetic.dtype.real.bytes
-            b.store(part, b.gep(panel, [index], inbounds=True, source_etype=self.arithmetic.element), align=align)
+            b.store(task, b.gep(panel, [index], inbounds=True, source_etype=self.arithmetic.element), align=align)
 
     def get(self, b: ir.IRBuilder, panel: ir.Value, row: int, lanes: int) -> Parts:
         """`lanes` rows from `row` on, at the index of the depth whose part of a panel begins at `panel`."""

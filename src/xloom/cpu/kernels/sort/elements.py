@@ -7,7 +7,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort import vectors
 from xloom.cpu.kernels.sort.element_keys import ElementKey, element_functions
-from xloom.cpu.kernels.sort.records import Row
+from xloom.cpu.kernels.sort.records import RowPointers
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.llvm.memory_copy import copy
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -37,13 +37,13 @@ class _Elements:
         if key.equal_zeros:
             self._restore = ir.Function(kernel.module, _RESTORE, key.restore_symbol)
 
-    def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+    def read(self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes keys of the elements [begin, end); true when some are not told apart."""
         source = self._at(b, row.operands[0], plus(b, row.base, begin))
         return b.call(self._convert, [source, self._at(b, array, begin), b.sub(end, begin)])
 
     def write(
-        self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
+        self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
     ) -> None:
         """Makes elements of sorted keys, which differ from other parts'; `changed` when some were not told apart."""
         first, count = self._at(b, array, begin), b.sub(end, begin)
@@ -60,7 +60,7 @@ class _Elements:
             with none:
                 b.call(self._back, [first, output, count])
 
-    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+    def kept(self, b: ir.IRBuilder, row: RowPointers) -> RowPointers:
         """What is read again is so before the first is written."""
         return row
 

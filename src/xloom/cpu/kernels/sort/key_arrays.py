@@ -16,9 +16,9 @@ from xloom.cpu.kernels.sort.bitonic import network
 from xloom.cpu.kernels.sort.element_keys import ElementKey, pair_function
 from xloom.cpu.kernels.sort.keys import Key
 from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
-from xloom.cpu.kernels.sort.records import Indexed, Row, joined, resized, row_of
+from xloom.cpu.kernels.sort.records import Indexed, RowPointers, joined, resized, row_of
 from xloom.cpu.kernels.sort.rows import Rows
-from xloom.cpu.kernels.sort.vectors import Array, Part, Parts
+from xloom.cpu.kernels.sort.vectors import Array, RowSegment, SegmentedRows
 from xloom.hlo.dtype import DType
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.loop import allocate, loop
@@ -33,7 +33,7 @@ _BITS = 32
 _TASK = 2_000
 """Elements sorted in about 20 µs."""
 _SHORT = 1 << 13
-"""Elements of rows that need no parts."""
+"""Elements of rows that need no segments."""
 _PAIR = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, I64, I64])
 
 
@@ -104,7 +104,7 @@ class _Sort:
         self.is_short = is_short(rows)
         self.host = hosts[0] if hosts and self.last is None and not self.is_short else None
         self._outputs = [(k, 0) for k in hosts]
-        if len(passes) > 1:  # none is written before the last part is sorted
+        if len(passes) > 1:  # none is written before the last segment is sorted
             self._outputs += [(k, half) for k in free if dtypes[k].bytes == 8 for half in range(2)]
 
     def emit(self) -> None:
@@ -128,35 +128,35 @@ class _Sort:
             with loop(b, phase.begin, phase.end, name="row") as number:
                 records = Indexed(rows, self.dtypes, overwritable=self.overwritten)
                 row = records.kept(b, row_of(phase, rows, number))
-                part = Part(phase, number, number, row, self._pairs(phase, row, number), begin, end)
+                segment = RowSegment(phase, number, number, row, self._pairs(phase, row, number), begin, end)
                 for k, keys in enumerate(self.passes):
-                    self._read(part, keys, None if k == 0 else self.order)
-                    b.call(function, [part.array.pointer, part.array.distance, end, I1(0), I1(0)])
+                    self._read(segment, keys, None if k == 0 else self.order)
+                    b.call(function, [segment.array.pointer, segment.array.distance, end, I1(0), I1(0)])
                     if k:
-                        self._follow(part)
-                self._finish(part)
+                        self._follow(segment)
+                self._finish(segment)
 
     def _long_rows(self, function: ir.Function) -> None:
         kernel = self.kernel
         self.numbers = self._array(may_be_output=self.host is not None)
         self.keys = self._array()
         self.order = self._array() if len(self.passes) > 1 else None
-        parts = Parts(kernel, self.rows, function, self._pairs)
+        rows = SegmentedRows(kernel, self.rows, function, self._pairs)
         for k, keys in enumerate(self.passes):
-            with parts.equal() as part:
-                self._read(part, keys, None if k == 0 else self.order)
-            parts.split()
-            with parts.sorted() as part:
+            with rows.equal() as segment:
+                self._read(segment, keys, None if k == 0 else self.order)
+            rows.split()
+            with rows.sorted() as segment:
                 if k:
-                    self._follow(part)
+                    self._follow(segment)
                 if len(self.passes) == 1:
-                    self._finish(part)
-        if len(self.passes) > 1:  # the order is read everywhere until the last part is sorted
-            with parts.equal() as part:
-                self._finish(part)
+                    self._finish(segment)
+        if len(self.passes) > 1:  # the order is read everywhere until the last segment is sorted
+            with rows.equal() as segment:
+                self._finish(segment)
         if self.last is not None:
-            with parts.equal() as part:
-                self._write(part, [self.last])
+            with rows.equal() as segment:
+                self._write(segment, [self.last])
 
     def _array(self, *, may_be_output: bool = True) -> tuple[int | None, int]:
         """Memory for 32 bits of each element: an output or half of one, as long as there is one, or else scratch."""
@@ -164,7 +164,7 @@ class _Sort:
             return self._outputs.pop(0)
         return None, self.kernel.add_scratch(4 * self.rows.count * self.rows.size)
 
-    def _pointer(self, phase: PhaseBuilder, row: Row, array: Memory) -> ir.Value:
+    def _pointer(self, phase: PhaseBuilder, row: RowPointers, array: Memory) -> ir.Value:
         if isinstance(array, ir.Value):
             return array
         b, (output, number) = phase.b, array
@@ -173,14 +173,14 @@ class _Sort:
         offset = plus(b, row.base, I64(number * self.rows.count * self.rows.size))
         return b.gep(phase.output(output), [offset], inbounds=True, source_etype=I32)
 
-    def _pairs(self, phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
+    def _pairs(self, phase: PhaseBuilder, row: RowPointers, number: ir.Value) -> Array:
         b = phase.b
         keys, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
         return Array(keys, I32, b.sub(b.ptrtoint(numbers, I64), b.ptrtoint(keys, I64)))
 
-    def _read(self, part: Part, keys: Sequence[KeyPart], order: Memory | None) -> None:
+    def _read(self, segment: RowSegment, keys: Sequence[KeyPart], order: Memory | None) -> None:
         """Makes keys and numbers of the elements, which are gone through in the order that there is from before."""
-        phase, row, b = part.phase, part.row, part.phase.b
+        phase, row, b = segment.phase, segment.row, segment.phase.b
         found, numbers = (self._pointer(phase, row, array) for array in (self.keys, self.numbers))
         key = keys[0].key
         element = ElementKey.of(key) if len(keys) == 1 else None
@@ -188,7 +188,7 @@ class _Sort:
         source = b.gep(row.operands[key.operand], [row.base], inbounds=True, source_etype=I32) if plain else None
         if order is not None:
             before = self._pointer(phase, row, order)
-            with loop(b, part.begin, part.end) as i:
+            with loop(b, segment.begin, segment.end) as i:
                 number = read(b, numbers, I32, i)
                 write(b, before, i, number)
                 if source is not None:
@@ -196,10 +196,10 @@ class _Sort:
         if source is not None:
             assert element is not None
             elements = source if order is None else found
-            b.call(self._pair_function(element), [elements, found, numbers, part.begin, part.end])
+            b.call(self._pair_function(element), [elements, found, numbers, segment.begin, segment.end])
             return
         records = Indexed(self.rows, self.dtypes)
-        with loop(b, part.begin, part.end) as i:
+        with loop(b, segment.begin, segment.end) as i:
             at = i if order is None else b.zext(read(b, numbers, I32, i), I64)
             elements = records.elements(b, row, at)
             bits = [b.lshr(x, x.type(k.shift)) for k in keys for x in [k.key.integer(b, elements)]]
@@ -212,26 +212,26 @@ class _Sort:
         known = self.kernel.module.globals.get(key.pair_symbol)
         return known or ir.Function(self.kernel.module, _PAIR, key.pair_symbol)
 
-    def _follow(self, part: Part) -> None:
+    def _follow(self, segment: RowSegment) -> None:
         """Makes places in the order from before numbers of elements."""
         assert self.order is not None
-        b, row = part.phase.b, part.row
-        numbers, before = (self._pointer(part.phase, row, array) for array in (self.numbers, self.order))
-        with loop(b, part.begin, part.end) as i:
+        b, row = segment.phase.b, segment.row
+        numbers, before = (self._pointer(segment.phase, row, array) for array in (self.numbers, self.order))
+        with loop(b, segment.begin, segment.end) as i:
             write(b, numbers, i, read(b, before, I32, b.zext(read(b, numbers, I32, i), I64)))
 
-    def _finish(self, part: Part) -> None:
+    def _finish(self, segment: RowSegment) -> None:
         """Writes the elements of all outputs but the last; where the numbers lie, behind the others."""
         rest = [k for k in self.wanted if k not in (self.host, self.last)]
         if self.host is not None and self.host not in self.overwritable:
             rest.append(self.host)
         if rest:
-            self._write(part, rest)
+            self._write(segment, rest)
 
-    def _write(self, part: Part, outputs: Sequence[int]) -> None:
-        b, row = part.phase.b, part.row
-        numbers = self._pointer(part.phase, row, self.numbers)
-        with loop(b, part.begin, part.end) as i:
+    def _write(self, segment: RowSegment, outputs: Sequence[int]) -> None:
+        b, row = segment.phase.b, segment.row
+        numbers = self._pointer(segment.phase, row, self.numbers)
+        with loop(b, segment.begin, segment.end) as i:
             number, target = b.zext(read(b, numbers, I32, i), I64), plus(b, row.base, i)
             for k in outputs:
                 output = row.outputs[k]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sort.records import Records, Row, row_of
+from xloom.cpu.kernels.sort.records import Records, RowPointers, row_of
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.computation import Computation
 from xloom.llvm.loop import allocate, loop
@@ -105,7 +105,7 @@ def _levels(width: int, size: int) -> list[int]:
 
 class _Piece(NamedTuple):
     phase: PhaseBuilder
-    row: Row
+    row: RowPointers
     begin: ir.Value
     end: ir.Value
     arrays: list[ir.Value]
@@ -138,7 +138,7 @@ class _Merges:
     def merge(
         self,
         b: ir.IRBuilder,
-        row: Row,
+        row: RowPointers,
         arrays: tuple[ir.Value, ir.Value],
         start: ir.Value,
         width: ir.Value,
@@ -151,7 +151,7 @@ class _Merges:
         b.call(self._merge, [*arrays, start, middle, end, *piece, row.base, *row.operands])
 
     def sort_block(
-        self, b: ir.IRBuilder, row: Row, first: ir.Value, second: ir.Value, size: ir.Value, limit: int
+        self, b: ir.IRBuilder, row: RowPointers, first: ir.Value, second: ir.Value, size: ir.Value, limit: int
     ) -> ir.Value:
         """Sorts `size` records of `first`; the array where they end is the same for every size up to `limit`."""
         source, target, width = allocate(b, POINTER), allocate(b, POINTER), allocate(b, I64)
@@ -174,7 +174,7 @@ class _Merges:
             b.store(double, width)
         return b.load(source, typ=POINTER)
 
-    def _before(self, b: ir.IRBuilder, row: Row, x: ir.Value, y: ir.Value) -> ir.Value:
+    def _before(self, b: ir.IRBuilder, row: RowPointers, x: ir.Value, y: ir.Value) -> ir.Value:
         """True when record x stands strictly before record y."""
         elements = zip(self.records.elements(b, row, x), self.records.elements(b, row, y), strict=True)
         return apply(b, self.comparator, [value for pair in elements for value in pair])[0]
@@ -185,7 +185,7 @@ class _Merges:
         with function(module, "insertion", kinds, distinct=[0]) as (b, out):
             optimize_for_size(b)
             records, size, base, *operands = out.args
-            row, kind = Row(operands, [], base), self.records.type
+            row, kind = RowPointers(operands, [], base), self.records.type
             position = allocate(b, I64)
             with loop(b, 0, size) as i:
                 start = b.and_(i, I64(-_RUN))
@@ -215,7 +215,7 @@ class _Merges:
         with function(module, "merge", kinds, distinct=[1]) as (b, out):
             optimize_for_size(b)
             source, target, _, middle, end, begin, stop, base, *operands = out.args
-            row, kind = Row(operands, [], base), self.records.type
+            row, kind = RowPointers(operands, [], base), self.records.type
             left, right = allocate(b, I64), allocate(b, I64)
             self._split(b, row, out.args, left)
             b.store(b.add(middle, b.sub(begin, b.load(left, typ=I64))), right)
@@ -244,7 +244,7 @@ class _Merges:
                 b.store(b.add(k, count), next_index)
         return out
 
-    def _split(self, b: ir.IRBuilder, row: Row, arguments: tuple[ir.Value, ...], left: ir.Value) -> None:
+    def _split(self, b: ir.IRBuilder, row: RowPointers, arguments: tuple[ir.Value, ...], left: ir.Value) -> None:
         """Stores in `left` the first element of [start, middle) that is not among those before `begin`."""
         source, _, start, middle, end, begin = arguments[:6]
         kind = self.records.type

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort.exchanges import merge_exchange
-from xloom.cpu.kernels.sort.records import Indexed, Row, row_of
+from xloom.cpu.kernels.sort.records import Indexed, RowPointers, row_of
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -41,7 +41,7 @@ def sort(kernel: Kernel, records: Indexed) -> None:
                 write(b, bases, lane, rows.base(b, b.add(first, lane)))
             kept = whole._replace(copies=copies)
             if rows.stride == 1:
-                row = Row(whole.operands, whole.outputs, b.mul(first, I64(rows.size)))
+                row = RowPointers(whole.operands, whole.outputs, b.mul(first, I64(rows.size)))
                 kept = records.kept(b, row, _LANES, b.mul(valid, I64(rows.size)))
             for row, i, index in _each_element(b, records, whole, bases, valid):
                 write(b, memory, index, records.read(b, row, i))
@@ -54,8 +54,8 @@ def sort(kernel: Kernel, records: Indexed) -> None:
 
 
 def _each_element(
-    b: ir.IRBuilder, records: Indexed, whole: Row, bases: ir.Value, valid: ir.Value
-) -> Iterator[tuple[Row, ir.Value, ir.Value]]:
+    b: ir.IRBuilder, records: Indexed, whole: RowPointers, bases: ir.Value, valid: ir.Value
+) -> Iterator[tuple[RowPointers, ir.Value, ir.Value]]:
     """Once: loops over lanes and elements, in the order in which these lie in memory; with the place in the vectors."""
     size = I64(records.rows.size)
     dense = records.rows.stride == 1
@@ -63,7 +63,7 @@ def _each_element(
         lane, i = (outer, inner) if dense else (inner, outer)
         kinds = {k: bits_type(records.dtypes[k]) for k in whole.copies}
         copies = {k: b.gep(c, [lane], inbounds=True, source_etype=kinds[k]) for k, c in whole.copies.items()}
-        row = Row(whole.operands, whole.outputs, read(b, bases, I64, lane), copies, _LANES)
+        row = RowPointers(whole.operands, whole.outputs, read(b, bases, I64, lane), copies, _LANES)
         yield row, i, b.add(b.mul(i, I64(_LANES)), lane)
 
 

@@ -7,7 +7,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort import vectors
 from xloom.cpu.kernels.sort.element_keys import ElementKey, number_function
-from xloom.cpu.kernels.sort.records import Indexed, Row
+from xloom.cpu.kernels.sort.records import Indexed, RowPointers
 from xloom.llvm.loop import loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
@@ -37,7 +37,7 @@ class _Numbered:
             kernel.need(number_function(key), PassPipeline.ROUTINES)
             self._number = ir.Function(kernel.module, _NUMBER, key.number_symbol)
 
-    def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+    def read(self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes the records of [begin, end)."""
         if self._number is not None:
             operand = row.operands[self.records.keys[0].operand]
@@ -49,12 +49,12 @@ class _Numbered:
         return I1(0)
 
     def write(
-        self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
+        self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
     ) -> None:
         """Copies the elements to [begin, end) of the outputs."""
         with loop(b, begin, end) as i:
             self.records.write(b, row, i, read(b, array, self.records.type, i))
 
-    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+    def kept(self, b: ir.IRBuilder, row: RowPointers) -> RowPointers:
         """What elements are read of while others are written: copies, where the records ask for them."""
         return self.records.kept(b, row)

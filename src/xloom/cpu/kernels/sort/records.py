@@ -22,7 +22,7 @@ _LINE = 64
 """Bytes at whose multiples copies begin."""
 
 
-class Row(NamedTuple):
+class RowPointers(NamedTuple):
     """A row in memory: the operands, the outputs that are written, and where in them it begins."""
 
     operands: list[ir.Value]
@@ -48,7 +48,7 @@ class Records(Protocol):
         """The width of the key that orders them."""
         ...
 
-    def read(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
+    def read(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value) -> ir.Value:
         """The record of element `i`."""
         ...
 
@@ -56,25 +56,25 @@ class Records(Protocol):
         """The record's key, an unsigned integer of `key_bits`."""
         ...
 
-    def elements(self, b: ir.IRBuilder, row: Row, record: ir.Value) -> list[Value]:
+    def elements(self, b: ir.IRBuilder, row: RowPointers, record: ir.Value) -> list[Value]:
         """The elements of all operands that a record stands for."""
         ...
 
-    def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
+    def write(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value, record: ir.Value) -> None:
         """Makes the record's element number `i` of the outputs."""
         ...
 
-    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+    def kept(self, b: ir.IRBuilder, row: RowPointers) -> RowPointers:
         """What elements are read of while others are written, for rows that lie side by side."""
         ...
 
 
-def row_of(phase: PhaseBuilder, rows: Rows, row: ir.Value) -> Row:
+def row_of(phase: PhaseBuilder, rows: Rows, row: ir.Value) -> RowPointers:
     """Row number `row` in a phase's operands and outputs."""
     kernel = phase.kernel
     operands = [phase.operand(k) for k in range(len(kernel.operands))]
     outputs = [None if k in kernel.unread else phase.output(k) for k in range(len(kernel.outputs))]
-    return Row(operands, outputs, rows.base(phase.b, row))
+    return RowPointers(operands, outputs, rows.base(phase.b, row))
 
 
 class Packed:
@@ -106,7 +106,7 @@ class Packed:
         """The width of all keys side by side."""
         return sum(k.bits for k in self.keys)
 
-    def read(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
+    def read(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value) -> ir.Value:
         """The record of element `i`: the bits of its operands side by side."""
         index = self.rows.index_of(b, row.base, i)
         parts = [
@@ -119,18 +119,18 @@ class Packed:
         """The record's key, computed of the elements in it."""
         return joined_keys(b, self.keys, self._values(b, record))
 
-    def elements(self, b: ir.IRBuilder, row: Row, record: ir.Value) -> list[Value]:
+    def elements(self, b: ir.IRBuilder, row: RowPointers, record: ir.Value) -> list[Value]:
         """The elements of all operands, taken out of the record."""
         return self._values(b, record)
 
-    def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
+    def write(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value, record: ir.Value) -> None:
         """Writes the record's elements as number `i` of the outputs."""
         index = self.rows.index_of(b, row.base, i)
         for pointer, dtype, bits in zip(row.outputs, self.dtypes, self._parts(b, record), strict=True):
             if pointer is not None:
                 store_bits(b, pointer, dtype, index, bits)
 
-    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+    def kept(self, b: ir.IRBuilder, row: RowPointers) -> RowPointers:
         """Records are all there is to write."""
         return row
 
@@ -176,7 +176,7 @@ class Indexed:
         """The width of all keys side by side."""
         return sum(k.bits for k in self.keys)
 
-    def read(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
+    def read(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value) -> ir.Value:
         """The record of element `i`: its number, and its key above."""
         number = resized(b, i, self.type)
         if not self.keys:
@@ -184,7 +184,7 @@ class Indexed:
         key = self.key_of(b, row, i)
         return b.or_(b.shl(resized(b, key, self.type), self.type(INDEX_BITS)), number)
 
-    def key_of(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> ir.Value:
+    def key_of(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value) -> ir.Value:
         """The key of element `i`."""
         return joined_keys(b, self.keys, self._values(b, row, i))
 
@@ -192,7 +192,7 @@ class Indexed:
         """The record's key: its bits above the number."""
         return resized(b, b.lshr(record, self.type(INDEX_BITS)), ir.IntType(self.key_bits))
 
-    def elements(self, b: ir.IRBuilder, row: Row, record: ir.Value) -> list[Value]:
+    def elements(self, b: ir.IRBuilder, row: RowPointers, record: ir.Value) -> list[Value]:
         """The elements of all operands, loaded at the record's number."""
         return self._values(b, row, self.number(b, record))
 
@@ -200,7 +200,7 @@ class Indexed:
         """The number in its row of the record's element, i64."""
         return b.zext(resized(b, record, I32), I64)
 
-    def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
+    def write(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value, record: ir.Value) -> None:
         """Copies the element from the operands."""
         number, target = self.number(b, record), self.rows.index_of(b, row.base, i)
         source = self.rows.index_of(b, row.base, number)
@@ -214,7 +214,7 @@ class Indexed:
             else:
                 move(b, operand, source, output, target, dtype)
 
-    def kept(self, b: ir.IRBuilder, row: Row, rows: int = 1, count: ir.Value | None = None) -> Row:
+    def kept(self, b: ir.IRBuilder, row: RowPointers, rows: int = 1, count: ir.Value | None = None) -> RowPointers:
         """With copies of the operands `overwritable`: of `count` elements, of at most so many rows."""
         operands = list(row.operands)
         for k in self.overwritable if self.rows.stride == 1 else ():
@@ -226,7 +226,7 @@ class Indexed:
             operands[k] = b.gep(memory, [b.neg(row.base)], source_etype=kind)
         return row._replace(operands=operands)
 
-    def _values(self, b: ir.IRBuilder, row: Row, i: ir.Value) -> list[Value]:
+    def _values(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value) -> list[Value]:
         index = self.rows.index_of(b, row.base, i)
         return [
             resized(b, i, bits_type(t)) if k in self.numbers else load(b, row.operands[k], t, index)

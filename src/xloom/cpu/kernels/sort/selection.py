@@ -13,7 +13,7 @@ from xloom.cpu.kernels.sort.bitonic import network
 from xloom.cpu.kernels.sort.element_keys import ElementKey, scan_function
 from xloom.cpu.kernels.sort.network import exchange_function
 from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
-from xloom.cpu.kernels.sort.records import Indexed, Row, resized, row_of
+from xloom.cpu.kernels.sort.records import Indexed, RowPointers, resized, row_of
 from xloom.cpu.kernels.sort.vector_text import lanes
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -68,7 +68,7 @@ def _element_key(records: Indexed, target: Target) -> ElementKey | None:
 
 @contextmanager
 def _blocks_by_vectors(
-    key: ElementKey, b: ir.IRBuilder, records: Indexed, row: Row, first: int, limit: Callable[[], ir.Value]
+    key: ElementKey, b: ir.IRBuilder, records: Indexed, row: RowPointers, first: int, limit: Callable[[], ir.Value]
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """For each block [begin, end) from element `first` on that has a key below the limit."""
     width, size = key.dtype.bits, I64(records.rows.size)
@@ -91,7 +91,7 @@ def _blocks_by_vectors(
 
 @contextmanager
 def _blocks_by_loop(
-    b: ir.IRBuilder, records: Indexed, row: Row, first: int, limit: Callable[[], ir.Value]
+    b: ir.IRBuilder, records: Indexed, row: RowPointers, first: int, limit: Callable[[], ir.Value]
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """The same, for keys that LLVM has to find out how to compute several of at once."""
     kind, size = ir.IntType(1 << (records.key_bits - 1).bit_length()), I64(records.rows.size)

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.sort.keys import Key
-from xloom.cpu.kernels.sort.records import Indexed, Row
+from xloom.cpu.kernels.sort.records import Indexed, RowPointers
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
@@ -56,7 +56,7 @@ class _Top(Indexed):
         super().__init__(rows, [dtype], [Key(element, descending=largest, total_order=True)])
         self.k = k
 
-    def write(self, b: ir.IRBuilder, row: Row, i: ir.Value, record: ir.Value) -> None:
+    def write(self, b: ir.IRBuilder, row: RowPointers, i: ir.Value, record: ir.Value) -> None:
         """Copies the value, and writes its index."""
         with b.if_then(b.icmp_unsigned("<", i, I64(self.k))):
             number = self.number(b, record)

@@ -1,6 +1,6 @@
 """Sorting by vectors: rows of elements that are their own keys, or of records of 64 bits.
 
-Rows that fit the stack are an item each. Longer ones are split in a few parts, which then are the items.
+Rows that fit the stack are an item each. Longer ones are split in a few segments, which then are the items.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.sort.bitonic import MOST, NETWORK, network, network_symbol, padded_count
 from xloom.cpu.kernels.sort.quicksort import SORT, partitions, quicksort, sort_symbol
-from xloom.cpu.kernels.sort.records import Row, row_of
+from xloom.cpu.kernels.sort.records import RowPointers, row_of
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.cpu.kernels.sort.vector_text import BYTES, lanes
 from xloom.llvm.loop import allocate, loop
@@ -27,7 +27,7 @@ _STACK_BYTES = 1 << 17
 """The greatest array on the stack."""
 _MANY_STACK_BYTES = 1 << 18
 """The same where there are rows enough for all threads."""
-_PARTS = 4
+_SEGMENTS = 4
 """Of a long row, for threads to share."""
 _LEAST_ELEMENTS = 16
 """In the shortest rows that leave few lanes of vectors idle."""
@@ -45,12 +45,12 @@ class Integers(Protocol):
     in_output: bool
     """True when `write` makes elements in place, and the rows of the output have room for the integers."""
 
-    def read(self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+    def read(self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes integers of the elements [begin, end); true when elements that differ became the same."""
         ...
 
     def write(
-        self, b: ir.IRBuilder, row: Row, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
+        self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value, changed: ir.Value
     ) -> None:
         """Makes elements [begin, end) of sorted integers, all others of which differ from these.
 
@@ -58,7 +58,7 @@ class Integers(Protocol):
         """
         ...
 
-    def kept(self, b: ir.IRBuilder, row: Row) -> Row:
+    def kept(self, b: ir.IRBuilder, row: RowPointers) -> RowPointers:
         """What elements are read of while others are written."""
         ...
 
@@ -82,7 +82,7 @@ def sorts(rows: Rows, bits: int, target: Target) -> bool:
 
 def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
     """True for rows of integers that are sorted on the stack: each is read as a whole before it is written."""
-    most = _MANY_STACK_BYTES if rows.count >= 2 * _PARTS and not in_output else _STACK_BYTES
+    most = _MANY_STACK_BYTES if rows.count >= 2 * _SEGMENTS and not in_output else _STACK_BYTES
     return rows.size * bits // 8 <= most
 
 
@@ -107,7 +107,7 @@ def _quicksort(kernel: Kernel, bits: int) -> ir.Function:
     return ir.Function(kernel.module, SORT, sort_symbol(bits))
 
 
-def in_output(b: ir.IRBuilder, row: Row, kind: ir.IntType) -> ir.Value:
+def in_output(b: ir.IRBuilder, row: RowPointers, kind: ir.IntType) -> ir.Value:
     """Where a row of the only output lies."""
     return b.gep(row.outputs[0], [row.base], inbounds=True, source_etype=kind)
 
@@ -116,26 +116,26 @@ def _long_rows(kernel: Kernel, source: Integers) -> None:
     rows, kind, nbytes = source.rows, ir.IntType(source.bits), source.bits // 8
     own = None if source.in_output else kernel.add_scratch(rows.count * rows.size * nbytes)
 
-    def array(phase: PhaseBuilder, row: Row, number: ir.Value) -> Array:
+    def array(phase: PhaseBuilder, row: RowPointers, number: ir.Value) -> Array:
         b = phase.b
         if own is None:
             return Array(in_output(b, row, kind), kind)
         first = b.mul(number, I64(rows.size))
         return Array(b.gep(phase.scratch(own), [first], inbounds=True, source_etype=kind), kind)
 
-    parts = Parts(kernel, rows, _quicksort(kernel, source.bits), array)
-    flags = kernel.add_scratch(rows.count * _PARTS)
-    with parts.equal() as part:
-        b = part.phase.b
-        changed = source.read(b, part.row, part.array.pointer, part.begin, part.end)
-        write(b, part.phase.scratch(flags), part.item, b.zext(changed, I8))
-    parts.split()
-    with parts.sorted() as part:
-        phase, b = part.phase, part.phase.b
-        flag = b.gep(phase.scratch(flags), [b.mul(part.number, I64(_PARTS))], inbounds=True, source_etype=I8)
-        together = ir.IntType(8 * _PARTS)
+    segments = SegmentedRows(kernel, rows, _quicksort(kernel, source.bits), array)
+    flags = kernel.add_scratch(rows.count * _SEGMENTS)
+    with segments.equal() as segment:
+        b = segment.phase.b
+        changed = source.read(b, segment.row, segment.array.pointer, segment.begin, segment.end)
+        write(b, segment.phase.scratch(flags), segment.item, b.zext(changed, I8))
+    segments.split()
+    with segments.sorted() as segment:
+        phase, b = segment.phase, segment.phase.b
+        flag = b.gep(phase.scratch(flags), [b.mul(segment.number, I64(_SEGMENTS))], inbounds=True, source_etype=I8)
+        together = ir.IntType(8 * _SEGMENTS)
         changed = b.icmp_unsigned("!=", b.load(flag, typ=together, align=1), together(0))
-        source.write(b, part.row, part.array.pointer, part.begin, part.end, changed)
+        source.write(b, segment.row, segment.array.pointer, segment.begin, segment.end, changed)
 
 
 class Array(NamedTuple):
@@ -150,43 +150,43 @@ class Array(NamedTuple):
         return b.gep(self.pointer, [index], inbounds=True, source_etype=self.kind)
 
 
-class Part(NamedTuple):
+class RowSegment(NamedTuple):
     """Elements [begin, end) of row number `number`, as item `item` of a phase."""
 
     phase: PhaseBuilder
     item: ir.Value
     number: ir.Value
-    row: Row
+    row: RowPointers
     array: Array
     begin: ir.Value
     end: ir.Value
 
 
-class Parts:
-    """Long rows in parts: equal ones that are read, and then parts that hold the least, the next ... of a row."""
+class SegmentedRows:
+    """Long rows in segments: equal ones that are read, and then ones that hold the least, the next ... of a row."""
 
     def __init__(
         self,
         kernel: Kernel,
         rows: Rows,
         function: ir.Function,
-        array: Callable[[PhaseBuilder, Row, ir.Value], Array],
+        array: Callable[[PhaseBuilder, RowPointers, ir.Value], Array],
     ):
         self._kernel, self._rows, self._function, self._row_array = kernel, rows, function, array
-        self._split = kernel.add_scratch(rows.count * (_PARTS + 1) * 8)
+        self._split = kernel.add_scratch(rows.count * (_SEGMENTS + 1) * 8)
 
-    def equal(self) -> AbstractContextManager[Part]:
-        """A phase over equal parts of all rows."""
+    def equal(self) -> AbstractContextManager[RowSegment]:
+        """A phase over equal segments of all rows."""
         return self._each(equal=True)
 
     def split(self) -> None:
-        """A phase that makes the parts by value: the lesser half to a row's front, and the same in each half."""
+        """A phase that makes the segments by value: the lesser half to a row's front, and the same in each half."""
         with self._kernel.phase(self._rows.count) as phase, loop(phase.b, phase.begin, phase.end) as number:
             b = phase.b
             array = self._row_array(phase, row_of(phase, self._rows, number), number)
             bounds = self._bounds(phase, number)
             write(b, bounds, I64(0), I64(0))
-            write(b, bounds, I64(_PARTS), I64(self._rows.size))
+            write(b, bounds, I64(_SEGMENTS), I64(self._rows.size))
             # what is split is that from 0 to 4, from 0 to 2, from 2 to 4
             with loop(b, 0, 3) as step:
                 whole, last = b.icmp_unsigned("==", step, I64(0)), b.icmp_unsigned("==", step, I64(2))
@@ -197,30 +197,30 @@ class Parts:
                 write(b, bounds, b.add(low, half), b.add(begin, lesser))
 
     @contextmanager
-    def sorted(self) -> Iterator[Part]:
-        """A phase over the parts that `split` has made, which sorts them first."""
-        with self._each(equal=False) as part:
-            self._sort(part.phase.b, part.array, part.begin, part.end, once=False)
-            yield part
+    def sorted(self) -> Iterator[RowSegment]:
+        """A phase over the segments that `split` has made, which sorts them first."""
+        with self._each(equal=False) as segment:
+            self._sort(segment.phase.b, segment.array, segment.begin, segment.end, once=False)
+            yield segment
 
     def _sort(self, b: ir.IRBuilder, array: Array, begin: ir.Value, end: ir.Value, once: bool) -> ir.Value:
         count = b.sub(end, begin)
         return b.call(self._function, [array.at(b, begin), array.distance, count, I1(0), I1(once)])
 
     @contextmanager
-    def _each(self, equal: bool) -> Iterator[Part]:
-        size, parts = self._rows.size, I64(_PARTS)
-        with self._kernel.phase(self._rows.count * _PARTS) as phase, loop(phase.b, phase.begin, phase.end) as item:
+    def _each(self, equal: bool) -> Iterator[RowSegment]:
+        size, segments = self._rows.size, I64(_SEGMENTS)
+        with self._kernel.phase(self._rows.count * _SEGMENTS) as phase, loop(phase.b, phase.begin, phase.end) as item:
             b = phase.b
-            number, k = b.udiv(item, parts), b.urem(item, parts)
+            number, k = b.udiv(item, segments), b.urem(item, segments)
             ends = k, b.add(k, I64(1))
             if equal:
-                begin, end = (b.udiv(b.mul(n, I64(size)), parts) for n in ends)
+                begin, end = (b.udiv(b.mul(n, I64(size)), segments) for n in ends)
             else:
                 begin, end = (read(b, self._bounds(phase, number), I64, n) for n in ends)
             row = row_of(phase, self._rows, number)
-            yield Part(phase, item, number, row, self._row_array(phase, row, number), begin, end)
+            yield RowSegment(phase, item, number, row, self._row_array(phase, row, number), begin, end)
 
     def _bounds(self, phase: PhaseBuilder, number: ir.Value) -> ir.Value:
-        offset = phase.b.mul(number, I64(_PARTS + 1))
+        offset = phase.b.mul(number, I64(_SEGMENTS + 1))
         return phase.b.gep(phase.scratch(self._split), [offset], inbounds=True, source_etype=I64)

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.window.axes import Axis, axes_of
-from xloom.cpu.kernels.window.selection import lines_of, select_in_lines
+from xloom.cpu.kernels.window.selection import emit_by_lines, line_tiling
 from xloom.cpu.kernels.window.window_loops import coordinates, each_element
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.element_access import load, store
@@ -40,9 +40,9 @@ def select_and_scatter(kernel: Kernel, instruction: Instruction) -> None:
     if not shape.size:
         return
     axes = axes_of(shape.dims, instruction["window"])
-    lines = lines_of(axes, shape.dtype)
-    if lines:
-        select_in_lines(kernel, instruction, lines)
+    tiling = line_tiling(axes, shape.dtype)
+    if tiling:
+        emit_by_lines(kernel, instruction, tiling)
         return
     rows = axes.pop(0).size if axes[0].is_plain else 1
     columns = axes.pop().size if axes and axes[-1].is_plain else 1

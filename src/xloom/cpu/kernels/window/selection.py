@@ -47,7 +47,7 @@ _TASK = 50_000
 """Elements of the result in about 20 µs."""
 
 
-class Lines:
+class LineTiling:
     """The windows as rows of lines, and what of them is an item."""
 
     def __init__(self, axes: Sequence[Axis]):
@@ -77,23 +77,23 @@ class Lines:
         return math.prod(a.window.size for a in (*self.inner, self.line))
 
 
-def lines_of(axes: Sequence[Axis], dtype: DType) -> Lines | None:
+def line_tiling(axes: Sequence[Axis], dtype: DType) -> LineTiling | None:
     """The lines of such windows, if these are whole, dense and small."""
-    windows, lines = [a.window for a in axes], Lines(axes)
+    windows, tiling = [a.window for a in axes], LineTiling(axes)
     dense = all(w.base_dilation == w.window_dilation == 1 and not w.window_reversal for w in windows)
     whole = all(a.whole_windows == (0, a.count) for a in axes)
     small = 0 < math.prod(w.size for w in windows) <= _UNROLLED
-    fits = not lines.is_along or (lines.step <= _STEP and lines.kept * dtype.bytes <= _STACK)
-    return lines if dense and whole and small and fits else None
+    fits = not tiling.is_along or (tiling.step <= _STEP and tiling.kept * dtype.bytes <= _STACK)
+    return tiling if dense and whole and small and fits else None
 
 
-def select_in_lines(kernel: Kernel, instruction: Instruction, lines: Lines) -> None:
+def emit_by_lines(kernel: Kernel, instruction: Instruction, tiling: LineTiling) -> None:
     """Adds the phase of a select-and-scatter, whose items are blocks of lines of windows."""
-    work = lines.rows * lines.row.stride // lines.pieces
-    with kernel.phase(lines.batch * lines.blocks * lines.pieces, max(1, _TASK // work)) as phase:
+    work = tiling.rows * tiling.row.stride // tiling.pieces
+    with kernel.phase(tiling.batch * tiling.blocks * tiling.pieces, max(1, _TASK // work)) as phase:
         pointers = [*(phase.operand(k) for k in range(3)), phase.output(0)]
         with distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds):
-            item = _Item(instruction, lines, b, pointers)
+            item = _Item(instruction, tiling, b, pointers)
             with loop(b, *bounds, name="item") as number:
                 item.emit(number)
 
@@ -101,25 +101,27 @@ def select_in_lines(kernel: Kernel, instruction: Instruction, lines: Lines) -> N
 class _Item:
     """What is done for some rows of the result."""
 
-    def __init__(self, instruction: Instruction, lines: Lines, b: ir.IRBuilder, pointers: Sequence[ir.Value]):
-        self.instruction, self.dtype, self.lines, self.b = instruction, instruction.shape.dtype, lines, b
+    def __init__(self, instruction: Instruction, tiling: LineTiling, b: ir.IRBuilder, pointers: Sequence[ir.Value]):
+        self.instruction, self.dtype, self.tiling, self.b = instruction, instruction.shape.dtype, tiling, b
         self.operand, self.source, self.initial, self.output = pointers
         # which of a window's elements is selected, as wide as what is compared: vectors of both have as many lanes
         self.number = ir.IntType(min(64, max(8 * self.dtype.bytes, 32 if self.dtype.is_float else 8)))
-        self.chosen = allocate(b, self.number, lines.lanes)
-        self.kept = allocate(b, bits_type(self.dtype), lines.kept) if lines.is_along else None
+        self.chosen = allocate(b, self.number, tiling.lanes)
+        self.kept = allocate(b, bits_type(self.dtype), tiling.kept) if tiling.is_along else None
 
     def emit(self, number: ir.Value) -> None:
         """The rows that are those of this item, of all windows that reach into them."""
-        b, lines, row = self.b, self.lines, self.lines.row
-        piece, number = b.urem(number, I64(lines.pieces)), b.udiv(number, I64(lines.pieces))
-        block, batch = b.urem(number, I64(lines.blocks)), b.udiv(number, I64(lines.blocks))
-        begin = times(b, block, lines.rows)
-        end = least(b, plus(b, begin, lines.rows), I64(row.size))
-        lane = times(b, piece, lines.lanes)
-        lanes = least(b, b.sub(I64(lines.line.count), lane), I64(lines.lanes)) if lines.pieces > 1 else I64(lines.lanes)
+        b, tiling, row = self.b, self.tiling, self.tiling.row
+        piece, number = b.urem(number, I64(tiling.pieces)), b.udiv(number, I64(tiling.pieces))
+        block, batch = b.urem(number, I64(tiling.blocks)), b.udiv(number, I64(tiling.blocks))
+        begin = times(b, block, tiling.rows)
+        end = least(b, plus(b, begin, tiling.rows), I64(row.size))
+        lane = times(b, piece, tiling.lanes)
+        lanes = (
+            least(b, b.sub(I64(tiling.line.count), lane), I64(tiling.lanes)) if tiling.pieces > 1 else I64(tiling.lanes)
+        )
         start = plus(b, times(b, batch, row.size * row.stride), lane)
-        counts = math.prod(a.count for a in (*lines.inner, lines.line))
+        counts = math.prod(a.count for a in (*tiling.inner, tiling.line))
         first = plus(b, times(b, batch, row.count * counts), lane)
         self._fill(start, begin, end, lanes)
         # the windows whose last row is not before these, and whose first row is not behind
@@ -130,50 +132,50 @@ class _Item:
         )
         with (
             loop(b, low, least(b, high, I64(row.count)), name="window") as window,
-            loop(b, 0, math.prod(a.count for a in lines.inner), name="line") as line,
+            loop(b, 0, math.prod(a.count for a in tiling.inner), name="line") as line,
         ):
-            windows = [window, *coordinates(b, line, lines.inner)]
-            here = plus(b, start, self._offset(windows, [a.stride for a in (row, *lines.inner)]))
+            windows = [window, *coordinates(b, line, tiling.inner)]
+            here = plus(b, start, self._offset(windows, [a.stride for a in (row, *tiling.inner)]))
             self._select(here, lanes)
-            source = plus(b, first, plus(b, times(b, window, counts), times(b, line, lines.line.count)))
+            source = plus(b, first, plus(b, times(b, window, counts), times(b, line, tiling.line.count)))
             self._scatter(windows, begin, end, start, source, lanes)
-        if lines.is_along:
+        if tiling.is_along:
             self._put_in_order(start, begin, end)
 
     def _offset(self, windows: Sequence[ir.Value], strides: Sequence[int]) -> ir.Value:
         """Where the windows begin."""
         b, out = self.b, I64(0)
-        for window, axis, stride in zip(windows, (self.lines.row, *self.lines.inner), strides, strict=True):
+        for window, axis, stride in zip(windows, (self.tiling.row, *self.tiling.inner), strides, strict=True):
             out = plus(b, out, times(b, axis.position(window, I64(0), b), stride))
         return out
 
     def _fill(self, start: ir.Value, begin: ir.Value, end: ir.Value, lanes: ir.Value) -> None:
         """The initial value, in the places of the result."""
-        b, lines = self.b, self.lines
+        b, tiling = self.b, self.tiling
         initial = load(b, self.initial, self.dtype, I64(0))
         if self.kept:
-            with loop(b, 0, lines.kept) as i:
+            with loop(b, 0, tiling.kept) as i:
                 store(b, self.kept, self.dtype, i, initial)
             return
-        row = lines.row.stride // lines.line.size
+        row = tiling.row.stride // tiling.line.size
         with (
             loop(b, times(b, begin, row), times(b, end, row)) as i,
-            loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane,
+            loop(b, 0, lanes, name="lane", hints=hints_for(tiling.lanes)) as lane,
         ):
-            index = plus(b, plus(b, start, times(b, i, lines.line.size)), lane)
+            index = plus(b, plus(b, start, times(b, i, tiling.line.size)), lane)
             store(b, self.output, self.dtype, index, initial)
 
     def _select(self, start: ir.Value, lanes: ir.Value) -> None:
         """Which elements are those that no later one of their window is selected over."""
-        b, lines = self.b, self.lines
-        axes = (lines.row, *lines.inner, lines.line)
+        b, tiling = self.b, self.tiling
+        axes = (tiling.row, *tiling.inner, tiling.line)
         offsets = [
             sum(p * a.stride for p, a in zip(element, axes, strict=True))
             for element in itertools.product(*(range(a.window.size) for a in axes))
         ]
-        shift = -lines.line.window.padding_low
-        with loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane:
-            here = plus(b, plus(b, start, shift), times(b, lane, lines.step))
+        shift = -tiling.line.window.padding_low
+        with loop(b, 0, lanes, name="lane", hints=hints_for(tiling.lanes)) as lane:
+            here = plus(b, plus(b, start, shift), times(b, lane, tiling.step))
             best, chosen = load(b, self.operand, self.dtype, here), self.number(0)
             for k, offset in enumerate(offsets[1:], 1):
                 value = load(b, self.operand, self.dtype, plus(b, here, offset))
@@ -191,11 +193,11 @@ class _Item:
         lanes: ir.Value,
     ) -> None:
         """What was selected in those of the windows' rows that are rows of this item."""
-        b, lines = self.b, self.lines
-        top = lines.row.position(windows[0], I64(0), b)
-        low, high = greatest(b, b.sub(begin, top), I64(0)), least(b, b.sub(end, top), I64(lines.row.window.size))
-        size = lines.row.window.size
-        if lines.is_along:
+        b, tiling = self.b, self.tiling
+        top = tiling.row.position(windows[0], I64(0), b)
+        low, high = greatest(b, b.sub(begin, top), I64(0)), least(b, b.sub(end, top), I64(tiling.row.window.size))
+        size = tiling.row.window.size
+        if tiling.is_along:
             with loop(b, low, high, name="row") as row:
                 self._scatter_windows(windows, row, begin, source, lanes)
             return
@@ -215,36 +217,36 @@ class _Item:
         lanes: ir.Value,
     ) -> None:
         """To rows of windows that each are a line."""
-        b, lines = self.b, self.lines
-        axes = (lines.row, *lines.inner)
+        b, tiling = self.b, self.tiling
+        axes = (tiling.row, *tiling.inner)
         here = plus(b, start, self._offset(windows, [a.stride for a in axes]))
-        here = plus(b, here, times(b, row, lines.row.stride))
-        sizes = (rows, *(a.window.size for a in lines.inner))
-        with loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane:
+        here = plus(b, here, times(b, row, tiling.row.stride))
+        sizes = (rows, *(a.window.size for a in tiling.inner))
+        with loop(b, 0, lanes, name="lane", hints=hints_for(tiling.lanes)) as lane:
             for k, element in enumerate(itertools.product(*map(range, sizes))):
                 offset = sum(p * a.stride for p, a in zip(element, axes, strict=True))
                 target = plus(b, plus(b, here, offset), lane)
-                number = plus(b, times(b, row, lines.elements_per_row), k)
+                number = plus(b, times(b, row, tiling.elements_per_row), k)
                 self._put(self.output, target, lane, number, plus(b, source, lane))
 
     def _scatter_windows(
         self, windows: Sequence[ir.Value], row: ir.Value, begin: ir.Value, source: ir.Value, lanes: ir.Value
     ) -> None:
         """To a row of a line of windows, whose last elements go first: an element's windows then come in order."""
-        b, lines = self.b, self.lines
-        strides = [a.stride // lines.line.size for a in (lines.row, *lines.inner)]
+        b, tiling = self.b, self.tiling
+        strides = [a.stride // tiling.line.size for a in (tiling.row, *tiling.inner)]
         here = plus(b, self._offset(windows, strides), times(b, b.sub(row, begin), strides[0]))
-        with loop(b, 0, lines.elements_per_row, name="place") as n:
-            number = b.sub(I64(lines.elements_per_row - 1), n)
-            *coordinates, last = parts(b, number, [a.window.size for a in (*lines.inner, lines.line)])
+        with loop(b, 0, tiling.elements_per_row, name="place") as n:
+            number = b.sub(I64(tiling.elements_per_row - 1), n)
+            *coordinates, last = parts(b, number, [a.window.size for a in (*tiling.inner, tiling.line)])
             there = here
             for coordinate, stride in zip(coordinates, strides[1:], strict=True):
                 there = plus(b, there, times(b, coordinate, stride))
-            last = plus(b, last, -lines.line.window.padding_low)
-            there = plus(b, times(b, there, lines.step), b.urem(last, I64(lines.step)))
-            there = plus(b, times(b, there, lines.residues), b.udiv(last, I64(lines.step)))
-            number = plus(b, times(b, row, lines.elements_per_row), number)
-            with loop(b, 0, lanes, name="lane", hints=hints_for(lines.lanes)) as lane:
+            last = plus(b, last, -tiling.line.window.padding_low)
+            there = plus(b, times(b, there, tiling.step), b.urem(last, I64(tiling.step)))
+            there = plus(b, times(b, there, tiling.residues), b.udiv(last, I64(tiling.step)))
+            number = plus(b, times(b, row, tiling.elements_per_row), number)
+            with loop(b, 0, lanes, name="lane", hints=hints_for(tiling.lanes)) as lane:
                 self._put(self.kept, plus(b, there, lane), lane, number, plus(b, source, lane))
 
     def _put(self, array: ir.Value, target: ir.Value, lane: ir.Value, number: ir.Value, source: ir.Value) -> None:
@@ -259,15 +261,15 @@ class _Item:
 
     def _put_in_order(self, start: ir.Value, begin: ir.Value, end: ir.Value) -> None:
         """Lines of the result, of what lies at whole steps."""
-        b, lines, step = self.b, self.lines, self.lines.step
-        row = lines.row.stride // lines.line.size
-        whole, left = divmod(lines.line.size, step)
+        b, tiling, step = self.b, self.tiling, self.tiling.step
+        row = tiling.row.stride // tiling.line.size
+        whole, left = divmod(tiling.line.size, step)
         with loop(b, 0, times(b, b.sub(end, begin), row)) as i:
-            source = times(b, i, lines.residues * step)
-            target = plus(b, start, times(b, plus(b, times(b, begin, row), i), lines.line.size))
+            source = times(b, i, tiling.residues * step)
+            target = plus(b, start, times(b, plus(b, times(b, begin, row), i), tiling.line.size))
 
             def put(residue: int, n: ir.Value) -> None:
-                here, there = plus(b, plus(b, source, residue * lines.residues), n), plus(b, target, times(b, n, step))
+                here, there = plus(b, plus(b, source, residue * tiling.residues), n), plus(b, target, times(b, n, step))
                 move(b, self.kept, here, self.output, plus(b, there, residue), self.dtype)
 
             with loop(b, 0, whole, hints=hints_for(whole)) as n:

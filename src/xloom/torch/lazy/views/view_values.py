@@ -23,7 +23,7 @@ from xloom.torch.lowering import Graph, Scalar, lower
 from xloom.torch.strides import elements, inverse
 
 
-class Way(NamedTuple):
+class ViewMeta(NamedTuple):
     """How a view comes from its base, and how a written view goes back there."""
 
     forward: Callable[[Value], Value]
@@ -36,7 +36,7 @@ class Way(NamedTuple):
 
 _RESHAPES = {"view", "_reshape_alias", "squeeze", "unsqueeze", "_unsafe_view"}
 _PERMUTES = {"t", "transpose", "permute", "numpy_T"}
-_OTHER_WAY = {
+_INVERSE_OPERATORS = {
     "_conj": torch.ops.aten._conj.default,
     "_neg_view": torch.ops.aten._neg_view.default,
     "view_as_real": torch.ops.aten.view_as_complex.default,
@@ -44,9 +44,9 @@ _OTHER_WAY = {
 }
 
 
-def ways(
+def view_metas(
     op: Any, source: Geometry, rest: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Geometry]
-) -> list[Way]:
+) -> list[ViewMeta]:
     """How each result of a view operator comes from its source, and goes back there."""
     name = op._schema.name.removeprefix("aten::")
     own, dims = source.type, source.type.dims
@@ -54,8 +54,8 @@ def ways(
         return []
     if own.dtype is not results[0].type.dtype and name == "view":
         return [_bits(own.dtype, results[0].type.dtype)]
-    if name in _OTHER_WAY:
-        return [_changed(op, _OTHER_WAY[name])]
+    if name in _INVERSE_OPERATORS:
+        return [_changed(op, _INVERSE_OPERATORS[name])]
     if name in _RESHAPES:
         return [_reshaped(dims, results[0].type.dims)]
     if name in _PERMUTES:
@@ -64,7 +64,7 @@ def ways(
         type = results[0].type
         if type.size == own.size:
             return [_reshaped(dims, type.dims)]
-        return [Way(lambda base: apply(_expand, base, type.dims), _refused if type.size else lambda base, _: base)]
+        return [ViewMeta(lambda base: apply(_expand, base, type.dims), _refused if type.size else lambda base, _: base)]
     starts = _starts(op, dims, rest, kwargs, results)
     if starts is not None:
         return [_box(dims, result.type.dims, *start) for result, start in zip(results, starts, strict=True)]
@@ -114,25 +114,25 @@ def _memory_as(storage: Storage, dtype: torch.dtype) -> View:
     return View(flat, array_type(dtype, (size,)), *_bits(own.dtype, dtype))
 
 
-def _changed(op: Any, back: Any) -> Way:
+def _changed(op: Any, back: Any) -> ViewMeta:
     """Elements changed by an operator that another one takes back."""
     changes = op if op is back else None
-    return Way(lambda base: apply(_lowered, base, op), lambda _, new: apply(_lowered, new, back), False, changes)
+    return ViewMeta(lambda base: apply(_lowered, base, op), lambda _, new: apply(_lowered, new, back), False, changes)
 
 
-def _bits(own: torch.dtype, other: torch.dtype) -> Way:
+def _bits(own: torch.dtype, other: torch.dtype) -> ViewMeta:
     op = torch.ops.aten.view.dtype
-    return Way(lambda base: apply(_lowered, base, op, other), lambda _, new: apply(_lowered, new, op, own), False)
+    return ViewMeta(lambda base: apply(_lowered, base, op, other), lambda _, new: apply(_lowered, new, op, own), False)
 
 
-def _reshaped(dims: tuple[int, ...], to: tuple[int, ...]) -> Way:
-    return Way(lambda base: apply(_reshape, base, to), lambda _, new: apply(_reshape, new, dims))
+def _reshaped(dims: tuple[int, ...], to: tuple[int, ...]) -> ViewMeta:
+    return ViewMeta(lambda base: apply(_reshape, base, to), lambda _, new: apply(_reshape, new, dims))
 
 
-def _permuted(order: tuple[int, ...]) -> Way:
+def _permuted(order: tuple[int, ...]) -> ViewMeta:
     """Result dimension i is dimension order[i] of the base."""
     back = inverse(order)
-    return Way(lambda base: apply(_transpose, base, order), lambda _, new: apply(_transpose, new, back))
+    return ViewMeta(lambda base: apply(_transpose, base, order), lambda _, new: apply(_transpose, new, back))
 
 
 def _order(op: Any, rank: int, rest: Sequence[Any]) -> tuple[int, ...]:
@@ -168,21 +168,21 @@ def _starts(
     return None
 
 
-def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step: int) -> Way:
+def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step: int) -> ViewMeta:
     size = 1 if len(to) < len(dims) else to[dim]
     put_at = start if step == 1 else int(start)
-    return Way(
+    return ViewMeta(
         lambda base: apply(_taken, base, dim, start, size, step, to),
         lambda base, new: apply(_put, base, new, dim, put_at, size, step),
     )
 
 
-def _elements(source: Geometry, result: Geometry) -> Way:
+def _elements(source: Geometry, result: Geometry) -> ViewMeta:
     """Any view at all, by the places of its elements."""
     steps = zip(result.type.dims, result.type.strides, strict=True)
     repeats = result.type.size and any(size > 1 and not stride for size, stride in steps)
     put = _refused if repeats else lambda base, new: apply(_scattered, base, new, source, result)
-    return Way(lambda base: apply(_gathered, base, source, result), put)
+    return ViewMeta(lambda base: apply(_gathered, base, source, result), put)
 
 
 def resized(storage: Storage, wanted: Geometry) -> View:

@@ -69,7 +69,7 @@ class _Made:
         self.results: list[Geometry] = results if self.several else [results]
         self.from_storage = str(op).startswith(_OF_STORAGE)
         self.overlaps = any(each.type.overlaps for each in self.results)
-        self.ways = [] if self.from_storage else view_values.ways(op, source, rest, kwargs, self.results)
+        self.view_metas = [] if self.from_storage else view_values.view_metas(op, source, rest, kwargs, self.results)
 
     def of(self, alias: Alias) -> Any:
         """The views of `alias`."""
@@ -78,19 +78,19 @@ class _Made:
             through = view_values.changes(alias.through, result) or ()
             return tensor_on(view_values.of_memory(alias.storage, result, through), result.offset)
         if self.overlaps or alias.overlaps:
-            found = [_of_overlapping(alias, *each) for each in zip(self.results, self.ways, strict=True)]
+            found = [_of_overlapping(alias, *each) for each in zip(self.results, self.view_metas, strict=True)]
             return found if self.several else found[0]
         if not self.several:
             result = self.results[0]
-            return tensor_on(View(alias, result.type, *self.ways[0]), result.offset)
+            return tensor_on(View(alias, result.type, *self.view_metas[0]), result.offset)
         return [
-            tensor_on(View(alias, result.type, *way), result.offset)
-            for result, way in zip(self.results, self.ways, strict=True)
+            tensor_on(View(alias, result.type, *meta), result.offset)
+            for result, meta in zip(self.results, self.view_metas, strict=True)
         ]
 
 
-def _of_overlapping(alias: Alias, result: Geometry, way: view_values.Way) -> XlaTensor:
-    view = View(alias, result.type, *way)
+def _of_overlapping(alias: Alias, result: Geometry, meta: view_values.ViewMeta) -> XlaTensor:
+    view = View(alias, result.type, *meta)
     through = view_values.changes(view.through, result)
     if through is not None:
         view.memory = partial(view_values.of_memory, alias.storage, result, through)
