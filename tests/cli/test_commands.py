@@ -87,7 +87,7 @@ def test_help_teaches(command):
 
 
 def test_ops():
-    assert "fold the operands" in xloom("ops", "reduce").stdout
+    assert "reduce the operands" in xloom("ops", "reduce").stdout
     done = xloom("ops", "reduc")
     assert done.returncode == 1 and "'reduce'" in done.stderr
 

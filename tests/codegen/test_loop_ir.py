@@ -51,8 +51,8 @@ nest ()
     %3 = f32 alias(%2) of f32
     %4 = f32 accumulator 0
     %5 = f32 add(%4, %3) of f32, f32 scalar of excess precision
-    fold0 over (i1: 6): %5 from %0 with %3 to %4, add
-    %6 = f32 reduced 0 of fold0
+    reduction0 over (i1: 6): %5 from %0 with %3 to %4, add
+    %6 = f32 reduced 0 of reduction0
     store #1[i0] = %6
 """
     )
@@ -149,7 +149,7 @@ def test_an_accumulator_of_no_fold():
     reduced = nest.stages[0].stores[0].node
     assert isinstance(reduced, Reduced)
     with pytest.raises(LoopIRError, match="a variable or an accumulator of no loop around it"):
-        verify_nest(broken(nest, lambda s: Store(s.target, s.address, reduced.fold.bodies[0])))
+        verify_nest(broken(nest, lambda s: Store(s.target, s.address, reduced.reduction.bodies[0])))
 
 
 def test_types():

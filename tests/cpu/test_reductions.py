@@ -1,4 +1,4 @@
-"""Folds in every form of loop: along rows, along columns, of everything, and as a part of a longer expression."""
+"""Reductions in every form of loop: along rows, along columns, of everything, and as a part of a longer expression."""
 
 import math
 
@@ -86,7 +86,7 @@ def test_a_maximum_inside_an_expression():
     np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x - x.max(1, keepdims=True))
 
 
-# few columns of many rows, which are folded in pieces; rows in two loops; rows in numbers that no step divides
+# few columns of many rows, which are reduced in pieces; rows in two loops; rows in numbers that no step divides
 COLUMNS = [
     ((6000, 24), (0,)),
     ((9001, 6), (0,)),
@@ -114,8 +114,8 @@ def test_logic_along_columns(opcode, dims, reduced):
     x = np.random.default_rng(1).random(dims) < (0.001 if opcode == "or" else 0.999)
     init = "true" if opcode == "and" else "false"
     result = np.asarray(xl.compile(program("pred", opcode, dims, reduced, init))(x))
-    fold = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[opcode]
-    np.testing.assert_array_equal(result, fold.reduce(x, reduced))
+    ufunc = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[opcode]
+    np.testing.assert_array_equal(result, ufunc.reduce(x, reduced))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_logic_along_columns(opcode, dims, reduced):
     ],
 )
 def test_places_of_maxima(dims, axis):
-    # two values a fold, by a computation that is not one operator
+    # two values per reduction, by a computation that is not one operator
     x = np.random.default_rng(2).integers(0, 1000, dims).astype(np.float32)
     module = xl.from_stablehlo(jax.jit(lambda x: jax.lax.argmax(x, axis, np.int32)).lower(x).as_text())
     np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), x.argmax(axis))

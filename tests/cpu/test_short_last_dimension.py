@@ -40,6 +40,6 @@ def test_channels(channels):
 
 
 def test_channels_within_rows():
-    # the rows of a fold, and what is made of it
+    # the rows of a reduction, and what is made of it
     (x,), (scale,) = arrays(1, (16, 100, 3), np.float32), arrays(1, (3,), np.float32)
     check(lambda x, scale: (x - x.max((1, 2), keepdims=True)) * scale, x, scale)

@@ -11,7 +11,7 @@ from xloom.passes import OrderedOperandRounding, run_passes
 
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,"
-    "fold-widening,call-inlining,"
+    "reduction-widening,call-inlining,"
     "tuple-simplification,single-window-simplification,algebraic-simplification,layout-simplification,constant-folding,"
     "while-loop-simplification,integer-range-simplification,"
     "choice-sinking,mask-sharing,cse,dce"

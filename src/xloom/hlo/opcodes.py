@@ -334,9 +334,9 @@ op("scatter",          MANY, _R, "operands with updates combined at an array of 
    "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims? "
    "scatter_indices_batching_dims? index_vector_dim indices_are_sorted? unique_indices? to_apply")
 # reduce
-op("reduce",           MANY, _R, "fold the operands over `dimensions` with to_apply", "dimensions to_apply")
-op("reduce-window",    MANY, _R, "fold each window of the operands with to_apply", "window? to_apply")
-op("scan",             MANY, _R, "fold along one dimension, keeping the intermediate results",
+op("reduce",           MANY, _R, "reduce the operands over `dimensions` with to_apply", "dimensions to_apply")
+op("reduce-window",    MANY, _R, "reduce each window of the operands with to_apply", "window? to_apply")
+op("scan",             MANY, _R, "reduce along one dimension, keeping the intermediate results",
    "dimensions num_carries is_reverse? is_associative= to_apply")
 op("select-and-scatter",  3, _R, "scatter each source element to the place in its window that `select` picks",
    "window? select scatter")

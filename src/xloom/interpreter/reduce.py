@@ -1,4 +1,4 @@
-"""Reductions and scans: any computation, folded in order, whole slabs at a time."""
+"""Reductions and scans: any computation, applied in order, whole slabs at a time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plain_operator(computation: Computation) -> str | None:
 
 @evaluates("reduce")
 def reduce(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
-    """Folds from the initial values, the reduced elements in row-major order."""
+    """Reduces from the initial values, the reduced elements in row-major order."""
     count = len(operands) // 2
     inputs, inits = operands[:count], operands[count:]
     dims = instruction["dimensions"]
@@ -49,11 +49,11 @@ def reduce(instruction: Instruction, operands: Sequence[Value], evaluator: Evalu
         fast = _fast(plain_operator(body), slabs[0], inits[0])
         if fast is not None:
             return fast
-    fold = evaluator.elementwise(body)
+    reducer = evaluator.elementwise(body)
     state = [np.broadcast_to(i, kept_dims) for i in inits]
     shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
     for k in range(slabs[0].shape[0]):
-        state = [np.asarray(v) for v in as_tuple(fold(*state, *(s[k] for s in slabs)))]
+        state = [np.asarray(v) for v in as_tuple(reducer(*state, *(s[k] for s in slabs)))]
     out = tuple(
         np.broadcast_to(v, kept_dims).astype(s.dtype.numpy, copy=False) for v, s in zip(state, shapes, strict=True)
     )

@@ -39,20 +39,20 @@ def view_at(x: np.ndarray, place: Sequence[int], window: Sequence[WindowDimensio
 
 @evaluates("reduce-window")
 def reduce_window(instruction: Instruction, operands: Sequence[Value], evaluator: Evaluator) -> Value:
-    """Folds the places of the window one after the other, for all windows at once."""
+    """Reduces the elements of the window one after the other, for all windows at once."""
     count = len(operands) // 2
     window = instruction["window"]
     inputs = [padded(x, init, window) for x, init in zip(operands[:count], operands[count:], strict=True)]
     dims = [d.output_size(s) for d, s in zip(window, operands[0].shape, strict=True)]
-    fold = evaluator.elementwise(instruction["to_apply"])
+    reducer = evaluator.elementwise(instruction["to_apply"])
     state: list[np.ndarray] = [np.broadcast_to(init, dims) for init in operands[count:]]
     inside = padded(np.ones(operands[0].shape, np.bool_), np.zeros((), np.bool_), window)
     for place in positions(window):
         real = view_at(inside, place, window, dims)
         if not real.any():
             continue
-        new = as_tuple(fold(*state, *(view_at(x, place, window, dims) for x in inputs)))
-        # padding is not folded in: the initial value need not be neutral
+        new = as_tuple(reducer(*state, *(view_at(x, place, window, dims) for x in inputs)))
+        # padding is not reduced: the initial value need not be an identity value
         state = [np.where(real, n, s) for n, s in zip(new, state, strict=True)]
     shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
     out = tuple(np.broadcast_to(v, dims).astype(s.dtype.numpy) for v, s in zip(state, shapes, strict=True))

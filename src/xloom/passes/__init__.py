@@ -17,7 +17,6 @@ from xloom.passes.dce import DeadCodeElimination
 from xloom.passes.dynamic_padding import DynamicPadding
 from xloom.passes.effect_ordering import CallNaming, EffectOrdering
 from xloom.passes.expand import Expand
-from xloom.passes.fold_widening import FoldWidening
 from xloom.passes.fusion_inlining import FusionInlining
 from xloom.passes.inlining import Inlining
 from xloom.passes.integer_range_simplification import IntegerRangeSimplification
@@ -31,6 +30,7 @@ from xloom.passes.partitioning import SpmdPartitioning
 from xloom.passes.pattern import Pattern, add_pattern, pattern_from_jax
 from xloom.passes.pipeline import parse_pipeline, pipeline_text
 from xloom.passes.product_blocking import ProductBlocking
+from xloom.passes.reduction_widening import ReductionWidening
 from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry
 from xloom.passes.runner import PassRun, run_passes
@@ -57,7 +57,6 @@ __all__ = [
     "DynamicPadding",
     "EffectOrdering",
     "Expand",
-    "FoldWidening",
     "FusionInlining",
     "Inlining",
     "IntegerRangeSimplification",
@@ -72,6 +71,7 @@ __all__ = [
     "PassRun",
     "Pattern",
     "ProductBlocking",
+    "ReductionWidening",
     "ResultRounding",
     "RowMajorEntry",
     "ScanExpansion",

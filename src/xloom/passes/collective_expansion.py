@@ -91,7 +91,7 @@ def _all_reduce(i: Instruction, rw: Rewriter) -> Instruction | None:
     parts = [gathered]
     if others:
         parts = [rw.make("get-tuple-element", s, [gathered], index=k) for k, s in enumerate(shapes)]
-    return _packed(i, [_folded(part, i["to_apply"], groups, rw) for part in parts], rw)
+    return _packed(i, [_reduced(part, i["to_apply"], groups, rw) for part in parts], rw)
 
 
 def _by_parts(x: Instruction, region: Computation, groups: _Groups, rw: Rewriter) -> Instruction:
@@ -104,7 +104,7 @@ def _by_parts(x: Instruction, region: Computation, groups: _Groups, rw: Rewriter
         zero = rw.constant(array_shape(dtype, ()), 0)
         flat = rw.make("pad", whole, [flat, zero], padding=(PaddingDimension(0, missing),))
     rows = rw.make("reshape", array_shape(dtype, (n, length)), [flat])
-    own = _folded(_exchanged(rows, groups, rw), region, groups, rw)
+    own = _reduced(_exchanged(rows, groups, rw), region, groups, rw)
     found = rw.make("all-gather", whole, [own], dimensions=(0,), **_who(groups))
     if missing:
         cut = (SliceDimension(0, x.shape.size),)
@@ -147,7 +147,7 @@ def _of_device(table: np.ndarray, groups: _Groups, rw: Rewriter) -> Instruction:
 
 
 # rows (x0, x1, ..) become ((x0 . x1) . ..); rows that no member has are left out; narrow floats are rounded once
-def _folded(rows: Instruction, region: Computation, groups: _Groups, rw: Rewriter) -> Instruction:
+def _reduced(rows: Instruction, region: Computation, groups: _Groups, rw: Rewriter) -> Instruction:
     n, *dims = rows.shape.dims
     dtype = rows.shape.dtype
     is_narrow = dtype.is_float and dtype.bits < f32.bits
@@ -213,7 +213,7 @@ def _scattered(x: Instruction, dim: int, region: Computation, groups: _Groups, r
     order = (dim, *(d for d in range(len(split)) if d != dim))
     outside = array_shape(dtype, [split[d] for d in order])
     rows = rw.make("transpose", outside, [cut], dimensions=order)
-    return _folded(_exchanged(rows, groups, rw), region, groups, rw)
+    return _reduced(_exchanged(rows, groups, rw), region, groups, rw)
 
 
 def _packed(i: Instruction, parts: Sequence[Instruction], rw: Rewriter) -> Instruction:

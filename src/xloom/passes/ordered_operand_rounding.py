@@ -19,7 +19,7 @@ _UNCHANGING = frozenset({
 """What gives elements of its operands, but for a sign or a wider type."""
 _EXACT = _UNCHANGING | {"reduce-precision"}
 _ARITHMETIC = [name for name, op in OPCODES.items() if op.elementwise and name not in _EXACT]
-_FOLDS = frozenset({"reduce", "reduce-window", "select-and-scatter"})
+_REDUCTIONS = frozenset({"reduce", "reduce-window", "select-and-scatter"})
 _ENOUGH = 64
 """Readers to look at; beyond them a rounding that nobody needed costs less than the search."""
 
@@ -49,7 +49,7 @@ class OrderedOperandRounding(Pass):
 
 # f(max(x), x) == f(max(x), reduce-precision(x)); the greatest is rounded as it is stored
 def _round_for_others(x: Instruction, rw: Rewriter) -> None:
-    users = [u for u in x.users if u.opcode not in _FOLDS]
+    users = [u for u in x.users if u.opcode not in _REDUCTIONS]
     new = rounded(x, rw)
     new.metadata = x.metadata
     for user in users:
@@ -75,7 +75,7 @@ def _is_ordered_and_read(x: Instruction) -> bool:
 def _orders(i: Instruction) -> bool:
     if i.opcode in ("sort", "topk"):
         return True
-    if i.opcode not in _FOLDS:
+    if i.opcode not in _REDUCTIONS:
         return False
     body = i["select" if i.opcode == "select-and-scatter" else "to_apply"]
     return any(b.opcode in ("maximum", "minimum", "compare") for b in body)

@@ -14,11 +14,11 @@ from xloom.hlo.dtype import DType
 
 @dataclass
 class Combiner:
-    """An associative and commutative computation; `neutral` may be folded in any number of times, or not at all."""
+    """An associative and commutative computation; `identity_value` may be combined any number of times, or not at all."""
 
     opcode: str
     computation: Computation
-    neutral: np.ndarray
+    identity_value: np.ndarray
     rounds: bool
 
 
@@ -42,10 +42,10 @@ def combiner(scene: Scene, dtype: DType, count: int, only: tuple[str, ...] = ())
     builder, (a, b) = scene.flat_scalars(opcode, 2, dtype)
     computation = builder.finish(builder.emit(opcode, a, b) if scene.flip(0.8) else builder.emit(opcode, b, a))
     floats = dtype.is_float or dtype.is_complex
-    return Combiner(opcode, computation, _neutral(opcode, dtype), floats and opcode in ("add", "multiply"))
+    return Combiner(opcode, computation, _identity_value(opcode, dtype), floats and opcode in ("add", "multiply"))
 
 
-def _neutral(opcode: str, dtype: DType) -> np.ndarray:
+def _identity_value(opcode: str, dtype: DType) -> np.ndarray:
     if dtype.name == "pred":
         return np.asarray(opcode == "and")
     low, high = (-np.inf, np.inf) if not dtype.is_integer else integer_range(dtype)

@@ -68,12 +68,12 @@ def _cut(scene: Scene) -> tuple[Value, Instruction]:
 def reduced_to_static(scene: Scene) -> None:
     """Folded along all dynamic dimensions."""
     x, cut = _cut(scene)
-    fold = combiner(scene, x.dtype, cut.shape.size)
+    combine = combiner(scene, x.dtype, cut.shape.size)
     kept = scene.chance.sample(range(cut.shape.rank), scene.chance.randint(0, cut.shape.rank - 1))
     dimensions = tuple(k for k in range(cut.shape.rank) if k not in kept or cut.shape.is_dynamic_dimension(k))
-    neutral = scene.builder.constant(fold.neutral)
-    result = scene.builder.reduce(cut, neutral, dimensions=dimensions, to_apply=fold.computation)
-    scene.keep(result, scene.outcome([x], fold.rounds))
+    identity_value = scene.builder.constant(combine.identity_value)
+    result = scene.builder.reduce(cut, identity_value, dimensions=dimensions, to_apply=combine.computation)
+    scene.keep(result, scene.outcome([x], combine.rounds))
 
 
 @family(0.4)

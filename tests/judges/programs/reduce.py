@@ -29,14 +29,14 @@ def reduce(scene: Scene) -> None:
     """One operand along any dimensions."""
     x = scene.any(*_TYPES, least_rank=1)
     dimensions = _some_dimensions(scene, x.shape.rank)
-    fold = combiner(scene, x.dtype, _count(x, dimensions))
+    combine = combiner(scene, x.dtype, _count(x, dimensions))
     scene.emit(
         "reduce",
         x,
-        scene.constant(fold.neutral),
-        rounds=fold.rounds,
+        scene.constant(combine.identity_value),
+        rounds=combine.rounds,
         dimensions=dimensions,
-        to_apply=fold.computation,
+        to_apply=combine.computation,
     )
 
 
@@ -90,7 +90,7 @@ def _worst(opcode: str, name: str) -> np.ndarray:
 
 @family(1)
 def reduce_two(scene: Scene) -> None:
-    """Two operands that are folded side by side."""
+    """Two operands that are reduced side by side."""
     x = scene.any("f32", "s32", "u8", least_rank=1)
     y = scene.like(scene.dtype("f32", "s32", "u32")[x.shape.dims])
     dimensions = _some_dimensions(scene, x.shape.rank)
@@ -104,8 +104,8 @@ def reduce_two(scene: Scene) -> None:
         "reduce",
         x,
         y,
-        scene.constant(first.neutral),
-        scene.constant(second.neutral),
+        scene.constant(first.identity_value),
+        scene.constant(second.identity_value),
         rounds=True,
         dimensions=dimensions,
         to_apply=b.finish(root),

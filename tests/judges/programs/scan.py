@@ -1,4 +1,4 @@
-"""scan: running folds, and bodies of any operators on slices."""
+"""scan: prefix scans, and bodies of any operators on slices."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def _scan(
 
 @family(1)
 def running_fold(scene: Scene) -> None:
-    """Each prefix of an array folded, and the whole."""
+    """Each prefix of an array reduced, and the whole."""
     x = scene.any("pred", *INTEGERS, *FLOATS, "c64", least_rank=1)
     dimension = scene.chance.randrange(x.shape.rank)
     if not x.shape.dims[dimension]:  # XLA cannot cut slices from one
         return
     shape = _slice(x, dimension)
-    fold = combiner(scene, x.dtype, x.shape.dims[dimension])
+    combine = combiner(scene, x.dtype, x.shape.dims[dimension])
     carry = scene.like(shape)
     builder = scene.module.computation("step")
-    sum_ = builder.emit(fold.opcode, builder.parameter(shape), builder.parameter(shape))
+    sum_ = builder.emit(combine.opcode, builder.parameter(shape), builder.parameter(shape))
     body = builder.finish(builder.tuple_(sum_, sum_))
-    _scan(scene, [x], [carry], body, dimension, scene.outcome([x, carry], fold.rounds))
+    _scan(scene, [x], [carry], body, dimension, scene.outcome([x, carry], combine.rounds))
 
 
 @family(1)

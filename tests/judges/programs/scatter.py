@@ -24,7 +24,7 @@ def scatter(scene: Scene) -> None:
         return
     bounds = [x.shape.dims[k] - roles.sizes[k] for k in roles.indexed]
     indices, at = random_indices(scene, vectors, len(roles.indexed), bounds)
-    fold = combiner(scene, x.dtype, math.prod(vectors))
+    combine = combiner(scene, x.dtype, math.prod(vectors))
     window_dims = sorted(scene.chance.sample(range(len(vectors) + len(window)), len(window)))
     windows, batches = iter(window), iter(vectors)
     dims = [next(windows) if k in window_dims else next(batches) for k in range(len(vectors) + len(window))]
@@ -33,14 +33,14 @@ def scatter(scene: Scene) -> None:
         x,
         indices,
         scene.like(x.dtype[tuple(dims)]),
-        rounds=fold.rounds,
+        rounds=combine.rounds,
         update_window_dims=tuple(window_dims),
         inserted_window_dims=tuple(roles.collapsed),
         scatter_dims_to_operand_dims=tuple(roles.indexed),
         input_batching_dims=tuple(roles.batching),
         scatter_indices_batching_dims=roles.index_batching(at, indices.shape.rank),
         index_vector_dim=at,
-        to_apply=fold.computation,
+        to_apply=combine.computation,
     )
 
 

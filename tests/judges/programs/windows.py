@@ -35,8 +35,8 @@ def reduce_window(scene: Scene) -> None:
     """Pooling of any kind."""
     x = scene.any("f32", "s32", "f64", "bf16", "u8", "f16", "s64", "pred", least_rank=1)
     window = random_window(scene, x.shape.dims, dilation=True)
-    fold = combiner(scene, x.dtype, math.prod(w.size for w in window))
-    _emit(scene, x, fold, window)
+    combine = combiner(scene, x.dtype, math.prod(w.size for w in window))
+    _emit(scene, x, combine, window)
 
 
 @family(1)
@@ -53,9 +53,9 @@ def cumulative(scene: Scene) -> None:
     _emit(scene, x, combiner(scene, x.dtype, n + 1), tuple(window))
 
 
-def _emit(scene: Scene, x, fold, window: Window) -> None:
-    neutral = scene.constant(fold.neutral)
-    scene.emit("reduce-window", x, neutral, rounds=fold.rounds, window=window, to_apply=fold.computation)
+def _emit(scene: Scene, x, combine, window: Window) -> None:
+    identity_value = scene.constant(combine.identity_value)
+    scene.emit("reduce-window", x, identity_value, rounds=combine.rounds, window=window, to_apply=combine.computation)
 
 
 @family(1)
@@ -76,7 +76,7 @@ def select_and_scatter(scene: Scene) -> None:
         "select-and-scatter",
         x,
         source,
-        scene.constant(add.neutral),
+        scene.constant(add.identity_value),
         rounds=True,
         window=window,
         select=select,

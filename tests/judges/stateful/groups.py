@@ -1,4 +1,4 @@
-"""What is fused: chains of elementwise operators, operators side by side, and rows that are folded and spread again."""
+"""What is fused: chains of elementwise operators, operators side by side, and rows that are reduced and broadcast again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def chain(scene: StateScene) -> None:
 
 @family(0.7)
 def side_by_side(scene: StateScene) -> None:
-    """Many that do not need one another, some of one shape, folded into one at last."""
+    """Many that do not need one another, some of one shape, combined into one at last."""
     inputs = [scene.some_state() for _ in range(scene.chance.choice((4, 8, 20)))]
     before = len(scene.values)
     made = [combined(scene, x, scene.state(x.shape)) for x in inputs]
@@ -50,21 +50,21 @@ def side_by_side(scene: StateScene) -> None:
 
 @family(2)
 def rows(scene: StateScene) -> None:
-    """Folded along some dimensions, spread over them again, and folded once more."""
+    """Reduced along some dimensions, broadcast over them again, and reduced once more."""
     x = scene.any("pred", *INTEGERS, *FLOATS, least_rank=2, exact=scene.kind.bits)
-    folded = tuple(range(scene.chance.randrange(1, x.shape.rank), x.shape.rank))
+    reduced = tuple(range(scene.chance.randrange(1, x.shape.rank), x.shape.rank))
     if scene.flip(0.3):
-        folded = tuple(sorted(scene.chance.sample(range(x.shape.rank), len(folded))))
-    kept = tuple(k for k in range(x.shape.rank) if k not in folded)
+        reduced = tuple(sorted(scene.chance.sample(range(x.shape.rank), len(reduced))))
+    kept = tuple(k for k in range(x.shape.rank) if k not in reduced)
     for _ in range(scene.chance.choice((1, 2, 3))):
         only = () if x.dtype is pred else ("maximum", "minimum")
-        fold = combiner(scene, x.dtype, x.shape.size, only)
+        combine = combiner(scene, x.dtype, x.shape.size, only)
         total = scene.emit(
             "reduce",
             x,
-            scene.constant(fold.neutral),
-            dimensions=folded,
-            to_apply=fold.computation,
+            scene.constant(combine.identity_value),
+            dimensions=reduced,
+            to_apply=combine.computation,
         )
         spread = scene.emit(
             "broadcast",

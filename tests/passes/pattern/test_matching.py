@@ -136,10 +136,10 @@ ROWS = (
 )
 
 
-def mean(shape: str, folded: str, kept: str, n: int, apply: str = "plus") -> str:
+def mean(shape: str, reduced: str, kept: str, n: int, apply: str = "plus") -> str:
     return f"""  x = f32{shape} parameter(0)
   z = f32[] constant(0)
-  s = f32{kept} reduce(x, z), dimensions={folded}, to_apply={apply}
+  s = f32{kept} reduce(x, z), dimensions={reduced}, to_apply={apply}
   n = f32[] constant({n})
   ns = f32{kept} broadcast(n), dimensions={{}}
   ROOT mean = f32{kept} divide(s, ns)"""

@@ -1,4 +1,4 @@
-"""Folds that find where the greatest (or least) element is, first: JAX's and PyTorch's arg-max and arg-min.
+"""Reductions that find where the greatest (or least) element is, first: JAX's and PyTorch's arg-max and arg-min.
 
 Their computations compare indices where values are equal. While elements come in order nobody need look: the one before
 is the first. Where parts of a row are joined it counts, also of values that are NaN, whatever the computation says.
@@ -25,53 +25,53 @@ _ORDERS = {"GT": (1,), "GE": (0, 1), "LT": (-1,), "LE": (-1, 0), "EQ": (0,), "NE
 """By direction, the signs of the difference for which it holds."""
 
 
-def arg_extremum(fold: Reduction, *, is_used: Sequence[bool]) -> Reduction:
-    """The fold of two values, of which some are used: if it is one of these, with less to compute.
+def arg_extremum(reduction: Reduction, *, is_used: Sequence[bool]) -> Reduction:
+    """The reduction of two values, of which some are used: if it is one of these, with less to compute.
 
     Which of several NaN is first is then definite, also where parts of a row are joined.
     """
-    if not fold.vars:
-        return fold
+    if not reduction.vars:
+        return reduction
     for value, index in ((0, 1), (1, 0)):
-        found = _Found(fold, value, index)
-        symbol = found.symbol if _is_increasing(fold, index) else ""
+        found = _Found(reduction, value, index)
+        symbol = found.symbol if _is_increasing(reduction, index) else ""
         if symbol:
-            simpler = _simplified(fold, found, symbol, is_used[value])
+            simpler = _simplified(reduction, found, symbol, is_used[value])
             # the order in which several loops are done is open
-            return simpler if len(fold.vars) == 1 else replace(simpler, in_order=())
-    return fold
+            return simpler if len(reduction.vars) == 1 else replace(simpler, in_order=())
+    return reduction
 
 
-def _is_increasing(fold: Reduction, number: int) -> bool:
-    """True of elements that are greater with each iteration, and none less than what the fold begins with."""
-    node, init = fold.elements[number], fold.inits[number]
+def _is_increasing(reduction: Reduction, number: int) -> bool:
+    """True of elements that are greater with each iteration, and none less than what the reduction begins with."""
+    node, init = reduction.elements[number], reduction.inits[number]
     while isinstance(node, Op) and node.opcode in ("alias", "index-cast"):
         (node,) = node.operands
-    if not isinstance(node, Index) or not isinstance(init, Constant) or not fold.elements[number].dtype.is_integer:
+    if not isinstance(node, Index) or not isinstance(init, Constant) or not reduction.elements[number].dtype.is_integer:
         return False
     inner = 0
-    for var in reversed(fold.vars):  # a step of a loop is more than all of those in it
+    for var in reversed(reduction.vars):  # an iteration of a loop is more than all of those in it
         if node.value.factor(var) <= inner:
             return False
         inner += node.value.factor(var) * (var.size - 1)
-    return int(init.value) <= node.value.low and _fits(fold, number, node)
+    return int(init.value) <= node.value.low and _fits(reduction, number, node)
 
 
-def _fits(fold: Reduction, number: int, node: Index) -> bool:
-    dtype = fold.elements[number].dtype
+def _fits(reduction: Reduction, number: int, node: Index) -> bool:
+    dtype = reduction.elements[number].dtype
     return node.value.high < 1 << dtype.bits - (dtype.kind is Kind.SIGNED)
 
 
 class _Found:
-    """A fold of values and indices, as it decides which to keep."""
+    """A reduction of values and indices, as it decides which to keep."""
 
-    def __init__(self, fold: Reduction, value: int, index: int):
+    def __init__(self, reduction: Reduction, value: int, index: int):
         self.value, self.index = value, index
-        self._values = (fold.arguments[value], fold.elements[value])
-        self._indices = (fold.arguments[index], fold.elements[index])
-        self.value_choice = _choice(fold.bodies[value], self._values)
-        self.index_choice = _choice(fold.bodies[index], self._indices)
-        self._relations = tuple(_FIRST) if fold.elements[value].dtype.is_float else _NUMBERS
+        self._values = (reduction.arguments[value], reduction.elements[value])
+        self._indices = (reduction.arguments[index], reduction.elements[index])
+        self.value_choice = _choice(reduction.bodies[value], self._values)
+        self.index_choice = _choice(reduction.bodies[index], self._indices)
+        self._relations = tuple(_FIRST) if reduction.elements[value].dtype.is_float else _NUMBERS
 
     @property
     def symbol(self) -> str:
@@ -169,12 +169,12 @@ def _choice(body: Node, pair: tuple[AccumulatorValue, Node]) -> tuple[Node, bool
     return None
 
 
-def _simplified(fold: Reduction, found: _Found, symbol: str, value_is_used: bool) -> Reduction:
-    kept, new = fold.arguments[found.value], fold.elements[found.value]
-    before, after = fold.arguments[found.index], fold.elements[found.index]
+def _simplified(reduction: Reduction, found: _Found, symbol: str, value_is_used: bool) -> Reduction:
+    kept, new = reduction.arguments[found.value], reduction.elements[found.value]
+    before, after = reduction.arguments[found.index], reduction.elements[found.index]
     # kept >= new | isnan(kept) = the first, while elements come in order
     first = float_compare(f"{symbol}=", kept, new)
-    joined = list(fold.bodies)
+    joined = list(reduction.bodies)
     if kept.dtype.is_float:
         is_nan, meets_nan = float_compare("uno", kept, kept), float_compare("uno", new, new)
         first = logical("or", first, is_nan)
@@ -183,8 +183,8 @@ def _simplified(fold: Reduction, found: _Found, symbol: str, value_is_used: bool
         equal = logical("or", float_compare("==", kept, new), logical("and", is_nan, meets_nan))
         condition = logical("or", wins, logical("and", equal, float_compare("<", before, after)))
         joined[found.index] = select(condition, before, after)
-    in_order = list(fold.bodies)
+    in_order = list(reduction.bodies)
     in_order[found.index] = select(first, before, after)
     if found.keeps_first_value(symbol) or not value_is_used:
         in_order[found.value] = select(first, kept, new)
-    return replace(fold, bodies=tuple(joined), in_order=tuple(in_order))
+    return replace(reduction, bodies=tuple(joined), in_order=tuple(in_order))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from xloom.codegen.elemental.dynamic import starts_of
 from xloom.codegen.elemental.lowering import Factors, Split, Tracer, joined
-from xloom.codegen.elemental.reduce import fold_of
+from xloom.codegen.elemental.reduce import reduction_of
 from xloom.codegen.loop_ir.affine import Affine, Var, linear
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store
 from xloom.codegen.loop_ir.nodes import Reduced
@@ -48,13 +48,13 @@ def _stores(tracer: Tracer, root: Instruction, index: tuple[Affine, ...], number
     address = linear(index, loop_dims(root))
     if root.opcode != "reduce":
         return [Store((root, 0), address, tracer.root_element(root, index))]
-    fold = run(fold_of(tracer, root, index, ("reduced", number)))
+    reduction = run(reduction_of(tracer, root, index, ("reduced", number)))
     parts = root.shape.elements if root.shape.is_tuple else (root.shape,)
-    return [Store((root, k), address, Reduced(part.dtype, fold, k)) for k, part in enumerate(parts)]
+    return [Store((root, k), address, Reduced(part.dtype, reduction, k)) for k, part in enumerate(parts)]
 
 
 def loop_dims(root: Instruction) -> tuple[int, ...]:
-    """The dimensions that the loops of a stored instruction run over; a fold's own loops not counted."""
+    """The dimensions that the loops of a stored instruction run over; a reduction's own loops not counted."""
     if root.opcode == "dynamic-update-slice":
         return root._operands[1].shape.dims
     return root.shape.elements[0].dims if root.shape.is_tuple else root.shape.dims

@@ -1,4 +1,4 @@
-"""Reductions, as loops that fold."""
+"""Reductions, as loops that accumulate."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def plain_operator(computation: Computation) -> str:
     return ""
 
 
-def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = None) -> Nested[Reduction]:
-    """The fold that a reduce is at `index` of its result; folds of one `key` run over the same loops."""
+def reduction_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = None) -> Nested[Reduction]:
+    """The reduction that a reduce is at `index` of its result; reductions of one `key` run over the same loops."""
     operands = instruction._operands
     count = len(operands) // 2
     dims, reduced = operands[0].shape.dims, instruction["dimensions"]
@@ -38,8 +38,10 @@ def fold_of(t: Tracer, instruction: Instruction, index: IndexTuple, key: Any = N
     bodies = t.region(body, [*arguments, *elements])
     plain = plain_operator(body) if count == 1 else ""
     variables = tuple(v for d in sorted(reduced) for v in loops[d] if v.size != 1)
-    fold = Reduction(variables, inits, arguments, bodies, elements, plain)
-    return fold if count != 2 else arg_extremum(fold, is_used=[_is_used(instruction, k) for k in range(count)])
+    reduction = Reduction(variables, inits, arguments, bodies, elements, plain)
+    return (
+        reduction if count != 2 else arg_extremum(reduction, is_used=[_is_used(instruction, k) for k in range(count)])
+    )
 
 
 def _is_used(instruction: Instruction, number: int) -> bool:
@@ -50,6 +52,6 @@ def _is_used(instruction: Instruction, number: int) -> bool:
 
 @element_of("reduce")
 def reduce(t: Tracer, instruction: Instruction, index: IndexTuple) -> Nested[Node]:
-    """The value of the fold."""
-    fold = yield fold_of(t, instruction, index)
-    return Reduced(fold.inits[0].dtype, fold, 0)
+    """The value of the reduction."""
+    reduction = yield reduction_of(t, instruction, index)
+    return Reduced(reduction.inits[0].dtype, reduction, 0)

@@ -137,7 +137,7 @@ def _shares(step: FusionGroup, reads: set[Instruction]) -> bool:
 
 
 def _row_rank(step: FusionGroup, root: Instruction) -> int:
-    """How many dimensions the rows of a fold have around them at most; 0 when there is none."""
+    """How many dimensions the rows of a reduction have around them at most; 0 when there is none."""
     for candidate in (*step.roots, root):
         if candidate.opcode == "reduce":
             return min(candidate["dimensions"], default=0)

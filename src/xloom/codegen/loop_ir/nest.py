@@ -73,21 +73,21 @@ def affine_expressions(stage: LoopBody) -> list[Affine]:
     return [s.address for s in stage.stores] + [i for n in (*nodes, *walk(dynamic)) for i in indices_of(n)]
 
 
-def folds_of(stage: LoopBody) -> list[Reduction]:
-    """The folds that are stored as they are, when all stores of the stage are of such, over the same loops."""
+def reductions_of(stage: LoopBody) -> list[Reduction]:
+    """The reductions that are stored as they are, when all stores of the stage are of such, over the same loops."""
     found: dict[int, Reduction] = {}
     for store in stage.stores:
         if not isinstance(store.node, Reduced):
             return []
-        found[id(store.node.fold)] = store.node.fold
-    folds = list(found.values())
-    return folds if all(f.vars == folds[0].vars for f in folds) else []
+        found[id(store.node.reduction)] = store.node.reduction
+    reductions = list(found.values())
+    return reductions if all(f.vars == reductions[0].vars for f in reductions) else []
 
 
 def stride_score(stage: LoopBody, var: Var) -> int:
     """How well `var` serves as the innermost loop: unit strides are good, long ones bad.
 
-    Stores count more, but those of folds not at all: there are few.
+    Stores count more, but those of reductions not at all: there are few.
     """
     score = 0
     for store in stage.stores:
@@ -254,9 +254,11 @@ def cost_along(nodes: Sequence[Node], var: Var) -> int:
 
 def stage_cost(stage: LoopBody) -> int:
     """About how many additions all of a stage costs."""
-    folds = folds_of(stage)
-    extent = math.prod(v.size for v in stage.vars) * (math.prod(v.size for v in folds[0].vars) if folds else 1)
-    nodes = [e for f in folds for e in f.elements] if folds else [s.node for s in stage.stores]
+    reductions = reductions_of(stage)
+    extent = math.prod(v.size for v in stage.vars) * (
+        math.prod(v.size for v in reductions[0].vars) if reductions else 1
+    )
+    nodes = [e for f in reductions for e in f.elements] if reductions else [s.node for s in stage.stores]
     return cost_of(nodes) * extent
 
 

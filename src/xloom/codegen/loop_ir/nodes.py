@@ -104,7 +104,7 @@ class If(Node):
 
 @dataclass(eq=False)
 class AccumulatorValue(Node):
-    """What a fold has accumulated so far: its value number `number`."""
+    """What a reduction has accumulated so far: its value number `number`."""
 
     number: int
 
@@ -128,12 +128,12 @@ class Reduction:
 class Reduced(Node):
     """Value `number` of a reduction."""
 
-    fold: Reduction
+    reduction: Reduction
     number: int
 
 
 def operands_of(node: Node) -> Sequence[Node]:
-    """The nodes that a node is computed from; of a fold, not what is inside its loops."""
+    """The nodes that a node is computed from; of a reduction, not what is inside its loops."""
     if isinstance(node, Op):
         return node.operands
     if isinstance(node, If):
@@ -141,7 +141,7 @@ def operands_of(node: Node) -> Sequence[Node]:
     if isinstance(node, Clamp):
         return (node.operand,)
     if isinstance(node, Reduced):
-        return (*node.fold.inits, *node.fold.elements)
+        return (*node.reduction.inits, *node.reduction.elements)
     return ()
 
 
@@ -157,7 +157,7 @@ def indices_of(node: Node) -> Sequence[Affine]:
 
 
 def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
-    """Every node that `roots` are computed from, each once, those inside folds and inside indices too.
+    """Every node that `roots` are computed from, each once, those inside reductions and inside indices too.
 
     Without `guarded`, not what is computed only where a guard's conditions hold, or only where they do not.
     """
@@ -171,18 +171,18 @@ def walk(roots: Sequence[Node], *, guarded: bool = True) -> list[Node]:
         if guarded or not isinstance(node, If):
             stack.extend(operands_of(node))
         if isinstance(node, Reduced):
-            stack.extend(node.fold.bodies)
+            stack.extend(node.reduction.bodies)
         for index in indices_of(node):
             stack.extend(v.node for v, _ in index.terms if v.node is not None)
     return list(seen.values())
 
 
 def dependencies(node: Node) -> Iterator[Node]:
-    """All nodes that are computed before a node: its operands, what is inside a fold, and numbers in indices."""
+    """All nodes that are computed before a node: its operands, what is inside a reduction, and numbers in indices."""
     yield from operands_of(node)
     if isinstance(node, Reduced):
-        yield from node.fold.bodies
-        yield from node.fold.in_order
+        yield from node.reduction.bodies
+        yield from node.reduction.in_order
     for index in indices_of(node):
         for var, _ in index.terms:
             if var.node is not None:

@@ -11,8 +11,8 @@ Arrays are `#0`, `#1`, ... by what the caller numbers them, those without a numb
         %1 = f32 accumulator 0
         %2 = f32 load #0[128*i0 + i1]
         %3 = f32 maximum(%1, %2)
-        fold0 over (i1: 128): %3 from %0 with %2, maximum
-        %4 = f32 reduced 0 of fold0
+        reduction0 over (i1: 128): %3 from %0 with %2, maximum
+        %4 = f32 reduced 0 of reduction0
         store #1[i0] = %4
 """
 
@@ -54,7 +54,7 @@ class _Text:
     def __init__(self, nest: LoopNest, numbers: Mapping[BufferValue, int]):
         self._nest, self._numbers = nest, numbers
         self._values: dict[int, str] = {}
-        self._folds: dict[int, str] = {}
+        self._reductions: dict[int, str] = {}
         self._arrays: dict[BufferValue, str] = {}
         bodies = [[s.node for s in stage.stores] for stage in nest.stages]
         dynamic = [[v.node for s in stage.stores for v, _ in s.address.terms if v.node] for stage in nest.stages]
@@ -80,7 +80,7 @@ class _Text:
             for node in found:
                 indices += indices_of(node)
                 if isinstance(node, Reduced):
-                    numbers.update(v.number for v in node.fold.vars)
+                    numbers.update(v.number for v in node.reduction.vars)
             numbers.update(v.number for index in indices for v, _ in index.terms)
         return {number: f"i{rank}" for rank, number in enumerate(sorted(numbers))}
 
@@ -119,20 +119,20 @@ class _Text:
         return ", ".join([self._values[id(node)] for node in nodes])
 
     def _node(self, node: Node) -> Iterator[str]:
-        if isinstance(node, Reduced) and id(node.fold) not in self._folds:
-            yield self._fold(node.fold)
+        if isinstance(node, Reduced) and id(node.reduction) not in self._reductions:
+            yield self._reduction(node.reduction)
         name = self._values[id(node)] = f"%{len(self._values)}"
         yield f"    {name} = {node.dtype.name} {self._computed(node)}"
 
-    def _fold(self, fold: Reduction) -> str:
-        name = self._folds[id(fold)] = f"fold{len(self._folds)}"
-        text = f"    {name} over {self._loops(fold.vars)}: {self._names(fold.bodies)} from {self._names(fold.inits)}"
-        text += f" with {self._names(fold.elements)}"
-        if fold.arguments:
-            text += f" to {', '.join([self._values.get(id(a), 'none') for a in fold.arguments])}"
-        if fold.in_order:
-            text += f", in order {self._names(fold.in_order)}"
-        return f"{text}, {fold.plain}" if fold.plain else text
+    def _reduction(self, reduction: Reduction) -> str:
+        name = self._reductions[id(reduction)] = f"reduction{len(self._reductions)}"
+        text = f"    {name} over {self._loops(reduction.vars)}: {self._names(reduction.bodies)}"
+        text += f" from {self._names(reduction.inits)} with {self._names(reduction.elements)}"
+        if reduction.arguments:
+            text += f" to {', '.join([self._values.get(id(a), 'none') for a in reduction.arguments])}"
+        if reduction.in_order:
+            text += f", in order {self._names(reduction.in_order)}"
+        return f"{text}, {reduction.plain}" if reduction.plain else text
 
     def _computed(self, node: Node) -> str:
         match node:
@@ -154,7 +154,7 @@ class _Text:
             case AccumulatorValue():
                 return f"accumulator {node.number}"
             case Reduced():
-                return f"reduced {node.number} of {self._folds[id(node.fold)]}"
+                return f"reduced {node.number} of {self._reductions[id(node.reduction)]}"
         raise TypeError(f"a {type(node).__name__} in a loop nest")
 
     def _operator(self, node: Op) -> str:

@@ -92,10 +92,15 @@ class _Verifier:
             held = leaf_shapes(node.source[0].shape)[node.source[1]].dtype
             self._check(held is node.dtype, f"{node.dtype} is loaded from an array of {held}")
         elif isinstance(node, Reduced):
-            fold = node.fold
-            for name, values in (("to", fold.arguments), ("with", fold.bodies)):
-                self._check([v.dtype for v in values] == [i.dtype for i in fold.inits], f"a fold of other types {name}")
-            self._check(node.dtype is fold.inits[node.number].dtype, "a value of a fold that has another type")
+            reduction = node.reduction
+            for name, values in (("to", reduction.arguments), ("with", reduction.bodies)):
+                self._check(
+                    [v.dtype for v in values] == [i.dtype for i in reduction.inits],
+                    f"a reduction of other types {name}",
+                )
+            self._check(
+                node.dtype is reduction.inits[node.number].dtype, "a value of a reduction that has another type"
+            )
 
     # -- variables
     def _scopes(self) -> None:
@@ -109,12 +114,12 @@ class _Verifier:
             if isinstance(node, AccumulatorValue):
                 found.add(("accumulator", id(node)))
             if isinstance(node, Reduced):
-                fold = node.fold
-                for inner in (*fold.elements, *fold.bodies, *fold.in_order):
+                reduction = node.reduction
+                for inner in (*reduction.elements, *reduction.bodies, *reduction.in_order):
                     found |= free[id(inner)]
-                found -= {v.number for v in fold.vars}
-                found -= {("accumulator", id(a)) for a in fold.arguments}
-                for init in fold.inits:
+                found -= {v.number for v in reduction.vars}
+                found -= {("accumulator", id(a)) for a in reduction.arguments}
+                for init in reduction.inits:
                     found |= free[id(init)]
             free[id(node)] = frozenset(found)
         for store in self._stage.stores:

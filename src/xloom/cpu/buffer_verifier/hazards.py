@@ -23,16 +23,16 @@ ENUMERATED = 1 << 16
 
 @dataclass(frozen=True)
 class Use:
-    """An element that a stage reads in each iteration, and in each of the folds around it."""
+    """An element that a stage reads in each iteration, and in each of the reductions around it."""
 
     stage: int
     source: BufferValue
     address: Affine
-    folds: tuple[Var, ...] = ()
+    reductions: tuple[Var, ...] = ()
 
 
 def uses_of(nest: LoopNest) -> list[Use]:
-    """Every load, once for each stage and folds in which it is."""
+    """Every load, once for each stage and reductions in which it is."""
     found: dict[Use, None] = {}
     for number, stage in enumerate(nest.stages):
         for store in stage.stores:
@@ -40,19 +40,19 @@ def uses_of(nest: LoopNest) -> list[Use]:
             inside = [v.node for v, _ in store.address.terms if v.node is not None]
             stack: list[tuple[Node, tuple[Var, ...]]] = [(node, ()) for node in (store.node, *inside)]
             while stack:
-                node, folds = stack.pop()
-                if (id(node), folds) in seen:
+                node, reductions = stack.pop()
+                if (id(node), reductions) in seen:
                     continue
-                seen.add((id(node), folds))
+                seen.add((id(node), reductions))
                 if isinstance(node, Load):
-                    found[Use(number, node.source, node.address, folds)] = None
+                    found[Use(number, node.source, node.address, reductions)] = None
                 if isinstance(node, Reduced):
-                    within = (*folds, *node.fold.vars)
-                    stack += [(n, folds) for n in node.fold.inits]
-                    stack += [(n, within) for n in (*node.fold.elements, *node.fold.bodies)]
+                    within = (*reductions, *node.reduction.vars)
+                    stack += [(n, reductions) for n in node.reduction.inits]
+                    stack += [(n, within) for n in (*node.reduction.elements, *node.reduction.bodies)]
                 else:
-                    stack += [(n, folds) for n in operands_of(node)]
-                stack += [(v.node, folds) for i in indices_of(node) for v, _ in i.terms if v.node is not None]
+                    stack += [(n, reductions) for n in operands_of(node)]
+                stack += [(v.node, reductions) for i in indices_of(node) for v, _ in i.terms if v.node is not None]
     return list(found)
 
 
@@ -68,7 +68,7 @@ def reads_before(nest: LoopNest, use: Use, stage: int, store: Store) -> bool:
     if use.stage > stage:
         return False
     if use.stage == stage:
-        if use.address == store.address and not _changes_in(use.address, use.folds):
+        if use.address == store.address and not _changes_in(use.address, use.reductions):
             return True  # the same iteration, which computes all that it stores first
         if _extent(nest, nest.stages[stage]) == 1:
             return True  # the only iteration
@@ -115,14 +115,14 @@ def _stays_in_row(nest: LoopNest, use: Use, store: Store) -> bool:
 def _enumerated(nest: LoopNest, use: Use, stage: int, store: Store, *, before: bool) -> bool:
     """Looks at each element; False where there are too many, or where an index is one that the program computes."""
     reading, writing = nest.stages[use.stage], nest.stages[stage]
-    loops = [*nest.outer, *reading.vars, *use.folds]
+    loops = [*nest.outer, *reading.vars, *use.reductions]
     if any(v.node is not None for a in (use.address, store.address) for v, _ in a.terms):
         return False
     if math.prod(v.size for v in loops) > ENUMERATED or _extent(nest, writing) > ENUMERATED:
         return False
     written, writers = _elements(store.address, [*nest.outer, *writing.vars]), _extent(nest, writing)
     read, readers = _elements(use.address, loops), np.arange(math.prod(v.size for v in loops))
-    per_iteration = math.prod(v.size for v in use.folds)
+    per_iteration = math.prod(v.size for v in use.reductions)
     size = 1 + max(int(written.max(initial=-1)), int(read.max(initial=-1)))
     writer = np.full(size, -1)
     numbers = np.arange(writers)

@@ -1,4 +1,4 @@
-"""What a fold has accumulated so far: in which representation, and where."""
+"""What a reduction has accumulated so far: in which representation, and where."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sum(Merging):
         self.kept = dtype if types.is_wide(dtype) else f32
 
     def decoded(self, b: ir.IRBuilder, state: Value) -> Value:
-        """The sum, rounded to the fold's type."""
+        """The sum, rounded to the reduction's type."""
         return conversion.rounded_result(b, state, self.dtype)
 
     def merged(self, b: ir.IRBuilder, state: Value, other: Value) -> Value:
@@ -95,13 +95,13 @@ class Extremum(Merging):
         return intrinsic(b, "smax", state, other)
 
 
-def representation_of(fold: Reduction, number: int = 0) -> Representation:
-    """How value `number` of a fold is accumulated."""
-    dtype = fold.inits[number].dtype
-    if fold.plain in ("add", "multiply") and (dtype.is_float or dtype.is_complex):
-        return Sum(fold.plain, dtype)
-    if fold.plain in ("maximum", "minimum") and dtype.is_float:
-        return Extremum(fold.plain, dtype)
+def representation_of(reduction: Reduction, number: int = 0) -> Representation:
+    """How value `number` of a reduction is accumulated."""
+    dtype = reduction.inits[number].dtype
+    if reduction.plain in ("add", "multiply") and (dtype.is_float or dtype.is_complex):
+        return Sum(reduction.plain, dtype)
+    if reduction.plain in ("maximum", "minimum") and dtype.is_float:
+        return Extremum(reduction.plain, dtype)
     return Representation(dtype)
 
 
@@ -147,11 +147,11 @@ class Accumulator:
             self.b.store(self.b.zext(part, self._kind) if part.type != self._kind else part, pointer)
 
     def start(self, value: Value, lane: ir.Value | None = None) -> None:
-        """Puts a value of the fold's type."""
+        """Puts a value of the reduction's type."""
         self.set(self.representation.encoded(self.b, value), lane)
 
     def result(self, lane: ir.Value | None = None) -> Value:
-        """The final value, of the fold's type."""
+        """The final value, of the reduction's type."""
         return self.representation.decoded(self.b, self.get(lane))
 
     def lane(self, lane: ir.Value) -> State:
@@ -172,6 +172,6 @@ class _Lane:
         self._accumulator.set(value, self._lane)
 
 
-def accumulators(b: ir.IRBuilder, fold: Reduction, lanes: int | None = None) -> list[Accumulator]:
-    """An accumulator for each value of a fold."""
-    return [Accumulator(b, representation_of(fold, k), lanes) for k in range(len(fold.inits))]
+def accumulators(b: ir.IRBuilder, reduction: Reduction, lanes: int | None = None) -> list[Accumulator]:
+    """An accumulator for each value of a reduction."""
+    return [Accumulator(b, representation_of(reduction, k), lanes) for k in range(len(reduction.inits))]

@@ -1,4 +1,4 @@
-"""Folds whose neighbours in memory belong to different results: each step takes a piece of a row into all of them."""
+"""Reductions whose neighbours in memory belong to different results: an iteration adds a piece of a row to all."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ STEP_NODES = 96
 """Nodes that a step has at most, if it is of several rows."""
 
 States = Mapping[int, Sequence[Accumulator]]
-"""The accumulators of each fold, by its identity."""
+"""The accumulators of each reduction, by its identity."""
 Lanes = Callable[[], AbstractContextManager[ir.Value]]
 """A loop over the results of a block: each time, the same ones."""
 Values = Callable[[Reduction], Sequence[types.Value]]
-"""What the accumulators of a fold start from."""
+"""What the accumulators of a reduction start from."""
 
 
 class ColumnReduction:
     """Emits the reductions of one loop body, in lanes of neighbouring results."""
 
-    def __init__(self, phases: Phases, stage: LoopBody, folds: Sequence[Reduction]):
+    def __init__(self, phases: Phases, stage: LoopBody, reductions: Sequence[Reduction]):
         self.phases = phases
         self.stage = stage
-        self.folds = folds
-        *self.others, self.best = ordered(LoopBody([*stage.vars, *folds[0].vars], stage.stores), stage.vars)
+        self.reductions = reductions
+        *self.others, self.best = ordered(LoopBody([*stage.vars, *reductions[0].vars], stage.stores), stage.vars)
         self.most = min(self.best.size, BLOCK)
-        rows = LoopBody([*folds[0].vars], stage.stores)
-        self.rows, self._gone = arranged(rows, folds[0].vars)
+        rows = LoopBody([*reductions[0].vars], stage.stores)
+        self.rows, self._gone = arranged(rows, reductions[0].vars)
         self._apart: list[TransposedRows] = []
 
     def kernel(self, cost: int) -> None:
@@ -88,9 +88,9 @@ class ColumnReduction:
         order = [*self.others, self.best]
         total = math.prod(v.size for v in order)
         scratch = {
-            (id(fold), k): phases.add_scratch(part.size * total * representation_of(fold, k).kept.bytes)
-            for fold in self.folds
-            for k in range(len(fold.inits))
+            (id(reduction), k): phases.add_scratch(part.size * total * representation_of(reduction, k).kept.bytes)
+            for reduction in self.reductions
+            for k in range(len(reduction.inits))
         }
         address = linear((variable(part), *map(variable, order)), (part.size, *(v.size for v in order)))
         blocks = items[-1]
@@ -99,14 +99,14 @@ class ColumnReduction:
             first = b.mul(elements.vars[blocks], I64(BLOCK))
             lanes = self._lanes(elements, first, self._left(b, first))
             state = self._states(b, self.most)
-            self._start(elements, state, self.most, elements.neutral_values)
+            self._start(elements, state, self.most, elements.identity_values)
             begin = b.mul(elements.vars[part], I64(size))
             end = intrinsic(b, "smin", b.add(begin, I64(size)), I64(outermost.size))
             self._accumulate(elements, state, lanes, begin, end, self.most, size)
             with lanes() as lane:
-                for fold in self.folds:
-                    for k, accumulator in enumerate(state[id(fold)]):
-                        pointer = phases.scratch_pointer(scratch[id(fold), k])
+                for reduction in self.reductions:
+                    for k, accumulator in enumerate(state[id(reduction)]):
+                        pointer = phases.scratch_pointer(scratch[id(reduction), k])
                         kept = accumulator.representation.kept
                         index = elements.index(address)
                         element_access.store(b, pointer, kept, index, accumulator.get(lane), exact=True)
@@ -118,17 +118,17 @@ class ColumnReduction:
                 state = self._started(elements, elements.initial_values)
                 for number in range(part.size):
                     elements.vars[part] = I64(number)
-                    for fold in self.folds:
+                    for reduction in self.reductions:
                         values = [
                             element_access.load(
                                 b,
-                                phases.scratch_pointer(scratch[id(fold), k]),
+                                phases.scratch_pointer(scratch[id(reduction), k]),
                                 a.representation.kept,
                                 elements.index(address),
                             )
-                            for k, a in enumerate(state[id(fold)])
+                            for k, a in enumerate(state[id(reduction)])
                         ]
-                        elements.combine(fold, state[id(fold)], values)
+                        elements.combine(reduction, state[id(reduction)], values)
                 self._store(elements, state)
 
     def _left(self, b: ir.IRBuilder, first: ir.Value) -> ir.Value:
@@ -157,7 +157,7 @@ class ColumnReduction:
             return
         (within,) = self.rows
         elements.unbind(self._gone)
-        nodes = [n for f in self.folds for n in f.elements]
+        nodes = [n for f in self.reductions for n in f.elements]
         with elements.scope():
             elements.vars.update({self.best: first, within: I64(0)})
             for node in loads_of_short_rows(nodes, self.best, within, most):
@@ -183,8 +183,8 @@ class ColumnReduction:
         elements.unbind(self._gone)
         if not self.rows:
             with lanes() as lane:
-                for fold in self.folds:
-                    elements.step(fold, [a.lane(lane) for a in state[id(fold)]])
+                for reduction in self.reductions:
+                    elements.step(reduction, [a.lane(lane) for a in state[id(reduction)]])
             return
         with ExitStack() as stack:
             for var, following in pairwise(self.rows):
@@ -197,24 +197,24 @@ class ColumnReduction:
             # sums of sums: the error grows with the length of a run and their number, not with all of it
             part = self._states(b, most)
             with loop(b, begin, end, RUN, name="run", hints=VECTOR_ONLY) as first, elements.scope():
-                self._start(elements, part, most, elements.neutral_values)
+                self._start(elements, part, most, elements.identity_values)
                 self._take(elements, part, lanes, first, intrinsic(b, "smin", b.add(first, I64(RUN)), end))
                 with lanes() as lane:
-                    for fold in self.folds:
-                        values = [a.get(lane) for a in part[id(fold)]]
-                        elements.combine(fold, [a.lane(lane) for a in state[id(fold)]], values)
+                    for reduction in self.reductions:
+                        values = [a.get(lane) for a in part[id(reduction)]]
+                        elements.combine(reduction, [a.lane(lane) for a in state[id(reduction)]], values)
 
     def _in_runs(self, outermost: int) -> bool:
         steps = outermost * math.prod(v.size for v in self.rows[1:]) // self._together()
         return self._sums() and steps > STEPS
 
     def _sums(self) -> bool:
-        return all(f.plain == "add" and isinstance(representation_of(f), Sum) for f in self.folds)
+        return all(f.plain == "add" and isinstance(representation_of(f), Sum) for f in self.reductions)
 
     def _together(self) -> int:
         """How many rows are taken in one step."""
-        nodes = len(walk([n for f in self.folds for n in (*f.elements, *f.bodies)]))
-        most = max(1, STEP_NODES * len(self.folds) // nodes)
+        nodes = len(walk([n for f in self.reductions for n in (*f.elements, *f.bodies)]))
+        most = max(1, STEP_NODES * len(self.reductions) // nodes)
         size = max(1, self.rows[-1].size)
         return next(k for k in (size if size <= LONGEST else ROWS, ROWS, 4, 2, 1) if k <= most and size % k == 0)
 
@@ -223,47 +223,47 @@ class ColumnReduction:
         b, last = elements.b, self.rows[-1]
         together = self._together()
         with loop(b, begin, end, together, name=last.name, hints=VECTOR_ONLY) as row, elements.scope(), lanes() as lane:
-            accumulated = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.folds}
+            accumulated = {id(f): [a.lane(lane) for a in state[id(f)]] for f in self.reductions}
             taken: list[dict[int, list[Accumulator]]] = []
             for k in range(together):
                 elements.vars[last] = index = b.add(row, I64(k), flags=["nsw"]) if k else row
                 elements.staged = {id(a.node): a.staged(index, lane) for a in self._apart}
                 # sums of a step are added to each other first: the error grows with the number of steps
                 if self._sums():
-                    taken.append(self._started(elements, elements.neutral_values))
+                    taken.append(self._started(elements, elements.identity_values))
                 with elements.scope():
-                    for fold in self.folds:
-                        elements.step(fold, taken[-1][id(fold)] if taken else accumulated[id(fold)])
+                    for reduction in self.reductions:
+                        elements.step(reduction, taken[-1][id(reduction)] if taken else accumulated[id(reduction)])
             while len(taken) > 1:
                 for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time
-                    for fold in self.folds:
-                        elements.combine(fold, some[id(fold)], [a.get() for a in other[id(fold)]])
+                    for reduction in self.reductions:
+                        elements.combine(reduction, some[id(reduction)], [a.get() for a in other[id(reduction)]])
                 taken = taken[::2]
             for some in taken:
-                for fold in self.folds:
-                    elements.combine(fold, accumulated[id(fold)], [a.get() for a in some[id(fold)]])
+                for reduction in self.reductions:
+                    elements.combine(reduction, accumulated[id(reduction)], [a.get() for a in some[id(reduction)]])
             elements.staged = {}
 
     # -- accumulators
     def _states(self, b: ir.IRBuilder, count: int) -> States:
-        return {id(f): accumulators(b, f, count) for f in self.folds}
+        return {id(f): accumulators(b, f, count) for f in self.reductions}
 
     def _start(self, elements: Elements, state: States, count: int, values: Values) -> None:
         """All of an array's lanes, wanted or not: a constant number of them is less code."""
         with loop(elements.b, 0, count, name="lane", hints=VECTOR_ONLY) as lane, elements.scope():
-            for fold in self.folds:
-                for accumulator, value in zip(state[id(fold)], values(fold), strict=True):
+            for reduction in self.reductions:
+                for accumulator, value in zip(state[id(reduction)], values(reduction), strict=True):
                     accumulator.start(value, lane)
 
     def _started(self, elements: Elements, values: Values) -> dict[int, list[Accumulator]]:
         """Accumulators of one lane, in registers."""
-        state = {id(f): accumulators(elements.b, f) for f in self.folds}
-        for fold in self.folds:
-            for accumulator, value in zip(state[id(fold)], values(fold), strict=True):
+        state = {id(f): accumulators(elements.b, f) for f in self.reductions}
+        for reduction in self.reductions:
+            for accumulator, value in zip(state[id(reduction)], values(reduction), strict=True):
                 accumulator.start(value)
         return state
 
     def _store(self, elements: Elements, state: States, lane: ir.Value | None = None) -> None:
         for store in self.stage.stores:
-            accumulator = state[id(store.node.fold)][store.node.number]  # type: ignore[attr-defined]
+            accumulator = state[id(store.node.reduction)][store.node.number]  # type: ignore[attr-defined]
             self.phases.store(elements, store, accumulator.result(lane))

@@ -32,7 +32,7 @@ from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import AS_OFTEN, Hint, hints_for, loop
 from xloom.llvm.scalar import conversion
 from xloom.llvm.scalar.elementwise import choose
-from xloom.llvm.scalar.identity_value import neutral
+from xloom.llvm.scalar.identity_value import identity_value
 from xloom.llvm.scalar.rules import RULES
 from xloom.llvm.types import I32, I64, Complex, Value
 from xloom.trampoline import Nested, each, run
@@ -185,7 +185,7 @@ class Elements:
         if isinstance(node, If):
             return (yield self._guard(node))
         assert isinstance(node, Reduced)
-        return (yield self._fold(node.fold))[node.number]
+        return (yield self._reduction(node.reduction))[node.number]
 
     def _address_of(self, node: Load) -> Nested[ir.Value]:
         return self._index(self.address(node.source, node.address))
@@ -259,31 +259,31 @@ class Elements:
             return None
         return first[0], self.b.select(condition, first[1], second[1])
 
-    # -- folds in the middle of an expression
-    def _fold(self, fold: Reduction) -> Nested[list[Value]]:
-        key = id(fold)
+    # -- reductions in the middle of an expression
+    def _reduction(self, reduction: Reduction) -> Nested[list[Value]]:
+        key = id(reduction)
         for scope in reversed(self._scopes):
             if key in scope:
                 return scope[key]
         with self.scope():
-            state = accumulators(self.b, fold)
-            for accumulator, value in zip(state, (yield each(map(self._value, fold.inits))), strict=True):
+            state = accumulators(self.b, reduction)
+            for accumulator, value in zip(state, (yield each(map(self._value, reduction.inits))), strict=True):
                 accumulator.start(value)
-            with self.loops(fold.vars):
-                yield self._step(fold, state)
+            with self.loops(reduction.vars):
+                yield self._step(reduction, state)
         results = [a.result() for a in state]
         self._scopes[-1][key] = results
         return results
 
-    def initial_values(self, fold: Reduction) -> list[Value]:
-        """What a fold starts from."""
-        return run(each(map(self._value, fold.inits)))
+    def initial_values(self, reduction: Reduction) -> list[Value]:
+        """What a reduction starts from."""
+        return run(each(map(self._value, reduction.inits)))
 
-    def neutral_values(self, fold: Reduction) -> list[Value]:
-        """What a piece of a fold starts from: initial values only where nothing is known that changes no result."""
-        dtype = fold.inits[0].dtype
-        number = neutral(fold.plain, dtype)
-        return self.initial_values(fold) if number is None else [types.constant(number, dtype)]
+    def identity_values(self, reduction: Reduction) -> list[Value]:
+        """What a piece of a reduction starts from: initial values only where no identity value is known."""
+        dtype = reduction.inits[0].dtype
+        number = identity_value(reduction.plain, dtype)
+        return self.initial_values(reduction) if number is None else [types.constant(number, dtype)]
 
     @contextmanager
     def loops(self, variables: Sequence[Var]) -> Iterator[None]:
@@ -313,38 +313,38 @@ class Elements:
             self.vars[var] = stack.enter_context(loop(b, begin, end, step, name=var.name, hints=hints))
             yield
 
-    def step(self, fold: Reduction, state: Sequence[State]) -> None:
-        """The next element into a fold's accumulators."""
-        run(self._step(fold, state))
+    def step(self, reduction: Reduction, state: Sequence[State]) -> None:
+        """The next element into a reduction's accumulators."""
+        run(self._step(reduction, state))
 
-    def _step(self, fold: Reduction, state: Sequence[State]) -> Nested[None]:
+    def _step(self, reduction: Reduction, state: Sequence[State]) -> Nested[None]:
         representation = state[0].representation
         if isinstance(representation, Merging):
-            (accumulator,), (element,) = state, fold.elements
+            (accumulator,), (element,) = state, reduction.elements
             read = self._wider if isinstance(representation, Sum) else self._value
             value = representation.encoded(self.b, (yield read(element)))
             accumulator.set(representation.merged(self.b, accumulator.get(), value))
             return
-        yield self._accumulate(fold, state, fold.in_order or fold.bodies)
+        yield self._accumulate(reduction, state, reduction.in_order or reduction.bodies)
 
-    def _accumulate(self, fold: Reduction, state: Sequence[State], bodies: Sequence[Node]) -> Nested[None]:
+    def _accumulate(self, reduction: Reduction, state: Sequence[State], bodies: Sequence[Node]) -> Nested[None]:
         with self.scope():
-            for argument, accumulator in zip(fold.arguments, state, strict=True):
+            for argument, accumulator in zip(reduction.arguments, state, strict=True):
                 self.arguments[id(argument)] = accumulator.get()
             results = yield each(map(self._value, bodies))
         for accumulator, result in zip(state, results, strict=True):
             accumulator.set(result)
 
-    def combine(self, fold: Reduction, state: Sequence[State], values: Sequence[Value]) -> None:
-        """What other accumulators have got, into a fold's accumulators."""
+    def combine(self, reduction: Reduction, state: Sequence[State], values: Sequence[Value]) -> None:
+        """What other accumulators have got, into a reduction's accumulators."""
         representation = state[0].representation
         if isinstance(representation, Merging):
             (accumulator,), (value,) = state, values
             accumulator.set(representation.merged(self.b, accumulator.get(), value))
             return
         with self.scope():
-            self._scopes[-1].update({id(e): v for e, v in zip(fold.elements, values, strict=True)})
-            run(self._accumulate(fold, state, fold.bodies))
+            self._scopes[-1].update({id(e): v for e, v in zip(reduction.elements, values, strict=True)})
+            run(self._accumulate(reduction, state, reduction.bodies))
 
 
 def low_half(b: ir.IRBuilder, index: ir.Value) -> ir.Value:

@@ -17,10 +17,10 @@ from xloom.codegen.loop_ir.nest import (
     breakpoints,
     cost_along,
     cost_of,
-    folds_of,
     interleaved,
     merged,
     outer_breakpoints,
+    reductions_of,
     stage_cost,
 )
 from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
@@ -79,8 +79,10 @@ class Lowering:
         stages = self.nest.stages
         if self.nest.outer:
             self._rows()
-        elif folds := folds_of(stages[0]):
-            self._folding(stages[0], folds).kernel(cost_of([e for f in folds for e in (*f.elements, *f.bodies)]))
+        elif reductions := reductions_of(stages[0]):
+            self._reduction(stages[0], reductions).kernel(
+                cost_of([e for f in reductions for e in (*f.elements, *f.bodies)])
+            )
         else:
             self._map_kernel(stages[0])
 
@@ -169,8 +171,10 @@ class Lowering:
             elements.ranges.pop(var, None)
         elements.innermost = None
 
-    def _folding(self, stage: LoopBody, folds: list[Reduction]) -> ColumnReduction | RowReduction:
-        return (ColumnReduction if is_column_reduction(stage, folds) else RowReduction)(self._code, stage, folds)
+    def _reduction(self, stage: LoopBody, reductions: list[Reduction]) -> ColumnReduction | RowReduction:
+        return (ColumnReduction if is_column_reduction(stage, reductions) else RowReduction)(
+            self._code, stage, reductions
+        )
 
     # -- several stages in each iteration of the outer loops
     def _rows(self) -> None:
@@ -197,9 +201,9 @@ class Lowering:
         return max(self._code.inside(a).high for a in addresses) + 1
 
     def _inner_stage(self, elements: Elements, stage: LoopBody) -> None:
-        folds = folds_of(stage)
-        if folds:
-            self._folding(stage, folds).inside(elements)
+        reductions = reductions_of(stage)
+        if reductions:
+            self._reduction(stage, reductions).inside(elements)
             return
         loops, gone = arranged(stage, stage.vars)
         elements.unbind(gone)

@@ -1,4 +1,4 @@
-"""Folds along what lies together in memory: one result at a time, and a single one in pieces."""
+"""Reductions along what lies together in memory: one result at a time, and a single one in pieces."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from xloom.llvm.loop import VECTOR_ONLY, loop
 from xloom.llvm.types import I64
 
 LANES = (16, 64)
-"""Accumulators, at least and at most, of all values of a fold along a row that LLVM does not vectorise by itself."""
+"""Accumulators, at least and at most, of a reduction along a row that LLVM does not vectorise by itself."""
 PARTS = 64
-"""Pieces of a fold to a single value; a constant, so that results do not depend on the number of threads."""
+"""Pieces of a reduction to a single value; a constant, so that results do not depend on the number of threads."""
 MANY = 4096
 """Elements of each result that are worth lanes of fewer results than make a vector."""
 
 States = Mapping[int, Sequence[Accumulator]]
-"""The accumulators of each fold, by its identity."""
+"""The accumulators of each reduction, by its identity."""
 
 
 class RowReduction:
     """Emits the reductions of one loop body, one result after another."""
 
-    def __init__(self, phases: Phases, stage: LoopBody, folds: Sequence[Reduction]):
+    def __init__(self, phases: Phases, stage: LoopBody, reductions: Sequence[Reduction]):
         self.phases = phases
         self.stage = stage
-        self.folds = folds
-        self.all_loops = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
+        self.reductions = reductions
+        self.all_loops = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
 
     def kernel(self, cost: int) -> None:
         """Adds the phases of all results, each element of which costs `cost` additions; a single result in pieces."""
-        extent = math.prod(v.size for v in self.folds[0].vars)
+        extent = math.prod(v.size for v in self.reductions[0].vars)
         if not self.stage.vars and extent * cost > 4 * TASK_COST:
             self._whole(extent * cost)
             return
@@ -56,8 +56,8 @@ class RowReduction:
 
     # -- one result at a time
     def horizontal(self, elements: Elements) -> None:
-        """Emits one result: the loops that are folded."""
-        loops, gone = arranged(self.all_loops, self.folds[0].vars)
+        """Emits one result: the loops that are reduced."""
+        loops, gone = arranged(self.all_loops, self.reductions[0].vars)
         elements.unbind(gone)
         if self._is_scalar(loops):
             state = self._started(elements)
@@ -65,7 +65,7 @@ class RowReduction:
                 self._step(elements, state)
         else:
             *outer, inner = loops
-            lanes = _Lanes(elements, self.folds, inner)
+            lanes = _Lanes(elements, self.reductions, inner)
             with elements.loops(outer):
                 lanes.take(I64(0), I64(inner.size))
             state = self._started(elements)
@@ -74,84 +74,88 @@ class RowReduction:
 
     def _is_scalar(self, loops: list[Var]) -> bool:
         """True when elements are taken one by one, by LLVM in vectors where it may."""
-        return all(map(_vectorises, self.folds)) or not loops or loops[-1].size < 2 * LANES[0]
+        return all(map(_vectorises, self.reductions)) or not loops or loops[-1].size < 2 * LANES[0]
 
     # -- a single result
     def _whole(self, cost: int) -> None:
         """A single value: pieces of the outermost loop side by side, then the pieces."""
-        phases, folds = self.phases, self.folds
-        loops, gone = arranged(self.all_loops, folds[0].vars)
+        phases, reductions = self.phases, self.reductions
+        loops, gone = arranged(self.all_loops, reductions[0].vars)
         split, rest = loops[0], loops[1:]
         parts = min(PARTS, split.size)
         numbers = {
-            (id(fold), k): phases.add_scratch((16 if init.dtype.is_complex else 8) * parts)
-            for fold in folds
-            for k, init in enumerate(fold.inits)
+            (id(reduction), k): phases.add_scratch((16 if init.dtype.is_complex else 8) * parts)
+            for reduction in reductions
+            for k, init in enumerate(reduction.inits)
         }
         part = Var("part", parts, None, -1)
         with phases.phase([part], cost // parts) as elements:
             elements.unbind(gone)
             b = elements.b
-            state = self._started(elements, neutral=True)
+            state = self._started(elements, identity_value=True)
             at = elements.vars[part]
             begin, end = _part(b, at, split.size, parts)
             if self._is_scalar(loops):
                 with _ranging(elements, split, begin, end), elements.loops(rest):
                     self._step(elements, state)
             else:
-                lanes = _Lanes(elements, folds, loops[-1])
+                lanes = _Lanes(elements, reductions, loops[-1])
                 if rest:
                     with _ranging(elements, split, begin, end), elements.loops(rest[:-1]):
                         lanes.take(I64(0), I64(rest[-1].size))
                 else:
                     lanes.take(begin, end)
                 lanes.join(state)
-            for fold in folds:
-                for k, accumulator in enumerate(state[id(fold)]):
-                    pointer = phases.scratch_pointer(numbers[id(fold), k])
+            for reduction in reductions:
+                for k, accumulator in enumerate(state[id(reduction)]):
+                    pointer = phases.scratch_pointer(numbers[id(reduction), k])
                     element_access.store(b, pointer, accumulator.representation.kept, at, accumulator.get(), exact=True)
         with phases.phase([], 0) as elements:
             b = elements.b
             state = self._started(elements)
             with loop(b, 0, parts, name="part") as at, elements.scope():
-                for fold in folds:
+                for reduction in reductions:
                     values = [
-                        element_access.load(b, phases.scratch_pointer(numbers[id(fold), k]), a.representation.kept, at)
-                        for k, a in enumerate(state[id(fold)])
+                        element_access.load(
+                            b, phases.scratch_pointer(numbers[id(reduction), k]), a.representation.kept, at
+                        )
+                        for k, a in enumerate(state[id(reduction)])
                     ]
-                    elements.combine(fold, state[id(fold)], values)
+                    elements.combine(reduction, state[id(reduction)], values)
             self._results(elements, state, None)
 
     # -- accumulators
-    def _started(self, elements: Elements, *, neutral: bool = False) -> States:
-        state = _states(elements, self.folds)
-        for fold in self.folds:
-            values = elements.neutral_values(fold) if neutral else elements.initial_values(fold)
-            for accumulator, value in zip(state[id(fold)], values, strict=True):
+    def _started(self, elements: Elements, *, identity_value: bool = False) -> States:
+        state = _states(elements, self.reductions)
+        for reduction in self.reductions:
+            values = elements.identity_values(reduction) if identity_value else elements.initial_values(reduction)
+            for accumulator, value in zip(state[id(reduction)], values, strict=True):
                 accumulator.start(value)
         return state
 
     def _step(self, elements: Elements, state: States) -> None:
-        for fold in self.folds:
-            elements.step(fold, state[id(fold)])
+        for reduction in self.reductions:
+            elements.step(reduction, state[id(reduction)])
 
     def _results(self, elements: Elements, state: States, lane: ir.Value | None) -> None:
         for store in self.stage.stores:
-            value = state[id(store.node.fold)][store.node.number].result(lane)  # type: ignore[attr-defined]
+            value = state[id(store.node.reduction)][store.node.number].result(lane)  # type: ignore[attr-defined]
             self.phases.store(elements, store, value)
 
 
 class _Lanes:
-    """Any computation along `inner` in vector lanes, each from a neutral value; in the end they are folded."""
+    """Any computation along `inner` in vector lanes, each from an identity value; in the end they are combined."""
 
-    def __init__(self, elements: Elements, folds: Sequence[Reduction], inner: Var):
-        self._elements, self._folds, self._inner = elements, folds, inner
-        most = LANES[1] // max(len(fold.inits) for fold in folds)
+    def __init__(self, elements: Elements, reductions: Sequence[Reduction], inner: Var):
+        self._elements, self._reductions, self._inner = elements, reductions, inner
+        most = LANES[1] // max(len(reduction.inits) for reduction in reductions)
         self._count = min(most, 1 << (inner.size.bit_length() - 2))  # half of the row at most
-        self._kept = _states(elements, folds, self._count)
+        self._kept = _states(elements, reductions, self._count)
         with loop(elements.b, 0, self._count, name="lane") as lane, elements.scope():
-            for fold in folds:
-                for accumulator, value in zip(self._kept[id(fold)], elements.neutral_values(fold), strict=True):
+            for reduction in reductions:
+                for accumulator, value in zip(
+                    self._kept[id(reduction)], elements.identity_values(reduction), strict=True
+                ):
                     accumulator.start(value, lane)
 
     def take(self, begin: ir.Value, end: ir.Value) -> None:
@@ -167,24 +171,24 @@ class _Lanes:
         elements = self._elements
         with loop(elements.b, 0, count, name="lane") as lane, elements.scope():
             elements.vars[self._inner] = elements.b.add(base, lane, flags=["nsw"])
-            for fold in self._folds:
-                elements.step(fold, [a.lane(lane) for a in self._kept[id(fold)]])
+            for reduction in self._reductions:
+                elements.step(reduction, [a.lane(lane) for a in self._kept[id(reduction)]])
 
     def join(self, state_of: States) -> None:
-        """Folds all lanes into `state_of` each fold."""
+        """Combines all lanes into `state_of` each reduction."""
         elements, count = self._elements, self._count
-        kept, spare = self._kept, _states(elements, self._folds, max(1, count // 2))
+        kept, spare = self._kept, _states(elements, self._reductions, max(1, count // 2))
         while count > 1:  # halves of the lanes, so that these are vectors too
             count //= 2
             with loop(elements.b, 0, count, name="lane", hints=VECTOR_ONLY) as lane:
                 other = elements.b.add(lane, I64(count))
-                for fold in self._folds:
-                    pairs = zip(kept[id(fold)], spare[id(fold)], strict=True)
+                for reduction in self._reductions:
+                    pairs = zip(kept[id(reduction)], spare[id(reduction)], strict=True)
                     state = [_Moving(k.lane(lane), s.lane(lane)) for k, s in pairs]
-                    elements.combine(fold, state, [a.get(other) for a in kept[id(fold)]])
+                    elements.combine(reduction, state, [a.get(other) for a in kept[id(reduction)]])
             kept, spare = spare, kept
-        for fold in self._folds:
-            elements.combine(fold, state_of[id(fold)], [a.get(I64(0)) for a in kept[id(fold)]])
+        for reduction in self._reductions:
+            elements.combine(reduction, state_of[id(reduction)], [a.get(I64(0)) for a in kept[id(reduction)]])
 
 
 class _Moving:
@@ -199,8 +203,8 @@ class _Moving:
         self.get, self.set = source.get, target.set
 
 
-def _states(elements: Elements, folds: Sequence[Reduction], lanes: int | None = None) -> States:
-    return {id(f): accumulators(elements.b, f, lanes) for f in folds}
+def _states(elements: Elements, reductions: Sequence[Reduction], lanes: int | None = None) -> States:
+    return {id(f): accumulators(elements.b, f, lanes) for f in reductions}
 
 
 @contextmanager
@@ -219,34 +223,34 @@ def _part(b: ir.IRBuilder, at: ir.Value, size: int, parts: int) -> tuple[ir.Valu
     return begin, b.udiv(b.mul(b.add(at, I64(1)), I64(size)), I64(parts))
 
 
-def is_column_reduction(stage: LoopBody, folds: Sequence[Reduction]) -> bool:
-    """True when neighbours in memory belong to different results, or the rows that are folded are short."""
-    loops = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
-    extent = math.prod(v.size for v in folds[0].vars)
+def is_column_reduction(stage: LoopBody, reductions: Sequence[Reduction]) -> bool:
+    """True when neighbours in memory belong to different results, or the rows that are reduced are short."""
+    loops = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
+    extent = math.prod(v.size for v in reductions[0].vars)
     wide = [v for v in stage.vars if v.size >= (5 if extent >= MANY else 8)]
     if not wide:
         return False
-    if _are_short(folds):
+    if _are_short(reductions):
         return True
-    reduced = [v for v in folds[0].vars if v.size >= 8]
+    reduced = [v for v in reductions[0].vars if v.size >= 8]
     best = max(stride_score(loops, v) for v in wide)
     return not reduced or best > max(stride_score(loops, v) for v in reduced)
 
 
-def _are_short(folds: Sequence[Reduction]) -> bool:
-    """True for rows that are no whole vectors, and for longer ones of which a vector is not folded by one operator."""
-    extent = math.prod(v.size for v in folds[0].vars)
-    if all(f.plain for f in folds):
+def _are_short(reductions: Sequence[Reduction]) -> bool:
+    """True for rows that are no whole vectors, and for longer ones of which a vector is not reduced by one operator."""
+    extent = math.prod(v.size for v in reductions[0].vars)
+    if all(f.plain for f in reductions):
         return extent < LANES[0] and extent != LANES[0] // 2
-    return extent != LANES[0] // 2 and transposed_rows_fit([n for f in folds for n in f.elements], extent)
+    return extent != LANES[0] // 2 and transposed_rows_fit([n for f in reductions for n in f.elements], extent)
 
 
-def _vectorises(fold: Reduction) -> bool:
+def _vectorises(reduction: Reduction) -> bool:
     """True when LLVM turns the scalar loop into vector code."""
-    dtype = fold.inits[0].dtype
-    if isinstance(representation_of(fold), Merging):
+    dtype = reduction.inits[0].dtype
+    if isinstance(representation_of(reduction), Merging):
         return dtype.is_float
     exact = dtype.is_integer and dtype.bits >= 8
-    if fold.plain in ("add", "multiply", "maximum", "minimum"):
+    if reduction.plain in ("add", "multiply", "maximum", "minimum"):
         return exact
-    return (exact or dtype.kind is Kind.PRED) and fold.plain in ("and", "or", "xor")
+    return (exact or dtype.kind is Kind.PRED) and reduction.plain in ("and", "or", "xor")

@@ -27,7 +27,7 @@ LEAST_VECTOR = 8
 LANES = 16
 """Rows that are set apart at a time."""
 BLOCK = 256
-"""Rows, or results of neighbouring folds, that are in the works at a time."""
+"""Rows, or results of neighbouring reductions, that are in the works at a time."""
 MEMORY = 96 << 10
 """Bytes that a block has for what is set apart."""
 

@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, folds_of, stage_cost
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, reductions_of, stage_cost
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.loop import PLAIN, loop
@@ -57,7 +57,7 @@ def rows_to_prefetch(nest: LoopNest, row: Var, target: Target) -> dict[int, list
 
 
 def _writes(nest: LoopNest, stage: LoopBody) -> bool:
-    return not folds_of(stage) and any(s.target not in nest.private for s in stage.stores)
+    return not reductions_of(stage) and any(s.target not in nest.private for s in stage.stores)
 
 
 def _next_rows(nest: LoopNest, row: Var, target: Target) -> list[PrefetchedRow]:

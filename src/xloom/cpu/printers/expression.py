@@ -49,7 +49,7 @@ class Writer:
         self._indent = 0
         self._scopes: list[dict[int, str]] = [{}]
         self._accumulators: dict[int, str] = {}
-        self._folds = 0
+        self._reductions = 0
         self._names = 0
 
     # -- lines
@@ -153,7 +153,7 @@ class Writer:
         if isinstance(node, If):
             return (yield self._guarded(node))
         assert isinstance(node, Reduced)
-        return (yield self._fold(node.fold))[node.number]
+        return (yield self._reduction(node.reduction))[node.number]
 
     def _applied(self, node: Op) -> Nested[str]:
         values = yield each(map(self._value, node.operands))
@@ -185,40 +185,40 @@ class Writer:
             parts.append(f" < {high}")
         return "".join(parts) if len(parts) > 1 else ""
 
-    # -- folds
-    def start(self, fold: Reduction) -> list[str]:
-        """Writes a fold's accumulators with their initial values; returns their names."""
-        return run(self._start(fold))
+    # -- reductions
+    def start(self, reduction: Reduction) -> list[str]:
+        """Writes a reduction's accumulators with their initial values; returns their names."""
+        return run(self._start(reduction))
 
-    def _start(self, fold: Reduction) -> Nested[list[str]]:
+    def _start(self, reduction: Reduction) -> Nested[list[str]]:
         names = []
-        for argument, init in zip(fold.arguments, fold.inits, strict=True):
-            self._folds += 1
-            names.append(f"acc{self._folds}")
+        for argument, init in zip(reduction.arguments, reduction.inits, strict=True):
+            self._reductions += 1
+            names.append(f"acc{self._reductions}")
             self._accumulators[id(argument)] = names[-1]
             self.assign(names[-1], (yield self._value(init)))
         return names
 
-    def step(self, fold: Reduction, names: Sequence[str]) -> None:
+    def step(self, reduction: Reduction, names: Sequence[str]) -> None:
         """Writes one more element into the accumulators."""
-        run(self._step(fold, names))
+        run(self._step(reduction, names))
 
-    def _step(self, fold: Reduction, names: Sequence[str]) -> Nested[None]:
-        if fold.plain in _INFIX:
-            self.line(f"{names[0]} {_INFIX[fold.plain]}= {_bare((yield self._value(fold.elements[0])))}")
+    def _step(self, reduction: Reduction, names: Sequence[str]) -> Nested[None]:
+        if reduction.plain in _INFIX:
+            self.line(f"{names[0]} {_INFIX[reduction.plain]}= {_bare((yield self._value(reduction.elements[0])))}")
             return
-        values = yield each(map(self._value, fold.bodies))
+        values = yield each(map(self._value, reduction.bodies))
         self.line(f"{', '.join(names)} = {', '.join(map(_bare, values))}")
 
-    def _fold(self, fold: Reduction) -> Nested[list[str]]:
-        """Writes a whole fold; returns the names of its values."""
+    def _reduction(self, reduction: Reduction) -> Nested[list[str]]:
+        """Writes a whole reduction; returns the names of its values."""
         for scope in reversed(self._scopes):
-            if id(fold) in scope:
-                return scope[id(fold)].split()
-        names = yield self._start(fold)
-        with self.loops(fold.vars):
-            yield self._step(fold, names)
-        self._scopes[-1][id(fold)] = " ".join(names)
+            if id(reduction) in scope:
+                return scope[id(reduction)].split()
+        names = yield self._start(reduction)
+        with self.loops(reduction.vars):
+            yield self._step(reduction, names)
+        self._scopes[-1][id(reduction)] = " ".join(names)
         return names
 
 
@@ -227,14 +227,14 @@ def _uses(nest: LoopNest) -> Counter[int]:
     stores = [store for stage in nest.stages for store in stage.stores]
     roots = [s.node for s in stores] + [v.node for s in stores for v, _ in s.address.terms if v.node is not None]
     uses = Counter(id(root) for root in roots)
-    folds: set[int] = set()  # several nodes are the values of one
+    reductions: set[int] = set()  # several nodes are the values of one
     for node in walk(roots):
         if not isinstance(node, Reduced):
             uses.update(id(o) for o in operands_of(node))
-        elif id(node.fold) not in folds:
-            folds.add(id(node.fold))
+        elif id(node.reduction) not in reductions:
+            reductions.add(id(node.reduction))
             # the elements are asked for by the bodies
-            uses.update(id(o) for o in (*node.fold.inits, *node.fold.bodies))
+            uses.update(id(o) for o in (*node.reduction.inits, *node.reduction.bodies))
         uses.update(id(v.node) for index in indices_of(node) for v, _ in index.terms if v.node is not None)
     return uses
 

@@ -12,11 +12,11 @@ from xloom.codegen.loop_ir.nest import (
     LoopBody,
     arranged,
     breakpoints,
-    folds_of,
     interleaved,
     merged,
     ordered,
     outer_breakpoints,
+    reductions_of,
 )
 from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.codegen.schedule.thunks import ScheduledComputation
@@ -192,9 +192,9 @@ def _joined(writer: Writer, loops: list[Var], gone: Iterable[Var]) -> list[Var]:
 
 
 def _stage(writer: Writer, stage: LoopBody, shared: Collection[str], *, may_tile: bool = False) -> None:
-    folds = folds_of(stage)
-    if folds:
-        _folds(writer, stage, folds, shared)
+    reductions = reductions_of(stage)
+    if reductions:
+        _reductions(writer, stage, reductions, shared)
         return
     loops = _joined(writer, *arranged(stage, stage.vars))
     crossed = strided_loads(stage, loops) if may_tile else None
@@ -217,13 +217,13 @@ def _stage(writer: Writer, stage: LoopBody, shared: Collection[str], *, may_tile
             writer.assign(writer.element(store.target, store.address), value)
 
 
-def _folds(writer: Writer, stage: LoopBody, folds: list[Reduction], shared: Collection[str]) -> None:
-    inner = LoopBody([*stage.vars, *folds[0].vars], stage.stores)
+def _reductions(writer: Writer, stage: LoopBody, reductions: list[Reduction], shared: Collection[str]) -> None:
+    inner = LoopBody([*stage.vars, *reductions[0].vars], stage.stores)
     with writer.loops(ordered(inner, stage.vars), shared):
-        state = {id(fold): writer.start(fold) for fold in folds}
-        with writer.loops(_joined(writer, *arranged(inner, folds[0].vars)), shared):
-            for fold in folds:
-                writer.step(fold, state[id(fold)])
+        state = {id(reduction): writer.start(reduction) for reduction in reductions}
+        with writer.loops(_joined(writer, *arranged(inner, reductions[0].vars)), shared):
+            for reduction in reductions:
+                writer.step(reduction, state[id(reduction)])
         for store in stage.stores:
-            fold, number = store.node.fold, store.node.number  # type: ignore[attr-defined]
-            writer.assign(writer.element(store.target, store.address), state[id(fold)][number])
+            reduction, number = store.node.reduction, store.node.number  # type: ignore[attr-defined]
+            writer.assign(writer.element(store.target, store.address), state[id(reduction)][number])

@@ -9,7 +9,7 @@ import numpy as np
 from xloom.hlo.dtype import DType, Kind
 
 
-def neutral(opcode: str, dtype: DType) -> float | int | None:
+def identity_value(opcode: str, dtype: DType) -> float | int | None:
     """The number that changes no other operand; None of operators that have none."""
     if dtype.is_float or dtype.is_complex:
         numbers = {"add": -0.0, "multiply": 1.0}

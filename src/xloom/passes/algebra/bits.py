@@ -27,7 +27,7 @@ def _absorbing(i: Instruction, rw: Rewriter) -> Instruction | None:
 
 # x and ~0 == x;  x or 0 == x;  x xor 0 == x
 @rule("and", "or", "xor")
-def _neutral(i: Instruction, rw: Rewriter) -> Instruction | None:
+def _identity_value(i: Instruction, rw: Rewriter) -> Instruction | None:
     x, c = i.operands
     return x if (is_all_ones(c) if i.opcode == "and" else is_zero(c)) else None
 
@@ -79,7 +79,7 @@ def _not_compare(i: Instruction, rw: Rewriter) -> Instruction | None:
 
 # max(x, lowest) == x;  min(x, highest) == x; floats too, with -inf and inf
 @rule("maximum", "minimum")
-def _neutral_bound(i: Instruction, rw: Rewriter) -> Instruction | None:
+def _identity_bound(i: Instruction, rw: Rewriter) -> Instruction | None:
     x, c = i.operands
     bound = lowest(i.shape.dtype) if i.opcode == "maximum" else highest(i.shape.dtype)
     return x if is_splat(c, bound) else None

@@ -1,4 +1,4 @@
-"""reduce-window: running folds along rows, done faster for many rows side by side; sums that have one addend."""
+"""reduce-window: prefix scans along rows, done faster for many rows side by side; sums that have one addend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ rule = RuleTable()
 _ROWS = 16
 """As many as a vector has lanes."""
 _IN_VECTORS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
-"""What vectors are folded by within themselves, of numbers that processors compute with as they lie in memory."""
+"""What vectors are reduced by within themselves, of numbers that processors compute with as they lie in memory."""
 
 
 # running(x, rows) == transpose(running(transpose(x), columns))

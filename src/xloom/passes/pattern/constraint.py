@@ -1,7 +1,7 @@
 """What a pattern asks of constants and attributes: by default equality, and otherwise what its annotations say.
 
 Frontend attributes of a pattern's instruction are constraints: `value="any"` on a constant, `value="count(sum)"` for
-the number of elements that the reduction `sum` folds, `value="1/count(sum)"` for its reciprocal, and, on any
+the number of elements that the reduction `sum` combines, `value="1/count(sum)"` for its reciprocal, and, on any
 instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME. On a parameter, `rank="exact"` says that each of
 its dimensions stands for one of the program's, or for one of size 1.
 """
@@ -30,7 +30,7 @@ _NOT_MEANING = frozenset({"origin", "statistics"})
 def constant_differs(pattern: Instruction, program: Instruction, count: Callable[[str], int | None]) -> str:
     """Why the constant `program` is not what the constant `pattern` asks for, or an empty string.
 
-    `count` gives the number of elements that a reduction of the pattern folds, None if that is not known yet.
+    `count` gives the number of elements that a reduction of the pattern combines, None if that is not known yet.
     """
     wanted = pattern.frontend_attributes.get("value", "")
     if wanted == "any":

@@ -305,7 +305,7 @@ def _may_match(goal: Goal) -> bool:
 
 
 def _count(match: Match, name: str) -> int | None:
-    """How many elements the program's reduction for the pattern's `name` folds."""
+    """How many elements the program's reduction for the pattern's `name` combines."""
     for pattern, (program, _) in match.values.items():
         if pattern.name == name and program.opcode == "reduce":
             return prod(program.operands[0].shape.dims[d] for d in program["dimensions"])

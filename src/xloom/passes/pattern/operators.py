@@ -115,12 +115,12 @@ def _reduce(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[
     my_kept = [k for k in range(mine.rank) if k not in pattern["dimensions"]]
     other_kept = [k for k in range(other.rank) if k not in program["dimensions"]]
     kept = [(tuple(my_kept[k] for k in p), tuple(other_kept[k] for k in d)) for p, d in dims]
-    my_folded = [k for k in wide(mine) if k in pattern["dimensions"]]
-    other_folded = [k for k in wide(other) if k in program["dimensions"]]
-    if other_folded and not my_folded:
-        raise Mismatch(f"{program.name} folds dimensions {other_folded}", about_dims=True)
-    for runs in splits(other_folded, len(my_folded)):
-        inner = normal([*kept, *(((m,), run) for m, run in zip(my_folded, runs, strict=True))])
+    my_reduced = [k for k in wide(mine) if k in pattern["dimensions"]]
+    other_reduced = [k for k in wide(other) if k in program["dimensions"]]
+    if other_reduced and not my_reduced:
+        raise Mismatch(f"{program.name} reduces dimensions {other_reduced}", about_dims=True)
+    for runs in splits(other_reduced, len(my_reduced)):
+        inner = normal([*kept, *(((m,), run) for m, run in zip(my_reduced, runs, strict=True))])
         yield [
             Goal(a, b, inner if k < count else ())
             for k, (a, b) in enumerate(zip(pattern.operands, program.operands, strict=True))

@@ -1,4 +1,4 @@
-"""Folds of runs along a dimension, and their gradients."""
+"""Reductions of runs along a dimension, and their gradients."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Folds of runs of elements along a dimension; those of empty runs are what the fold starts from."""
+    """Reductions of runs of elements along a dimension; those of empty runs are what the reduction starts from."""
     ends = _segment_ends(lengths, offsets)
-    neutral = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}[reduce]
-    start = neutral if initial is None else initial
+    identity_value = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}[reduce]
+    start = identity_value if initial is None else initial
     segment, counts = _segments(data, ends, axis)
     dims = [*data.shape[:axis], ends.shape[axis] + 1, *data.shape[axis + 1 :]]
     how = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}[reduce]
@@ -64,7 +64,7 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: float | None = None,
 ) -> Tensor:
-    """The gradient of such folds."""
+    """The gradient of such reductions."""
     segment, counts = _segments(data, _segment_ends(lengths, offsets), axis)
     tail = [1] * (data.dim() - axis - 1)
     counts = counts.reshape([*counts.shape, *tail])

@@ -140,9 +140,9 @@ def _shifted(g: Graph, x: Instruction, dim: int) -> tuple[Instruction, Instructi
     dim = normalized(dim, x.shape.rank)
     dims = [dim] if x.shape.rank else []
     ones = [1 if k in dims else s for k, s in enumerate(x.shape.dims)]
-    top = g.reshape_to(g.fold(x, "maximum", float("-inf"), dims), ones)
+    top = g.reshape_to(g.reduce_with(x, "maximum", float("-inf"), dims), ones)
     shifted = g.subtract(x, g.expand(top, x.shape.dims))
-    return shifted, g.reshape_to(g.fold(g.exponential(shifted), "add", 0, dims), ones)
+    return shifted, g.reshape_to(g.reduce_with(g.exponential(shifted), "add", 0, dims), ones)
 
 
 @lowers("aten._softmax_backward_data.default")
@@ -164,7 +164,7 @@ def log_softmax_backward(g: Graph, grad_output, output, dim: int, input_dtype: t
 
 def _total(g: Graph, x: Instruction, dim: int) -> Instruction:
     dims = [normalized(dim, x.shape.rank)] if x.shape.rank else []
-    total = g.fold(x, "add", 0, dims)
+    total = g.reduce_with(x, "add", 0, dims)
     return g.expand(g.reshape_to(total, [1 if k in dims else s for k, s in enumerate(x.shape.dims)]), x.shape.dims)
 
 

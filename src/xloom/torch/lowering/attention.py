@@ -88,10 +88,10 @@ def attention(g: Graph, query, key, value, dropout_p: float, is_causal: bool, at
     if dropout_p:
         raise UnsupportedError("attention with dropout", hint="apply dropout to the probabilities")
     scores = _scores(g, query, key, is_causal, attn_mask, _scale(query, scale))
-    top = g.fold(scores, "maximum", float("-inf"), [3])
+    top = g.reduce_with(scores, "maximum", float("-inf"), [3])
     top = g.select(g.is_finite(top), top, g.full_like(top, 0))
     weights = g.exponential(g.subtract(scores, _column(g, top, scores)))
-    total = g.fold(weights, "add", 0, [3])
+    total = g.reduce_with(weights, "add", 0, [3])
     wide = _matmul(g, weights, g.widened(value))
     divisor = g.broadcast(total, shape=wide.shape, dimensions=(0, 1, 2))
     return [g.cast(g.divide(wide, divisor), query.shape.dtype), g.add(top, g.log(total))]
@@ -116,7 +116,7 @@ def attention_backward(
     scores = _scores(g, query, key, is_causal, attn_mask, factor)
     weights = g.exponential(g.subtract(scores, _column(g, g.cast(logsumexp, scores.shape.dtype), scores)))
     q, k, v, grad, result = (g.widened(x) for x in (query, key, value, grad_out, out))
-    along = g.fold(g.multiply(grad, result), "add", 0, [3])
+    along = g.reduce_with(g.multiply(grad, result), "add", 0, [3])
     slope = g.subtract(_rows_by_rows(g, grad, v), _column(g, along, scores))
     slope = g.multiply(weights, g.multiply(slope, g.full_like(slope, factor)))
     gradients = (

@@ -91,4 +91,4 @@ def equal(g: Graph, x, y):
     if x.shape.dims != y.shape.dims:
         return g.full((), False, dt.pred)
     same = g.compare(*g.broadcast_operands(x, y), direction="EQ")
-    return g.fold(same, "and", True, range(same.shape.rank))
+    return g.reduce_with(same, "and", True, range(same.shape.rank))

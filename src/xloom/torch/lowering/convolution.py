@@ -129,7 +129,7 @@ def convolution_backward(
         lhs, rhs = (grad, x) if transposed else (x, grad)
         found[1] = _kernel_gradient(g, lhs, rhs, weight.shape.dims, stride, padding, dilation, groups, transposed)
     if output_mask[2]:
-        found[2] = g.fold(grad, "add", 0, [0, *range(2, 2 + rank)])
+        found[2] = g.reduce_with(grad, "add", 0, [0, *range(2, 2 + rank)])
     return [None if r is None else g.cast(r, own) for r in found]
 
 

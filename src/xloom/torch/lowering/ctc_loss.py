@@ -120,10 +120,10 @@ def _total(g: Graph, x: Instruction) -> Instruction:
     """log(sum(e^x)) over the last dimension, repeated along it."""
     last = x.shape.rank - 1
     ones = (*x.shape.dims[:-1], 1)
-    top = g.fold(x, "maximum", _NEVER, [last])
+    top = g.reduce_with(x, "maximum", _NEVER, [last])
     base = g.select(g.is_finite(top), top, g.full_like(top, 0))
     powers = g.exponential(g.subtract(x, g.expand(g.reshape_to(base, ones), x.shape.dims)))
-    total = g.add(base, g.log(g.fold(powers, "add", 0, [last])))
+    total = g.add(base, g.log(g.reduce_with(powers, "add", 0, [last])))
     return g.expand(g.reshape_to(total, ones), x.shape.dims)
 
 

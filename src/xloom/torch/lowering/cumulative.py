@@ -1,4 +1,4 @@
-"""Running folds along a dimension."""
+"""Prefix scans along a dimension."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph, Number, normalized
-from xloom.torch.lowering.neutral_element import neutral
+from xloom.torch.lowering.identity_value import identity_value
 from xloom.torch.lowering.promotion import compute_type
 from xloom.torch.lowering.reduce import summed_dtype
 from xloom.torch.lowering.registry import lowers
@@ -21,7 +21,7 @@ def _window(dims: tuple[int, ...], dim: int) -> list[WindowDimension]:
 
 
 def running(g: Graph, x: Instruction, dim: int, opcode: str, initial: Number) -> Instruction:
-    """Element k is the fold of the elements up to k along a dimension."""
+    """Element k is the reduction of the elements up to k along a dimension."""
     if x.shape.rank == 0 or x.shape.size == 0:
         return x
     dtype = x.shape.dtype
@@ -80,7 +80,7 @@ def _running_extreme(g: Graph, x: Instruction, dim: int, largest: bool) -> list[
             same = r.or_(same, r.and_(nan, other_nan))
         better = r.or_(better, r.and_(same, r.compare(i, j, direction="GT")))
         g._regions[key] = r.builder.finish(r.tuple(r.select(better, a, b), r.select(better, i, j)))
-    initial = g.scalar(neutral("amax" if largest else "amin", dtype), dtype)
+    initial = g.scalar(identity_value("amax" if largest else "amin", dtype), dtype)
     both = g.reduce_window(
         x,
         g.iota_along(x.shape.dims, dim),

@@ -94,7 +94,7 @@ def greatest_divisor(g: Graph, x: Instruction, y: Instruction) -> Instruction:
     pair = condition.parameter(state.shape)
     rest = condition.get_tuple_element(pair, index=1)
     left = condition.compare(rest, condition.full_like(rest, 0), direction="NE")
-    left = condition.fold(left, "or", False, range(x.shape.rank))
+    left = condition.reduce_with(left, "or", False, range(x.shape.rank))
     body = g.subgraph("divide_by_rest")
     pair = body.parameter(state.shape)
     a, b = body.get_tuple_element(pair, index=0), body.get_tuple_element(pair, index=1)

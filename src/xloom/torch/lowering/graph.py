@@ -145,7 +145,7 @@ class Graph:
         return self.cast(x, compute_type(x.shape.dtype))
 
     def region(self, opcode: str, dtype: DType) -> Computation:
-        """The computation of two scalars that a reduction folds with."""
+        """The computation of two scalars that a reduction applies."""
         key = (opcode, dtype)
         if key not in self._regions:
             b = self.subcomputation(opcode)
@@ -161,7 +161,7 @@ class Graph:
         """A graph in another computation of the module; its parameters are made first."""
         return Graph(self.subcomputation(name))
 
-    def fold(self, x: Instruction, opcode: str, initial: Number, dims: Sequence[int]) -> Instruction:
+    def reduce_with(self, x: Instruction, opcode: str, initial: Number, dims: Sequence[int]) -> Instruction:
         """x reduced over `dims`, which are left out of the result."""
         if not dims:
             return x

@@ -172,4 +172,4 @@ def searchsorted(g: Graph, sorted_sequence, x, out_int32: bool, right: bool, sid
         )
         if right:
             below = g.or_(below, g.compare(values, values, direction="NE"))
-    return g.fold(g.convert(below, shape=target[tuple(line)]), "add", 0, [len(line) - 1])
+    return g.reduce_with(g.convert(below, shape=target[tuple(line)]), "add", 0, [len(line) - 1])

@@ -95,7 +95,7 @@ def cholesky_ex(g: Graph, x, upper: bool, check_errors: bool):
     factor = cholesky(g, x, upper)
     size = x.shape.rank
     finite = g.compare(factor, factor, direction="EQ")
-    good = g.fold(finite, "and", True, [size - 2, size - 1])
+    good = g.reduce_with(finite, "and", True, [size - 2, size - 1])
     return [factor, g.convert(g.not_(good), shape=good.shape.with_dtype(dt.s32))]
 
 
@@ -300,7 +300,7 @@ def matrix_exp(g: Graph, x):
     dims = x.shape.dims
     same = g.compare(g.iota_along(dims, len(dims) - 2), g.iota_along(dims, len(dims) - 1), direction="EQ")
     unit = g.cast(same, wide.shape.dtype)
-    norm = g.fold(g.fold(g.abs(wide), "add", 0, [len(dims) - 2]), "maximum", 0, [len(dims) - 2])
+    norm = g.reduce_with(g.reduce_with(g.abs(wide), "add", 0, [len(dims) - 2]), "maximum", 0, [len(dims) - 2])
     halved = []
     for _ in range(squarings):
         halved.append(g.compare(norm, g.full_like(norm, reach), direction="GT"))
@@ -339,14 +339,16 @@ def distance(g: Graph, off: Instruction, p: float) -> Instruction:
     """The p-norm of the last dimension of numbers that are not negative."""
     last = [off.shape.rank - 1]
     if math.isinf(p):
-        return g.fold(off, "maximum", 0, last)
+        return g.reduce_with(off, "maximum", 0, last)
     if p == 0:
-        return g.fold(g.cast(g.compare(off, g.full_like(off, 0), direction="NE"), off.shape.dtype), "add", 0, last)
+        return g.reduce_with(
+            g.cast(g.compare(off, g.full_like(off, 0), direction="NE"), off.shape.dtype), "add", 0, last
+        )
     if p == 1:
-        return g.fold(off, "add", 0, last)
+        return g.reduce_with(off, "add", 0, last)
     if p == 2:
-        return g.sqrt(g.fold(g.multiply(off, off), "add", 0, last))
-    total = g.fold(g.power(off, g.full_like(off, p)), "add", 0, last)
+        return g.sqrt(g.reduce_with(g.multiply(off, off), "add", 0, last))
+    total = g.reduce_with(g.power(off, g.full_like(off, p)), "add", 0, last)
     return g.power(total, g.full_like(total, 1 / p))
 
 
@@ -362,7 +364,7 @@ def cdist_backward(g: Graph, grad, x1, x2, p: float, cdist):
     wide = g.expand(g.reshape_to(grad, (*batch, a, b, 1)), dims)
     far = g.expand(g.reshape_to(cdist, (*batch, a, b, 1)), dims)
     slope = distance_slope(g, off, far, p)
-    return g.fold(g.multiply(wide, slope), "add", 0, [len(dims) - 2])
+    return g.reduce_with(g.multiply(wide, slope), "add", 0, [len(dims) - 2])
 
 
 def distance_slope(g: Graph, off: Instruction, far: Instruction, p: float) -> Instruction:
@@ -430,5 +432,5 @@ def trilinear(g: Graph, i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_di
             x = unsqueeze(g, x, place)
         parts.append(x)
     a, b, c = (g.widened(p) for p in g.broadcast_operands(*parts))
-    total = g.fold(g.multiply(g.multiply(a, b), c), "add", 0, list(sumdim))
+    total = g.reduce_with(g.multiply(g.multiply(a, b), c), "add", 0, list(sumdim))
     return g.cast(total, i1.shape.dtype)

@@ -24,7 +24,7 @@ def nll_loss_forward(g: Graph, x, target, weight, reduction: int, ignore_index: 
     if reduction == _NONE and x.shape.rank > 1:
         return [g.cast(losses, own), g.full((), 0, own)]
     every = list(range(losses.shape.rank))
-    total, loss = g.fold(weights, "add", 0, every), g.fold(losses, "add", 0, every)
+    total, loss = g.reduce_with(weights, "add", 0, every), g.reduce_with(losses, "add", 0, every)
     if reduction == _MEAN:
         loss = g.divide(loss, total)
     return [g.cast(loss, own), g.cast(total, own)]
@@ -91,12 +91,12 @@ def multilabel_margin_loss_backward(g: Graph, grad_output, x, target, reduction:
     active = g.and_(active, g.expand(g.reshape_to(negative, (rows, 1, classes)), cube))
     active = g.and_(active, g.expand(as_column(g, valid), cube))
     ones = g.cast(active, wide.shape.dtype)
-    gradient = g.fold(ones, "add", 0, [1])
-    lost = g.fold(ones, "add", 0, [2])
+    gradient = g.reduce_with(ones, "add", 0, [1])
+    lost = g.reduce_with(ones, "add", 0, [2])
     here = g.compare(g.expand(as_column(g, places), cube), g.iota_along(cube, 2), direction="EQ")
     here = g.and_(here, g.expand(as_column(g, valid), cube))
     spread = g.select(here, g.expand(as_column(g, lost), cube), g.full(cube, 0, wide.shape.dtype))
-    gradient = g.subtract(gradient, g.fold(spread, "add", 0, [1]))
+    gradient = g.subtract(gradient, g.reduce_with(spread, "add", 0, [1]))
     grad = g.widened(grad_output)
     if reduction == _NONE and not flat:
         factor = g.expand(g.reshape_to(grad, (rows, 1)), (rows, classes))

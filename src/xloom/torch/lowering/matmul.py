@@ -147,7 +147,7 @@ def linear_backward(g: Graph, x, grad_output, weight, output_mask) -> list[Instr
         of_weight = product(g, grad, conj(g, rows), lhs_contracting_dims=(0,), rhs_contracting_dims=(0,))
         found[1] = g.reshape_to(of_weight, weight.shape.dims)
     if output_mask[2]:
-        of_bias = g.cast(g.fold(g.widened(grad), "add", 0, [0]), own)
+        of_bias = g.cast(g.reduce_with(g.widened(grad), "add", 0, [0]), own)
         found[2] = g.reshape_to(of_bias, () if alone else (features,))
     return found
 

@@ -135,8 +135,8 @@ def native_batch_norm_backward(
         mean, spread = g.widened(running_mean), g.widened(running_var)
         scale = g.rsqrt(g.add(spread, g.full_like(spread, eps)))
     centred = g.subtract(x, _broad(g, mean, x))
-    total = g.fold(grad, "add", 0, dims)
-    along = g.fold(g.multiply(grad, centred), "add", 0, dims)
+    total = g.reduce_with(grad, "add", 0, dims)
+    along = g.reduce_with(g.multiply(grad, centred), "add", 0, dims)
     factor = scale if weight is None else g.multiply(scale, g.widened(weight))
     found: list[Instruction | None] = [None, None, None]
     if output_mask[0]:
@@ -202,7 +202,7 @@ def fused_rms_norm(g: Graph, input, normalized_shape: Sequence[int], weight, eps
     x = g.widened(input)
     count = math.prod(normalized_shape)
     eps = {16: 0.00097656, 32: 1.1920929e-07, 64: 2.220446049250313e-16}[own.bits] if eps is None else eps
-    squares = g.fold(g.multiply(x, x), "add", 0, dims)
+    squares = g.reduce_with(g.multiply(x, x), "add", 0, dims)
     mean = g.reshape_to(
         g.divide(squares, g.full_like(squares, count)), [1 if k in dims else s for k, s in enumerate(x.shape.dims)]
     )

@@ -15,7 +15,7 @@ def _normalised_gradient(g: Graph, slope: Instruction, normal: Instruction, scal
     ones = [1 if k in dims else d for k, d in enumerate(slope.shape.dims)]
 
     def mean(x: Instruction) -> Instruction:
-        total = g.fold(x, "add", 0, dims)
+        total = g.reduce_with(x, "add", 0, dims)
         return g.expand(g.reshape_to(g.multiply(total, g.full_like(total, 1 / max(1, count))), ones), x.shape.dims)
 
     inner = g.subtract(g.subtract(slope, mean(slope)), g.multiply(normal, mean(g.multiply(slope, normal))))
@@ -37,9 +37,9 @@ def native_layer_norm_backward(
         slope = grad if weight is None else g.multiply(grad, g.expand(g.widened(weight), x.shape.dims))
         found[0] = g.cast(_normalised_gradient(g, slope, normal, scale, dims), own)
     if output_mask[1] and weight is not None:
-        found[1] = g.cast(g.fold(g.multiply(grad, normal), "add", 0, outer), weight.shape.dtype)
+        found[1] = g.cast(g.reduce_with(g.multiply(grad, normal), "add", 0, outer), weight.shape.dtype)
     if output_mask[2] and bias is not None:
-        found[2] = g.cast(g.fold(grad, "add", 0, outer), bias.shape.dtype)
+        found[2] = g.cast(g.reduce_with(grad, "add", 0, outer), bias.shape.dtype)
     return found
 
 
@@ -62,7 +62,7 @@ def native_group_norm_backward(
         found[0] = g.cast(g.reshape_to(result, input.shape.dims), own)
     parameter = own if weight is None else weight.shape.dtype
     if output_mask[1]:
-        found[1] = g.cast(g.reshape_to(g.fold(g.multiply(grad, normal), "add", 0, [0, 3]), (C,)), parameter)
+        found[1] = g.cast(g.reshape_to(g.reduce_with(g.multiply(grad, normal), "add", 0, [0, 3]), (C,)), parameter)
     if output_mask[2]:
-        found[2] = g.cast(g.reshape_to(g.fold(grad, "add", 0, [0, 3]), (C,)), parameter)
+        found[2] = g.cast(g.reshape_to(g.reduce_with(grad, "add", 0, [0, 3]), (C,)), parameter)
     return found

@@ -68,7 +68,7 @@ def _rule(family: Recurrence) -> Callable[..., Any]:
         first = g.add(g.multiply(x, g.full_like(x, family.slope)), g.full_like(x, family.offset))
         result = g.select(g.compare(degree, g.full_like(degree, 0), direction="EQ"), one, g.full_like(x, 0))
         result = g.select(g.compare(degree, g.full_like(degree, 1), direction="EQ"), first, result)
-        highest = g.fold(degree, "maximum", 0, range(x.shape.rank))
+        highest = g.reduce_with(degree, "maximum", 0, range(x.shape.rank))
 
         def step(h: Graph, k: Instruction, state: list[Instruction]) -> list[Instruction]:
             before, current, result, x, degree = state

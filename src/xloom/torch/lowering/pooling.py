@@ -10,7 +10,7 @@ from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.graph import Graph
-from xloom.torch.lowering.neutral_element import neutral
+from xloom.torch.lowering.identity_value import identity_value
 from xloom.torch.lowering.registry import lowers
 from xloom.torch.lowering.scatter import scatter_lines
 
@@ -164,7 +164,7 @@ def greatest_with_place(g: Graph, x: Instruction, places: Instruction, window: l
                 r.and_(better, r.not_(nan)), r.and_(other, r.or_(r.not_(nan), r.compare(j, i, direction="GT")))
             )
         g._regions[key] = r.builder.finish(r.tuple(r.select(better, b, a), r.select(better, j, i)))
-    initial = g.scalar(neutral("amax", dtype), dtype)
+    initial = g.scalar(identity_value("amax", dtype), dtype)
     both = g.reduce_window(x, places, initial, g.scalar(-1, dt.s64), window=window, to_apply=g._regions[key])
     return g.get_tuple_element(both, index=0), g.get_tuple_element(both, index=1)
 

@@ -57,7 +57,7 @@ def lstm_cell_backward(g: Graph, grad_hy, grad_cy, cx, cy, workspace, has_bias: 
         ],
         1,
     )
-    bias = g.cast(g.fold(gates, "add", 0, [0]), own) if has_bias else None
+    bias = g.cast(g.reduce_with(gates, "add", 0, [0]), own) if has_bias else None
     return [g.cast(gates, own), g.cast(g.multiply(of_cell, f), own), bias]
 
 
@@ -86,5 +86,5 @@ def gru_cell_backward(g: Graph, grad_hy, workspace, has_bias: bool):
     of_reset = g.multiply(g.multiply(of_candidate, hc), _slope(g, reset))
     inputs = g.concat([of_reset, of_update, of_candidate], 1)
     hidden = g.concat([of_reset, of_update, g.multiply(of_candidate, reset)], 1)
-    biases = [g.cast(g.fold(each, "add", 0, [0]), own) if has_bias else None for each in (inputs, hidden)]
+    biases = [g.cast(g.reduce_with(each, "add", 0, [0]), own) if has_bias else None for each in (inputs, hidden)]
     return [g.cast(inputs, own), g.cast(hidden, own), g.cast(g.multiply(grad, update), own), *biases]

@@ -1,4 +1,4 @@
-"""Sums and other folds over dimensions."""
+"""Sums and other reductions over dimensions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.lowering.graph import Graph, Number, normalized, normalized_dims
-from xloom.torch.lowering.neutral_element import neutral
+from xloom.torch.lowering.identity_value import identity_value
 from xloom.torch.lowering.promotion import compute_type, default_float
 from xloom.torch.lowering.registry import lowers
 
 
 def kept(g: Graph, result: Instruction, dims: Sequence[int], keepdim: bool, reduced: Sequence[int]) -> Instruction:
-    """A reduction's result with the dimensions that it has folded as ones, if they are kept."""
+    """A reduction's result with the dimensions that it has reduced as ones, if they are kept."""
     return g.reshape_to(result, [1 if k in reduced else d for k, d in enumerate(dims)]) if keepdim else result
 
 
@@ -33,7 +33,7 @@ def sum_(g: Graph, x, dim=None, keepdim=False, dtype: torch.dtype | None = None)
     """The sum over dimensions; integers add up as s64, narrow floats as f32."""
     target = summed_dtype(x, dtype)
     dims = normalized_dims(dim, x.shape.rank)
-    total = g.fold(g.cast(x, compute_type(target)), "add", 0, dims)
+    total = g.reduce_with(g.cast(x, compute_type(target)), "add", 0, dims)
     return kept(g, g.cast(total, target), x.shape.dims, keepdim, dims)
 
 
@@ -43,7 +43,7 @@ def mean(g: Graph, x, dim=None, keepdim=False, dtype: torch.dtype | None = None)
     target = hlo_dtype(dtype) if dtype else x.shape.dtype
     dims = normalized_dims(dim, x.shape.rank)
     count = math.prod(x.shape.dims[d] for d in dims)
-    total = g.fold(g.cast(x, compute_type(target)), "add", 0, dims)
+    total = g.reduce_with(g.cast(x, compute_type(target)), "add", 0, dims)
     return kept(g, g.cast(g.divide(total, g.full_like(total, count)), target), x.shape.dims, keepdim, dims)
 
 
@@ -52,7 +52,7 @@ def prod(g: Graph, x, dim: int | None = None, keepdim=False, dtype: torch.dtype 
     """The product over dimensions."""
     target = summed_dtype(x, dtype)
     dims = normalized_dims(dim, x.shape.rank)
-    product = g.fold(g.cast(x, compute_type(target)), "multiply", 1, dims)
+    product = g.reduce_with(g.cast(x, compute_type(target)), "multiply", 1, dims)
     return kept(g, g.cast(product, target), x.shape.dims, keepdim, dims)
 
 
@@ -82,7 +82,7 @@ def min_(g: Graph, x):
 
 def _extreme(g: Graph, x: Instruction, dim, keepdim: bool, opcode: str, how: str) -> Instruction:
     dims = normalized_dims(dim, x.shape.rank)
-    return kept(g, g.fold(x, opcode, neutral(how, x.shape.dtype), dims), x.shape.dims, keepdim, dims)
+    return kept(g, g.reduce_with(x, opcode, identity_value(how, x.shape.dtype), dims), x.shape.dims, keepdim, dims)
 
 
 @lowers("aten.any.default", "aten.any.dim", "aten.any.dims")
@@ -99,7 +99,7 @@ def all_(g: Graph, x, dim=None, keepdim=False):
 
 def _logical(g: Graph, x: Instruction, dim, keepdim: bool, opcode: str, initial: bool) -> Instruction:
     dims = normalized_dims(dim, x.shape.rank) if not (isinstance(dim, list) and not dim) else []
-    result = g.fold(g.cast(x, dt.pred), opcode, initial, dims)
+    result = g.reduce_with(g.cast(x, dt.pred), opcode, initial, dims)
     return g.cast(kept(g, result, x.shape.dims, keepdim, dims), dt.u8 if x.shape.dtype is dt.u8 else dt.pred)
 
 
@@ -109,7 +109,7 @@ def hash_tensor(g: Graph, x, dim, keepdim: bool, mode: int):
     dims = normalized_dims(dim, x.shape.rank)
     wide = g.cast(x, dt.f64 if x.shape.dtype.is_float else dt.s64)
     bits = g.bitcast_convert(wide, shape=wide.shape.with_dtype(dt.u64))
-    return kept(g, g.fold(bits, "xor", 0, dims), x.shape.dims, keepdim, dims)
+    return kept(g, g.reduce_with(bits, "xor", 0, dims), x.shape.dims, keepdim, dims)
 
 
 def extreme_with_index(g: Graph, x: Instruction, dim: int, largest: bool) -> tuple[Instruction, Instruction]:
@@ -132,7 +132,7 @@ def extreme_with_index(g: Graph, x: Instruction, dim: int, largest: bool) -> tup
         better = r.or_(better, r.and_(same, r.compare(i, j, direction="LT")))
         root = r.tuple(r.select(better, a, b), r.select(better, i, j))
         g._regions[key] = r.builder.finish(root)
-    initial = g.scalar(neutral("amax" if largest else "amin", dtype), dtype)
+    initial = g.scalar(identity_value("amax" if largest else "amin", dtype), dtype)
     both = g.reduce(x, places, initial, g.scalar(0, dt.s64), dimensions=(dim,), to_apply=g._regions[key])
     return g.get_tuple_element(both, index=0), g.get_tuple_element(both, index=1)
 
@@ -182,7 +182,7 @@ def moments(
     """Variance (real) and mean over dimensions, both kept as ones, in the type that torch computes in."""
     count = math.prod(x.shape.dims[d] for d in dims)
     x = g.widened(x)
-    total = g.fold(x, "add", 0, dims)
+    total = g.reduce_with(x, "add", 0, dims)
     average = g.divide(total, g.full_like(total, count))
     average = g.reshape_to(average, [1 if k in dims else d for k, d in enumerate(x.shape.dims)])
     off = g.subtract(x, g.expand(average, x.shape.dims))
@@ -191,7 +191,7 @@ def moments(
         if x.shape.dtype.is_complex
         else g.multiply(off, off)
     )
-    squared = g.fold(squares, "add", 0, dims)
+    squared = g.reduce_with(squares, "add", 0, dims)
     degrees = max(0.0, count - (1 if correction is None else float(correction)))  # type: ignore[arg-type]
     spread = g.divide(squared, g.full_like(squared, degrees))
     return g.reshape_to(spread, average.shape.dims), average
@@ -237,18 +237,18 @@ def vector_norm(g: Graph, x, ord: Number, dim, keepdim: bool, dtype: torch.dtype
     size = g.widened(g.abs(x))
     order = float(ord)  # type: ignore[arg-type]
     if order == math.inf:
-        result = g.fold(size, "maximum", float("-inf") if size.shape.size else 0, dims)
+        result = g.reduce_with(size, "maximum", float("-inf") if size.shape.size else 0, dims)
     elif order == -math.inf:
-        result = g.fold(size, "minimum", float("inf"), dims)
+        result = g.reduce_with(size, "minimum", float("inf"), dims)
     elif order == 0:
         ones = g.cast(g.compare(size, g.full_like(size, 0), direction="NE"), size.shape.dtype)
-        result = g.fold(ones, "add", 0, dims)
+        result = g.reduce_with(ones, "add", 0, dims)
     elif order == 1:
-        result = g.fold(size, "add", 0, dims)
+        result = g.reduce_with(size, "add", 0, dims)
     elif order == 2:
-        result = g.sqrt(g.fold(g.multiply(size, size), "add", 0, dims))
+        result = g.sqrt(g.reduce_with(g.multiply(size, size), "add", 0, dims))
     else:
-        total = g.fold(g.power(size, g.full_like(size, order)), "add", 0, dims)
+        total = g.reduce_with(g.power(size, g.full_like(size, order)), "add", 0, dims)
         result = g.power(total, g.full_like(total, 1 / order))
     return kept(g, g.cast(result, own), x.shape.dims, keepdim, dims)
 
@@ -268,9 +268,9 @@ def logsumexp(g: Graph, x, dim, keepdim: bool):
     x = g.widened(x)
     ones = [1 if k in dims else d for k, d in enumerate(x.shape.dims)]
     real = g.real(x) if own.is_complex else x
-    top = g.reshape_to(g.fold(real, "maximum", float("-inf"), dims), ones)
+    top = g.reshape_to(g.reduce_with(real, "maximum", float("-inf"), dims), ones)
     top = g.select(g.is_finite(top), top, g.full_like(top, 0))
     shifted = g.subtract(x, g.expand(g.cast(top, x.shape.dtype), x.shape.dims))
-    total = g.reshape_to(g.fold(g.exponential(shifted), "add", 0, dims), ones)
+    total = g.reshape_to(g.reduce_with(g.exponential(shifted), "add", 0, dims), ones)
     result = g.cast(g.add(g.log(total), g.cast(top, x.shape.dtype)), own)
     return result if keepdim else g.reshape_to(result, [d for k, d in enumerate(x.shape.dims) if k not in dims])

@@ -10,8 +10,8 @@ from xloom.hlo.shape import array_shape
 from xloom.torch.lowering.cumulative import running_sum
 from xloom.torch.lowering.division import floor_divide
 from xloom.torch.lowering.graph import Graph, Number, broadcast_dims, normalized
+from xloom.torch.lowering.identity_value import identity_value
 from xloom.torch.lowering.index import Indexed, as_column, counted_from_front, gather_lines, take_flat
-from xloom.torch.lowering.neutral_element import neutral
 from xloom.torch.lowering.promotion import compute_type
 from xloom.torch.lowering.registry import lowers
 
@@ -126,7 +126,7 @@ def scatter_add(g: Graph, x, dim: int, index, src):
 
 @lowers("aten.scatter_reduce.two")
 def scatter_reduce(g: Graph, x, dim: int, index, src, reduce: str, include_self: bool):
-    """x with src folded in at `index` along a dimension."""
+    """x with src combined at `index` along a dimension."""
     dim = normalized(dim, x.shape.rank)
     src = _values(g, x, index, src)
     return _reduced(g, x, reduce, include_self, lambda a, b, how: scatter_lines(g, a, dim, index, b, how), src)
@@ -134,7 +134,7 @@ def scatter_reduce(g: Graph, x, dim: int, index, src, reduce: str, include_self:
 
 @lowers("aten.index_reduce.default")
 def index_reduce(g: Graph, x, dim: int, index, source, reduce: str, include_self: bool):
-    """x with slices of source folded in at `index` along a dimension."""
+    """x with slices of source combined at `index` along a dimension."""
     dim = normalized(dim, x.shape.rank)
     index = g.cast(g.reshape_to(index, (index.shape.size,)), dt.s64)
     if x.shape.rank == 0:
@@ -149,7 +149,7 @@ def _reduced(g: Graph, x: Instruction, reduce: str, include_self: bool, put, src
     how = "sum" if reduce == "mean" else reduce
     start = x
     if not include_self:
-        start = put(x, g.full_like(src, neutral(how, x.shape.dtype)), None)
+        start = put(x, g.full_like(src, identity_value(how, x.shape.dtype)), None)
     result = put(start, src, how)
     if reduce == "mean":
         counts = g.full(x.shape.dims, 1 if include_self else 0, x.shape.dtype)
@@ -306,9 +306,9 @@ def embedding_renorm(g: Graph, x, indices, max_norm: float, norm_type: float):
     asked = put_along(g, g.full((rows,), False, dt.pred), 0, index, g.full(index.shape.dims, True, dt.pred), None)
     size = g.abs(wide)
     if norm_type == float("inf"):
-        norm = g.fold(size, "maximum", 0, [1])
+        norm = g.reduce_with(size, "maximum", 0, [1])
     else:
-        total = g.fold(g.power(size, g.full_like(size, norm_type)), "add", 0, [1])
+        total = g.reduce_with(g.power(size, g.full_like(size, norm_type)), "add", 0, [1])
         norm = g.power(total, g.full_like(total, 1 / norm_type))
     limit = g.full_like(norm, max_norm)
     scale = g.divide(limit, g.add(norm, g.full_like(norm, 1e-7)))

@@ -121,7 +121,7 @@ def _nanmedian(g: Graph, x: Instruction, dim: int, keepdim: bool) -> list[Instru
         return _median(g, x, dim, keepdim)
     values, places = sorted_with_places(g, x, dim)
     there = g.convert(g.compare(x, x, direction="EQ"), shape=x.shape.with_dtype(dt.s64))
-    count = g.fold(there, "add", 0, [dim])
+    count = g.reduce_with(there, "add", 0, [dim])
     middle = g.divide(g.maximum(g.subtract(count, g.full_like(count, 1)), g.full_like(count, 0)), g.full_like(count, 2))
     middle = g.reshape_to(middle, [1 if k == dim else s for k, s in enumerate(x.shape.dims)])
     found = [gather_lines(g, r, dim, middle) for r in (values, places)]
@@ -140,7 +140,9 @@ def mode(g: Graph, x, dim: int, keepdim: bool):
     dims = list(range(x.shape.rank + 1))
     a = g.broadcast(x, shape=array_shape(x.shape.dtype, line), dimensions=[d for d in dims if d != dim + 1])
     b = g.broadcast(x, shape=array_shape(x.shape.dtype, line), dimensions=[d for d in dims if d != dim])
-    counts = g.fold(g.convert(g.compare(a, b, direction="EQ"), shape=array_shape(dt.s64, line)), "add", 0, [dim + 1])
+    counts = g.reduce_with(
+        g.convert(g.compare(a, b, direction="EQ"), shape=array_shape(dt.s64, line)), "add", 0, [dim + 1]
+    )
     ordered, places = sorted_with_places(g, x, dim)
     counts = gather_lines(g, counts, dim, places)
     _, first = extreme_with_index(g, counts, dim, True)
@@ -148,6 +150,6 @@ def mode(g: Graph, x, dim: int, keepdim: bool):
     value = gather_lines(g, ordered, dim, first)
     same = g.compare(x, g.expand(value, x.shape.dims), direction="EQ")
     where = g.select(same, g.iota_along(x.shape.dims, dim), g.full(x.shape.dims, 0, dt.s64))
-    last = kept(g, g.fold(where, "maximum", 0, [dim]), x.shape.dims, True, [dim])
+    last = kept(g, g.reduce_with(where, "maximum", 0, [dim]), x.shape.dims, True, [dim])
     rest = [s for k, s in enumerate(x.shape.dims) if k != dim]
     return [value, last] if keepdim else [g.reshape_to(value, rest), g.reshape_to(last, rest)]

@@ -1,1 +1,1 @@
-"""Sliding windows: their geometry, and how they are folded."""
+"""Sliding windows: their geometry, and how they are reduced."""

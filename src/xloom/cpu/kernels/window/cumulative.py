@@ -1,6 +1,6 @@
-"""Cumulative folds in linear time: each window is the one before and one more element.
+"""Cumulative reductions in linear time: each window is the one before and one more element.
 
-Long folds are of runs, which are folded after one another: errors grow less, and runs of a row go side by side.
+Long reductions are of runs, which are reduced after one another: errors grow less, and runs of a row go side by side.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.window.axes import Axis
-from xloom.cpu.kernels.window.folder import Folder
 from xloom.cpu.kernels.window.operator import LANES, Operator
+from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.cpu.kernels.window.vector_scan import scan
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
@@ -22,16 +22,16 @@ from xloom.llvm.strided_loops import plus, times
 from xloom.llvm.types import I64, Value
 
 _COLUMNS = 128
-"""Adjacent folds that are an item, and go an element of each at a time."""
+"""Adjacent reductions that are an item, and go an element of each at a time."""
 _SHORT = 64
-"""Elements up to which a computation that may not be associative is folded as it is written."""
+"""Elements up to which a computation that may not be associative is reduced as it is written."""
 _RUN = 512
-"""Elements folded one after another in longer rows, and then after the runs before: errors grow with that number."""
+"""Elements reduced one after another in longer rows, and then after the runs before: errors grow with that number."""
 _TASK = 20_000
-"""Elements folded in about 20 µs."""
+"""Elements reduced in about 20 µs."""
 
 
-def is_cumulative(folder: Folder, axes: list[Axis]) -> bool:
+def is_cumulative(reducer: Reducer, axes: list[Axis]) -> bool:
     """True when one axis has windows, which all begin, or all end, at one end of it."""
     found = [a for a in axes if not a.is_plain]
     if len(found) != 1:
@@ -41,40 +41,40 @@ def is_cumulative(folder: Folder, axes: list[Axis]) -> bool:
     grows = w.size >= axis.size and (w.padding_low, w.padding_high) in ((w.size - 1, 0), (0, w.size - 1))
     if not grows or (w.stride, w.window_dilation, w.base_dilation, w.window_reversal) != (1, 1, 1, False):
         return False
-    # from the end, elements are folded in the other order, which XLA allows itself of every computation
-    return _is_forward(axis) or Operator.of(folder) is not None or axis.size > _SHORT
+    # from the end, elements are reduced in the other order, which XLA allows itself of every computation
+    return _is_forward(axis) or Operator.of(reducer) is not None or axis.size > _SHORT
 
 
 def _is_forward(axis: Axis) -> bool:
     return axis.window.padding_high == 0
 
 
-def fold_cumulatively(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
+def reduce_cumulatively(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> None:
     """Emits the phase for windows that are cumulative."""
     number = next(k for k, a in enumerate(axes) if not a.is_plain)
     axis = axes[number]
     rows = math.prod(a.size for a in axes[:number])
-    vector = Operator.of(folder, LANES) if axis.stride == 1 else None
+    vector = Operator.of(reducer, LANES) if axis.stride == 1 else None
     blocks = -(-axis.stride // _COLUMNS)
     with (
         kernel.phase(rows * blocks, max(1, _TASK // (axis.size * min(axis.stride, _COLUMNS)))) as phase,
-        distinct(phase.b, folder.pointers(phase), [phase.begin, phase.end]) as (b, pointers, bounds),
+        distinct(phase.b, reducer.pointers(phase), [phase.begin, phase.end]) as (b, pointers, bounds),
         loop(b, bounds[0], bounds[1], name="item") as item,
     ):
         start = times(b, b.udiv(item, I64(blocks)), axis.size * axis.stride)
         if vector:
             scan(b, vector, pointers, start, axis.size, forward=_is_forward(axis))
-        elif axis.stride == 1 and axis.size >= 2 * _RUN and folder.inputs == folder.states:
-            _runs(b, folder, pointers, axis, start)
+        elif axis.stride == 1 and axis.size >= 2 * _RUN and reducer.inputs == reducer.states:
+            _runs(b, reducer, pointers, axis, start)
         else:
             begin = times(b, b.urem(item, I64(blocks)), _COLUMNS)
             columns = least(b, I64(axis.stride), plus(b, begin, _COLUMNS))
-            _columns(b, folder, pointers, axis, start, (begin, columns))
+            _columns(b, reducer, pointers, axis, start, (begin, columns))
 
 
 def _columns(
     b: ir.IRBuilder,
-    folder: Folder,
+    reducer: Reducer,
     pointers: list[ir.Value],
     axis: Axis,
     start: ir.Value,
@@ -94,19 +94,19 @@ def _columns(
             before = plus(b, here, -axis.stride if forward else axis.stride)
             _put(
                 b,
-                folder,
+                reducer,
                 pointers,
                 here,
-                folder.state(b, pointers, before),
-                folder.elements(b, pointers, here),
+                reducer.state(b, pointers, before),
+                reducer.elements(b, pointers, here),
                 forward,
             )
 
-    run = _RUN if axis.size >= 2 * _RUN and folder.inputs == folder.states else axis.size
-    initial = folder.initial(b, pointers)
+    run = _RUN if axis.size >= 2 * _RUN and reducer.inputs == reducer.states else axis.size
+    initial = reducer.initial(b, pointers)
     with loop(b, *columns, name="column") as column:
         here = plus(b, row(I64(0)), column)
-        _put(b, folder, pointers, here, initial, folder.elements(b, pointers, here), forward)
+        _put(b, reducer, pointers, here, initial, reducer.elements(b, pointers, here), forward)
     steps(I64(1), I64(run))
     if run == axis.size:
         return
@@ -114,14 +114,22 @@ def _columns(
         end = least(b, plus(b, begin, run), I64(axis.size))
         with loop(b, *columns, name="column") as column:
             here = plus(b, row(begin), column)
-            folder.keep(b, pointers, here, folder.elements(b, pointers, here))
+            reducer.keep(b, pointers, here, reducer.elements(b, pointers, here))
         steps(plus(b, begin, 1), end)
         with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
             here, before = plus(b, row(i), column), plus(b, row(plus(b, begin, -1)), column)
-            _put(b, folder, pointers, here, folder.state(b, pointers, before), folder.state(b, pointers, here), forward)
+            _put(
+                b,
+                reducer,
+                pointers,
+                here,
+                reducer.state(b, pointers, before),
+                reducer.state(b, pointers, here),
+                forward,
+            )
 
 
-def _runs(b: ir.IRBuilder, folder: Folder, pointers: list[ir.Value], axis: Axis, start: ir.Value) -> None:
+def _runs(b: ir.IRBuilder, reducer: Reducer, pointers: list[ir.Value], axis: Axis, start: ir.Value) -> None:
     """Equal runs of a row, which LLVM takes side by side; then each after the one before, and last what is left."""
     forward, length = _is_forward(axis), min(_RUN, axis.size // LANES)
     count = axis.size // length
@@ -131,35 +139,35 @@ def _runs(b: ir.IRBuilder, folder: Folder, pointers: list[ir.Value], axis: Axis,
         return plus(b, start, number) if forward else b.sub(last, number)
 
     def after(number: ir.Value, before: ir.Value) -> None:
-        here, state = index_of(number), folder.state(b, pointers, index_of(before))
-        _put(b, folder, pointers, here, state, folder.elements(b, pointers, here), forward)
+        here, state = index_of(number), reducer.state(b, pointers, index_of(before))
+        _put(b, reducer, pointers, here, state, reducer.elements(b, pointers, here), forward)
 
     first = index_of(I64(0))
-    _put(b, folder, pointers, first, folder.initial(b, pointers), folder.elements(b, pointers, first), forward)
+    _put(b, reducer, pointers, first, reducer.initial(b, pointers), reducer.elements(b, pointers, first), forward)
     with loop(b, 1, count, name="run") as run:
         here = index_of(times(b, run, length))
-        folder.keep(b, pointers, here, folder.elements(b, pointers, here))
+        reducer.keep(b, pointers, here, reducer.elements(b, pointers, here))
     with loop(b, 1, length) as i, loop(b, 0, count, name="run") as run:
         number = plus(b, times(b, run, length), i)
         after(number, plus(b, number, -1))
     with loop(b, 1, count, name="run") as run:
         begin = times(b, run, length)
-        state = folder.state(b, pointers, index_of(plus(b, begin, -1)))
+        state = reducer.state(b, pointers, index_of(plus(b, begin, -1)))
         with loop(b, 0, length) as i:
             here = index_of(plus(b, begin, i))
-            _put(b, folder, pointers, here, state, folder.state(b, pointers, here), forward)
+            _put(b, reducer, pointers, here, state, reducer.state(b, pointers, here), forward)
     with loop(b, count * length, axis.size) as i:
         after(i, plus(b, i, -1))
 
 
 def _put(
     b: ir.IRBuilder,
-    folder: Folder,
+    reducer: Reducer,
     pointers: list[ir.Value],
     index: ir.Value,
     state: Sequence[Value],
     following: Sequence[Value],
     forward: bool,
 ) -> None:
-    fold = folder.fold(b, state, following) if forward else folder.fold_reversed(b, following, state)
-    folder.keep(b, pointers, index, fold)
+    state = reducer.accumulate(b, state, following) if forward else reducer.accumulate_reversed(b, following, state)
+    reducer.keep(b, pointers, index, state)

@@ -6,10 +6,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.window.folder import Folder
+from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.hlo.dtype import DType, Kind
 from xloom.interpreter.reduce import plain_operator
-from xloom.llvm.scalar.identity_value import neutral
+from xloom.llvm.scalar.identity_value import identity_value
 from xloom.llvm.scalar.ordered_bits import bits_of, key_of, least_key
 from xloom.llvm.types import I32, memory_type, register_type
 
@@ -31,22 +31,22 @@ class Operator:
         self.type = self.element if lanes == 1 else ir.VectorType(self.element, lanes)
 
     @staticmethod
-    def of(folder: Folder, lanes: int = 1) -> Operator | None:
-        """The operator that a fold applies to its elements; None where it is none, or types differ."""
-        opcode = plain_operator(folder.body)
-        dtypes = {*folder.inputs, *folder.states, *(p.shape.dtype for p in folder.body.parameters)}
+    def of(reducer: Reducer, lanes: int = 1) -> Operator | None:
+        """The operator that a reduction applies to its elements; None where it is none, or types differ."""
+        opcode = plain_operator(reducer.body)
+        dtypes = {*reducer.inputs, *reducer.states, *(p.shape.dtype for p in reducer.body.parameters)}
         if opcode is None or len(dtypes) != 1:
             return None
         (dtype,) = dtypes
         if opcode in ("maximum", "minimum") and dtype.name in _ORDERED:
             return _Extremum(opcode, dtype, lanes)
-        known = dtype.name in _TYPES and neutral(opcode, dtype) is not None
+        known = dtype.name in _TYPES and identity_value(opcode, dtype) is not None
         return Operator(opcode, dtype, lanes) if known else None
 
     @property
-    def neutral(self) -> ir.Constant:
+    def identity_value(self) -> ir.Constant:
         """What changes no other operand."""
-        number = self._neutral()
+        number = self._identity_value()
         return ir.Constant(self.type, number if self.lanes == 1 else [number] * self.lanes)
 
     def load(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value) -> ir.Value:
@@ -87,8 +87,8 @@ class Operator:
     def _element_type(self) -> Any:
         return register_type(self.dtype)
 
-    def _neutral(self) -> Any:
-        return neutral(self.opcode, self.dtype)
+    def _identity_value(self) -> Any:
+        return identity_value(self.opcode, self.dtype)
 
 
 class _Extremum(Operator):
@@ -115,7 +115,7 @@ class _Extremum(Operator):
     def _element_type(self) -> Any:
         return ir.IntType(self.dtype.bits)
 
-    def _neutral(self) -> Any:
+    def _identity_value(self) -> Any:
         return least_key(self.dtype.bits)
 
 

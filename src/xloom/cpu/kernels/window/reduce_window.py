@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.window.axes import axes_of
-from xloom.cpu.kernels.window.cumulative import fold_cumulatively, is_cumulative
-from xloom.cpu.kernels.window.fold import fold
-from xloom.cpu.kernels.window.folder import Folder
-from xloom.cpu.kernels.window.sliding import fold_by_axis, is_shared
+from xloom.cpu.kernels.window.cumulative import is_cumulative, reduce_cumulatively
+from xloom.cpu.kernels.window.each_window import reduce_each_window
+from xloom.cpu.kernels.window.reducer import Reducer
+from xloom.cpu.kernels.window.sliding import is_shared, reduce_by_axis
 from xloom.hlo.instruction import Instruction
 
 
@@ -17,10 +17,10 @@ def reduce_window(kernel: Kernel, instruction: Instruction) -> None:
     if not kernel.outputs[0].size:
         return
     axes = axes_of(kernel.operands[0].dims, instruction["window"])
-    folder = Folder(kernel, instruction["to_apply"])
-    if is_cumulative(folder, axes):
-        fold_cumulatively(kernel, folder, axes)
-    elif is_shared(folder, axes, kernel.target):
-        fold_by_axis(kernel, folder, axes)
+    reducer = Reducer(kernel, instruction["to_apply"])
+    if is_cumulative(reducer, axes):
+        reduce_cumulatively(kernel, reducer, axes)
+    elif is_shared(reducer, axes, kernel.target):
+        reduce_by_axis(kernel, reducer, axes)
     else:
-        fold(kernel, folder, axes)
+        reduce_each_window(kernel, reducer, axes)

@@ -1,8 +1,9 @@
-"""Windows of an associative operator that overlap: what neighbours have in common is folded once.
+"""Windows of an associative operator that overlap: what neighbours have in common is reduced once.
 
-One axis after another, in few steps an element. The folds of 2, 4, 8 ... adjacent elements each take one step from the
-ones before; those that add up to the window make its fold. Where windows lie an even number of elements apart, every
-other fold of two is enough, and so on. Axes before, if their windows are small, are folded while elements are read.
+One axis after another, in few operations per element. The partial reductions of 2, 4, 8 ... adjacent elements take one
+operation from the ones before; those that add up to the window make its reduction. Where windows lie an even number of
+elements apart, every other one of two is enough, and so on. Axes before, if their windows are small, are reduced while
+elements are read.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.window.axes import Axis, axes_of
-from xloom.cpu.kernels.window.folder import Folder
 from xloom.cpu.kernels.window.operator import LANES, Operator
+from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.cpu.kernels.window.window_loops import coordinates
 from xloom.hlo.attributes import WindowDimension
 from xloom.llvm.loop import PLAIN, VECTOR_ONLY, allocate, hints_for, loop
@@ -29,24 +30,24 @@ from xloom.llvm.types import I1, I64, memory_type
 _OVERLAP = 16
 """In how many windows an element is, at the least, for any to pay."""
 _LARGE = 32
-"""Operations of a window from which on folding each on its own takes longer."""
+"""Operations of a window from which on reducing each on its own takes longer."""
 _LINE = 64
 """Bytes that processors load at once."""
 _STACK = 1 << 20
-"""Bytes of the folds that are kept at a time, at the most. Of small windows they stay in the first cache."""
+"""Bytes of the partial reductions that are kept at a time, at most. Of small windows they stay in the first cache."""
 _TOGETHER = 16
-"""Elements that are folded while they are read, at the most."""
+"""Elements that are reduced while they are read, at the most."""
 _STRIP = 256
 """Bytes of adjacent elements that are read at a time, at the least."""
 _NARROWER = 128
 """Windows larger than that have less of them: it is much from all rows of one."""
 _TASK = 40_000
-"""Elements folded in about 20 µs."""
+"""Elements reduced in about 20 µs."""
 
 
-def is_shared(folder: Folder, axes: list[Axis], target: Target) -> bool:
-    """True when the windows are dense, and folding each on its own takes longer."""
-    operator = Operator.of(folder)
+def is_shared(reducer: Reducer, axes: list[Axis], target: Target) -> bool:
+    """True when the windows are dense, and reducing each on its own takes longer."""
+    operator = Operator.of(reducer)
     windows = [a.window for a in axes]
     dense = all(w.base_dilation == 1 and w.window_dilation == 1 and w.stride <= w.size for w in windows)
     elements = math.prod(a.size for a in axes)
@@ -56,17 +57,17 @@ def is_shared(folder: Folder, axes: list[Axis], target: Target) -> bool:
     if not passes or any(p.nbytes > _STACK for p in passes):
         return False
     if len(axes) > 1 and not axes[-1].is_plain and any(not a.is_plain for a in axes[:-1]):
-        return True  # columns are no vectors: rows are folded as vectors first
+        return True  # columns are no vectors: rows are reduced as vectors first
     if passes[-1].halvings and axes[-1].window.stride * operator.dtype.bytes >= _LINE:
         return True  # elements at the same place of windows are no vectors
-    folded = math.prod(a.window.size * a.count for a in axes)
+    elements_met = math.prod(a.window.size * a.count for a in axes)
     operations = math.prod(w.size for w in windows) * operator.cost
-    return folded >= _OVERLAP * elements or operations >= _LARGE
+    return elements_met >= _OVERLAP * elements or operations >= _LARGE
 
 
-def fold_by_axis(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
+def reduce_by_axis(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> None:
     """Emits a phase for each axis, or for each few of small windows."""
-    operator = Operator.of(folder)
+    operator = Operator.of(reducer)
     assert operator is not None
     passes = [_Pass(operator, group, kernel.target) for group in _groups(axes)]
     source = _operand
@@ -95,7 +96,7 @@ def _scratch(number: int) -> Pointer:
 
 
 def _groups(axes: list[Axis]) -> Iterator[list[Axis]]:
-    """The axes of each pass, of which those that others fold have no windows any more, or not yet."""
+    """The axes of each pass, of which those that others reduce have no windows any more, or not yet."""
     sizes, todo = [a.size for a in axes], [k for k, a in enumerate(axes) if not a.is_plain]
     while todo:
         group = [todo.pop(0)]
@@ -134,7 +135,7 @@ class _Pass:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the folds that it keeps."""
+        """Bytes of the partial reductions that it keeps."""
         kept = self._levels * (self.length >> self.halvings) + (2 * self.length if self.halvings else 0)
         return kept * self.width * self.operator.dtype.bytes
 
@@ -146,12 +147,12 @@ class _Pass:
 
     @property
     def _levels(self) -> int:
-        """How many kinds of folds are kept, of 1, 2, 4 ... elements."""
+        """How many kinds of partial reductions are kept, of 1, 2, 4 ... elements."""
         return max(1, self.size.bit_length() - 1)
 
     @property
     def _window_size(self) -> int:
-        """Elements of a window that are folded while they are read."""
+        """Elements of a window that are reduced while they are read."""
         return math.prod(a.window.size for a in self.outer)
 
     def emit(self, kernel: Kernel, source: Pointer, target: Pointer, final: bool) -> None:
@@ -174,10 +175,10 @@ class _Pass:
                 columns = least(b, b.sub(I64(self.columns), column), I64(self.width))
                 self._read(b, arrays[0], outside, row, column, window, columns, kept[0])
                 self._halve(b, kept[: self.halvings + 1])
-                folds = kept[self.halvings :]
-                self._double(b, folds)
+                partials = kept[self.halvings :]
+                self._double(b, partials)
                 index = plus(b, times(b, plus(b, times(b, row, self.axis.count), window), self.columns), column)
-                self._write(b, folds, initial, arrays[1], index, window, columns)
+                self._write(b, partials, initial, arrays[1], index, window, columns)
 
     def _outside(self, b: ir.IRBuilder, elements: int) -> ir.Value | None:
         """Elements that are read where a window reaches out of an axis before."""
@@ -185,7 +186,7 @@ class _Pass:
             return None
         outside = allocate(b, memory_type(self.operator.dtype), elements)
         with loop(b, 0, elements, hints=VECTOR_ONLY) as i:
-            self.operator.store(b, outside, i, self.operator.neutral)
+            self.operator.store(b, outside, i, self.operator.identity_value)
         return outside
 
     def _read(
@@ -197,9 +198,9 @@ class _Pass:
         column: ir.Value,
         window: ir.Value,
         columns: ir.Value,
-        folds: ir.Value,
+        partials: ir.Value,
     ) -> None:
-        """The elements of the windows, folded over the axes before, and neutral ones around them."""
+        """The elements of the windows, reduced over the axes before, and identity values around them."""
         w, length, width = self.axis.window, I64(self.length), self.width
         first = plus(b, times(b, window, w.stride), -w.padding_low)
         low = least(b, greatest(b, b.neg(first), I64(0)), length)
@@ -208,16 +209,16 @@ class _Pass:
         lines = self._lines(b, source, outside, row, start)
         for begin, end in ((I64(0), low), (high, length)):
             with loop(b, times(b, begin, width), times(b, end, width), hints=PLAIN) as i:
-                write(b, folds, i, self.operator.neutral)
+                write(b, partials, i, self.operator.identity_value)
         with self._each(b, b.sub(high, low), columns) as (position, c):
             here = plus(b, times(b, position, self.columns), c)
             elements = [self.operator.load(b, line, here) for line in lines]
-            write(b, folds, plus(b, times(b, plus(b, low, position), width), c), self._folded(b, elements))
+            write(b, partials, plus(b, times(b, plus(b, low, position), width), c), self._reduced(b, elements))
 
     def _lines(
         self, b: ir.IRBuilder, source: ir.Value, outside: ir.Value | None, row: ir.Value, start: ir.Value
     ) -> list[ir.Value]:
-        """Where the lines are that are folded while they are read."""
+        """Where the lines are that are reduced while they are read."""
         windows, kind = coordinates(b, row, self.outer), memory_type(self.operator.dtype)
         lines = []
         for element in itertools.product(*(range(a.window.size) for a in self.outer)):
@@ -231,46 +232,48 @@ class _Pass:
             lines.append(line if outside is None else b.select(inside, line, outside))
         return lines
 
-    def _folded(self, b: ir.IRBuilder, elements: Sequence[ir.Value]) -> ir.Value:
+    def _reduced(self, b: ir.IRBuilder, elements: Sequence[ir.Value]) -> ir.Value:
         """Pairs, pairs of pairs and so on: few wait for others."""
         while len(elements) > 1:
             pairs = [self.operator.apply(b, x, y) for x, y in zip(elements[::2], elements[1::2], strict=False)]
             elements = [*pairs, *elements[2 * len(pairs) :]]
         return elements[0]
 
-    def _halve(self, b: ir.IRBuilder, folds: Sequence[ir.Value]) -> None:
+    def _halve(self, b: ir.IRBuilder, partials: Sequence[ir.Value]) -> None:
         """Pairs of elements as one, where windows begin and end with whole pairs."""
         kind = self.operator.element
-        for level, (single, pairs) in enumerate(itertools.pairwise(folds), 1):
+        for level, (single, pairs) in enumerate(itertools.pairwise(partials), 1):
             with loop(b, 0, self.length >> level, hints=VECTOR_ONLY) as i:
                 two = (read(b, single, kind, plus(b, times(b, i, 2), k)) for k in range(2))
                 write(b, pairs, i, self.operator.apply(b, *two))
 
-    def _double(self, b: ir.IRBuilder, folds: Sequence[ir.Value]) -> None:
-        """The folds of 2, 4, 8 ... elements, each of two before."""
+    def _double(self, b: ir.IRBuilder, partials: Sequence[ir.Value]) -> None:
+        """The partial reductions of 2, 4, 8 ... elements, each of two before."""
         count = self.length >> self.halvings
-        for level, (shorter, longer) in enumerate(itertools.pairwise(folds)):
+        for level, (shorter, longer) in enumerate(itertools.pairwise(partials)):
             ahead = 1 << level
             count -= ahead
             with loop(b, 0, count * self.width, hints=VECTOR_ONLY) as i:
                 write(b, longer, i, self._two(b, shorter, i, ahead))
 
-    def _two(self, b: ir.IRBuilder, folds: ir.Value, i: ir.Value, ahead: int) -> ir.Value:
-        """The fold of two, of which one lies so many positions ahead."""
+    def _two(self, b: ir.IRBuilder, partials: ir.Value, i: ir.Value, ahead: int) -> ir.Value:
+        """The reduction of two, of which one lies so many positions ahead."""
         kind = self.operator.element
-        return self.operator.apply(b, read(b, folds, kind, i), read(b, folds, kind, plus(b, i, ahead * self.width)))
+        return self.operator.apply(
+            b, read(b, partials, kind, i), read(b, partials, kind, plus(b, i, ahead * self.width))
+        )
 
     def _write(
         self,
         b: ir.IRBuilder,
-        folds: Sequence[ir.Value],
+        partials: Sequence[ir.Value],
         initial: ir.Value | None,
         target: ir.Value,
         index: ir.Value,
         window: ir.Value,
         columns: ir.Value,
     ) -> None:
-        """The windows, each of the folds that add up to it."""
+        """The windows, each of the partial reductions that add up to it."""
         size, step = self.size, self.stride * self.width
         count = least(b, b.sub(I64(self.axis.count), window), I64(self.windows))
         with self._each(b, count, columns, step) as (position, c):
@@ -281,15 +284,15 @@ class _Pass:
                     here = plus(b, i, done * self.width)
                     last = 2 * length > size and level
                     parts.append(
-                        self._two(b, folds[level - 1], here, length // 2)
+                        self._two(b, partials[level - 1], here, length // 2)
                         if last
-                        else read(b, folds[level], self.operator.element, here)
+                        else read(b, partials[level], self.operator.element, here)
                     )
                     done += length
-            fold = parts[0]
+            reduced = parts[0]
             for part in parts[1:]:
-                fold = self.operator.apply(b, fold, part)
-            self.operator.store(b, target, plus(b, index, plus(b, times(b, position, self.columns), c)), fold)
+                reduced = self.operator.apply(b, reduced, part)
+            self.operator.store(b, target, plus(b, index, plus(b, times(b, position, self.columns), c)), reduced)
 
     @contextmanager
     def _each(

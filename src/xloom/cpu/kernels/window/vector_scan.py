@@ -1,4 +1,4 @@
-"""Running folds with an associative operator, a vector of elements at a time."""
+"""Prefix scans with an associative operator, a vector of elements at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scan(
     size: int,
     forward: bool,
 ) -> None:
-    """Folds `size` elements from `start` on, from either end; pointers are operand, initial value and output."""
+    """Scans `size` elements from `start` on, from either end; pointers are operand, initial value and output."""
     source, initial, target = pointers
     carry = allocate(b, operator.type)
     b.store(operator.splat(b, initial, I64(0)), carry)
@@ -40,11 +40,11 @@ def scan(
 
 
 def _within(b: ir.IRBuilder, operator: Operator, x: ir.Value, forward: bool) -> ir.Value:
-    """The running fold of one vector."""
+    """The prefix scan of one vector."""
     step = 1
     while step < LANES:
         lanes = [i - step if forward else i + step for i in range(LANES)]
-        moved = b.shuffle_vector(x, operator.neutral, mask([i if 0 <= i < LANES else LANES for i in lanes]))
+        moved = b.shuffle_vector(x, operator.identity_value, mask([i if 0 <= i < LANES else LANES for i in lanes]))
         x = operator.apply(b, moved, x)
         step *= 2
     return x

@@ -87,9 +87,9 @@ def _attention_forward(
     if is_causal:
         seen = g.compare(g.iota_along(dims, 3, dt.s32), g.iota_along(dims, 2, dt.s32), direction="LE")
         scores = g.select(seen, scores, g.full_like(scores, float("-inf")))
-    top = g.expand(g.reshape_to(g.fold(scores, "maximum", float("-inf"), [3]), (*dims[:3], 1)), dims)
+    top = g.expand(g.reshape_to(g.reduce_with(scores, "maximum", float("-inf"), [3]), (*dims[:3], 1)), dims)
     powers = g.exponential(g.subtract(scores, top))
-    total = g.expand(g.reshape_to(g.fold(powers, "add", 0, [3]), (*dims[:3], 1)), dims)
+    total = g.expand(g.reshape_to(g.reduce_with(powers, "add", 0, [3]), (*dims[:3], 1)), dims)
     weights = g.cast(g.divide(powers, total), own)
     return [_batched(g, weights, value, 3, 2), weights]
 
@@ -106,7 +106,7 @@ def _attention_backward(
     of_weights, wide = g.widened(_batched(g, grad, value, 3, 3)), g.widened(weights)
     dims = wide.shape.dims
     product = g.multiply(of_weights, wide)
-    total = g.expand(g.reshape_to(g.fold(product, "add", 0, [3]), (*dims[:3], 1)), dims)
+    total = g.expand(g.reshape_to(g.reduce_with(product, "add", 0, [3]), (*dims[:3], 1)), dims)
     of_scores = g.subtract(product, g.multiply(wide, total))
     of_scores = g.cast(g.multiply(of_scores, g.full_like(of_scores, factor)), weights.shape.dtype)
     return [

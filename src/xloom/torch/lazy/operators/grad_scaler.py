@@ -27,7 +27,7 @@ def _unscaled(g: Graph, *given: Instruction) -> list[Instruction]:
     out: list[Instruction] = []
     for gradient in gradients:
         wide = g.widened(gradient)
-        finite = g.fold(g.is_finite(wide), "and", True, range(wide.shape.rank))
+        finite = g.reduce_with(g.is_finite(wide), "and", True, range(wide.shape.rank))
         found = g.select(g.expand(finite, found.shape.dims), found, g.full_like(found, 1))
         scale = g.expand(g.reshape_to(g.cast(factor, wide.shape.dtype), ()), wide.shape.dims)
         out.append(g.cast(g.multiply(wide, scale), gradient.shape.dtype))

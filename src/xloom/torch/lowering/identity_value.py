@@ -1,4 +1,4 @@
-"""What a fold starts from: the element that changes no other one."""
+"""What a reduction starts from: the element that changes no other one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xloom.torch.lowering.graph import Number
 _NEUTRAL = {"sum": 0, "prod": 1, "mean": 0, "amax": float("-inf"), "amin": float("inf")}
 
 
-def neutral(how: str, dtype: dt.DType) -> Number:
+def identity_value(how: str, dtype: dt.DType) -> Number:
     """What a reduction starts from."""
     if how in ("amax", "amin") and not dtype.is_float:
         if dtype is dt.pred:

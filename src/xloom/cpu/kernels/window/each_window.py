@@ -1,6 +1,6 @@
-"""Windows folded one by one, any form. The inner loop goes along the last dimension, so that it is vector code.
+"""Windows reduced one by one, any form. The inner loop goes along the last dimension, so that it is vector code.
 
-Windows that lie in the array as a whole are folded in registers, if they are small; others an element of the window at
+Windows that lie in the array as a whole are reduced in registers, if they are small; others an element of the window at
 a time, with the state in the output.
 """
 
@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.window.axes import Axis
-from xloom.cpu.kernels.window.folder import Folder
+from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.cpu.kernels.window.window_loops import coordinates, each_element, without_gaps
 from xloom.llvm.loop import loop
 from xloom.llvm.noalias import distinct
@@ -24,22 +24,22 @@ from xloom.llvm.types import I1, I64, POINTER
 _BLOCK = 2048
 """Windows along the last dimension that are an item."""
 _UNROLLED = 32
-"""The most instructions that a window folded in registers may have."""
+"""The most instructions that a window reduced in registers may have."""
 _TASK = 60_000
-"""Elements folded in about 20 µs."""
+"""Elements reduced in about 20 µs."""
 
 
-def fold(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
-    """Emits the phase that folds all windows."""
+def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> None:
+    """Emits the phase that reduces all windows."""
     *outer, last = axes
     window_size = math.prod(a.window.size for a in axes)
-    small = window_size * max(1, len(folder.body) - 2) <= _UNROLLED
+    small = window_size * max(1, len(reducer.body) - 2) <= _UNROLLED
     in_registers = small and all(a.window.base_dilation == 1 for a in axes)
     blocks = -(-last.count // _BLOCK)
     items = blocks * math.prod(a.count for a in outer)
     with kernel.phase(items, max(1, _TASK // (window_size * min(last.count, _BLOCK)))) as phase:
-        one_by_one = _one_by_one(phase.b.module, folder, outer, last, small=in_registers and last.is_plain)
-        pointers = folder.pointers(phase)
+        one_by_one = _one_by_one(phase.b.module, reducer, outer, last, small=in_registers and last.is_plain)
+        pointers = reducer.pointers(phase)
         with (
             distinct(phase.b, pointers, [phase.begin, phase.end]) as (b, pointers, bounds),
             loop(b, bounds[0], bounds[1], name="item") as item,
@@ -54,7 +54,7 @@ def fold(kernel: Kernel, folder: Folder, axes: list[Axis]) -> None:
                 with b.if_then(b.icmp_signed("<", begin, first)):
                     b.call(one_by_one, [*common, begin, first])
                 with loop(b, first, stop, name="window") as i:
-                    _in_registers(b, folder, axes, pointers, [*windows, i], plus(b, common[-1], i))
+                    _in_registers(b, reducer, axes, pointers, [*windows, i], plus(b, common[-1], i))
                 begin = stop
             with b.if_then(b.icmp_signed("<", begin, end)):
                 b.call(one_by_one, [*common, begin, end])
@@ -76,7 +76,7 @@ def _whole(
 
 def _in_registers(
     b: ir.IRBuilder,
-    folder: Folder,
+    reducer: Reducer,
     axes: list[Axis],
     pointers: list[ir.Value],
     windows: list[ir.Value],
@@ -85,10 +85,10 @@ def _in_registers(
     start = I64(0)
     for axis, window in zip(axes, windows, strict=True):
         start = plus(b, start, times(b, window, axis.window.stride * axis.stride))
-    state = folder.initial(b, pointers)
+    state = reducer.initial(b, pointers)
     for offset in itertools.product(*(_offsets(a) for a in axes)):
-        state = folder.fold(b, state, folder.elements(b, pointers, plus(b, start, sum(offset))))
-    folder.keep(b, pointers, target, state)
+        state = reducer.accumulate(b, state, reducer.elements(b, pointers, plus(b, start, sum(offset))))
+    reducer.keep(b, pointers, target, state)
 
 
 def _offsets(axis: Axis) -> list[int]:
@@ -98,17 +98,17 @@ def _offsets(axis: Axis) -> list[int]:
     return [(p * w.window_dilation - w.padding_low) * axis.stride for p in order]
 
 
-def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis, small: bool) -> ir.Function:
-    """`fold(pointers..., windows..., target, begin, end)`: windows [begin, end) of the last axis."""
-    count = 3 * folder.count
+def _one_by_one(module: ir.Module, reducer: Reducer, outer: list[Axis], last: Axis, small: bool) -> ir.Function:
+    """`one_by_one(pointers..., windows..., target, begin, end)`: windows [begin, end) of the last axis."""
+    count = 3 * reducer.count
     kinds = [*[POINTER] * count, *[I64] * (len(outer) + 3)]
     with function(module, "one_by_one", kinds, distinct=range(count)) as (b, out):
         pointers, windows, (target, begin, end) = out.args[:count], out.args[count:-3], out.args[-3:]
         if small:
             optimize_for_size(b)
-        state = folder.initial(b, pointers)
+        state = reducer.initial(b, pointers)
         with loop(b, begin, end) as i:
-            folder.keep(b, pointers, plus(b, target, i), state)
+            reducer.keep(b, pointers, plus(b, target, i), state)
         with each_element(b, outer, windows) as start, loop(b, 0, last.window.size, name="place") as element:
             if last.window.window_reversal:
                 element = b.sub(I64(last.window.size - 1), element)
@@ -118,6 +118,6 @@ def _one_by_one(module: ir.Module, folder: Folder, outer: list[Axis], last: Axis
                 without_gaps(b, last, last.position(i, element, b)) as position,
             ):
                 here = plus(b, target, i)
-                elements = folder.elements(b, pointers, plus(b, start, position))
-                folder.keep(b, pointers, here, folder.fold(b, folder.state(b, pointers, here), elements))
+                elements = reducer.elements(b, pointers, plus(b, start, position))
+                reducer.keep(b, pointers, here, reducer.accumulate(b, reducer.state(b, pointers, here), elements))
     return out

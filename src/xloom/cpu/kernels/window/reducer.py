@@ -1,4 +1,4 @@
-"""The computation of a windowed fold, applied to elements in memory."""
+"""The computation of a windowed reduction, applied to elements in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xloom.llvm.scalar.promotion import apply_promoted
 from xloom.llvm.types import I64, Value
 
 
-class Folder:
+class Reducer:
     """`to_apply` of n operands, n initial values and n outputs, which have the types of the initial values."""
 
     def __init__(self, kernel: Kernel, body: Computation):
@@ -44,10 +44,10 @@ class Folder:
         for p, t, v in zip(pointers[2 * self.count :], self.states, state, strict=True):
             store(b, p, t, index, v)
 
-    def fold(self, b: ir.IRBuilder, state: Sequence[Value], elements: Sequence[Value]) -> list[Value]:
+    def accumulate(self, b: ir.IRBuilder, state: Sequence[Value], elements: Sequence[Value]) -> list[Value]:
         """The state with one more element."""
         return apply_promoted(b, self.body, [*state, *elements], [*self.states, *self.inputs], self.states)
 
-    def fold_reversed(self, b: ir.IRBuilder, elements: Sequence[Value], state: Sequence[Value]) -> list[Value]:
+    def accumulate_reversed(self, b: ir.IRBuilder, elements: Sequence[Value], state: Sequence[Value]) -> list[Value]:
         """The state with one more element, which comes before the others."""
         return apply_promoted(b, self.body, [*elements, *state], [*self.inputs, *self.states], self.states)

@@ -1,4 +1,4 @@
-"""Folds of many narrow floats, computed in f32 and rounded once."""
+"""Reductions of many narrow floats, computed in f32 and rounded once."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _EXACT = frozenset({
 
 @register
 @dataclass(frozen=True)
-class FoldWidening(Pass):
-    """Computes folds of many floats narrower than f32 in f32, as XLA:CPU does.
+class ReductionWidening(Pass):
+    """Computes reductions of many floats narrower than f32 in f32, as XLA:CPU does.
 
     Rounded at each step, a sum stays as it is as soon as elements are less than half of its last digit.
     """
 
-    name = "fold-widening"
+    name = "reduction-widening"
 
     def run(self, module: Module) -> bool:
         """See the class."""
@@ -56,7 +56,7 @@ def _widened(i: Instruction, rw: Rewriter) -> Instruction | None:
     body = i["to_apply"]
     if not any(map(_is_narrow, i.shape.elements if i.shape.is_tuple else [i.shape])):
         return None
-    if _folded(i) <= _FEW or not _may_be_wider(body) or (i.opcode == "reduce" and _is_one_operator(body)):
+    if _reduced_count(i) <= _FEW or not _may_be_wider(body) or (i.opcode == "reduce" and _is_one_operator(body)):
         return None  # of one operator, backends keep what they add up in f32 themselves
     operands = [rw.converted(o, f32) if _is_narrow(o.shape) else o for o in i.operands]
     attrs = {**i.attrs, "to_apply": _in_f32(body)}
@@ -68,8 +68,8 @@ def _widened(i: Instruction, rw: Rewriter) -> Instruction | None:
     return rw.make("tuple", i.shape, [rw.make("convert", s, [p]) if _is_narrow(s) else p for p, s in given])
 
 
-def _folded(i: Instruction) -> int:
-    """How many elements are folded to one."""
+def _reduced_count(i: Instruction) -> int:
+    """How many elements are reduced to one."""
     if i.opcode == "reduce-window":
         return math.prod(w.size for w in i["window"])
     return math.prod(i.operands[0].shape.dims[d] for d in i["dimensions"])

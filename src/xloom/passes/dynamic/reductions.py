@@ -1,4 +1,4 @@
-"""Operators that fold, contract or sort: they must not see what is beyond a size."""
+"""Operators that reduce, contract or sort: they must not see what is beyond a size."""
 
 from __future__ import annotations
 
