@@ -61,7 +61,7 @@ def _perform(
 
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:
-    """The call's `api_version`. Raises when the native function has another, or nobody can call it that way."""
+    """The call's `api_version`. Raises when the native function has another, or this host cannot call it that way."""
     version = called_as(registration, instruction)
     if version not in (*_NATIVE, TYPED):
         raise UnsupportedError(

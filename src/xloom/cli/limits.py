@@ -19,7 +19,7 @@ class Limits:
 
 
 def measure(seconds: float = 0.5) -> Limits:
-    """Takes so long for each. The best of several runs: what the machine can do when nobody else uses it."""
+    """Takes so long for each. The best of several runs: what an idle machine can do."""
     return Limits(_best(memory(), seconds), _best(arithmetic(), seconds))
 
 

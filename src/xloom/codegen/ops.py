@@ -63,7 +63,7 @@ class Trait(Flag):
 
 @dataclass(frozen=True)
 class OpRow:
-    """What is known of an opcode."""
+    """What code generation knows of an opcode."""
 
     opcode: str
     role: Role

@@ -1,6 +1,6 @@
 """Folders and files that no other user can have written: only from these comes what is run as code.
 
-They belong to this user or to root, and nobody else may write to them or put something in their place.
+They belong to this user or to root, and no other user may write to them or put something in their place.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _reading = threading.RLock()
 class LazyModule(Module):
     """A module that is read with the first of its attributes that is asked for or set.
 
-    Until then nobody can have changed it, and `identity` stands for it.
+    Until then it cannot have changed, and `identity` stands for it.
     """
 
     def __init__(self, identity: str, declaration: Module, read: Callable[[], Module]):
@@ -53,7 +53,7 @@ def _ensure_read(module: LazyModule) -> None:
 
 
 def identity_of(module: Module) -> str | None:
-    """What stands for a module that nobody has looked into: the same for the same program."""
+    """What stands for a module that has not been decoded: the same for the same program."""
     return vars(module).get("identity")
 
 

@@ -145,8 +145,8 @@ def power(x: Array, y: Array) -> Array:
     modulus, angle = np.abs(x), np.angle(x)
     c, d = y.real, y.imag
     size = np.power(modulus, c) * np.where(d == 0, 1, np.exp(-d * angle))
-    turn = c * angle + np.where(d == 0, 0, d * np.log(modulus))
-    out = make(size * np.cos(turn), size * np.sin(turn))
+    argument = c * angle + np.where(d == 0, 0, d * np.log(modulus))
+    out = make(size * np.cos(argument), size * np.sin(argument))
     zero = x == 0
     out = np.where(zero & (y == 0), 1, out)
     return np.where(zero & (c > 0) & (y != 0), 0, out)

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 
 def constant_table(module: ir.Module, name: str, element: ir.Type, values: Sequence[Any]) -> ir.GlobalVariable:
-    """An array of `values`, each of type `element`, that nobody outside of the module sees."""
+    """An array of `values`, each of type `element`, private to the module."""
     kind = ir.ArrayType(element, len(values))
     table = ir.GlobalVariable(module, kind, name)
     table.initializer, table.global_constant, table.linkage = ir.Constant(kind, values), True, "internal"

@@ -87,7 +87,7 @@ class ObjectFiles:
             pass
 
     def _next(self, wait: bool) -> tuple[int, str, PassPipeline] | None:
-        """The largest module that nobody has begun: then no thread is left alone with one at the end."""
+        """The largest module that is not begun: then no thread is left alone with one at the end."""
         with self._change:
             while wait and self._open and not self._waiting:
                 self._change.wait()

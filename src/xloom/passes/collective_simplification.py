@@ -1,4 +1,4 @@
-"""Collectives of a program for one device: nobody else takes part, so they move nothing."""
+"""Collectives of a program for one device: there is one participant, so they move nothing."""
 
 from __future__ import annotations
 

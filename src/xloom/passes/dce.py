@@ -15,7 +15,7 @@ from xloom.passes.effects import Effects
 @register
 @dataclass(frozen=True)
 class DeadCodeElimination(Pass):
-    """Removes instructions whose value nobody uses, and computations that the entry cannot reach.
+    """Removes instructions without users, and computations that the entry cannot reach.
 
     Parameters and instructions with effects stay. What had to run before a removed instruction still runs before
     what had to run after it.
@@ -35,7 +35,7 @@ class DeadCodeElimination(Pass):
 
 
 def remove_dead(computation: Computation, effects: Effects) -> bool:
-    """Removes what nobody uses from one computation; True if there was anything."""
+    """Removes what is unused from one computation; True if there was anything."""
     before = len(computation)
     for instruction in reversed(computation.post_order()):  # users first: one sweep is enough
         if instruction.is_dead and instruction.opcode != "parameter" and not effects.of(instruction):

@@ -21,7 +21,7 @@ _EXACT = _UNCHANGING | {"reduce-precision"}
 _ARITHMETIC = [name for name, op in OPCODES.items() if op.elementwise and name not in _EXACT]
 _REDUCTIONS = frozenset({"reduce", "reduce-window", "select-and-scatter"})
 _ENOUGH = 64
-"""Readers to look at; beyond them a rounding that nobody needed costs less than the search."""
+"""Readers to look at; beyond them a rounding that was not needed costs less than the search."""
 
 
 @register

@@ -45,13 +45,13 @@ class Loops:
 
 
 def loops_of(module: Module) -> dict[str, tuple[int, Shape]]:
-    """Each loop by its name: in how many ways the entry calls its computation, and the shape of its state."""
-    ways: dict[Computation, int] = {module.entry: 1}
+    """Each loop by its name: by how many paths the entry calls its computation, and the shape of its state."""
+    paths: dict[Computation, int] = {module.entry: 1}
     for computation in reversed(callees_first([module.entry])):
         for instruction in computation:
             for callee in instruction.called_computations:
-                ways[callee] = ways.get(callee, 0) + ways.get(computation, 0)
-    return {i.name: (ways[c], i.shape) for c in module.computations if c in ways for i in c if i.opcode == "while"}
+                paths[callee] = paths.get(callee, 0) + paths.get(computation, 0)
+    return {i.name: (paths[c], i.shape) for c in module.computations if c in paths for i in c if i.opcode == "while"}
 
 
 def trial(

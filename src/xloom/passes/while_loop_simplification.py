@@ -1,4 +1,4 @@
-"""While loops: those that run never or once, state that never changes, and state that nobody looks at."""
+"""While loops: those that run never or once, state that never changes, and state that is not read."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def _begin_with(loop: Instruction, parts: Sequence[Instruction]) -> None:
 
 
 def _take_apart(whole: Instruction) -> None:
-    """Reads the parts of a tuple themselves, so that nothing keeps those that nobody reads."""
+    """Reads the parts of a tuple themselves, so that nothing keeps those that are not read."""
     stack = [whole]
     while stack:
         whole = stack.pop()

@@ -39,7 +39,7 @@ class Launch:
     rendezvous: Any = None
     """Of the devices of the run, which the program has made."""
     donated: tuple[int, ...] = ()
-    """Arguments that are nobody else's any more: the results may take their memory."""
+    """Donated arguments: the results may take their memory."""
 
 
 class Program(Protocol):

@@ -1,4 +1,4 @@
-"""Devices, and what is known of them."""
+"""Devices and their descriptions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Device:
 
     @property
     def default_memory(self) -> MemorySpace:
-        """Where its data is unless somebody says otherwise."""
+        """Where its data is unless the caller says otherwise."""
         return self.memory_spaces[0]
 
     def memory_space(self, kind: str) -> MemorySpace:

@@ -1,4 +1,4 @@
-"""Whether an array that a program is given for good is nobody else's, so that its memory may be written to."""
+"""Whether a donated array has no other references, so that its memory may be written to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from xloom.cpu.runtime.memory_pool import is_pooled
 from xloom.pjrt.future import Future
 
-# Who refers to what when nobody else does. Each question adds two: its own argument, and the caller's variable.
+# The references to an array that has no others. Each question adds two: its own argument, and the caller's variable.
 _FUTURE = 1 + 2  # the list of inputs
 _ARRAY = 2 + 2  # its future, and the list of values
 _OWNER = 1 + 2  # the array, as its base

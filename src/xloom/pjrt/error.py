@@ -32,5 +32,5 @@ def code_of(error: BaseException) -> Code:
 
 
 def invalid(message: str) -> PjrtError:
-    """The error for arguments that nobody can use."""
+    """The error for invalid arguments."""
     return PjrtError(Code.INVALID_ARGUMENT, message)

@@ -173,7 +173,7 @@ class LoadedExecutable:
             for k, device in enumerate(devices)
         ]
         work: list[Callable[[], None]] = []
-        # nobody who has the lock waits for a place
+        # no thread that has the lock waits for a slot
         are_reserved = [device.queue.reserve() for device in devices]
         try:
             # all devices see launches in the same order, or they would wait for each other forever

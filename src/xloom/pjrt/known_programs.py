@@ -1,4 +1,4 @@
-"""What is known of programs that were compiled before as they stood: nobody need look into their modules again."""
+"""Metadata of programs that were compiled before as they stood, so that their modules need not be decoded again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _are_cheap = Cache(1 << 20)
 
 @dataclass(frozen=True)
 class Request:
-    """A module that nobody has looked into or wants to, to be compiled in one way."""
+    """A module that is not decoded and need not be, with its compile options."""
 
     identity: str
     key: str
@@ -41,7 +41,7 @@ class Request:
         return None if data is None else data == b"1"
 
     def note(self, executable: Executable) -> None:
-        """Keeps what is known of the module that was compiled as it stood, if that is all it depends on."""
+        """Keeps the metadata of the module that was compiled as it stood, if that is all it depends on."""
         program, module = executable.program, executable.module
         if not isinstance(program, Native) or not program.key or has_permuted_entry(module):
             return  # the last is served by a program on rows

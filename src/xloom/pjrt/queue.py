@@ -45,7 +45,7 @@ class Queue:
     def submit(self, work: Callable[[], None], *, is_reserved: bool = False) -> None:
         """Does `work`, which must not raise, after all that was submitted before; waits while too much is waiting.
 
-        At once where the queue's own thread submits it, which nobody else could do before it returns.
+        At once where the queue's own thread submits it, which no other thread could do before it returns.
         """
         if is_reserved or self.reserve():
             with self._starting:  # nothing comes after the end

@@ -85,7 +85,7 @@ class DeviceEvaluator(Evaluator):
         return copied(value, self.device.memory.allocate)
 
     def _schedule(self, computation: Computation) -> list[tuple[Instruction, list[Instruction]]]:
-        """The instructions in order, each with the values that nobody needs after it."""
+        """The instructions in order, each with the values that are dead after it."""
         known = self._last_uses.get(computation)
         if known is None:
             scheduled = self.module.config.is_scheduled and computation.module is self.module

@@ -26,7 +26,7 @@ class DeviceMemory:
         self.used = 0
         self.peak = 0
         """The most that was ever used at once."""
-        # pages that nobody touches take no memory of the host
+        # untouched pages take no memory of the host
         self._arena = np.frombuffer(mmap.mmap(-1, max(1, nbytes)), np.uint8)
         self._free = [(0, nbytes)]  # begin and size, in order
         self._returned: deque[tuple[int, int]] = deque()

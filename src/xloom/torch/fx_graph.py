@@ -116,7 +116,7 @@ class _Translator:
     def run(self) -> Translated:
         placeholders = [n for n in self.graph.graph.nodes if n.op == "placeholder"]
         for number, (node, argument) in enumerate(zip(placeholders, self.arguments, strict=True)):
-            if any(user.target is not _WITH_EFFECTS for user in node.users):  # not a token, nor what nobody reads
+            if any(user.target is not _WITH_EFFECTS for user in node.users):  # not a token, nor what is not read
                 self.values[node] = self._parameter(number, node, argument)
         for node, bytes in reaches(self.graph.graph.nodes).items():
             if node.op == "placeholder":

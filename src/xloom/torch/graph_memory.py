@@ -47,7 +47,7 @@ def lowered(
     values: Mapping[Node, Any],
     memories: dict[Node, Memory],
 ) -> Any:
-    """An operator of `OF_MEMORY`. `memories` are those that are larger than what is known of their values."""
+    """An operator of `OF_MEMORY`. `memories` are those that are larger than their values need."""
     source = node.args[0]
     assert isinstance(source, Node)
     assert isinstance(node.target, torch._ops.OpOverload)

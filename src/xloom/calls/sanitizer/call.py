@@ -89,7 +89,7 @@ def _attempt(
 
 
 def _show_stacks_of_crashes() -> None:
-    """For faults that nobody can catch."""
+    """For faults that no handler can catch."""
     if not faulthandler.is_enabled() and sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)
 

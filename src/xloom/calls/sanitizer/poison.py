@@ -6,7 +6,7 @@ import numpy as np
 
 from xloom.hlo.dtype import DType
 
-# Signalling NaNs: no arithmetic gives them, and what adds to an output that nobody has set becomes NaN.
+# Signalling NaNs: no arithmetic gives them, and what adds to an output that was never written becomes NaN.
 _SIGNALLING = {"f16": 0x7D25, "bf16": 0x7FA5, "f32": 0x7FA57FA5, "f64": 0x7FF4A5A5A5A5A5A5}
 _CERTAIN_BITS = 32
 """So many bits in a row do not have the pattern by chance."""

@@ -1,4 +1,4 @@
-"""Types of states and user data: each has a number, and a way to destroy its values."""
+"""Types of states and user data: each has a number, and a destructor."""
 
 from __future__ import annotations
 

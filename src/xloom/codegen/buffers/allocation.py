@@ -47,7 +47,7 @@ class AllocationTable(dict[BufferValue, BufferAllocation]):
         return [value for value in self._live[allocation] if self[value] is allocation]
 
     def end(self, value: BufferValue) -> None:
-        """Nobody reads the value any more: it keeps its allocation, but is none of its `live_values`."""
+        """The value is dead: it keeps its allocation, but is none of its `live_values`."""
         live = self._live[self[value]]
         if value in live:
             live.remove(value)

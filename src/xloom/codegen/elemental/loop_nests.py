@@ -1,4 +1,4 @@
-"""Stored instructions as loops and stores: the way from HLO to a loop nest."""
+"""Stored instructions as loops and stores: lowering from HLO to a loop nest."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ STACK_POINTERS = 1 << 16
 class EntryBuilder:
     """Emits the entry function of a program; `on_kernel` gets each kernel as soon as it is there.
 
-    Without it nobody makes machine code, and kernels are written out that are known already.
+    Without it no machine code is made, and kernels are written out that are known already.
     """
 
     def __init__(
@@ -325,7 +325,7 @@ class EntryBuilder:
         lowering.run()
         self._nests += 1
         for phase in lowering.phases:
-            self.module.globals[phase.symbol].linkage = "internal"  # nobody calls it
+            self.module.globals[phase.symbol].linkage = "internal"  # it is not called
             body = self.module.globals[f"{phase.symbol}.body"]
             self.b.call(body, [*pointers, I64(0), I64(phase.count)])
         return StepCode("", lowering.phases, nest)

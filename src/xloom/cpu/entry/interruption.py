@@ -41,7 +41,7 @@ class Polling:
 
     def __init__(self, builder: ir.IRBuilder):
         self.cost = 0
-        """Additions of the steps so far; of a loop that nobody knows the end of, those until it looks."""
+        """Additions of the steps so far; of a loop of unknown trip count, those until it looks."""
         self.calls = 0
         """How many of them call code outside."""
         self._b = builder

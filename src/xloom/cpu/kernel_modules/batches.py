@@ -39,7 +39,7 @@ class BatchedModules:
         for phase in phases:
             b.call(module.globals[f"{phase.symbol}.body"], [*function.args, I64(0), I64(phase.count)])
         b.ret_void()
-        tasks = {phase.symbol for phase in phases}  # what threads would call: nobody does
+        tasks = {phase.symbol for phase in phases}  # what threads would call: none does
         definitions = {name: global_text(value) for name, value in module.globals.items() if name not in tasks}
         metadata = [str(line) for line in module.metadata]
         key = hashlib.sha256("".join([*definitions.values(), *metadata]).encode()).hexdigest()[:24]

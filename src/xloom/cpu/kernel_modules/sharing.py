@@ -38,7 +38,7 @@ _BY_SHAPE = having(Trait.BY_SHAPE)
 class KernelModules:
     """Adds kernel modules for a target to a program, and hands each to `on_kernel`.
 
-    Without it nobody makes machine code, and kernels are written out that are known already.
+    Without it no machine code is made, and kernels are written out that are known already.
     """
 
     def __init__(self, program: EmittedProgram, target: Target, on_kernel: Callable[[KernelModule], None] | None):
@@ -90,7 +90,7 @@ class KernelModules:
         operands: Sequence[Shape] = (),
         made: frozenset[int] = frozenset(),
     ) -> tuple[Kernel, KernelCode]:
-        """The kernel that `rule` writes for an instruction, of whose outputs nobody reads `unread`.
+        """The kernel that `rule` writes for an instruction, of whose outputs `unread` are dead.
 
         It may read operands of other types, and have those of numbers `made` computed line by line.
         """

@@ -71,10 +71,10 @@ def _dilated() -> Iterator[_Convolution]:
 
 def _backwards() -> Iterator[_Convolution]:
     """Gradients of the input and of the kernel, of windows of three."""
-    turned = replace(_window(3, 1, 1, 1), window_reversal=True)
-    spread = [replace(turned, base_dilation=2, padding_low=low, padding_high=3 - low) for low in (1, 2)]
+    reversed_window = replace(_window(3, 1, 1, 1), window_reversal=True)
+    spread = [replace(reversed_window, base_dilation=2, padding_low=low, padding_high=3 - low) for low in (1, 2)]
     for image, batch in product(_IMAGES, _BATCHES):
-        for window in (turned, *spread):
+        for window in (reversed_window, *spread):
             yield _Convolution("b01f_01oi->b01f", window, (image, image), 64, 64, batch)
         yield _Convolution("f01b_i01o->01bf", _window(image, 1, 1, 1), (image, image), 4 * batch, 64, 64)
 

@@ -1,6 +1,6 @@
 """Programs whose kernels most others need too: once they are compiled on a machine, others compile faster there.
 
-What is kept of them serves other shapes: products of matrices in the ways that depend on their sizes, layouts and
+What is kept of them serves other shapes: products of matrices by the strategies that depend on their sizes, layouts and
 types, also with weights that are converted; convolutions over images with the usual windows; the routines of sorts;
 triangular systems.
 """
@@ -27,7 +27,7 @@ _PRODUCTS = (
     (200, 200, 200),
     (300, 64, 300),
 )
-"""Rows, depth and columns: one for each way to multiply, as far as they depend on these."""
+"""Rows, depth and columns: one for each strategy, as far as they depend on these."""
 _VECTORS = ((1000, 900, 1), (1, 900, 1000), (1024, 1024, 1), (1, 1024, 1024), (4, 1000, 2000), (8, 1000, 2000))
 _WEIGHTS = (
     ("f32", "bf16", False),

@@ -152,7 +152,7 @@ class ColumnReduction:
             self._store(elements, state, lane)
 
     def _set_apart(self, elements: Elements, first: ir.Value, count: ir.Value, most: int) -> None:
-        """What is taken from memory of its own, as it lies there the other way round."""
+        """What is taken from memory of its own, as it lies there transposed."""
         if len(self.rows) != 1:
             return
         (within,) = self.rows

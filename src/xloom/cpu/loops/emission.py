@@ -65,7 +65,7 @@ class Elements:
         self.ranges: dict[Var, tuple[int, int]] = {}
         """Least and greatest values that variables have at present, where that is less than all of them."""
         self.innermost: Var | None = None
-        self.ahead: Sequence[PrefetchedRow] = ()
+        self.prefetched: Sequence[PrefetchedRow] = ()
         """What the loops of the stage at hand are to fetch meanwhile."""
         self.bounds: tuple[ir.Value, ir.Value] = (I64(0), I64(0))
         """The items that this call of the phase does."""
@@ -301,7 +301,7 @@ class Elements:
         self, var: Var, begin: ir.Value, end: ir.Value, hints: Sequence[Hint], step: int = 1
     ) -> Iterator[None]:
         """A loop over `var`, in pieces where there are rows to fetch meanwhile."""
-        b, rows = self.b, [r for r in self.ahead if r.length == var.size]
+        b, rows = self.b, [r for r in self.prefetched if r.length == var.size]
         with ExitStack() as stack:
             if rows:
                 count = min(CHUNK, var.size)

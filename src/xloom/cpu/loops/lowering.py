@@ -190,9 +190,9 @@ class Lowering:
                 slot = allocate(elements.b, types.memory_type(dtype), count)
                 slot.align = 64
                 code.pointers[source] = slot
-            ahead = rows_to_prefetch(nest, outer[-1], self._code.module.target)
+            prefetched = rows_to_prefetch(nest, outer[-1], self._code.module.target)
             for number, stage in enumerate(nest.stages):
-                elements.ahead = ahead.get(number, ())
+                elements.prefetched = prefetched.get(number, ())
                 with elements.scope():
                     self._inner_stage(elements, stage)
 

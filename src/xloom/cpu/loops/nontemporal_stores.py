@@ -1,4 +1,4 @@
-"""Stores around the caches: of results so large that nothing of them would be left there when somebody reads them.
+"""Stores around the caches: of results so large that nothing of them would be left there when they are read.
 
 An ordinary store first loads the line that it changes. Whole lines that go straight to memory save that third of the
 traffic, and leave in the caches what is read. What a loop makes is put into a short local array, and from there into

@@ -83,8 +83,8 @@ def emit_tiled(
     with phases.phase(order, cost * blocks.size, open_ended=True) as elements:
         elements.unbind(gone)
         b, (begin, end) = elements.b, elements.bounds
-        turned = [TransposedLoad(elements, node, blocks, is_far=is_far) for node in nodes]
-        results = Results(phases, elements, stage, blocks, turned, around=around)
+        transposed = [TransposedLoad(elements, node, blocks, is_far=is_far) for node in nodes]
+        results = Results(phases, elements, stage, blocks, transposed, around=around)
 
         def origin(item: ir.Value) -> dict[Var, ir.Value]:
             found = counters(b, order, item)
@@ -96,7 +96,7 @@ def emit_tiled(
             half = b.mul(b.and_(item, I64(1)), I64(blocks.size))
             with loop(b, 0, blocks.tiles, name="tile", hints=PLAIN) as tile:
                 with b.if_then(b.icmp_signed("<", item, end)), elements.scope():
-                    _fill(elements, blocks, turned, loaded, tile, half)
+                    _fill(elements, blocks, transposed, loaded, tile, half)
                     if is_far:
                         results.fetch(straight, loaded, tile)
                 with b.if_then(b.icmp_signed(">", item, begin)), elements.scope():
@@ -135,7 +135,7 @@ def _straight(stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var]) ->
 def _fill(
     elements: Elements,
     blocks: Blocks,
-    turned: Sequence[TransposedLoad],
+    transposed: Sequence[TransposedLoad],
     origin: Mapping[Var, ir.Value],
     tile: ir.Value,
     half: ir.Value,
@@ -152,7 +152,7 @@ def _fill(
     elements.vars[blocks.across] = b.add(origin[blocks.across], row, flags=["nsw"])
     elements.vars[blocks.inner] = b.add(origin[blocks.inner], column, flags=["nsw"])
     at = b.add(half, b.add(b.mul(row, I64(blocks.width)), column))
-    for load in turned:
+    for load in transposed:
         load.fill(at)
 
 
@@ -165,12 +165,12 @@ class Results:
         elements: Elements,
         stage: LoopBody,
         blocks: Blocks,
-        turned: Sequence[TransposedLoad],
+        transposed: Sequence[TransposedLoad],
         *,
         around: bool,
     ):
         self._phases, self._elements, self._stores, self._blocks = phases, elements, stage.stores, blocks
-        self._turned = {id(t.node): t.memory for t in turned}
+        self._transposed = {id(t.node): t.memory for t in transposed}
         self._is_joined = self._are_rows_joined(stage)
         """Whether rows of a block are one to all that they are computed from."""
         size, self._vector = blocks.width, blocks.vector
@@ -188,15 +188,15 @@ class Results:
 
     def _are_rows_joined(self, stage: LoopBody) -> bool:
         across, inner = self._blocks.across, self._blocks.inner
-        nodes = [n for n in walk([s.node for s in stage.stores]) if id(n) not in self._turned]
+        nodes = [n for n in walk([s.node for s in stage.stores]) if id(n) not in self._transposed]
         found = [*(s.address for s in stage.stores), *(i for n in nodes for i in indices_of(n))]
         is_cut = self._blocks.width != inner.size or self._blocks.width % self._blocks.vector == 0
         return not is_cut and all(i.factor(across) == i.factor(inner) * inner.size for i in found)
 
     def _line_of(self, store: Store, size: int) -> tuple[ir.Value, bool]:
         dtype = self._phases.types_of(store.target)
-        if id(store.node) in self._turned and store.node.dtype == dtype:
-            return self._turned[id(store.node)], True
+        if id(store.node) in self._transposed and store.node.dtype == dtype:
+            return self._transposed[id(store.node)], True
         line = allocate(self._elements.b, I8, size * dtype.bytes, "line")
         line.align = LINE
         return line, False
@@ -266,7 +266,7 @@ class Results:
         with elements.scope():
             elements.vars[self._blocks.inner] = b.add(first, column, flags=["nsw"])
             index = b.add(line, column, flags=["nsw"])
-            elements.staged = {node: (memory, index) for node, memory in self._turned.items()}
+            elements.staged = {node: (memory, index) for node, memory in self._transposed.items()}
             if not self._lines:
                 self._phases.stores(elements, self._stores)
             for store, memory, is_as_loaded in self._lines:

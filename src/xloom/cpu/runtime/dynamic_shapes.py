@@ -1,4 +1,4 @@
-"""Programs with arrays of bounded dynamic size: padded on the way in, cut on the way out."""
+"""Programs with arrays of bounded dynamic size: arguments padded, results sliced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory for results and temporaries, used again once nobody looks at it: fresh pages cost more than most kernels."""
+"""Memory for results and temporaries, used again once it is unreferenced: fresh pages cost more than most kernels."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ def raise_trim_threshold() -> None:
     """Has malloc keep what small arrays leave: else a call's many results could all be given back to the system.
 
     glibc gives back the end of its heap from 128 KiB on, or from twice the size of the largest mapping that it was ever
-    given back: so it gets one, whose pages nobody has touched. Other allocators do not mind.
+    given back: so it gets one, whose pages are untouched. Other allocators do not mind.
     """
     np.empty(_HEAP_BYTES, np.uint8)
 
 
 class Pool:
-    """Memory that is free again when nobody but the pool refers to it.
+    """Memory that is free again when only the pool refers to it.
 
-    What is taken from a queue is nobody else's until it is put back, and that is when its taker refers to it.
+    What is taken from a queue belongs to the taker until it is put back, and that is when its taker refers to it.
     """
 
     def __init__(self, needed_for: Callable[[int], str] = lambda _: "") -> None:

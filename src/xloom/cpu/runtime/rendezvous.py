@@ -38,7 +38,7 @@ class NativeRendezvous:
 
     def __init__(self, replicas: int, partitions: int, nbytes: int):
         self.failure = ""
-        """Why somebody will never come, once that is so."""
+        """Why a participant will never come, once that is so."""
         self._devices = replicas * partitions
         self._partitions = partitions
         # to the next cache line: cells must not share one

@@ -20,17 +20,17 @@ class _Size:
     value: Scalar
     rest: Scalar
 
-    def turned(self, turn: Scalar) -> Scalar:
+    def scaled(self, factor: Scalar) -> Scalar:
         """Times a sine or cosine; 0 wins over infinity and NaN."""
-        unsized = turn.equals(0.0) & ~(self.value.abs() < math.inf)
+        unsized = factor.equals(0.0) & ~(self.value.abs() < math.inf)
         settled = self.origin.equals(0.0) | ~(self.origin.abs() < math.inf)  # at sinh 0 and e**-inf
-        unturned = self.value.equals(0.0) & settled & is_nan(turn)
+        indeterminate = self.value.equals(0.0) & settled & is_nan(factor)
         value = select(unsized, self.value.constant(1.0).copysign(self.value), self.value)
-        return value * select(unturned, 1.0, turn) * self.rest
+        return value * select(indeterminate, 1.0, factor) * self.rest
 
-    def turned_real(self, turn: Scalar) -> Scalar:
+    def scaled_real(self, factor: Scalar) -> Scalar:
         """Times a sine or cosine, as the real part of a product: NaN does not win over an infinite size."""
-        return select(infinite(self.origin) & infinite(self.value) & is_nan(turn), self.value, self.turned(turn))
+        return select(infinite(self.origin) & infinite(self.value) & is_nan(factor), self.value, self.scaled(factor))
 
 
 def _greatest_exponent(x: Scalar) -> float:
@@ -47,8 +47,8 @@ def _exponential(x: Scalar) -> _Size:
 def exponential(z: Pair) -> Pair:
     """e**z, in f32 or f64."""
     size, angle = _exponential(z.real), z.imag
-    imag = select(angle.equals(0.0), angle, size.turned(function("sine", angle)))
-    return Pair(size.turned_real(function("cosine", angle)), imag)
+    imag = select(angle.equals(0.0), angle, size.scaled(function("sine", angle)))
+    return Pair(size.scaled_real(function("cosine", angle)), imag)
 
 
 def exponential_minus_one(z: Pair) -> Pair:
@@ -75,13 +75,13 @@ def _hyperbolic(x: Scalar) -> tuple[_Size, _Size]:
 def cosh(z: Pair) -> Pair:
     """cosh a cos b + i sinh a sin b."""
     high, low = _hyperbolic(z.real)
-    return Pair(high.turned_real(function("cosine", z.imag)), low.turned(function("sine", z.imag)))
+    return Pair(high.scaled_real(function("cosine", z.imag)), low.scaled(function("sine", z.imag)))
 
 
 def sinh(z: Pair) -> Pair:
     """sinh a cos b + i cosh a sin b."""
     high, low = _hyperbolic(z.real)
-    return Pair(low.turned_real(function("cosine", z.imag)), high.turned(function("sine", z.imag)))
+    return Pair(low.scaled_real(function("cosine", z.imag)), high.scaled(function("sine", z.imag)))
 
 
 def cosine(z: Pair) -> Pair:

@@ -52,8 +52,8 @@ def power(x: Pair, y: Pair) -> Pair:
     log, angle = logarithm(x)
     plain = d.equals(0.0)  # 0 times an infinite logarithm is 0 here
     size = function("power", hypotenuse(x), c) * select(plain, 1.0, function("exponential", -d * angle))
-    turn = c * angle + select(plain, 0.0, d * log)
-    result = Pair(function("cosine", turn), function("sine", turn)).times(size)
+    argument = c * angle + select(plain, 0.0, d * log)
+    result = Pair(function("cosine", argument), function("sine", argument)).times(size)
     none, one = c.constant(0.0), c.constant(1.0)
     result = choose(x.is_zero() & (c > 0.0), Pair(none, none), result)
     return choose(y.is_zero(), Pair(one, none), result)

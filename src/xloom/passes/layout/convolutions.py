@@ -45,10 +45,10 @@ def _spread_input(i: Instruction, rw: Rewriter) -> Instruction | None:
     if i.frontend_attributes.get(_EXCHANGEABLE) == "false" or i.shape.dtype.name in _ALWAYS_FINITE:
         return None
     sizes = [x.shape.dims[d] for d in labels.input_spatial]
-    turned = tuple(_turned(d, n, o) for d, n, o in zip(window, sizes, sides, strict=True))
+    exchanged = tuple(_exchanged_dimension(d, n, o) for d, n, o in zip(window, sizes, sides, strict=True))
     places = zip(window, labels.output_spatial, strict=True)
     backwards = tuple(sorted(place for d, place in places if not d.window_reversal))
-    attrs = {**i.attrs, "window": turned, "dim_labels": _exchanged(labels)}
+    attrs = {**i.attrs, "window": exchanged, "dim_labels": _exchanged(labels)}
     if "operand_precision" in attrs:
         attrs["operand_precision"] = attrs["operand_precision"][::-1]
     new = rw.make("convolution", i.shape, [w, x], **attrs)
@@ -107,7 +107,7 @@ def _is_finite(rw: Rewriter, x: Instruction) -> Instruction:
     return rw.make("compare", array_shape(pred, ()), [total, zero], direction="EQ")
 
 
-def _turned(d: WindowDimension, size: int, places: int) -> WindowDimension:
+def _exchanged_dimension(d: WindowDimension, size: int, places: int) -> WindowDimension:
     """The window of a dimension when its operands change places: of `size` elements, at as many places."""
     # place o meets elements j and k where o * stride + k == j * base_dilation + padding; or -k, of those backwards
     spread = (size - 1) * d.base_dilation

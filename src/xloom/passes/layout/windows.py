@@ -25,19 +25,19 @@ def _across_rows(i: Instruction, rw: Rewriter) -> Instruction | None:
         return None
     order = (*range(len(dims) - 2), len(dims) - 1, len(dims) - 2)
 
-    def turned(shape: Shape) -> Shape:
+    def transposed(shape: Shape) -> Shape:
         return array_shape(shape.dtype, [shape.dims[d] for d in order])
 
-    def turn(x: Instruction) -> Instruction:
-        return rw.make("transpose", turned(x.shape), [x], dimensions=order)
+    def transpose(x: Instruction) -> Instruction:
+        return rw.make("transpose", transposed(x.shape), [x], dimensions=order)
 
-    shapes = [turned(s) for s in (i.shape.elements if i.shape.is_tuple else (i.shape,))]
+    shapes = [transposed(s) for s in (i.shape.elements if i.shape.is_tuple else (i.shape,))]
     attrs = {**i.attrs, "window": tuple(window[d] for d in order)}
-    operands = [*map(turn, arrays), *i.operands[len(arrays) :]]
+    operands = [*map(transpose, arrays), *i.operands[len(arrays) :]]
     if not i.shape.is_tuple:
-        return turn(rw.make("reduce-window", shapes[0], operands, **attrs))
+        return transpose(rw.make("reduce-window", shapes[0], operands, **attrs))
     whole = rw.make("reduce-window", tuple_shape(shapes), operands, **attrs)
-    parts = [turn(rw.make("get-tuple-element", s, [whole], index=k)) for k, s in enumerate(shapes)]
+    parts = [transpose(rw.make("get-tuple-element", s, [whole], index=k)) for k, s in enumerate(shapes)]
     return rw.make("tuple", i.shape, parts)
 
 

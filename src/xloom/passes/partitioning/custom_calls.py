@@ -73,7 +73,7 @@ def _by_partitioner(
 
 
 def _merged(e: Emitter, module: Module, call: Instruction) -> Computation:
-    """The module's entry in the emitter's module, with channels that nobody else has."""
+    """The module's entry in the emitter's module, with channels of its own."""
     clones: dict[Computation, Computation] = {}
     channels: dict[int, int] = {}
     for computation in callees_first([module.entry]):

@@ -51,7 +51,7 @@ class SpmdPartitioning(Pass):
 
 
 def _take_over_shardings(computation: Computation) -> None:
-    """Cuts what nobody has a word for, and what any device can make by itself, as those who read it are cut."""
+    """Cuts what has no annotation, and what any device can make by itself, as those who read it are cut."""
     for i in reversed(computation.post_order()):
         if i.sharding is None and (i.op.elementwise or i.opcode in _MADE):
             readers = [u.sharding for u in i.users if u.op.elementwise and u.shape.dims == i.shape.dims]

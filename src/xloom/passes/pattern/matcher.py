@@ -62,8 +62,8 @@ class Miss:
 
 
 @dataclass
-class _Way:
-    """One of several ways to go on."""
+class _Candidate:
+    """One of several lists of goals to go on with."""
 
     goals: Goals
     operand: Instruction | None = None
@@ -136,20 +136,20 @@ class Matcher:
         while goals:
             self._steps += 1
             goal = goals.pop()
-            ways = self._ways(match, goal)
-            if not ways:
+            candidates = self._candidates(match, goal)
+            if not candidates:
                 return None
-            if len(ways) > 1:
-                for way in ways:
+            if len(candidates) > 1:
+                for candidate in candidates:
                     branch = match.copy()
-                    if self._take(branch, goal, way):
-                        found = self._search(branch, [*goals, *reversed(way.goals)])
+                    if self._take(branch, goal, candidate):
+                        found = self._search(branch, [*goals, *reversed(candidate.goals)])
                         if found is not None:
                             return found
                 return None
-            if not self._take(match, goal, ways[0]):
+            if not self._take(match, goal, candidates[0]):
                 return None
-            goals.extend(reversed(ways[0].goals))
+            goals.extend(reversed(candidates[0].goals))
         for pattern, program in match.counts:
             reason = constant_differs(pattern, program, lambda name: _count(match, name))
             if reason:
@@ -157,22 +157,22 @@ class Matcher:
                 return None
         return match
 
-    def _take(self, match: Match, goal: Goal, way: _Way) -> bool:
-        match.inside.update(dict.fromkeys(way.views))
-        if way.operand is None:
+    def _take(self, match: Match, goal: Goal, candidate: _Candidate) -> bool:
+        match.inside.update(dict.fromkeys(candidate.views))
+        if candidate.operand is None:
             return True
         parameter = core(goal.pattern)
-        bound = match.values.setdefault(parameter, (way.operand, way.dims))
-        if bound != (way.operand, way.dims):
-            reason = f"{way.operand.name} is not {bound[0].name}, which {parameter.name} already stands for"
-            if bound[0] is way.operand:
-                reason = f"{way.operand.name} is used with its dimensions in another order"
-            self._missed(match, parameter, way.operand, reason, True)
+        bound = match.values.setdefault(parameter, (candidate.operand, candidate.dims))
+        if bound != (candidate.operand, candidate.dims):
+            reason = f"{candidate.operand.name} is not {bound[0].name}, which {parameter.name} already stands for"
+            if bound[0] is candidate.operand:
+                reason = f"{candidate.operand.name} is used with its dimensions in another order"
+            self._missed(match, parameter, candidate.operand, reason, True)
             return False
-        match.operands[parameter] = way.operand
+        match.operands[parameter] = candidate.operand
         return True
 
-    def _ways(self, match: Match, goal: Goal) -> list[_Way]:
+    def _candidates(self, match: Match, goal: Goal) -> list[_Candidate]:
         pattern, program = goal.pattern, goal.program
         try:
             if self._steps > _MOST_STEPS:
@@ -181,7 +181,7 @@ class Matcher:
             if dims is not None:
                 pattern, dims = below_views(pattern, dims)
             if is_choice(pattern):
-                return [_Way([Goal(choice, program, dims)]) for choice in pattern.operands]
+                return [_Candidate([Goal(choice, program, dims)]) for choice in pattern.operands]
             if pattern.opcode == "parameter":
                 return self._operands(match, pattern, program, dims)
             views: list[Instruction] = []
@@ -200,12 +200,12 @@ class Matcher:
 
     def _operator(
         self, match: Match, pattern: Instruction, program: Instruction, dims: Dims | None, views: list[Instruction]
-    ) -> list[_Way]:
-        """The ways to match an operator, or a constant, with what is below the program's views."""
+    ) -> list[_Candidate]:
+        """The candidates that match an operator, or a constant, with what is below the program's views."""
         if pattern.opcode != program.opcode:
             raise Mismatch(f"{program.name} is {program.opcode}, not {pattern.opcode}")
         if match.values.get(pattern) == (program, dims):
-            return [_Way([], views=tuple(views))]
+            return [_Candidate([], views=tuple(views))]
         self._check_type(match, pattern, program)
         views.append(program)
         if pattern.opcode == "constant":
@@ -214,37 +214,41 @@ class Matcher:
             reason = constant_differs(pattern, program, lambda _: None)
             if reason:
                 raise Mismatch(reason)
-            return [_Way([], views=tuple(views))]
+            return [_Candidate([], views=tuple(views))]
         match.values.setdefault(pattern, (program, dims))
-        ways = []
+        candidates = []
         missed = None
         apart = [dims] if dims is None or pattern.op.elementwise else list(taken_apart(dims))
         if not apart:
             raise Mismatch(f"{program.name} is not broadcast where the pattern's is", about_dims=True)
         for known in apart:
             try:
-                ways.extend(_Way(goals, views=tuple(views)) for goals in operand_goals(pattern, program, known))
+                candidates.extend(
+                    _Candidate(goals, views=tuple(views)) for goals in operand_goals(pattern, program, known)
+                )
             except Mismatch as mismatch:
                 missed = mismatch
-        if not ways and missed is not None:
+        if not candidates and missed is not None:
             raise missed
-        if len(ways) < 2:
-            return ways
-        promising = [way for way in ways if all(_may_match(g) for g in way.goals)]
-        return promising or ways[:1]
+        if len(candidates) < 2:
+            return candidates
+        promising = [candidate for candidate in candidates if all(_may_match(g) for g in candidate.goals)]
+        return promising or candidates[:1]
 
-    def _operands(self, match: Match, parameter: Instruction, program: Instruction, dims: Dims | None) -> list[_Way]:
-        """The ways to bind a parameter: to `program`, or to what is below views, nearest to the source first."""
+    def _operands(
+        self, match: Match, parameter: Instruction, program: Instruction, dims: Dims | None
+    ) -> list[_Candidate]:
+        """The candidates that bind a parameter: to `program`, or to what is below views, nearest to the source first."""
         self._check_type(match, parameter, program)
         one_each = parameter.frontend_attributes.get("rank") == "exact"
-        ways = []
+        candidates = []
         views: list[Instruction] = []
         while True:
             if dims is None:
-                ways.append(_Way([], program, tuple(views)))
+                candidates.append(_Candidate([], program, tuple(views)))
             elif self._may_be(parameter, program):
                 known = [k for k in taken_apart(dims) if in_order(k) and not (one_each and _has_several(k))]
-                ways.extend(_Way([], program, tuple(views), k) for k in known)
+                candidates.extend(_Candidate([], program, tuple(views), k) for k in known)
             if dims is None or not is_view(program):
                 break
             moved = through_program(dims, program)
@@ -254,12 +258,12 @@ class Matcher:
             program, dims = program.operands[0], moved
         if parameter in match.values:
             bound = match.values[parameter]
-            same = [w for w in ways if (w.operand, w.dims) == bound]
+            same = [w for w in candidates if (w.operand, w.dims) == bound]
             if same:
                 return same
-        if not ways:
+        if not candidates:
             raise Mismatch(f"{program.name} is not like {parameter.shape}, with dimensions in that order", True)
-        return ways[::-1]
+        return candidates[::-1]
 
     def _check_type(self, match: Match, pattern: Instruction, program: Instruction) -> None:
         mine, other = pattern.shape, program.shape

@@ -14,7 +14,7 @@ from xloom.passes.pattern.views import is_view, wide
 
 @dataclass(frozen=True)
 class Goal:
-    """A value of the pattern that must be matched with one of the program, with what is known of dimensions."""
+    """A value of the pattern that must be matched with one of the program, with what is known about dimensions."""
 
     pattern: Instruction
     program: Instruction
@@ -36,7 +36,7 @@ Rule = Callable[[Instruction, Instruction, Dims], Iterator[Goals]]
 
 
 def operand_goals(pattern: Instruction, program: Instruction, dims: Dims | None) -> Iterator[Goals]:
-    """The ways to go on from two instructions of the same opcode: each a list of goals that must all be met.
+    """The candidates to go on with from two instructions of the same opcode: each a list of goals that must all be met.
 
     Entries of `dims` have one pattern dimension each, except for elementwise operators. Raises Mismatch when
     attributes or called computations differ, or when dimensions do not correspond.

@@ -1,4 +1,4 @@
-"""What a pattern is: HLO modules, each one way to write the same computation."""
+"""What a pattern is: HLO modules, each a variant of the same computation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pattern:
 
 
 class Variant:
-    """One way to write a pattern."""
+    """A variant of a pattern."""
 
     def __init__(self, module: Module):
         self.module = module

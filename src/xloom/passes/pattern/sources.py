@@ -40,7 +40,7 @@ def find_pattern(name: str) -> Pattern:
 
 
 def pattern_of(source: str | Module, name: str = "pattern", file: str = "<pattern>") -> Pattern:
-    """The pattern that HLO text says, or a module. Text may hold several modules: ways to write it, in order."""
+    """The pattern that HLO text says, or a module. Text may hold several modules: its variants, in order."""
     if isinstance(source, Module):
         return Pattern.of(name, [source])
     head, *modules = _NEXT_MODULE.split(source)

@@ -52,7 +52,7 @@ def api() -> Any:
     extensions = chain()
     table.extension_start = ctypes.addressof(extensions[0])
     for kept in (table, extensions, guard.library(), jit._jit(), objects, cells.records):
-        # they may be used after Python's end, when nobody knows in which order things go
+        # they may be used after Python's end, when the order of finalisers is unknown
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     atexit.register(_retire)
     return table

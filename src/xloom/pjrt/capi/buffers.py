@@ -1,4 +1,4 @@
-"""PJRT_Buffer_* and the ways to make one."""
+"""PJRT_Buffer_* and what creates one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def from_host_buffer(args: Any) -> None:
 
 @slot("PJRT_Client_CreateViewOfDeviceBuffer")
 def view_of_device_buffer(args: Any) -> None:
-    """Somebody else's memory as a buffer."""
+    """Memory of the caller's as a buffer."""
     dims = int64s_at(args.dims, args.num_dims)
     shape = array_shape(DTYPE[args.element_type], dims, layout=_layout(args.layout, len(dims)))
     pointer, user_arg = args.device_buffer_ptr, args.on_delete_callback_arg

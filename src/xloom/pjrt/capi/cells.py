@@ -56,7 +56,7 @@ class _Record:
 
     @property
     def _is_of_the_hosts_arrays(self) -> bool:
-        """Whether an array of the host is the contents of such a buffer as it is, and nobody wants to see it."""
+        """Whether an array of the host is the contents of such a buffer as it is, and it is not watched."""
         if is_enabled() or not self.memory_space.is_host:
             return False
         if self.shape.is_permuted:
@@ -115,7 +115,7 @@ def write_handles(buffers: Sequence[Buffer], records: int, handles: int, event: 
 
 
 def share_with_native(handle: int, buffer: Buffer) -> None:
-    """Lets native code use the array if it is there. Nobody may drop the handle meanwhile."""
+    """Lets native code use the array if it is there. The handle must not be dropped meanwhile."""
     ready = buffer.ready
     is_there = ready.is_ready and ready.error is None
     if is_there and buffer.memory_space.is_host and buffer.shape.is_array and not is_enabled():

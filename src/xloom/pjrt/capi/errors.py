@@ -24,7 +24,7 @@ def new_error(error: BaseException) -> int:
 
 
 def unimplemented(name: str) -> int:
-    """What functions return that nobody has written."""
+    """What unimplemented functions return."""
     return _new(Code.UNIMPLEMENTED, f"{name} is not implemented by xloom")
 
 

@@ -16,7 +16,7 @@ from xloom.pjrt.capi.native_structs import BUFFER, DATA_OFFSET, HAS_DATA, LENT, 
 
 NAME = "PJRT_Client_BufferFromHostBuffer"
 PYTHON_ONLY = "python_only"
-"""A word that is not 0 while Python must see every call: somebody takes a trace."""
+"""A word that is not 0 while Python must see every call: a trace is being taken."""
 _KNOWN, _PLACES = "known_records", 1 << 10
 _COPIED_BYTES = 1 << 18
 """Larger arrays Python copies, to memory that it uses again."""

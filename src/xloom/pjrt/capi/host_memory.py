@@ -1,4 +1,4 @@
-"""Memory that belongs to somebody who wants to know when it is not used any more."""
+"""Memory of the caller's, who is told when it is not used any more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Owner:
 
 
 def host_array(address: int, shape: Shape, strides: Sequence[int], done: Callable[[], Any]) -> np.ndarray:
-    """The array at an address, with strides in bytes if it is not dense. Calls `done` once nobody refers to it."""
+    """The array at an address, with strides in bytes if it is not dense. Calls `done` once it is unreferenced."""
     dtype = shape.dtype.numpy
     if not shape.size:
         done()

@@ -25,7 +25,7 @@ ENTRIES = [
 
 
 class _Layout:
-    """A layout in C memory, which nobody frees: a getter has its text."""
+    """A layout in C memory, never freed: a getter has its text."""
 
     def __init__(self, major_to_minor: tuple[int, ...]):
         self._text = Text(f"{{{','.join(map(str, reversed(major_to_minor)))}}}")

@@ -1,4 +1,4 @@
-"""Memory of arrays that nobody refers to any more, for the next ones of the same size.
+"""Memory of unreferenced arrays, for the next ones of the same size.
 
 What goes back to the system comes again as pages that are not there yet, and to have one made takes longer than to fill
 it: a program that only makes arrays would take twice as long. They are mapped each by itself, so that what is not kept
@@ -19,7 +19,7 @@ from xloom.pjrt.capi.native_structs import DATA_OFFSET, OWN, STORAGE, StructLayo
 from xloom.pjrt.capi.storage_ir import lock, unlock
 
 MOST = 1 << 28
-"""Bytes that are kept. Where there would be more, all go, as nobody may ask for those sizes again."""
+"""Bytes that are kept. Where there would be more, all go, as those sizes may never be asked for again."""
 _CHAINS = 256
 _GOLDEN = 0x9E3779B97F4A7C15
 """By which a size is multiplied, whose upper bits then are a chain's number."""

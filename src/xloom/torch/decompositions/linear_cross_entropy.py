@@ -29,7 +29,7 @@ def linear_cross_entropy(
     compute_linear_weight_grad: bool,
     compute_linear_bias_grad: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The loss over all rows, and its gradients, which are empty where nobody asks for them."""
+    """The loss over all rows, and its gradients, which are empty where they are not asked for."""
     wide = torch.promote_types(x.dtype, torch.float32)
     log_probs = _log_probabilities(x, linear_weight, linear_bias)
     shares, total = _shares(log_probs, target, weight, ignore_index, label_smoothing)

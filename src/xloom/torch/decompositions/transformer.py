@@ -10,7 +10,7 @@ from torch import Tensor
 from xloom.torch.decompositions.registry import aten, decomposes
 
 _OF_KEYS = 1
-"""Says of a mask that it tells which keys nobody sees, not who sees which."""
+"""Says of a mask that it tells which keys are masked for all queries, not which for each."""
 
 
 @decomposes(aten._masked_softmax.default)

@@ -43,7 +43,7 @@ def _spread(g: Graph, x, weight, stride, padding, dilation, groups: int, sizes: 
         spread = (x.shape.dims[2 + k] - 1) * stride[k] + 1
         high = sizes[k] + reach - low - spread
         window.append(WindowDimension(kernel[k], 1, low, high, dilation[k], stride[k], False))
-    # kernels are turned round; within a group, inputs and outputs change places
+    # kernels are reversed; within a group, inputs and outputs change places
     weight = g.reverse(weight, dimensions=range(2, 2 + rank)) if rank else weight
     if groups > 1:
         grouped = g.reshape_to(weight, [groups, out // groups, each, *kernel])

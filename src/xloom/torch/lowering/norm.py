@@ -112,7 +112,7 @@ def batch_norm_no_training(g: Graph, input, weight, bias, running_mean, running_
 
 @lowers("aten._batch_norm_with_update_functional.default")
 def batch_norm_with_update(g: Graph, input, weight, bias, running_mean, running_var, momentum, eps):
-    """The same in training, with a reserve that nobody needs."""
+    """The same in training, with a reserve space that is not used."""
     result, mean, scale, new_mean, new_var = _batch_norm(
         g, input, weight, bias, running_mean, running_var, True, momentum, eps
     )

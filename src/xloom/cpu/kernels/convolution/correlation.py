@@ -2,7 +2,7 @@
 
 An item is a vector of groups, or some: all their outputs are sums over the same elements of what is the kernel here,
 each at its distance in a box of the input. Of groups of several features, those of the kernel take turns to meet each
-of the input's: a turn moves them by one within their group.
+of the input's: a rotation of the lanes moves them by one within their group.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ class Correlation:
     outputs: tuple[int, ...]
     lanes: Axis
     """The features of all groups: how many, strides of x ("a") and w ("b")."""
-    turns: int
+    rotations: int
     """How many each group has."""
 
     @property
     def rows(self) -> int:
-        """How many are in registers at a time: of groups of several features, all turns of outputs of a line."""
-        if self.turns == 1:
+        """How many are in registers at a time: of groups of several features, all rotations of outputs of a line."""
+        if self.rotations == 1:
             return share(self.total, _MOST_SUMS)
         last = self.outputs[-1]
-        return self.turns * max(
-            n for n in range(1, last + 1) if last % n == 0 and (n == 1 or n * self.turns <= _MOST_SUMS)
+        return self.rotations * max(
+            n for n in range(1, last + 1) if last % n == 0 and (n == 1 or n * self.rotations <= _MOST_SUMS)
         )
 
     @property
     def total(self) -> int:
         """How many outputs a feature has."""
-        return prod(self.outputs) * self.turns
+        return prod(self.outputs) * self.rotations
 
 
 def correlation_of(
     arithmetic: Arithmetic, problem: Convolution, window: Window, sizes: Sequence[Any], x: Array, w: Array
 ) -> Correlation | None:
-    """How to compute a convolution this way; None where another one is better."""
-    group, lanes, turns = _features(problem), arithmetic.lanes, problem.output.size
-    if arithmetic.parts > 1 or not problem.taps or group is None or group.size < lanes or lanes % turns:
+    """How to compute a convolution as a correlation; None where another one is better."""
+    group, lanes, rotations = _features(problem), arithmetic.lanes, problem.output.size
+    if arithmetic.parts > 1 or not problem.taps or group is None or group.size < lanes or lanes % rotations:
         return None
     last = problem.taps[-1]
     if any(d.base_dilation > 1 or d.window_reversal for d in window):
@@ -80,7 +80,7 @@ def correlation_of(
     if (group.a != 1 and last.a != 1) or (group.b != 1 and last.b != 1):
         return None
     outputs = [d.classes[0].count for d in problem.dims]
-    if prod(outputs) * turns > _MOST_OUTPUTS or prod(d.size for d in window) < prod(outputs):
+    if prod(outputs) * rotations > _MOST_OUTPUTS or prod(d.size for d in window) < prod(outputs):
         return None
     adjacent = group.a == group.b == 1
     total = -(-group.size // lanes)
@@ -106,7 +106,7 @@ def correlation_of(
         taps[0],
         counts,
         group,
-        int(turns),
+        int(rotations),
     )
 
 
@@ -124,7 +124,7 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
     """Adds the phase, an item of which are all outputs of a vector of groups."""
     arithmetic, lanes, group = plan.x.arithmetic, plan.x.lanes, plan.lanes
     panels = -(-group.size // lanes)
-    images = problem.batch if plan.turns == 1 else Axis(1, 0, 0, 0)
+    images = problem.batch if plan.rotations == 1 else Axis(1, 0, 0, 0)
     items = [Axis(images.size, 0, 0, 0), Axis(-(-panels // plan.x.vectors), 0, 0, 0)]
     cost = 2 * plan.total * count(problem.taps) * problem.feature.size * plan.x.vectors * lanes
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
@@ -200,7 +200,7 @@ def _add(
     operands: tuple[tuple[ir.Value, Any], ...],
 ) -> None:
     """Adds the products of a box to the totals of a vector, some outputs after the other."""
-    arithmetic, lanes, turns = plan.x.arithmetic, plan.x.lanes, plan.turns
+    arithmetic, lanes, rotations = plan.x.arithmetic, plan.x.lanes, plan.rotations
     kind = arithmetic.kind(lanes)
     memory, vector = totals
     (start, dtype), (_, other) = operands
@@ -209,26 +209,26 @@ def _add(
     base = b.mul(vector, i64(plan.total))
 
     def some(first: ir.Value, distances: Sequence[int], here: WindowPointer) -> None:
-        """The turns of outputs at these distances, of which the first total has a number."""
+        """The rotations of outputs at these distances, of which the first total has a number."""
         cells = [
             b.gep(memory, [b.add(b.add(base, first), i64(k))], inbounds=True, source_etype=kind)
-            for k in range(len(distances) * turns)
+            for k in range(len(distances) * rotations)
         ]
         for k, cell in enumerate(cells):
             sums.set(b, k, 0, [b.load(cell, typ=kind)])
 
         def add(pointers: Sequence[ir.Value]) -> None:
             met = [arithmetic.load(b, pointers[0], dtype, i64(n), lanes) for n in distances]
-            for turn, value in enumerate(_turns(b, plan, pointers[1], other)):
+            for rotation, value in enumerate(_rotated(b, plan, pointers[1], other)):
                 for n, x in enumerate(met):
-                    k = n * turns + turn
+                    k = n * rotations + rotation
                     sums.set(b, k, 0, arithmetic.multiply_add(b, x, value, sums.get(b, k, 0)))
 
         walk_window(b, loops, [here, there], add)
         for k, cell in enumerate(cells):
             b.store(sums.get(b, k, 0)[0], cell)
 
-    if turns == 1:
+    if rotations == 1:
         distances = [
             sum(o * s for o, s in zip(output, strides, strict=True))
             for output in product(*(range(n) for n in plan.outputs))
@@ -236,7 +236,7 @@ def _add(
         for first in range(0, plan.total, plan.rows):
             some(i64(first), distances[first : first + plan.rows], here)
         return
-    several = plan.rows // turns
+    several = plan.rows // rotations
     *outer, last = plan.outputs
     axes = [Axis(n, 0, 0, 0) for n in (*outer, last // several)]
     with rolled(b, 0, count(tuple(axes)), name="outputs") as number:
@@ -247,17 +247,17 @@ def _add(
         some(b.mul(number, i64(plan.rows)), [k * strides[-1] for k in range(several)], here._replace(pointer=moved))
 
 
-def _turns(b: ir.IRBuilder, plan: Correlation, pointer: ir.Value, dtype: DType) -> Iterator[Parts]:
-    """What a vector of features of the input is multiplied with, turn after turn."""
-    arithmetic, lanes, turns = plan.x.arithmetic, plan.x.lanes, plan.turns
-    if turns == lanes:  # processors load a scalar into all lanes
-        for turn in range(turns):
-            yield arithmetic.splat(b, arithmetic.load(b, pointer, dtype, i64(turn), 1), lanes)
+def _rotated(b: ir.IRBuilder, plan: Correlation, pointer: ir.Value, dtype: DType) -> Iterator[Parts]:
+    """What a vector of features of the input is multiplied with, rotation after rotation."""
+    arithmetic, lanes, rotations = plan.x.arithmetic, plan.x.lanes, plan.rotations
+    if rotations == lanes:  # processors load a scalar into all lanes
+        for rotation in range(rotations):
+            yield arithmetic.splat(b, arithmetic.load(b, pointer, dtype, i64(rotation), 1), lanes)
         return
     value = arithmetic.load(b, pointer, dtype, i64(0), lanes)
-    for turn in range(turns):
-        picks = [k - k % turns + (k + turn) % turns for k in range(lanes)]
-        yield [shuffled(b, part, picks) if turn else part for part in value]
+    for rotation in range(rotations):
+        picks = [k - k % rotations + (k + rotation) % rotations for k in range(lanes)]
+        yield [shuffled(b, part, picks) if rotation else part for part in value]
 
 
 def _store(
@@ -268,15 +268,15 @@ def _store(
     target: tuple[Array, ir.Value, ir.Value],
 ) -> None:
     """Writes the totals of all vectors, lane by lane."""
-    arithmetic, lanes, turns = plan.x.arithmetic, plan.x.lanes, plan.turns
+    arithmetic, lanes, rotations = plan.x.arithmetic, plan.x.lanes, plan.rotations
     memory, run, begin = totals
     array, pointer, start = target
     numbers = [Axis(n, 0, 0, t.c) for n, t in zip(plan.outputs, problem.taps, strict=True)]
-    numbers.append(Axis(turns, 0, 0, 0))
-    pair = [Axis(problem.group.size, 0, 0, problem.group.c), Axis(turns, 0, 0, problem.batch.c)]
+    numbers.append(Axis(rotations, 0, 0, 0))
+    pair = [Axis(problem.group.size, 0, 0, problem.group.c), Axis(rotations, 0, 0, problem.batch.c)]
     with rolled(b, 0, run.count, name="vector") as vector, rolled(b, 0, plan.total, name="total") as total:
         first = b.add(begin, run.left(b, vector, lanes))
-        *position, turn = digits(b, numbers, total)
+        *position, rotation = digits(b, numbers, total)
         at = start
         for axis, digit in zip(numbers, position, strict=False):
             at = b.add(at, b.mul(digit, i64(axis.c)))
@@ -285,11 +285,11 @@ def _store(
             cell = b.gep(memory, [b.add(row, lane)], inbounds=True, source_etype=arithmetic.element)
             value = arithmetic.load(b, cell, arithmetic.dtype, i64(0), 1)
             feature = b.add(first, lane)
-            if turns == 1:
+            if rotations == 1:
                 to = b.mul(feature, i64(problem.group.c))
             else:
                 group, own = digits(b, pair, feature)
-                other = turn if turns == lanes else b.urem(b.add(own, turn), i64(turns))
+                other = rotation if rotations == lanes else b.urem(b.add(own, rotation), i64(rotations))
                 to = b.add(b.mul(group, i64(problem.group.c)), b.mul(own, i64(problem.batch.c)))
                 to = b.add(to, b.mul(other, i64(problem.output.c)))
             arithmetic.store(b, pointer, array.dtype, b.add(at, to), value)

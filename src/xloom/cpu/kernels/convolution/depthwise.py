@@ -47,7 +47,7 @@ class Plan:
 def plan_of(
     arithmetic: Arithmetic, problem: Convolution, window: Window, sizes: Sequence[Any], x: Array
 ) -> Plan | None:
-    """How to compute a convolution this way; None where another one is better."""
+    """How to compute a depthwise convolution; None where another one is better."""
     if arithmetic.parts > 1 or not problem.taps or problem.feature.size != 1 or problem.output.size != 1:
         return None
     lanes = arithmetic.lanes
@@ -93,19 +93,19 @@ def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, 
     memory = packed_panels(kernel, packing, problem.w_base, Axis(1, 0, 0, 0))
     total = sum(c.count for c in problem.dims[0].classes)
     runs = -(-packing.panels // plan.box.vectors)
-    turned = problem.group.c != 1
-    counts = [problem.batch.size, runs, plan.cuts] if turned else [problem.batch.size, plan.cuts, runs]
+    transposed = problem.group.c != 1
+    counts = [problem.batch.size, runs, plan.cuts] if transposed else [problem.batch.size, plan.cuts, runs]
     items = [Axis(n, 0, 0, 0) for n in counts]
     cost = 2 * prod(plan.outputs) * plan.box.vectors * lanes * count(taps)
     with kernel.phase(count(tuple(items)), grain(cost, arithmetic)) as phase:
         b = phase.b
         sums = Sums(b, Tile(arithmetic, plan.rows[0] * plan.rows[1], 1, lanes))
         copy_memory = plan.box.memory(b)
-        result = plan.box.memory(b) if turned else None
+        result = plan.box.memory(b) if transposed else None
         source, target = plan.box.source.pointer(phase), y.pointer(phase)
         with rolled(b, phase.begin, phase.end, name="box") as item:
             image, first, second = digits(b, items, item)
-            run, cut = (first, second) if turned else (second, first)
+            run, cut = (first, second) if transposed else (second, first)
             vector = b.mul(run, i64(plan.box.vectors))
             group = at_most(b, b.mul(vector, i64(lanes)), problem.group.size - lanes)
             begin = at_most(b, b.mul(cut, i64(plan.outputs[0])), total - plan.outputs[0])

@@ -16,7 +16,7 @@ from xloom.cpu.kernels.matmul.packing import transposed
 from xloom.cpu.kernels.matmul.tile import Sums, rolled, spaced
 from xloom.llvm.types import I32, I64, element_pointer, i64
 
-_TURNED = 4
+_TRANSPOSED = 4
 """Rows that are worth it."""
 
 
@@ -25,7 +25,7 @@ class Operands:
     """The three arrays of a convolution in a phase; `packed` is the kernel's packed memory, if it has any."""
 
     phase: PhaseBuilder
-    way: Tiling
+    tiling: Tiling
     x: Array
     w: Array
     y: Array
@@ -38,16 +38,19 @@ class Operands:
         if self.packed is None:
             kernel = element_pointer(b, array.pointer(self.phase), array.dtype, w)
             return source, WindowPointer(kernel, array.dtype.bytes)
-        element = self.way.tile.arithmetic.element
+        element = self.tiling.tile.arithmetic.element
         panel = b.gep(self.phase.scratch(self.packed), [w], inbounds=True, source_etype=element)
-        return source, WindowPointer(panel, self.way.tile.arithmetic.dtype.real.bytes)
+        return source, WindowPointer(panel, self.tiling.tile.arithmetic.dtype.real.bytes)
 
     def walk(self, sums: Sums, loops: Loops, pointers: Sequence[WindowPointer]) -> None:
         """Adds the products of all taps of a window."""
-        way, step = self.way, loops[-1][1][0] if loops else 0
-        tile = way.tile
+        tiling, step = self.tiling, loops[-1][1][0] if loops else 0
+        tile = tiling.tile
         shared = (
-            way.name == "features" and way.rows.x > 0 and 0 < step < way.rows.x * tile.rows and step % way.rows.x == 0
+            tiling.name == "features"
+            and tiling.rows.x > 0
+            and 0 < step < tiling.rows.x * tile.rows
+            and step % tiling.rows.x == 0
         )
         # of places that rows share, LLVM loads each scalar once: where there are no registers for all, it spills sums
         held = (tile.rows * tile.vectors + tile.rows + tile.vectors) * tile.arithmetic.parts + SHORT
@@ -56,49 +59,53 @@ class Operands:
 
     def multiply(self, sums: Sums, pointer: ir.Value, kernel: ir.Value) -> None:
         """Adds the products of a tap: of the input at `pointer`, and of the kernel at `kernel`."""
-        b, way = self.phase.b, self.way
+        b, tiling = self.phase.b, self.tiling
         # a pointer, and constant distances from it: processors add these as they load
-        if way.name == "spatial":
-            scalars = spaced(b, kernel, self.w.dtype, way.rows.w)
-            sums.multiply(b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(pointer, way.lefts[v]))
-        elif way.name == "features":
-            scalars = spaced(b, pointer, self.x.dtype, way.rows.x)
+        if tiling.name == "spatial":
+            scalars = spaced(b, kernel, self.w.dtype, tiling.rows.w)
+            sums.multiply(
+                b, lambda r: self._scalar(self.w, scalars(r)), lambda v: self._input(pointer, tiling.lefts[v])
+            )
+        elif tiling.name == "features":
+            scalars = spaced(b, pointer, self.x.dtype, tiling.rows.x)
             sums.multiply(b, lambda r: self._scalar(self.x, scalars(r)), lambda v: self._vector(kernel, v))
         else:
             self._lane_by_lane(sums, pointer, kernel)
 
     def _scalar(self, array: Array, pointer: ir.Value) -> Parts:
-        return self.way.tile.arithmetic.adjacent(self.phase.b, pointer, array.dtype, I64(0), 1)
+        return self.tiling.tile.arithmetic.adjacent(self.phase.b, pointer, array.dtype, I64(0), 1)
 
     def _vector(self, panel: ir.Value, vector: int) -> Parts:
-        way = self.way
-        if way.packing is None:
-            return way.tile.arithmetic.load(self.phase.b, panel, self.w.dtype, i64(way.lefts[vector]), way.tile.lanes)
-        return way.packing.get(self.phase.b, panel, way.lefts[vector], way.tile.lanes)
+        tiling = self.tiling
+        if tiling.packing is None:
+            return tiling.tile.arithmetic.load(
+                self.phase.b, panel, self.w.dtype, i64(tiling.lefts[vector]), tiling.tile.lanes
+            )
+        return tiling.packing.get(self.phase.b, panel, tiling.lefts[vector], tiling.tile.lanes)
 
     def _input(self, pointer: ir.Value, left: int) -> Parts:
-        tile, b = self.way.tile, self.phase.b
+        tile, b = self.tiling.tile, self.phase.b
         return tile.arithmetic.load(b, pointer, self.x.dtype, i64(left), tile.lanes, self._mask())
 
     def _mask(self) -> ir.Value | None:
-        lanes, size = self.way.tile.lanes, self.way.width
+        lanes, size = self.tiling.tile.lanes, self.tiling.width
         return first_lanes(lanes, size) if size < lanes else None
 
     def _lane_by_lane(self, sums: Sums, pointer: ir.Value, kernel: ir.Value) -> None:
-        b, way, tile = self.phase.b, self.way, self.way.tile
-        each, features, arithmetic = way.unit, way.feature.size, tile.arithmetic
+        b, tiling, tile = self.phase.b, self.tiling, self.tiling.tile
+        each, features, arithmetic = tiling.unit, tiling.feature.size, tile.arithmetic
         span = tile.lanes // each * features
-        valid = way.columns.most * features
+        valid = tiling.columns.most * features
         mask = first_lanes(span, valid) if valid < span else None
         panels = [
-            b.gep(kernel, [i64(f * way.feature.b)], inbounds=True, source_etype=arithmetic.element)
+            b.gep(kernel, [i64(f * tiling.feature.b)], inbounds=True, source_etype=arithmetic.element)
             for f in range(features)
         ]
-        lines = spaced(b, pointer, self.x.dtype, way.rows.x)
+        lines = spaced(b, pointer, self.x.dtype, tiling.rows.x)
         for v in range(tile.vectors):
             kernels = [self._vector(panel, v) for panel in panels]
             for r in range(tile.rows):
-                loaded = arithmetic.load(b, lines(r), self.x.dtype, i64(way.lefts[v] // each * features), span, mask)
+                loaded = arithmetic.load(b, lines(r), self.x.dtype, i64(tiling.lefts[v] // each * features), span, mask)
                 for f, kernel in enumerate(kernels):
                     lanes = [k // each * features + f for k in range(tile.lanes)]
                     value = loaded if each == features == 1 else [shuffled(b, part, lanes) for part in loaded]
@@ -106,40 +113,40 @@ class Operands:
 
     def store(self, sums: Sums, y: ir.Value) -> None:
         """Writes the sums to the output from offset `y` on."""
-        b, way, tile = self.phase.b, self.way, self.way.tile
-        if way.columns.y != way.unit:
-            turns = way.rows.y == 1 and tile.arithmetic.parts == 1 and tile.rows >= _TURNED
-            (self._turn if turns else self._scatter)(sums, y)
+        b, tiling, tile = self.phase.b, self.tiling, self.tiling.tile
+        if tiling.columns.y != tiling.unit:
+            transposes = tiling.rows.y == 1 and tile.arithmetic.parts == 1 and tile.rows >= _TRANSPOSED
+            (self._transpose if transposes else self._scatter)(sums, y)
             return
         pointer = element_pointer(b, self.y.pointer(self.phase), self.y.dtype, y)
-        lines = spaced(b, pointer, self.y.dtype, way.rows.y)
+        lines = spaced(b, pointer, self.y.dtype, tiling.rows.y)
         for r in range(tile.rows):
             line = lines(r)
-            for v, left in enumerate(way.lefts):
+            for v, left in enumerate(tiling.lefts):
                 tile.arithmetic.store(b, line, self.y.dtype, i64(left), sums.get(b, r, v), self._mask())
 
-    def _turn(self, sums: Sums, y: ir.Value) -> None:
+    def _transpose(self, sums: Sums, y: ir.Value) -> None:
         """Transposed in registers, as the rows are adjacent in the output and not the columns."""
-        b, way, tile = self.phase.b, self.way, self.way.tile
+        b, tiling, tile = self.phase.b, self.tiling, self.tiling.tile
         lanes, pointer = tile.lanes, self.y.pointer(self.phase)
         for first in range(0, tile.rows, lanes):
             some = min(lanes, tile.rows - first)
             mask = first_lanes(lanes, some) if some < lanes else None
-            for v, left in enumerate(way.lefts):
+            for v, left in enumerate(tiling.lefts):
                 rows = [sums.get(b, first + min(r, some - 1), v)[0] for r in range(lanes)]
                 for c, column in enumerate(transposed(b, rows)):
-                    if left + c < way.columns.most:
-                        at = b.add(y, i64(first + (left + c) * way.columns.y))
+                    if left + c < tiling.columns.most:
+                        at = b.add(y, i64(first + (left + c) * tiling.columns.y))
                         # LLVM writes too much of a single lane under a mask that is narrowed as it is stored
                         value = b.extract_element(column, I32(0)) if some == 1 < lanes else column
                         tile.arithmetic.store(b, pointer, self.y.dtype, at, [value], None if some == 1 else mask)
 
     def _scatter(self, sums: Sums, y: ir.Value) -> None:
         """Through memory, as the columns are not adjacent in the output."""
-        b, way, tile = self.phase.b, self.way, self.way.tile
-        get = sums.in_memory(b, way.lefts)
-        with rolled(b, 0, min(tile.columns, way.columns.most), name="column") as column:
+        b, tiling, tile = self.phase.b, self.tiling, self.tiling.tile
+        get = sums.in_memory(b, tiling.lefts)
+        with rolled(b, 0, min(tile.columns, tiling.columns.most), name="column") as column:
             for r in range(tile.rows):
-                at = b.add(b.add(y, i64(r * way.rows.y)), b.mul(column, i64(way.columns.y)))
+                at = b.add(b.add(y, i64(r * tiling.rows.y)), b.mul(column, i64(tiling.columns.y)))
                 value = get(i64(r), column, 1)
                 tile.arithmetic.store(b, self.y.pointer(self.phase), self.y.dtype, at, value)

@@ -57,7 +57,7 @@ class Tiling(NamedTuple):
 
 
 def tiling(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
-    """The best way for a convolution."""
+    """The best tiling for a convolution."""
     if _in_small_groups(arithmetic, problem):
         return _channels(arithmetic, problem, w)
     if problem.output.c != 1 and arithmetic.pack_factor == 1:

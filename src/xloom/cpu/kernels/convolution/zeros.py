@@ -1,6 +1,6 @@
 """NaN, where zeros around and between the elements of the input meet what is not finite in the kernel.
 
-Which of these zeros are multiplied depends on the way that sums are formed. To a finite kernel it makes no difference.
+Which of these zeros are multiplied depends on the order of summation. To a finite kernel it makes no difference.
 """
 
 from __future__ import annotations

@@ -44,8 +44,9 @@ class BatchedTransform:
     """`groups` of `count` lines of `n` points, from one side to another.
 
     Both may be the same places, unless points are neighbours and the last vector of lines is not full.
-    With `turn`, point j of line k is multiplied by exp(sign 2 pi i j k / turn) before. Of a group that is `united`, the
-    source is the spectrum of twice so many real points, and one longer. With `halves`, each line is such a group.
+    With `twiddle_period` p, point j of line k is multiplied by exp(sign 2 pi i j k / p) before. Of a group that is
+    `united`, the source is the spectrum of twice so many real points, and one longer. With `halves`, each line is such a
+    group.
     """
 
     dtype: DType
@@ -56,7 +57,7 @@ class BatchedTransform:
     source: BatchLayout
     target: BatchLayout
     scale: float = 1.0
-    turn: int = 0
+    twiddle_period: int = 0
     united: int = 0
     halves: bool = False
 
@@ -124,8 +125,8 @@ class _Work:
                     value = self._united(pointer, b.sub(first, line), point, line)
                 else:
                     value = lanes.load(b, pointer, b.add(first, b.mul(point, I64(layout.point))))
-                if self.lines.turn:
-                    value = lanes.product(b, value, self._turns(point, line))
+                if self.lines.twiddle_period:
+                    value = lanes.product(b, value, self._twiddles(point, line))
                 self.transform.put(b, data, point, [self._scaled(x) for x in value])
             return
         tile = Tile.of(lanes.dtype, min(lanes.count, n))
@@ -190,21 +191,21 @@ class _Work:
         row = lanes.splat(b, load_scalar(b, steps, lanes.dtype, point))
         return united(b, near, far, lanes.product(b, lanes.load(b, starts, line), row))[0]
 
-    def _turns(self, point: ir.Value, line: ir.Value) -> list[Any]:
-        """exp(sign 2 pi i point (line + lane) / turn): of the line from two tables, of the lane from a third."""
+    def _twiddles(self, point: ir.Value, line: ir.Value) -> list[Any]:
+        """exp(sign 2 pi i point (line + lane) / p): of the line from two tables, of the lane from a third."""
         b, lanes, dtype, lines = self.b, self.lanes, self.lanes.dtype, self.lines
-        turn, sign = lines.turn, lines.sign
-        bits = (turn.bit_length() + 1) // 2
-        name = f"{self.transform.prefix}.turns.{turn}.{sign}"
-        low = plan.table(b.module, dtype, f"{name}.low", plan.roots(turn, sign, np.arange(1 << bits)))
-        steps = np.arange((turn >> bits) + 1) << bits
-        high = plan.table(b.module, dtype, f"{name}.high", plan.roots(turn, sign, steps))
+        twiddle_period, sign = lines.twiddle_period, lines.sign
+        bits = (twiddle_period.bit_length() + 1) // 2
+        name = f"{self.transform.prefix}.turns.{twiddle_period}.{sign}"
+        low = plan.table(b.module, dtype, f"{name}.low", plan.roots(twiddle_period, sign, np.arange(1 << bits)))
+        steps = np.arange((twiddle_period >> bits) + 1) << bits
+        high = plan.table(b.module, dtype, f"{name}.high", plan.roots(twiddle_period, sign, steps))
         angle = b.mul(point, line)
         base = [
             lanes.splat(b, load_scalar(b, t, dtype, k))
             for t, k in ((low, b.and_(angle, I64((1 << bits) - 1))), (high, b.lshr(angle, I64(bits))))
         ]
-        near = plan.roots(turn, sign, np.outer(np.arange(lines.n), np.arange(lanes.count)))
+        near = plan.roots(twiddle_period, sign, np.outer(np.arange(lines.n), np.arange(lanes.count)))
         vectors = np.stack([near.real, near.imag], axis=1)
         own = plan.table(b.module, dtype.real, f"{name}.lanes.{lines.n}", vectors)
         return lanes.product(b, lanes.product(b, *base), self.transform.get(b, own, point))

@@ -32,12 +32,12 @@ def _subtract(b: ir.IRBuilder, x: Number, y: Number) -> Number:
 def _halves(b: ir.IRBuilder, lanes: Lanes, x: list[Number], sign: int) -> list[Number]:
     n = len(x)
     even, odd = (butterfly(b, lanes, x[k::2], sign) for k in range(2))
-    turned = [_turned(b, lanes, odd[k], k, n, sign) for k in range(n // 2)]
-    low = [_add(b, e, o) for e, o in zip(even, turned, strict=True)]
-    return low + [_subtract(b, e, o) for e, o in zip(even, turned, strict=True)]
+    twiddled = [_twiddled(b, lanes, odd[k], k, n, sign) for k in range(n // 2)]
+    low = [_add(b, e, o) for e, o in zip(even, twiddled, strict=True)]
+    return low + [_subtract(b, e, o) for e, o in zip(even, twiddled, strict=True)]
 
 
-def _turned(b: ir.IRBuilder, lanes: Lanes, x: Number, k: int, n: int, sign: int) -> Number:
+def _twiddled(b: ir.IRBuilder, lanes: Lanes, x: Number, k: int, n: int, sign: int) -> Number:
     """x exp(sign 2 pi i k / n), for n even and k below n / 2."""
     if k == 0:
         return x

@@ -80,7 +80,7 @@ class Dimensions:
         columns = BatchLayout(source, source_step, width, 1), BatchLayout(target, target_step, 1, height)
         self._lines(height, lines, width, columns, scale, united=n if united else 0)
         again = BatchLayout(target, target_step, height, 1)
-        self._lines(width, lines, height, (again, again), 1.0, turn=n)
+        self._lines(width, lines, height, (again, again), 1.0, twiddle_period=n)
 
     def halves(self, lines: int, n: int, source: Pointer, target: Pointer, scale: float) -> bool:
         """Transforms n complex points that are 2 n real ones, forwards to a spectrum of n + 1, or such a one backwards.
@@ -102,7 +102,9 @@ class Dimensions:
         layouts: tuple[BatchLayout, BatchLayout],
         scale: float,
         *,
-        turn: int = 0,
+        twiddle_period: int = 0,
         united: int = 0,
     ) -> None:
-        BatchedTransform(self.dtype, self.sign, n, groups, count, *layouts, scale, turn, united).emit(self.kernel)
+        BatchedTransform(self.dtype, self.sign, n, groups, count, *layouts, scale, twiddle_period, united).emit(
+            self.kernel
+        )

@@ -24,10 +24,10 @@ ComplexValue = Sequence[ir.Value]
 def separated(b: ir.IRBuilder, x: ComplexValue, y: ComplexValue, root: ComplexValue) -> tuple[Number, Number]:
     """Points k and n - k of the spectrum, of those of the transform."""
     even = [b.fadd(x[0], y[0]), b.fsub(x[1], y[1])]
-    turned = product(b, [b.fadd(x[1], y[1]), b.fsub(y[0], x[0])], root)
-    # of the other point both are the conjugates, and what is turned has the other sign
-    near = [b.fadd(even[0], turned[0]), b.fadd(even[1], turned[1])]
-    far = [b.fsub(even[0], turned[0]), b.fsub(turned[1], even[1])]
+    twiddled = product(b, [b.fadd(x[1], y[1]), b.fsub(y[0], x[0])], root)
+    # of the other point both are the conjugates, and what is multiplied has the other sign
+    near = [b.fadd(even[0], twiddled[0]), b.fadd(even[1], twiddled[1])]
+    far = [b.fsub(even[0], twiddled[0]), b.fsub(twiddled[1], even[1])]
     return _halved(b, near), _halved(b, far)
 
 

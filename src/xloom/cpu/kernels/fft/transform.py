@@ -1,7 +1,7 @@
 """The transform of several lines at once, one per lane, in memory that holds vectors of real and of imaginary parts.
 
 Stockham's passes: a pass of radix r over lines of length n that have been cut to pieces of length m r, s = n / (m r)
-of them side by side, reads the points q + s (p + i m), and writes q + s (r p + i), turned by exp(2 pi i p i / (m r)).
+of them side by side, reads the points q + s (p + i m), and writes q + s (r p + i), multiplied by exp(2 pi i p i / (m r)).
 A length with a great prime factor is a convolution with a chirp (Bluestein).
 """
 
@@ -89,10 +89,10 @@ class Transform:
         source, target, roots, side, count = function.args
         lanes = self.lanes
         with loop(b, 0, count, name="p") as p:
-            turn = b.mul(p, side)
+            twiddle_index = b.mul(p, side)
 
             def root(i: ir.Value) -> Number:
-                return lanes.splat(b, load_scalar(b, roots, lanes.dtype, b.mul(turn, i)))
+                return lanes.splat(b, load_scalar(b, roots, lanes.dtype, b.mul(twiddle_index, i)))
 
             def read(i: ir.Value) -> ir.Value:
                 return b.mul(side, b.add(p, b.mul(i, count)))
@@ -112,8 +112,8 @@ class Transform:
         with loop(b, 0, step.side, name="q") as q:
             x = [self.get(b, step.source, b.add(offset, q)) for offset in read]
             first, *rest = butterfly(b, self.lanes, x, sign)
-            turned = [self.lanes.product(b, y, root) for y, root in zip(rest, roots, strict=True)]
-            for offset, y in zip(write, (first, *turned), strict=True):
+            twiddled = [self.lanes.product(b, y, root) for y, root in zip(rest, roots, strict=True)]
+            for offset, y in zip(write, (first, *twiddled), strict=True):
                 self.put(b, step.target, b.add(offset, q), y)
 
     def _loops(self, b: ir.IRBuilder, radix: int, sign: int, step: Pass) -> None:
@@ -160,8 +160,8 @@ class Transform:
                         (number, [b.fsub(real, along), b.fadd(imag, across)]),
                         (other, [b.fadd(real, along), b.fsub(imag, across)]),
                     ):
-                        turned = lanes.product(b, y, step.root(i))
-                        self.put(b, step.target, b.add(step.write(i), q), turned)
+                        twiddled = lanes.product(b, y, step.root(i))
+                        self.put(b, step.target, b.add(step.write(i), q), twiddled)
 
     def _convolution(self, b: ir.IRBuilder, data: ir.Value, spare: ir.Value) -> ir.Value:
         """x_k c_k convolved with the conjugate chirp, times c, where c_k = exp(sign pi i k^2 / n)."""

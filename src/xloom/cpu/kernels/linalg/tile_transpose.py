@@ -111,7 +111,7 @@ def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None
         def at(r: ir.Value, c: ir.Value) -> ir.Value:
             return b.add(base, b.add(b.mul(r, i64(n)), c))
 
-        def turned(index: ir.Value) -> list[ir.Value]:
+        def load_transposed(index: ir.Value) -> list[ir.Value]:
             return transposed(b, tile.load(b, matrices, index, n))
 
         def swap(r: ir.Value, c: ir.Value) -> None:
@@ -126,12 +126,12 @@ def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None
         with b.if_else(b.icmp_signed("<", row, i64(whole))) as (is_whole, is_rest):
             with is_whole:
                 corner = at(row, row)
-                tile.store(b, matrices, corner, n, turned(corner))
+                tile.store(b, matrices, corner, n, load_transposed(corner))
                 with loop(b, b.add(row, I64(size)), whole, size, "column") as column:
                     above, below = at(row, column), at(column, row)
-                    turned_above, turned_below = turned(above), turned(below)
-                    tile.store(b, matrices, below, n, turned_above)
-                    tile.store(b, matrices, above, n, turned_below)
+                    transposed_above, transposed_below = load_transposed(above), load_transposed(below)
+                    tile.store(b, matrices, below, n, transposed_above)
+                    tile.store(b, matrices, above, n, transposed_below)
                 with loop(b, whole, n, name="column") as column, loop(b, 0, size, name="row") as k:
                     swap(b.add(row, k), column)
             with is_rest, loop(b, row, n, name="row") as r, loop(b, row, r, name="column") as column:

@@ -10,7 +10,7 @@ packing.py      an operand rearranged for the tile
 blocked.py      large products: blocks of one operand packed, which fit the caches, and a few rows of the other
 direct.py       small products: operands read where they lie
 pairs.py        narrow numbers, two places of the depth at once
-multiply.py     the choice between these ways
+multiply.py     the choice between these strategies
 scaled.py       operands with a scale a block, for scaled-dot
 ragged.py       groups of run-time sizes, for ragged-dot
 vector.py       a matrix times a vector, at the speed of memory

@@ -1,4 +1,4 @@
-"""The choice of a way to compute a product."""
+"""The choice of a strategy to compute a product."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ def multiply(
     # a row times a matrix is the matrix, transposed, times a column
     if count(product.rows) == 1 or is_few_vectors(product.transposed, b):
         product, a, b = product.transposed, b, a
-    way = _way(arithmetic, product, a, b)
-    if not _takes_lines(way, arithmetic, product, a, "a"):
+    strategy = _strategy(arithmetic, product, a, b)
+    if not _takes_lines(strategy, arithmetic, product, a, "a"):
         a = made_whole(kernel, a, outer * count(product.rows))
-    if not _takes_lines(way, arithmetic, product, b, "b") or a.is_made:
+    if not _takes_lines(strategy, arithmetic, product, b, "b") or a.is_made:
         b = made_whole(kernel, b, outer * count(product.columns))
-    if way is blocked:
+    if strategy is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
-    split = way is blocked and depth_block(arithmetic, product) * arithmetic.pack_factor < count(product.depth)
+    split = strategy is blocked and depth_block(arithmetic, product) * arithmetic.pack_factor < count(product.depth)
     whole = arithmetic.stores(c.dtype) and (c.dtype is arithmetic.dtype or c.dtype.is_integer or not split)
     sums = c if whole else new_array(kernel, arithmetic.dtype, size)
-    way(kernel, arithmetic, product, a, b, sums)
+    strategy(kernel, arithmetic, product, a, b, sums)
     if sums is not c:
         stored_sums(kernel, arithmetic, sums, size, c)
 
 
-def _way(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
+def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
     if is_vector_product(product) or is_few_vectors(product, a):
         return multiply_vector
     return direct if _is_read_in_place(arithmetic, product, b) else blocked
 
 
-def _takes_lines(way: Callable, arithmetic: Arithmetic, product: Product, array: Array, operand: str) -> bool:
+def _takes_lines(strategy: Callable, arithmetic: Arithmetic, product: Product, array: Array, operand: str) -> bool:
     """True when an operand can be made as it is multiplied."""
-    if arithmetic.parts > 1 or way is direct:
+    if arithmetic.parts > 1 or strategy is direct:
         return False
-    return operand == "a" if way is multiply_vector else has_lines(product, operand)
+    return operand == "a" if strategy is multiply_vector else has_lines(product, operand)
 
 
 def _is_read_in_place(arithmetic: Arithmetic, product: Product, b: Array) -> bool:

@@ -56,7 +56,7 @@ class PackingTask(NamedTuple):
 
 
 class _Depth(NamedTuple):
-    """An axis of the depth: its size, its stride in memory, which way it is gone through, and its stride in a panel."""
+    """An axis of the depth: its size, its stride in memory, its direction, and its stride in a panel."""
 
     size: int
     stride: int

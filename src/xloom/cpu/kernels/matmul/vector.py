@@ -60,12 +60,12 @@ def multiply_vector(
 ) -> None:
     """One phase; its items are tiles of rows, or strips of the result."""
     depth = inner(product.depth)
-    way = _Dots if depth.a == depth.b == 1 else _Strips
-    way(kernel, arithmetic, product, matrix, vector, result).emit()
+    strategy = _Dots if depth.a == depth.b == 1 else _Strips
+    strategy(kernel, arithmetic, product, matrix, vector, result).emit()
 
 
 class _Way:
-    """What both ways share: items along the innermost axis of the rows, where each has `height` of them."""
+    """What both strategies share: items along the innermost axis of the rows, where each has `height` of them."""
 
     height: int
 
@@ -260,8 +260,8 @@ class _Strips(_Way):
                 # runs of several results are too short for the hardware to find out what comes next
                 for row in rows if self.results > 1 and self._line_buffer is None else ():
                     for i in vectors:
-                        ahead = b.add(b.add(row, i), i64(self.streams * self.stride))
-                        fetch(b, element_pointer(b, matrix, self.matrix.dtype, ahead))
+                        prefetched = b.add(b.add(row, i), i64(self.streams * self.stride))
+                        fetch(b, element_pointer(b, matrix, self.matrix.dtype, prefetched))
                 line = [
                     [arithmetic.load(b, matrix, self.matrix.dtype, b.add(row, i), lanes, mask) for row in rows]
                     for i, mask in zip(vectors, masks, strict=True)

@@ -134,7 +134,7 @@ class _Piece(NamedTuple):
 
 
 class _State(IntEnum):
-    """What is known of a row between phases, i64 each."""
+    """The state of a row between phases, i64 each."""
 
     COUNTED = 0  # shift of the digit that is counted next
     MOVED = 1  # shift of the digit that is moved next

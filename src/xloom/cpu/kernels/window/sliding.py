@@ -251,16 +251,16 @@ class _Pass:
         """The partial reductions of 2, 4, 8 ... elements, each of two before."""
         count = self.length >> self.halvings
         for level, (shorter, longer) in enumerate(itertools.pairwise(partials)):
-            ahead = 1 << level
-            count -= ahead
+            distance = 1 << level
+            count -= distance
             with loop(b, 0, count * self.width, hints=VECTOR_ONLY) as i:
-                write(b, longer, i, self._two(b, shorter, i, ahead))
+                write(b, longer, i, self._two(b, shorter, i, distance))
 
-    def _two(self, b: ir.IRBuilder, partials: ir.Value, i: ir.Value, ahead: int) -> ir.Value:
+    def _two(self, b: ir.IRBuilder, partials: ir.Value, i: ir.Value, distance: int) -> ir.Value:
         """The reduction of two, of which one lies so many positions ahead."""
         kind = self.operator.element
         return self.operator.apply(
-            b, read(b, partials, kind, i), read(b, partials, kind, plus(b, i, ahead * self.width))
+            b, read(b, partials, kind, i), read(b, partials, kind, plus(b, i, distance * self.width))
         )
 
     def _write(

@@ -8,7 +8,7 @@ may be busy too, as that of a thread that has just handed work to the caller: Li
 
 from __future__ import annotations
 
-# What is known of a worker: its thread, the processor it lay down on, whether it is steered, its own affinity mask.
+# The state of a worker: its thread, the processor it lay down on, whether it is steered, its own affinity mask.
 BERTH_IR = "%Berth = type { ptr, i32, i32, [128 x i8] }\n"
 
 FEW = 4

@@ -221,7 +221,7 @@ declare i32 @pthread_attr_destroy(ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 
-; Start a thread that runs %body, which nobody waits for, and write its handle; false where there can be none.
+; Start a thread that runs %body, which is not joined, and write its handle; false where there can be none.
 define internal i1 @start_thread(ptr %handle, ptr %body, ptr %argument) cold noinline {{
   %attributes = alloca [128 x i8], align 16
   %signals = alloca [128 x i8], align 16

@@ -2,7 +2,7 @@
 
 Its memory has, for each collective of a program, a cell for each group of devices and a pointer for each device. A cell
 is a barrier: the count of those who are there, and a generation that changes when all are. The generation's sign bit
-says that somebody will never come.
+says that a participant will never come.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def rendezvous_ir() -> str:
     """`xloom_rendezvous_wait`, `_break` and `_prepare`; the functions of `host_ir` are in the same module."""
     return f"""
 ; A device leaves its pointer for collective number %op, and waits for all %size members of its group. 0 when all are
-; there, 1 when somebody will never come.
+; there, 1 when a participant will never come.
 define i32 @xloom_rendezvous_wait(ptr %participant, i64 %op, i64 %group, i64 %size, ptr %mine) {{
 entry:
   %memory.place = getelementptr i64, ptr %participant, i64 {MEMORY}

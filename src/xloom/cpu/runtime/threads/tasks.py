@@ -1,4 +1,4 @@
-"""The native threads for tasks that somebody schedules and does not wait for."""
+"""The native threads for tasks that are scheduled and not waited for."""
 
 from __future__ import annotations
 

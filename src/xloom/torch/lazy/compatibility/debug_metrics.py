@@ -1,7 +1,7 @@
 """torch_xla's names of what the device has counted: `torch_xla.debug.metrics`.
 
 Its counters of fallbacks, and what it measures of programs and transfers, have counterparts here. The rest are parts of
-its own machinery. Times are known of compilations only, as nobody waits for what runs.
+its own machinery. Only compilations have times, as execution is asynchronous.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def metric_names() -> list[str]:
 
 
 def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
-    """How often, and nanoseconds or bytes in all; NaN for times that nobody took; single samples are not kept."""
+    """How often, and nanoseconds or bytes in all; NaN for times that were not taken; single samples are not kept."""
     found = _measured().get(name)
     return None if found is None else (found.samples, found.total, [])
 

@@ -1,1 +1,1 @@
-"""Operators that the device does its own way: lists, optimisers, attention, shapes that depend on values."""
+"""Operators that the device implements itself: lists, optimisers, attention, shapes that depend on values."""

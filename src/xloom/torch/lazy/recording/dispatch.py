@@ -43,7 +43,7 @@ _FILLS_BY_HAND = (
 
 
 def find(op: Any) -> Handler:
-    """The first way there is, in the order of the module's title."""
+    """The first handler there is, in the order of the module's title."""
     by_hand = NAMED.get(str(op))
     if not isinstance(op, torch._ops.OpOverload):
         return higher_order(op) if by_hand is None else by_hand
@@ -57,8 +57,8 @@ def _is_of_views(op: Any) -> bool:
 
 def _found(op: Any) -> Handler:
     by_table = (host_values.handler, views.handler, mutation.handler, factors.handler, lowered, foreach.handler)
-    for way in (*by_table, composite, decomposed, kernel):
-        handler = way(op)
+    for lookup in (*by_table, composite, decomposed, kernel):
+        handler = lookup(op)
         if handler is not None:
             return handler
     return fallback.handler(op)

@@ -1,6 +1,6 @@
-"""Which results of a program take the memory of arguments that nobody has any more: what is updated stays in place.
+"""Donation: which results of a program take the memory of arguments that are dead, so that updates stay in place.
 
-A tensor that is written to gets another value, and the buffer of the one before is nobody's then, unless a view, a
+A tensor that is written to gets another value, and the buffer of the one before is unreferenced then, unless a view, a
 clone or autograd still has that value. Only the trace refers to it, and the program may have its memory.
 """
 

@@ -1,4 +1,4 @@
-"""`XLOOM_LOG=torch`: each operator's way from the Python line through the dispatcher and the bridge to HLO.
+"""`XLOOM_LOG=torch`: each operator's path from the Python line through the dispatcher and the bridge to HLO.
 
 Counterpart of the call stack that one prints in a debugger to see how an operator of an XLA device comes to be.
 """

@@ -28,7 +28,7 @@ class Program:
     """A compiled path that gives some of its results."""
 
     def __init__(self, node: Node, outputs: tuple[int, ...], free: Iterable[int] = ()):
-        """`free` are the numbers of arguments that nobody has any more, the first time that it runs."""
+        """`free` are the numbers of donated arguments, the first time that it runs."""
         start = time.perf_counter()
         self.outputs = outputs
         self.module = build(node, outputs)

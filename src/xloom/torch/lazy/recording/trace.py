@@ -193,7 +193,7 @@ class Trace:
         return made
 
     def live(self) -> list[Value]:
-        """The results that somebody still has."""
+        """The results that are still referenced."""
         return _wanted(self.results)
 
     def packed_scalars(self) -> np.ndarray:

@@ -16,7 +16,7 @@ MOST_SIGNATURES = 10_000
 
 
 def remember(known: dict[Any, Any], key: Any, made: Any) -> None:
-    """Adds to what is known of an operator, which starts anew when there is too much of it."""
+    """Adds to an operator's records, which are dropped when there are too many."""
     if len(known) >= MOST_SIGNATURES:
         known.clear()
     known[key] = made

@@ -1,1 +1,1 @@
-"""The client behind the device, running what was recorded, and data on its way there and back."""
+"""The client behind the device, running what was recorded, and transfers there and back."""

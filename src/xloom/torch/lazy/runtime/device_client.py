@@ -39,7 +39,7 @@ def to_device(tensor: torch.Tensor) -> Value:
 
 
 def on_device(array: np.ndarray) -> Buffer:
-    """An array that nobody will change."""
+    """A read-only array."""
     return Buffer(_shape(array.dtype, array.shape), client().devices[0].default_memory, Future.ready(array))
 
 

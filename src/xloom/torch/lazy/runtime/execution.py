@@ -8,7 +8,7 @@ from xloom.torch.lazy.recording.trace import TRACE, Trace, Value
 
 
 def flush() -> None:
-    """Starts the program that computes all results which somebody still has; does not wait for them."""
+    """Starts the program that computes all results that are still referenced; does not wait for them."""
     with TRACE.lock:
         live = TRACE.live()
         if live:
