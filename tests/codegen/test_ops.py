@@ -7,7 +7,7 @@ import xloom as xl
 from xloom.codegen.elemental.lowering import ELEMENTS, SCALAR
 from xloom.codegen.loop_ir.nodes import OWN_COSTS
 from xloom.codegen.ops import OP_ROWS, Role, Trait, row
-from xloom.cpu.entry.function import NESTED, STEPS
+from xloom.cpu.entry.function import CONTROL_FLOW_EMITTERS, THUNK_EMITTERS
 from xloom.cpu.kernels import rule_of
 from xloom.hlo import opcodes
 from xloom.hlo.opcodes import OPCODES, Flags, op
@@ -38,10 +38,10 @@ def test_kernels_have_rules_and_nothing_else_has():
     assert {name for name, found in OP_ROWS.items() if found.kernel} == having(Role.KERNEL)
 
 
-def test_steps_of_the_entry_function_have_rules():
-    assert set(NESTED) == having(Role.CONTROL)
+def test_thunks_of_the_entry_function_have_rules():
+    assert set(CONTROL_FLOW_EMITTERS) == having(Role.CONTROL)
     # a token is no memory, and a fusion that preparation has made is a step
-    assert set(STEPS) == having(Role.ENTRY) | {"after-all", "fusion"}
+    assert set(THUNK_EMITTERS) == having(Role.ENTRY) | {"after-all", "fusion"}
 
 
 def test_what_is_rewritten_says_by_which_passes():

@@ -110,9 +110,9 @@ def test_rows_are_fused():
       sb = f32[64,100] broadcast(s), dimensions={0}
       ROOT r = f32[64,100] divide(p, sb)
     }""")
-    block = scheduled(prepared(module).entry)
-    (step,) = [s for s in block.steps if isinstance(s, FusionGroup)]
-    assert step.rank == 1 and len(step.stages) == 4
+    schedule = scheduled(prepared(module).entry)
+    (group,) = [s for s in schedule.thunks if isinstance(s, FusionGroup)]
+    assert group.rank == 1 and len(group.stages) == 4
     arguments = random_arguments(module)
     agree(xl.compile(module)(*arguments), xl.evaluate(module, *arguments))
 

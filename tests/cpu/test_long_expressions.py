@@ -53,8 +53,8 @@ def test_what_takes_many_instructions_is_in_shorter_expressions():
     """LLVM's time grows with the square of a function's length: of 240 sines it was seconds."""
     steps = " ".join(f"x{k + 1} = f32[12] sine(x{k})" for k in range(300))
     m = xl.parse(f"ENTRY e {{ x0 = f32[12] parameter(0) {steps} ROOT r = f32[12] negate(x300) }}")
-    block, *_ = lowered(prepared(m), process_target())
-    groups = [step for step in block.steps if isinstance(step, FusionGroup)]
+    schedule, *_ = lowered(prepared(m), process_target())
+    groups = [thunk for thunk in schedule.thunks if isinstance(thunk, FusionGroup)]
     costs = [sum(cost_of([s.node for s in stage.stores]) for stage in group.nest.stages) for group in groups]
     assert sum(costs) > 3000
     assert max(costs) < 640

@@ -97,7 +97,7 @@ def test_temporary_arrays(text, expected):
     np.testing.assert_allclose(np.asarray(got).astype(float), np.asarray(wanted).astype(float), rtol=1e-3, atol=1e-3)
 
 
-def test_a_long_computation_is_one_step():
+def test_a_long_computation_is_one_thunk():
     steps, last = [], "x"
     for k in range(160):
         steps.append(f"a{k} = f32[5000] multiply({last}, x) b{k} = f32[5000] add(a{k}, y)")
@@ -106,8 +106,8 @@ def test_a_long_computation_is_one_step():
         f"ENTRY e {{ x = f32[5000] parameter(0) y = f32[5000] parameter(1) {' '.join(steps)} "
         f"ROOT t = (f32[5000], f32[5000]) tuple(b79, {last}) }}"
     )
-    block, _, program = lowered(prepared(module), process_target())
-    assert len(block.steps) == 1 and program.arena_bytes == 0
+    schedule, _, program = lowered(prepared(module), process_target())
+    assert len(schedule.thunks) == 1 and program.arena_bytes == 0
 
 
 def test_rows_that_are_read_again_are_kept():

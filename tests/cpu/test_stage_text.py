@@ -320,7 +320,7 @@ def test_numbers_of_steps_are_those_of_lifetimes():
     last = re.search(r"(\d+) loops for %b\b", schedule_text(module))
     assert first and int(first[1]) == arena.first
     assert last and int(last[1]) <= arena.last
-    assert re.search(rf"400 B  arena 0\.\.400 +steps {arena.first} to {arena.last} +%loop\{{1\}}", memory_text(module))
+    assert re.search(rf"400 B  arena 0\.\.400 +thunks {arena.first} to {arena.last} +%loop\{{1\}}", memory_text(module))
 
 
 def test_memory_adds_up():

@@ -1,7 +1,7 @@
 """One row per opcode: what code generation knows of it. Every stage that asks about opcodes reads this table.
 
 Beside its row, an opcode has a rule: for one element (`codegen/elemental`), a kernel (the backend's `kernels`), or a
-step of the entry function. What a kernel says of single instructions is in `codegen/kernel_facts.py`.
+thunk of the entry function. What a kernel says of single instructions is in `codegen/kernel_facts.py`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Role(Enum):
     KERNEL = auto()
     """It has a kernel of its own."""
     ENTRY = auto()
-    """A step of the entry function."""
+    """A thunk of the entry function."""
     CONTROL = auto()
-    """A step of the entry function that enters other computations."""
+    """A thunk of the entry function that enters other computations."""
     ALIAS = auto()
     """It only says whose memory a value is."""
     REWRITTEN = auto()

@@ -57,10 +57,10 @@ class _Survey(EntryBuilder):
         self.errors: list[LoweringError] = []
         super().__init__(assignment)
 
-    def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None] | None:
-        """Emits a step as EntryBuilder does, but keeps its LoweringError and goes on."""
+    def emit_thunk(self, schedule: ScheduledComputation, thunk: Thunk, number: int) -> Nested[None] | None:
+        """Emits a thunk as EntryBuilder does, but keeps its LoweringError and goes on."""
         try:
-            return super().step(block, step, number)
+            return super().emit_thunk(schedule, thunk, number)
         except LoweringError as error:
             self.errors.append(error)
         except CustomCallError:

@@ -1,4 +1,4 @@
-"""Buffer assignment: walks a program's steps in order, into loops and branches, and gives each value its allocation."""
+"""Buffer assignment: walks a program's thunks in order, into loops and branches, and gives values their allocations."""
 
 from __future__ import annotations
 
@@ -79,33 +79,33 @@ class _Assigner:
                 self._allocations[parameter, k] = result or argument
         return donated
 
-    # -- steps
-    def _computation(self, block: ScheduledComputation) -> Nested[None]:
-        """The values that a block's steps make, in their order."""
+    # -- thunks
+    def _computation(self, schedule: ScheduledComputation) -> Nested[None]:
+        """The values that a computation's thunks make, in their order."""
         ending: dict[int, list[BufferValue]] = defaultdict(list)
-        for value, last in block.last.items():
+        for value, last in schedule.last.items():
             ending[last].append(value)
-        for number, step in enumerate(block.steps):
+        for number, thunk in enumerate(schedule.thunks):
             self._position += 1
-            here = self._assignment.positions[step] = self._position
-            if isinstance(step, Instruction) and step.opcode == "while":
-                yield self._while(block, step, number)
-            elif isinstance(step, Instruction) and step.opcode == "conditional":
-                yield self._conditional(block, step)
-            elif isinstance(step, Instruction) and step.opcode == "constant":
-                self._constant(step)
+            here = self._assignment.positions[thunk] = self._position
+            if isinstance(thunk, Instruction) and thunk.opcode == "while":
+                yield self._while(schedule, thunk, number)
+            elif isinstance(thunk, Instruction) and thunk.opcode == "conditional":
+                yield self._conditional(schedule, thunk)
+            elif isinstance(thunk, Instruction) and thunk.opcode == "constant":
+                self._constant(thunk)
             else:
-                self._outputs(block, step, number)
-            for instruction in roots_of(step):
+                self._outputs(schedule, thunk, number)
+            for instruction in roots_of(thunk):
                 self._use_outputs(instruction, here)
             for value in ending[number]:
                 if value in self._allocations:
                     self._allocations[value].use(self._position)
-                    if value in block.made:
+                    if value in schedule.made:
                         self._allocations.end(value)
         self._position += 1
-        self._assignment.ends[block] = self._position
-        for value in block.root:
+        self._assignment.ends[schedule] = self._position
+        for value in schedule.root:
             if value in self._allocations:
                 self._allocations[value].use(self._position)
 
@@ -130,20 +130,22 @@ class _Assigner:
             self._constant_arrays += 1
         self._assignment.constants.append(instruction)
 
-    def _outputs(self, block: ScheduledComputation, step: Thunk, number: int) -> None:
-        if isinstance(step, Instruction):
-            for k in unread_operands(step):
-                if (step._operands[k], 0) not in self._allocations:
-                    self._allocations[step._operands[k], 0] = BufferAllocation("unused", 0)
-        for instruction in roots_of(step):
+    def _outputs(self, schedule: ScheduledComputation, thunk: Thunk, number: int) -> None:
+        if isinstance(thunk, Instruction):
+            for k in unread_operands(thunk):
+                if (thunk._operands[k], 0) not in self._allocations:
+                    self._allocations[thunk._operands[k], 0] = BufferAllocation("unused", 0)
+        for instruction in roots_of(thunk):
             for k, shape in enumerate(leaf_shapes(instruction.shape)):
                 value = (instruction, k)
-                if not needs_allocation(block, step, value, number):
+                if not needs_allocation(schedule, thunk, value, number):
                     continue
-                if instruction.opcode in _SKIPS and value not in block.last:
+                if instruction.opcode in _SKIPS and value not in schedule.last:
                     self._allocations[value] = BufferAllocation("unused", 0)
                     continue
-                allocation = self._reuse.reserved_for.get(value) or self._reuse.overwritten(block, step, value, number)
+                allocation = self._reuse.reserved_for.get(value) or self._reuse.overwritten(
+                    schedule, thunk, value, number
+                )
                 self._allocations[value] = allocation or self._new(shape.nbytes)
 
     def _new(self, nbytes: int) -> BufferAllocation:
@@ -152,16 +154,16 @@ class _Assigner:
         return allocation
 
     # -- control flow
-    def _while(self, block: ScheduledComputation, loop: Instruction, number: int) -> Nested[None]:
+    def _while(self, schedule: ScheduledComputation, loop: Instruction, number: int) -> Nested[None]:
         """A loop's state has one memory: before it, in its condition, in its body, and after it."""
-        body, condition = block.nested[loop]
+        body, condition = schedule.nested[loop]
         (operand,) = loop._operands
         states: list[BufferAllocation] = []
-        invariants = self._invariants.of(block, loop, number)
+        invariants = self._invariants.of(schedule, loop, number)
         for k, shape in enumerate(leaf_shapes(loop.shape)):
             state = invariants.get(k) or self._reuse.reserved_for.get((loop, k))
             taken = [*states, *invariants.values()]
-            state = state or self._reuse.initial_state(block, defining_value(operand, k), number, taken)
+            state = state or self._reuse.initial_state(schedule, defining_value(operand, k), number, taken)
             state = state or self._new(shape.nbytes)
             state.use(self._position)
             states.append(state)
@@ -182,13 +184,13 @@ class _Assigner:
         for state in states:
             state.use(self._position)
 
-    def _conditional(self, block: ScheduledComputation, conditional: Instruction) -> Nested[None]:
+    def _conditional(self, schedule: ScheduledComputation, conditional: Instruction) -> Nested[None]:
         """Each branch writes the conditional's result where it can."""
         for k, shape in enumerate(leaf_shapes(conditional.shape)):
             result = self._reuse.reserved_for.get((conditional, k)) or self._new(shape.nbytes)
             result.use(self._position)
             self._allocations[conditional, k] = result
-        for branch, operand in zip(block.nested[conditional], conditional._operands[1:], strict=True):
+        for branch, operand in zip(schedule.nested[conditional], conditional._operands[1:], strict=True):
             parameter = branch.computation.parameters[0]
             leaves = range(len(leaf_shapes(parameter.shape)))
             for k in leaves:

@@ -17,7 +17,7 @@ from xloom.llvm.target import Target
 class BufferAssignment:
     """The allocation of every value of a scheduled program, without offsets in the arena.
 
-    Those are assigned when the code that asks for scratch memory is there. Positions count the steps of all scheduled
+    Those are assigned when the code that asks for scratch memory is there. Positions count the thunks of all scheduled
     computations in program order.
     """
 
@@ -35,7 +35,7 @@ class BufferAssignment:
     """Results that start as an argument, and those: one memory, if the caller donates the argument."""
     positions: dict[Thunk, int] = field(default_factory=dict)
     ends: dict[ScheduledComputation, int] = field(default_factory=dict)
-    """The position after all steps of a scheduled computation."""
+    """The position after all thunks of a scheduled computation."""
 
     def of(self, value: BufferValue) -> BufferAllocation:
         """The allocation of a value, whatever instruction forwards it."""
@@ -58,6 +58,6 @@ class BufferAssignment:
         return f"%{instruction.name} = {shape.to_text(layout=False)}, {shape.nbytes} bytes"
 
 
-def needs_allocation(block: ScheduledComputation, step: Thunk, value: BufferValue, number: int) -> bool:
-    """True unless a value of step `number` is made and read in one loop nest only."""
-    return isinstance(step, Instruction) or len(step.roots) == 1 or block.last.get(value, -1) > number
+def needs_allocation(schedule: ScheduledComputation, thunk: Thunk, value: BufferValue, number: int) -> bool:
+    """True unless a value of thunk `number` is made and read in one loop nest only."""
+    return isinstance(thunk, Instruction) or len(thunk.roots) == 1 or schedule.last.get(value, -1) > number

@@ -1,4 +1,4 @@
-"""Which arrays a step may write its outputs over, while it reads them."""
+"""Which arrays a thunk may write its outputs over, while it reads them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def changed_operand(source: BufferValue) -> BufferValue | None:
     return next(iter(_aliased(instruction, leaf)), None)
 
 
-def overwritable(step: Thunk, made: Instruction, leaf: int, target: Target) -> list[BufferValue]:
-    """The arrays whose memory output `leaf` of `made` may take while the step reads them, on a target."""
-    if isinstance(step, Instruction):
-        if operands := overwritten_operands(step, leaf, target):
-            return _whole_operands(step, [defining_value(step._operands[k]) for k in operands])
-        if step.opcode == "while":
-            (operand,) = step._operands
+def overwritable(thunk: Thunk, made: Instruction, leaf: int, target: Target) -> list[BufferValue]:
+    """The arrays whose memory output `leaf` of `made` may take while the thunk reads them, on a target."""
+    if isinstance(thunk, Instruction):
+        if operands := overwritten_operands(thunk, leaf, target):
+            return _whole_operands(thunk, [defining_value(thunk._operands[k]) for k in operands])
+        if thunk.opcode == "while":
+            (operand,) = thunk._operands
             reads = [defining_value(operand, k) for k in range(leaf_count(operand.shape))]
             return [reads[leaf]] if reads.count(reads[leaf]) == 1 else []
-        return _aliased(step, leaf)
+        return _aliased(thunk, leaf)
     if made.opcode == "dynamic-update-slice":
-        return _changed_in_step(step, made)
-    return [] if made.opcode == "reduce" else _read_in_step(step, (made, leaf))
+        return _changed_in_group(thunk, made)
+    return [] if made.opcode == "reduce" else _read_in_group(thunk, (made, leaf))
 
 
 def _aliased(instruction: Instruction, leaf: int) -> list[BufferValue]:
@@ -53,23 +53,23 @@ def _aliased(instruction: Instruction, leaf: int) -> list[BufferValue]:
     return [source] if reads.count(source) == 1 else []
 
 
-def _whole_operands(step: Thunk, sources: Iterable[BufferValue]) -> list[BufferValue]:
-    """Those that the step reads as the changed operand only."""
-    if isinstance(step, Instruction):
-        reads = [defining_value(o) for o in step._operands]
+def _whole_operands(thunk: Thunk, sources: Iterable[BufferValue]) -> list[BufferValue]:
+    """Those that the thunk reads as the changed operand only."""
+    if isinstance(thunk, Instruction):
+        reads = [defining_value(o) for o in thunk._operands]
         return [s for s in sources if reads.count(s) == 1]
-    (root,) = step.roots
-    read = {defining_value(o) for i in (root, *step.inlined) for o in (i._operands[1:] if i is root else i._operands)}
+    (root,) = thunk.roots
+    read = {defining_value(o) for i in (root, *thunk.inlined) for o in (i._operands[1:] if i is root else i._operands)}
     return [s for s in sources if s not in read]
 
 
-def _changed_in_step(group: FusionGroup, update: Instruction) -> list[BufferValue]:
+def _changed_in_group(group: FusionGroup, update: Instruction) -> list[BufferValue]:
     """The array that a dynamic-update-slice changes, if of it nothing but the element to be written is read."""
     changed = defining_value(update._operands[0])
     return [changed] if reads_only_what_it_writes(group, update) else []
 
 
-def _read_in_step(group: FusionGroup, made: BufferValue) -> list[BufferValue]:
+def _read_in_group(group: FusionGroup, made: BufferValue) -> list[BufferValue]:
     """The arrays of which each element is read for the last time when the one in its place is written.
 
     In the stage that writes it that is the same element; stages before it may read all of the same row.

@@ -18,9 +18,9 @@ class LoopInvariants:
         self._reuse = reuse
         self._origins: dict[BufferValue, BufferValue] = {}
 
-    def of(self, block: ScheduledComputation, loop: Instruction, number: int) -> dict[int, BufferAllocation]:
-        """The leaves of the state of step `number`, a loop, that can stay where they are, with their allocations."""
-        (operand,), body = loop._operands, block.nested[loop][0]
+    def of(self, schedule: ScheduledComputation, loop: Instruction, number: int) -> dict[int, BufferAllocation]:
+        """The leaves of the state of thunk `number`, a loop, that can stay where they are, with their allocations."""
+        (operand,), body = loop._operands, schedule.nested[loop][0]
         found: dict[int, BufferAllocation] = {}
         for k, value in enumerate(body.root):
             allocation, leaf = self._reuse.allocations.get(defining_value(operand, k)), (loop, k)
@@ -28,17 +28,17 @@ class LoopInvariants:
             unchanged = before == (body.computation.parameters[0], k) and leaf not in self._reuse.reserved_for
             if not unchanged or allocation is None or allocation.nbytes <= SMALL:
                 continue
-            if self._reuse.stays(block, allocation, leaf, number):
+            if self._reuse.stays(schedule, allocation, leaf, number):
                 found[k] = allocation
         return found
 
-    def _before_loops(self, block: ScheduledComputation, value: BufferValue) -> Nested[BufferValue]:
-        """The value that loops of the block leave as it was, before the first of them; any other one itself."""
+    def _before_loops(self, schedule: ScheduledComputation, value: BufferValue) -> Nested[BufferValue]:
+        """The value that loops of the computation leave as it was, before the first of them; any other one itself."""
         if value in self._origins:
             return self._origins[value]
         instruction, leaf = value
-        while instruction in block.nested and instruction.opcode == "while":
-            body = block.nested[instruction][0]
+        while instruction in schedule.nested and instruction.opcode == "while":
+            body = schedule.nested[instruction][0]
             before = yield self._before_loops(body, body.root[leaf])
             if before != (body.computation.parameters[0], leaf):
                 break

@@ -1,4 +1,4 @@
-"""Which values may have the memory of others: what a step writes over, and what is reserved for values to come."""
+"""Which values may have the memory of others: what a thunk writes over, and what is reserved for values to come."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from xloom.llvm.target import Target
 
 
 class Reservation(NamedTuple):
-    """A step that will write an allocation: who shares it before must be dead by then."""
+    """A thunk that will write an allocation: who shares it before must be dead by then."""
 
-    block: ScheduledComputation
+    schedule: ScheduledComputation
     number: int
     value: BufferValue
 
 
 class BufferReuse:
-    """What may share the allocations of a program whose steps are walked in order."""
+    """What may share the allocations of a program whose thunks are walked in order."""
 
     def __init__(self, allocations: AllocationTable, target: Target):
         self.allocations, self.target = allocations, target
@@ -31,95 +31,101 @@ class BufferReuse:
         """The memory of values to come."""
         self.read_only: set[BufferAllocation] = set()
         self.writable_parameters: set[Instruction] = set()
-        """Parameters whose memory the steps of their computation may write: donated ones, and the state of loops."""
+        """Parameters whose memory the thunks of their computation may write: donated ones, and the state of loops."""
         self.borrowed: set[BufferValue] = set()
         """What loops leave as it was and see where it lay before them: others may read it there."""
         self._reservations: dict[BufferAllocation, list[Reservation]] = defaultdict(list)
 
-    def reserve(self, block: ScheduledComputation, value: BufferValue, allocation: BufferAllocation) -> None:
+    def reserve(self, schedule: ScheduledComputation, value: BufferValue, allocation: BufferAllocation) -> None:
         """Makes an allocation that of a value to come, and of what it is made from in place, as far as that goes."""
         self.reserved_for[value] = allocation
-        number = block.made[value]
-        self._reservations[allocation].append(Reservation(block, number, value))
-        changed, may_take = changed_operand(value), overwritable(block.steps[number], *value, self.target)
+        number = schedule.made[value]
+        self._reservations[allocation].append(Reservation(schedule, number, value))
+        changed, may_take = changed_operand(value), overwritable(schedule.thunks[number], *value, self.target)
         for before in may_take if changed is None else [changed]:
-            ours = before in block.made and before not in self.reserved_for and block.last[before] == number
+            ours = before in schedule.made and before not in self.reserved_for and schedule.last[before] == number
             fits = leaf_shapes(before[0].shape)[before[1]].nbytes == allocation.nbytes
-            if ours and fits and before in may_take and self._is_free_from(block, allocation, before):
-                self.reserve(block, before, allocation)
+            if ours and fits and before in may_take and self._is_free_from(schedule, allocation, before):
+                self.reserve(schedule, before, allocation)
                 return
 
     def overwritten(
-        self, block: ScheduledComputation, step: Thunk, made: BufferValue, number: int
+        self, schedule: ScheduledComputation, thunk: Thunk, made: BufferValue, number: int
     ) -> BufferAllocation | None:
-        """The allocation of a dying value that step `number` may write over with `made`."""
+        """The allocation of a dying value that thunk `number` may write over with `made`."""
         nbytes = leaf_shapes(made[0].shape)[made[1]].nbytes
-        for value in overwritable(step, *made, self.target):
+        for value in overwritable(thunk, *made, self.target):
             allocation = self.allocations.get(value)
             if allocation is None or allocation in self.read_only or allocation.nbytes != nbytes:
                 continue
-            ours = (value in block.made and value not in self.borrowed) or value[0] in self.writable_parameters
-            if not ours or not self._dies(block, value, allocation, number):
+            ours = (value in schedule.made and value not in self.borrowed) or value[0] in self.writable_parameters
+            if not ours or not self._dies(schedule, value, allocation, number):
                 continue
-            last = block.last.get(made, number)
-            if allocation not in self._reservations or self._is_dead_before_reserved(block, allocation, made, last):
+            last = schedule.last.get(made, number)
+            if allocation not in self._reservations or self._is_dead_before_reserved(schedule, allocation, made, last):
                 return allocation
         return None
 
     def initial_state(
-        self, block: ScheduledComputation, value: BufferValue, number: int, taken: list[BufferAllocation]
+        self, schedule: ScheduledComputation, value: BufferValue, number: int, taken: list[BufferAllocation]
     ) -> BufferAllocation | None:
         """The allocation of a value that dies as loop `number` begins with it, unless another state has `taken` it."""
         allocation = self.allocations.get(value)
         if allocation is None or allocation in self.read_only or allocation in taken:
             return None
-        ours = value in block.made and value not in self.borrowed
-        if allocation in self._reservations or not ours or not self._dies(block, value, allocation, number):
+        ours = value in schedule.made and value not in self.borrowed
+        if allocation in self._reservations or not ours or not self._dies(schedule, value, allocation, number):
             return None
         return allocation
 
-    def may_replace(self, block: ScheduledComputation, value: BufferValue, old: BufferValue) -> bool:
+    def may_replace(self, schedule: ScheduledComputation, value: BufferValue, old: BufferValue) -> bool:
         """True when a value may be written where an older one lies."""
-        made, last = block.made[value], block.last.get(old, -1)
+        made, last = schedule.made[value], schedule.last.get(old, -1)
         if last < made:
             return True
-        return last == made and old in overwritable(block.steps[made], *value, self.target)
+        return last == made and old in overwritable(schedule.thunks[made], *value, self.target)
 
-    def stays(self, block: ScheduledComputation, allocation: BufferAllocation, value: BufferValue, number: int) -> bool:
-        """True when what an allocation holds at step `number` is there as long as it is read as `value`."""
-        last = block.last.get(value, number)
+    def stays(
+        self, schedule: ScheduledComputation, allocation: BufferAllocation, value: BufferValue, number: int
+    ) -> bool:
+        """True when what an allocation holds at thunk `number` is there as long as it is read as `value`."""
+        last = schedule.last.get(value, number)
         return all(
             last < write.number or (last == write.number and self._overwrites(write, value))
-            for write in self._reserved_in(block, allocation)
+            for write in self._reserved_in(schedule, allocation)
             if write.number > number
         )
 
-    def _dies(self, block: ScheduledComputation, value: BufferValue, allocation: BufferAllocation, number: int) -> bool:
-        """True when step `number` is the last to read the allocation, and reads it as `value`."""
-        if block.last.get(value) != number:
+    def _dies(
+        self, schedule: ScheduledComputation, value: BufferValue, allocation: BufferAllocation, number: int
+    ) -> bool:
+        """True when thunk `number` is the last to read the allocation, and reads it as `value`."""
+        if schedule.last.get(value) != number:
             return False
-        return all(v == value or block.last.get(v, -1) < number for v in self.allocations.live_values(allocation))
+        return all(v == value or schedule.last.get(v, -1) < number for v in self.allocations.live_values(allocation))
 
-    def _is_free_from(self, block: ScheduledComputation, allocation: BufferAllocation, value: BufferValue) -> bool:
-        """True when no other value of the block that has the allocation is read after `value` is made."""
-        made = block.made[value]
-        others = [v for v in self.allocations.live_values(allocation) if v in block.last]
-        may_take = overwritable(block.steps[made], *value, self.target)
-        return all(block.last[v] < made or (block.last[v] == made and v in may_take) for v in others)
+    def _is_free_from(self, schedule: ScheduledComputation, allocation: BufferAllocation, value: BufferValue) -> bool:
+        """True when no other value of the computation that has the allocation is read after `value` is made."""
+        made = schedule.made[value]
+        others = [v for v in self.allocations.live_values(allocation) if v in schedule.last]
+        may_take = overwritable(schedule.thunks[made], *value, self.target)
+        return all(schedule.last[v] < made or (schedule.last[v] == made and v in may_take) for v in others)
 
     def _is_dead_before_reserved(
-        self, block: ScheduledComputation, allocation: BufferAllocation, value: BufferValue, last: int
+        self, schedule: ScheduledComputation, allocation: BufferAllocation, value: BufferValue, last: int
     ) -> bool:
-        """True when a value that is read up to step `last` may have an allocation until it is written as reserved."""
-        reserved = self._reserved_in(block, allocation)
+        """True when a value that is read up to thunk `last` may have an allocation until it is written as reserved."""
+        reserved = self._reserved_in(schedule, allocation)
         if not reserved:
             return False
         write = min(reserved, key=lambda reservation: reservation.number)
         return last < write.number or (last == write.number and self._overwrites(write, value))
 
-    def _reserved_in(self, block: ScheduledComputation, allocation: BufferAllocation) -> list[Reservation]:
-        return [reservation for reservation in self._reservations.get(allocation, ()) if reservation.block is block]
+    def _reserved_in(self, schedule: ScheduledComputation, allocation: BufferAllocation) -> list[Reservation]:
+        return [
+            reservation for reservation in self._reservations.get(allocation, ()) if reservation.schedule is schedule
+        ]
 
     def _overwrites(self, write: Reservation, value: BufferValue) -> bool:
-        """True when the step that writes a reserved allocation may do so while it reads `value` there."""
-        return value in overwritable(write.block.steps[write.number], *write.value, self.target)
+        """True when the thunk that writes a reserved allocation may do so while it reads `value` there."""
+        return value in overwritable(write.schedule.thunks[write.number], *write.value, self.target)

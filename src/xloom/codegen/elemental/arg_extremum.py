@@ -1,7 +1,7 @@
 """Reductions that find where the greatest (or least) element is, first: JAX's and PyTorch's arg-max and arg-min.
 
-Their computations compare indices where values are equal. While elements come in order there is no need: the one before is
-the first. Where parts of a row are joined it counts, also of values that are NaN, whatever the computation says.
+Their computations compare indices where values are equal. While elements come in order there is no need: the one before
+is the first. Where parts of a row are joined it counts, also of values that are NaN, whatever the computation says.
 """
 
 from __future__ import annotations

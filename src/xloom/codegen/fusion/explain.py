@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from xloom.codegen.fusion.multi_output import Refusals, steps_of
+from xloom.codegen.fusion.multi_output import Refusals, thunks_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup, is_alias, producer_consumer_fusion
 from xloom.codegen.ops import OP_ROWS, Role
 from xloom.errors import XloomError, near
@@ -62,7 +62,7 @@ class _Report:
         self.fusion = producer_consumer_fusion(computation)
         self.refusals: Refusals = {}
         self.nests: dict[Instruction, list[FusionGroup]] = {}
-        groups = [step for step in steps_of(self.fusion, self.refusals) if isinstance(step, FusionGroup)]
+        groups = [thunk for thunk in thunks_of(self.fusion, self.refusals) if isinstance(thunk, FusionGroup)]
         for group in groups:
             for made in (*group.roots, *group.inlined):
                 self.nests.setdefault(made, []).append(group)
@@ -101,7 +101,7 @@ class _Report:
             reason = self.refusals.get((a, b)) or self.refusals.get((b, a))
             if reason:
                 return f"the loop nests of %{a.name} and %{b.name} are two: {reason}"
-        between = "a step between them needs the one and makes what the other reads, or they are far apart"
+        between = "a thunk between them needs the one and makes what the other reads, or they are far apart"
         return f"not in one loop nest: {between}"
 
 
@@ -115,11 +115,11 @@ def _names(instructions: list[Instruction]) -> str:
 
 _LONE = {
     Role.KERNEL: "a kernel of its own",
-    Role.ENTRY: "a step of the entry function",
-    Role.CONTROL: "a step of the entry function",
+    Role.ENTRY: "a thunk of the entry function",
+    Role.CONTROL: "a thunk of the entry function",
     Role.REWRITTEN: "a kernel, with its operands computed block by block",
-    Role.ELEMENT: "a step of the entry function",
-    Role.ROOT: "a step of the entry function",
+    Role.ELEMENT: "a thunk of the entry function",
+    Role.ROOT: "a thunk of the entry function",
     Role.ALIAS: "no code: whose memory a value is",
 }
 """Of what is stored by no loop nest."""

@@ -18,7 +18,7 @@ NODES = 360
 """In the expressions of a nest: LLVM has more to do than with two nests, but these pass arrays on through memory."""
 ROOTS = 24
 WINDOW = 24
-"""How many steps back a nest looks for another to join."""
+"""How many thunks back a nest looks for another to join."""
 LEAST_ROWS = 8
 SHORTEST_ROW = 64
 ROW_BYTES = 1 << 18
@@ -29,98 +29,98 @@ Refusals = dict[tuple[Instruction, Instruction], str]
 """Why the second instruction is not in the loop nest of the first."""
 
 
-def steps_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
-    """The computation's steps in an order that they can run in; `refusals` gets what was asked on the way."""
-    steps: list[Thunk] = []
+def thunks_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
+    """The computation's thunks in an order that they can run in; `refusals` gets what was asked on the way."""
+    thunks: list[Thunk] = []
     for instruction in fusion.order:
         if instruction not in fusion.stored:
             continue
         if is_fusible(instruction) and instruction.opcode != "constant":
             _fuse_or_append(
-                steps, FusionGroup([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored, refusals
+                thunks, FusionGroup([[instruction]], inlined_by([instruction], fusion.stored)), fusion.stored, refusals
             )
         else:
-            steps.append(instruction)
+            thunks.append(instruction)
     returned = {made for made, _ in defining_values(fusion.root)}
-    return filled_late(freeing_first(steps, returned))
+    return filled_late(freeing_first(thunks, returned))
 
 
 def _fuse_or_append(
-    steps: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals | None
+    thunks: list[Thunk], group: FusionGroup, stored: set[Instruction], refusals: Refusals | None
 ) -> None:
     """Appends a group, or joins it to an earlier one."""
     (root,) = group.roots
     reads = group.reads
     if root.opcode != "dynamic-update-slice":
-        between: set[Instruction] = set()  # made by steps after the candidate
-        for k in range(len(steps) - 1, max(-1, len(steps) - 1 - WINDOW), -1):
-            step = steps[k]
-            made = set(step.roots) if isinstance(step, FusionGroup) else {step}
-            if isinstance(step, FusionGroup) and not reads & between:
-                joined = _joined(step, group, stored)
+        between: set[Instruction] = set()  # made by thunks after the candidate
+        for k in range(len(thunks) - 1, max(-1, len(thunks) - 1 - WINDOW), -1):
+            thunk = thunks[k]
+            made = set(thunk.roots) if isinstance(thunk, FusionGroup) else {thunk}
+            if isinstance(thunk, FusionGroup) and not reads & between:
+                joined = _joined(thunk, group, stored)
                 if isinstance(joined, FusionGroup):
-                    steps[k] = joined
-                    _absorb(steps, k, stored)
+                    thunks[k] = joined
+                    _absorb(thunks, k, stored)
                     return
                 if refusals is not None:
-                    refusals.update({(other, root): joined for other in step.roots})
+                    refusals.update({(other, root): joined for other in thunk.roots})
             between |= made
-    steps.append(group)
+    thunks.append(group)
 
 
-def _absorb(steps: list[Thunk], at: int, stored: set[Instruction]) -> None:
+def _absorb(thunks: list[Thunk], at: int, stored: set[Instruction]) -> None:
     """Joins a group of rows with an earlier group that it reads, unless something in between reads that too."""
-    group = steps[at]
+    group = thunks[at]
     if not isinstance(group, FusionGroup) or not group.rank:
         return
     for k in range(at - 1, max(-1, at - 1 - WINDOW), -1):
-        step = steps[k]
-        if not isinstance(step, FusionGroup) or not group.reads & set(step.roots):
+        thunk = thunks[k]
+        if not isinstance(thunk, FusionGroup) or not group.reads & set(thunk.roots):
             continue
-        roots = [*step.roots, *group.roots]
-        waits = any(reads_of(s) & set(step.roots) for s in steps[k + 1 : at])
+        roots = [*thunk.roots, *group.roots]
+        waits = any(reads_of(s) & set(thunk.roots) for s in thunks[k + 1 : at])
         if waits or len(roots) > ROOTS or any(r.opcode == "dynamic-update-slice" for r in roots):
             continue
-        joined = _grouped([*step.stages, *group.stages], group.rank, stored) if _fits_rows(roots, group.rank) else ""
+        joined = _grouped([*thunk.stages, *group.stages], group.rank, stored) if _fits_rows(roots, group.rank) else ""
         if isinstance(joined, FusionGroup):
-            steps[at] = joined
-            del steps[k]
+            thunks[at] = joined
+            del thunks[k]
             return
 
 
-def _joined(step: FusionGroup, single: FusionGroup, stored: set[Instruction]) -> FusionGroup | str:
+def _joined(thunk: FusionGroup, single: FusionGroup, stored: set[Instruction]) -> FusionGroup | str:
     """One group of a group and that of one instruction; why not, where that is not possible or not worth it."""
     (root,), reads = single.roots, single.reads
-    if len(step.roots) >= ROOTS:
+    if len(thunk.roots) >= ROOTS:
         return f"a loop nest stores {ROOTS} arrays at most"
-    if any(r.opcode == "dynamic-update-slice" for r in step.roots):
+    if any(r.opcode == "dynamic-update-slice" for r in thunk.roots):
         return "a dynamic-update-slice has a loop nest of its own"
-    produced = bool(reads & set(step.roots))
+    produced = bool(reads & set(thunk.roots))
     reason = "they share nothing that they read"
-    if produced or _shares(step, reads):
+    if produced or _shares(thunk, reads):
         reason = "their loops are different"
-        last = step.stages[-1]
+        last = thunk.stages[-1]
         if all(_loops(r) == _loops(root) for r in last):
-            group = None if produced else _beside(step, single)
-            group = group or _grouped([*step.stages[:-1], [*last, root]], step.rank, stored)
+            group = None if produced else _beside(thunk, single)
+            group = group or _grouped([*thunk.stages[:-1], [*last, root]], thunk.rank, stored)
             if isinstance(group, FusionGroup):
                 return group
             reason = group
-    most = step.rank or _row_rank(step, root)
-    for rank in range(most, min(most, step.rank or 1) - 1, -1) if produced and most else ():
-        if _fits_rows([*step.roots, root], rank):
-            return _grouped([*step.stages, [root]], rank, stored)
+    most = thunk.rank or _row_rank(thunk, root)
+    for rank in range(most, min(most, thunk.rank or 1) - 1, -1) if produced and most else ():
+        if _fits_rows([*thunk.roots, root], rank):
+            return _grouped([*thunk.stages, [root]], rank, stored)
     return reason
 
 
-def _beside(step: FusionGroup, single: FusionGroup) -> FusionGroup | None:
+def _beside(thunk: FusionGroup, single: FusionGroup) -> FusionGroup | None:
     """One group of two over the same loops that do not need each other, if it is short whatever they share."""
     # nodes(a and b) <= nodes(a) + nodes(b), and so costs; not where one divides loops that the other has whole
-    nodes, cost = (a + b for a, b in zip(step.size, single.size, strict=True))
-    if step.rank or nodes > NODES or cost > COST_LIMIT or step.is_divided or single.is_divided:
+    nodes, cost = (a + b for a, b in zip(thunk.size, single.size, strict=True))
+    if thunk.rank or nodes > NODES or cost > COST_LIMIT or thunk.is_divided or single.is_divided:
         return None
-    group = FusionGroup([[*step.roots, *single.roots]], step.inlined | single.inlined, most=(nodes, cost))
-    group.reads = step.reads | single.reads
+    group = FusionGroup([[*thunk.roots, *single.roots]], thunk.inlined | single.inlined, most=(nodes, cost))
+    group.reads = thunk.reads | single.reads
     return group
 
 
@@ -131,14 +131,14 @@ def _loops(root: Instruction) -> tuple:
     return ("map", loop_dims(root))
 
 
-def _shares(step: FusionGroup, reads: set[Instruction]) -> bool:
-    both = reads & step.reads
+def _shares(thunk: FusionGroup, reads: set[Instruction]) -> bool:
+    both = reads & thunk.reads
     return any(i.shape.is_tuple or i.shape.size > 1 for i in both)
 
 
-def _row_rank(step: FusionGroup, root: Instruction) -> int:
+def _row_rank(thunk: FusionGroup, root: Instruction) -> int:
     """How many dimensions the rows of a reduction have around them at most; 0 when there is none."""
-    for candidate in (*step.roots, root):
+    for candidate in (*thunk.roots, root):
         if candidate.opcode == "reduce":
             return min(candidate["dimensions"], default=0)
     return 0

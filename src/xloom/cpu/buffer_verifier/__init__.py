@@ -1,7 +1,7 @@
-"""Checks after planning that each step reads the bytes of the values that it is to read.
+"""Checks after planning that each thunk reads the bytes of the values that it is to read.
 
-While the entry function is emitted, it is written down which memory each step reads and writes (`events`). The verifier
-replays that on memory whose contents are names of values (`contents`), through loops and branches (`replay`), and looks
+While the entry function is emitted, events say which memory each thunk reads and writes (`events`). The verifier
+replays them on memory whose contents are names of values (`contents`), through loops and branches (`replay`), and looks
 into the loop nests that write over what they read (`hazards`). It knows nothing of how the planner decides.
 """
 

@@ -78,16 +78,16 @@ class RunStep:
 
 @dataclass(slots=True)
 class ChangeLayout:
-    """An array from rows to the layout of `shape`, or from that to rows (`back`), by steps that know no names.
+    """An array from rows to the layout of `shape`, or from that to rows (`back`), by thunks that know no names.
 
-    `moved` are the values that the steps read and make; none where both have one allocation.
+    `moved` are the values that the thunks read and make; none where both have one allocation.
     """
 
     target: BufferAllocation
     source: BufferAllocation
     shape: Shape
     back: bool
-    steps: list[Event]
+    thunks: list[Event]
     moved: tuple[BufferValue, BufferValue] | None = None
 
 
@@ -100,7 +100,7 @@ class RunLoop:
     body: ScheduledComputation
     state: list[BufferAllocation]
     test: list[Event]
-    steps: list[Event]
+    thunks: list[Event]
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class RunBranch:
     instruction: Instruction
     branches: list[ScheduledComputation]
     result: list[BufferAllocation]
-    steps: list[list[Event]]
+    thunks: list[list[Event]]
 
 
 Event = Copy | Start | Overwrite | RunNest | RunTogether | RunStep | ChangeLayout | RunLoop | RunBranch

@@ -1,4 +1,4 @@
-"""A program's steps on memory whose contents are names: each step must find what it reads."""
+"""A program's thunks on memory whose contents are names: each thunk must find what it reads."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from xloom.hlo.shape import Shape
 from xloom.trampoline import Nested, run
 
 
-def verify_buffers(block: ScheduledComputation, assignment: BufferAssignment, events: Sequence[Event]) -> None:
-    """Raises BufferAssignmentError where a step reads bytes that are not those of the value that it is to read.
+def verify_buffers(schedule: ScheduledComputation, assignment: BufferAssignment, events: Sequence[Event]) -> None:
+    """Raises BufferAssignmentError where a thunk reads bytes that are not those of the value that it is to read.
 
     `events` is what its entry function does, with all offsets decided. Loops are taken to run any number of times,
     branches to be any, and what may run at once to run in any order.
     """
     replay = _Replay(assignment)
-    replay.begin(block)
+    replay.begin(schedule)
     run(replay.run(events))
-    for allocation, source in zip(assignment.results, block.root, strict=True):
+    for allocation, source in zip(assignment.results, schedule.root, strict=True):
         replay.check(source, ROW_MAJOR, allocation, "the program's result")
 
 
@@ -45,10 +45,10 @@ class _Replay:
         self.assignment = assignment
         self.memory = Contents()
 
-    def begin(self, block: ScheduledComputation) -> None:
-        """What is in memory before the first step."""
+    def begin(self, schedule: ScheduledComputation) -> None:
+        """What is in memory before the first thunk."""
         arguments = iter(self.assignment.arguments)
-        for parameter in block.computation.parameters:
+        for parameter in schedule.computation.parameters:
             for k in range(len(leaf_shapes(parameter.shape))):
                 self._write(next(arguments), (parameter, k))
         number = 0
@@ -68,7 +68,7 @@ class _Replay:
                 case Copy():
                     self._copy(event.target, event.source, event.nbytes)
                 case RunStep():
-                    self._step(event)
+                    self._thunk(event)
                 case RunTogether():
                     self._together(event)
                 case Overwrite():
@@ -187,7 +187,7 @@ class _Replay:
             self._write_nest(nest)
 
     # -- kernels and calls
-    def _step(self, event: RunStep) -> None:
+    def _thunk(self, event: RunStep) -> None:
         name = event.instruction.name
         for access in event.operands:
             self.check(access.source, _layout(access.shape), access.allocation, name)
@@ -216,7 +216,7 @@ class _Replay:
         if event.moved is not None:
             operand, made = event.moved
             self.memory.add(span, (operand, ROW_MAJOR))
-            yield self.run(event.steps)
+            yield self.run(event.thunks)
             self.check(made, ROW_MAJOR, event.target, "a change of layout")
         elif sorted(event.shape.dims[-2:]) != sorted(2 * event.shape.dims[-1:]) or event.target is not event.source:
             raise BufferAssignmentError(f"{event.shape} cannot change its layout where it lies")
@@ -229,7 +229,7 @@ class _Replay:
         for k, allocation in enumerate(event.state):
             self.check(defining_value(operand, k), ROW_MAJOR, allocation, loop.name)
         # what the loop writes anywhere is not there when it comes round, but for its state
-        for span in _written([*event.test, *event.steps]):
+        for span in _written([*event.test, *event.thunks]):
             self.memory.write(span)
         for k, allocation in enumerate(event.state):
             if allocation.nbytes:
@@ -239,7 +239,7 @@ class _Replay:
         (test,) = event.condition.root
         self.check(test, ROW_MAJOR, self.assignment.of(test), f"the condition of {loop.name}")
         done = self.memory.snapshot()
-        yield self.run(event.steps)
+        yield self.run(event.thunks)
         for k, allocation in enumerate(event.state):
             self.check(event.body.root[k], ROW_MAJOR, allocation, f"the next iteration of {loop.name}")
         self.memory = done
@@ -254,7 +254,7 @@ class _Replay:
             defining_value(choice._operands[0]), ROW_MAJOR, self.assignment.of((choice._operands[0], 0)), choice.name
         )
         before = self.memory
-        for branch, operand, steps in zip(event.branches, operands, event.steps, strict=True):
+        for branch, operand, thunks in zip(event.branches, operands, event.thunks, strict=True):
             self.memory = before.snapshot()
             (parameter,) = branch.computation.parameters
             for k, shape in enumerate(leaf_shapes(parameter.shape)):
@@ -262,12 +262,12 @@ class _Replay:
                 self.check(defining_value(operand, k), ROW_MAJOR, allocation, choice.name)
                 if shape.nbytes:
                     self.memory.add(byte_range(allocation), ((parameter, k), ROW_MAJOR))
-            yield self.run(steps)
+            yield self.run(thunks)
             for k, allocation in enumerate(event.result):
                 self.check(branch.root[k], ROW_MAJOR, allocation, f"the result of {choice.name}")
         self.memory = before
-        for steps in event.steps:
-            for span in _written(steps):
+        for thunks in event.thunks:
+            for span in _written(thunks):
                 self.memory.write(span)
         for k, allocation in enumerate(event.result):
             self._write(allocation, (choice, k))
@@ -286,7 +286,7 @@ def _written(events: Iterable[Event]) -> set[ByteRange]:
                 allocations += event.scratch
             case Copy() | ChangeLayout():
                 allocations.append(event.target)
-                stack += event.steps if isinstance(event, ChangeLayout) else ()
+                stack += event.thunks if isinstance(event, ChangeLayout) else ()
             case Start():
                 allocations.append(event.result)
             case Overwrite():
@@ -296,10 +296,10 @@ def _written(events: Iterable[Event]) -> set[ByteRange]:
             case RunTogether():
                 stack += event.nests
             case RunLoop():
-                stack += [*event.test, *event.steps]
+                stack += [*event.test, *event.thunks]
             case RunBranch():
                 allocations += event.result
-                stack += [e for steps in event.steps for e in steps]
+                stack += [e for thunks in event.thunks for e in thunks]
     return {byte_range(allocation) for allocation in allocations if allocation.nbytes and allocation.kind != "unused"}
 
 

@@ -36,7 +36,7 @@ class CallMemory:
 @contextmanager
 def call_memory(
     entry: EntryBuilder,
-    block: ScheduledComputation,
+    schedule: ScheduledComputation,
     instruction: Instruction,
     shapes: Sequence[Shape],
     *,
@@ -68,7 +68,7 @@ def call_memory(
 
         One that starts as an operand in the same memory must be transposed there before the call, too.
         """
-        squares, unread = _has_transposed_squares(results[leaf]), (instruction, leaf) not in block.last
+        squares, unread = _has_transposed_squares(results[leaf]), (instruction, leaf) not in schedule.last
         number, part = aliases.get(leaf, (None, 0))
         if number is not None and operand_memory[number][part] is targets[leaf]:
             unread &= squares
@@ -113,7 +113,7 @@ def call_memory(
         )
     )
     for k, (target, allocation, shape) in enumerate(zip(targets, outputs, results, strict=True)):
-        if (instruction, k) in block.last:
+        if (instruction, k) in schedule.last:
             _read_back(entry, target, allocation, shape)
 
 
@@ -180,6 +180,6 @@ def _transpose(
     operand = Instruction("operand", "parameter", Shape(shape.dtype, dims))
     made = Shape(shape.dtype, tuple(dims[d] for d in order))
     moved = Instruction("moved", "transpose", made, [operand], {"dimensions": tuple(order)})
-    with entry.recorded() as steps:
+    with entry.recorded() as thunks:
         entry.emit_nest(nest_for([[moved]], ()), allocations={(operand, 0): source, (moved, 0): target})
-    entry.events.append(ChangeLayout(target, source, shape, back, steps, ((operand, 0), (moved, 0))))
+    entry.events.append(ChangeLayout(target, source, shape, back, thunks, ((operand, 0), (moved, 0))))

@@ -35,30 +35,30 @@ DEVICE = "CPU"
 """What native programs run on, in messages."""
 
 
-def custom_call(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def custom_call(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """A call of what the target's name stands for now. Raises CustomCallError when there is nothing that fits."""
     if instruction["custom_call_target"] == SINK and not registry.is_registered(SINK):
         return
     registration = registry.target_of(instruction)
     shapes = operand_shapes(instruction)
     if active() is not None:
-        _call_guarded(entry, block, instruction, registration)
+        _call_guarded(entry, schedule, instruction, registration)
         return
     if registration.function is not None:
         call = bound(registration, instruction)
-        call_python(entry, block, instruction, shapes, lambda run, out, inputs: call(out, inputs))
+        call_python(entry, schedule, instruction, shapes, lambda run, out, inputs: call(out, inputs))
         return
     call = NativeCall(instruction, registration, len(entry.program.native_calls))
     entry.program.native_calls.append(call)
     if call.site is not None:
-        call_typed(entry, block, call, call.site)
+        call_typed(entry, schedule, call, call.site)
         return
-    with call_memory(entry, block, instruction, shapes, for_python=False) as memory:
+    with call_memory(entry, schedule, instruction, shapes, for_python=False) as memory:
         _call_native(entry, call, memory)
 
 
 def _call_guarded(
-    entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction, registration: registry.Registration
+    entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction, registration: registry.Registration
 ) -> None:
     """A call by way of Python, which makes it in guarded memory. What is wrong with it is found now all the same."""
     shapes = operand_shapes(instruction)
@@ -71,7 +71,7 @@ def _call_guarded(
             run.guarded.adopt(site)
         fill(out, host.invoke(instruction, inputs, run.guarded, DEVICE))
 
-    call_python(entry, block, instruction, shapes, body)
+    call_python(entry, schedule, instruction, shapes, body)
 
 
 def call_error(instruction: Instruction, run: Run) -> BaseException:

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
 
-def infeed(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def infeed(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """Takes the next value of the run's infeed."""
     shape = instruction.shape.elements[0]
 
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
         fill(out[0], from_argument(next_infeed(run.infeed, instruction), shape, instruction.name))
 
-    call_python(entry, block, instruction, [], body)
+    call_python(entry, schedule, instruction, [], body)
 
 
-def outfeed(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def outfeed(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """Appends to the executable's outfeed."""
 
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
         run.outfeed.append(_copied(inputs[0]))
 
-    call_python(entry, block, instruction, [instruction._operands[0].shape], body)
+    call_python(entry, schedule, instruction, [instruction._operands[0].shape], body)
 
 
-def send(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def send(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """Appends to the channel's queue; the result is the data, zero and a token."""
     channel = instruction["channel_id"]
 
@@ -43,16 +43,16 @@ def send(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruct
         run.channel(channel).append(_copied(inputs[0]))
         fill(out[0], inputs[0])
 
-    call_python(entry, block, instruction, [instruction._operands[0].shape], body)
+    call_python(entry, schedule, instruction, [instruction._operands[0].shape], body)
 
 
-def receive(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def receive(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """Takes the next value of the channel's queue; the result is that, zero and a token."""
 
     def body(run: Run, out: Any, inputs: list[Any]) -> None:
         fill(out[0], next_received(run.channel(instruction["channel_id"]), instruction))
 
-    call_python(entry, block, instruction, [], body)
+    call_python(entry, schedule, instruction, [], body)
 
 
 def _copied(value: Any) -> Any:

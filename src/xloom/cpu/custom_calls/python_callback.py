@@ -63,10 +63,10 @@ _View = Callable[[Run], Any]
 
 
 def call_python(
-    entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction, shapes: Sequence[Shape], body: Body
+    entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction, shapes: Sequence[Shape], body: Body
 ) -> None:
     """Emits a call of `body` with operands of `shapes`, that many of the instruction's."""
-    with call_memory(entry, block, instruction, shapes, for_python=True) as memory:
+    with call_memory(entry, schedule, instruction, shapes, for_python=True) as memory:
         out = _view(instruction.shape, iter(memory.outputs), writable=True)
         inputs = [
             _view(shape, iter(leaves), writable=False) for shape, leaves in zip(shapes, memory.operands, strict=True)

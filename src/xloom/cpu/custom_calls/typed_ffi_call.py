@@ -37,11 +37,11 @@ def finish_call(run: Run, frame: int, error: int | None) -> int:
     return int(message is not None)
 
 
-def call_typed(entry: EntryBuilder, block: ScheduledComputation, call: NativeCall, site: CallSite) -> None:
+def call_typed(entry: EntryBuilder, schedule: ScheduledComputation, call: NativeCall, site: CallSite) -> None:
     """Emits a call of a typed handler."""
     instruction, shapes, template = call.instruction, call.shapes, site.template
     aligned = not is_lapack(call.registration)
-    with call_memory(entry, block, instruction, shapes, for_python=False, aligned=aligned) as memory:
+    with call_memory(entry, schedule, instruction, shapes, for_python=False, aligned=aligned) as memory:
         frame = _frame(entry, call, template)
         allocations = iter([*(leaf for operand in memory.operands for leaf in operand), *memory.outputs])
         seen = [leaf for shape in (*shapes, instruction.shape) for leaf in arrays_and_tokens(shape)]

@@ -28,7 +28,7 @@ class AllocationPointers:
 
     def __init__(self, b: ir.IRBuilder, assignment: BufferAssignment, tables: Sequence[ir.Value]):
         self.position = 0
-        """Of the step whose code is emitted."""
+        """Of the thunk whose code is emitted."""
         self._b = b
         self._assignment = assignment
         arguments, results, constants, self._arena = tables
@@ -65,14 +65,14 @@ class AllocationPointers:
         return self._found[allocation]
 
     def scratch(self, nbytes: int) -> BufferAllocation:
-        """Memory for the current step."""
+        """Memory for the current thunk."""
         allocation = BufferAllocation("arena", nbytes)
         allocation.use(self.position)
         self._scratch.append(allocation)
         return allocation
 
     def temporary(self, nbytes: int) -> BufferAllocation:
-        """Memory for the current step, on the stack where it is small."""
+        """Memory for the current thunk, on the stack where it is small."""
         return BufferAllocation("stack", nbytes) if self._stack_budget.admits(nbytes) else self.scratch(nbytes)
 
     def of_scratch(self, sizes: Sequence[int]) -> tuple[list[ir.Value], list[BufferAllocation]]:

@@ -182,7 +182,7 @@ def _block_bytes(shape: Shape, dim: int) -> tuple[int, int]:
     return math.prod(shape.dims[:dim]), math.prod(shape.dims[dim:]) * shape.dtype.numpy.itemsize
 
 
-def _all_gather(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def _all_gather(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     (dim,) = instruction["dimensions"]
     with _collective(entry, instruction) as m:
         for index, (target, _, _) in enumerate(_targets(entry, instruction)):
@@ -196,7 +196,7 @@ def _all_gather(entry: EntryBuilder, block: ScheduledComputation, instruction: I
                     m.copy(m.at(target, m.b.mul(number, I64(nbytes))), m.at(source, m.b.mul(o, I64(nbytes))), nbytes)
 
 
-def _all_to_all(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def _all_to_all(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     dims = instruction["dimensions"]
     with _collective(entry, instruction) as m:
         b, rank = m.b, m.number(_RANK)
@@ -216,7 +216,7 @@ def _all_to_all(entry: EntryBuilder, block: ScheduledComputation, instruction: I
                     m.copy(m.at(target, to), m.at(source, origin), nbytes)
 
 
-def _from_one(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def _from_one(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     if instruction.attrs.get("slice_sizes") or instruction.attrs.get("has_dynamic_root"):
         raise LoweringError(f"this form of {instruction.opcode} has no native code", where=instruction.name)
     with _collective(entry, instruction) as m:
@@ -230,7 +230,7 @@ def _from_one(entry: EntryBuilder, block: ScheduledComputation, instruction: Ins
                     entry.clear(allocation)
 
 
-def _ragged(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def _ragged(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """Updates that do not fit are not made."""
     data, output, offsets = instruction._operands[:3]
     ((target, allocation, shape),) = _targets(entry, instruction)
@@ -261,7 +261,7 @@ def _ragged(entry: EntryBuilder, block: ScheduledComputation, instruction: Instr
                     m.copy(m.at(target, into), m.at(source, origin), b.mul(size, I64(row_bytes)))
 
 
-def _own_number(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def _own_number(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     word = REPLICA if instruction.opcode == "replica-id" else PARTITION
     b = entry.b
     number = b.load(b.gep(entry.participant, [I64(word)], inbounds=True, source_etype=I64), typ=I64)
@@ -277,4 +277,4 @@ COLLECTIVES = {
     "ragged-all-to-all": _ragged,
     "replica-id": _own_number,
 }
-"""Steps of programs for several devices."""
+"""Thunks of programs for several devices."""

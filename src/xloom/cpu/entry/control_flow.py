@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from xloom.cpu.entry.function import EntryBuilder
 
 
-def while_loop(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
+def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> Nested[None]:
     """Emits a loop with its state in place: condition, body, and again."""
     b, allocations = entry.b, entry.assignment.allocations
-    body, condition = block.nested[instruction]
+    body, condition = schedule.nested[instruction]
     (operand,) = instruction._operands
     states = [allocations[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
     entry.copies([(state, allocations[defining_value(operand, k)]) for k, state in enumerate(states)])
@@ -30,21 +30,21 @@ def while_loop(entry: EntryBuilder, block: ScheduledComputation, instruction: In
     with entry.polling.loop(head, counted_trips(instruction)):
         b.position_at_end(head)
         with entry.recorded() as test:
-            yield entry.block(condition)
+            yield entry.emit_schedule(condition)
         b.cbranch(_predicate(entry, condition.root[0]), inside, done)
         b.position_at_end(inside)
-        with entry.recorded() as steps:
-            yield entry.block(body, repeated=True)
+        with entry.recorded() as thunks:
+            yield entry.emit_schedule(body, repeated=True)
             entry.copies([(state, allocations[value]) for state, value in zip(states, body.root, strict=True)])
-        entry.events.append(RunLoop(instruction, condition, body, states, test, steps))
+        entry.events.append(RunLoop(instruction, condition, body, states, test, thunks))
     b.position_at_end(done)
 
 
-def conditional(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> Nested[None]:
+def conditional(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> Nested[None]:
     """Emits a branch for each computation; an index out of range means the last."""
     b, allocations = entry.b, entry.assignment.allocations
     chooser = instruction._operands[0]
-    branches = block.nested[instruction]
+    branches = schedule.nested[instruction]
     if chooser.shape.dtype.kind is Kind.PRED:
         number = b.select(_predicate(entry, defining_value(chooser)), I32(0), I32(1))
     else:
@@ -57,11 +57,11 @@ def conditional(entry: EntryBuilder, block: ScheduledComputation, instruction: I
     for k, (nested, target_block) in enumerate(zip(branches, blocks, strict=True)):
         switch.add_case(I32(k), target_block)
         b.position_at_end(target_block)
-        with entry.recorded() as steps:
-            yield entry.block(nested)
+        with entry.recorded() as thunks:
+            yield entry.emit_schedule(nested)
             for target, value in zip(results, nested.root, strict=True):
                 entry.copy(target, allocations[value])
-        all_steps.append(steps)
+        all_steps.append(thunks)
         b.branch(done)
     entry.events.append(RunBranch(instruction, branches, results, all_steps))
     b.position_at_end(done)

@@ -34,8 +34,8 @@ class KernelModule:
 
 
 @dataclass(frozen=True)
-class StepCode:
-    """What a step became: phases of a kernel module or, without a name, a part of the entry function."""
+class ThunkCode:
+    """What a thunk became: phases of a kernel module or, without a name, a part of the entry function."""
 
     module_name: str
     phases: list[Phase]
@@ -49,7 +49,7 @@ class EmittedProgram:
 
     main: str
     modules: dict[str, KernelModule] = field(default_factory=dict)
-    code: dict[Thunk, StepCode] = field(default_factory=dict)
+    code: dict[Thunk, ThunkCode] = field(default_factory=dict)
     """Of loop nests and kernels."""
     calls: list[Instruction] = field(default_factory=list)
     """What calls code outside the program and may fail, in the order of their numbers."""
@@ -62,12 +62,12 @@ class EmittedProgram:
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
     collectives: int = 0
-    """How many of its steps other devices take part in."""
+    """How many of its thunks other devices take part in."""
     rendezvous_bytes: int = 0
     arena_bytes: int = 0
     """Of temporary arrays and kernels' scratch memory."""
     depth: int = 0
-    """The most blocks in each other."""
+    """The most computations in each other."""
 
     @property
     def main_pipeline(self) -> PassPipeline:

@@ -30,7 +30,7 @@ from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
 from xloom.cpu.entry.collectives import COLLECTIVES, device_counts
 from xloom.cpu.entry.control_flow import conditional, while_loop
-from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, StepCode
+from xloom.cpu.entry.emitted_program import DEEP, MAIN, PARALLEL_FOR, EmittedProgram, KernelModule, ThunkCode
 from xloom.cpu.entry.fused_dot import fused_dot
 from xloom.cpu.entry.horizontal_fusion import HorizontalFusion
 from xloom.cpu.entry.interruption import OF_CALL, Polling, kernel_cost
@@ -83,11 +83,11 @@ class EntryBuilder:
         self._is_apart = False
         self._size_tables: dict[tuple[int, ...], ir.Value] = {}
         self._loops = 0
-        """Around the block whose steps are emitted."""
+        """Around the computation whose thunks are emitted."""
         self._table_pointers = 0
         """In all tables of kernels."""
         self._depth = 0
-        """Blocks around a step, those of branches as well."""
+        """Computations around a thunk, those of branches as well."""
         function = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * 5), MAIN)
         function.attributes.add("nounwind")
         self.function = function
@@ -111,7 +111,7 @@ class EntryBuilder:
         self.b.position_at_end(start)
         for result, argument in assignment.input_output_aliases:
             self._start_as(result, argument)
-        run(self.block(entry))
+        run(self.emit_schedule(entry))
         self.copies(list(zip(assignment.results, (assignment.allocations[s] for s in entry.root), strict=True)))
         self.b.ret(I32(0))
         self.b.position_at_end(self.function.entry_basic_block)
@@ -190,7 +190,7 @@ class EntryBuilder:
             self.b.call(memset, [self.pointer(allocation), I8(0), I64(allocation.nbytes), I1(0)])
 
     def scratch(self, nbytes: int) -> BufferAllocation:
-        """Memory for the current step."""
+        """Memory for the current thunk."""
         return self._memory.scratch(nbytes)
 
     @contextmanager
@@ -221,17 +221,17 @@ class EntryBuilder:
         with self.b.if_then(failed, likely=False):
             self.b.ret(I32(len(self.program.calls)))
 
-    # -- steps
-    def block(self, block: ScheduledComputation, *, repeated: bool = False) -> Nested[None]:
-        """Emits the steps of a block, of a loop's body if `repeated`; what comes next is done after all of them."""
+    # -- thunks
+    def emit_schedule(self, schedule: ScheduledComputation, *, repeated: bool = False) -> Nested[None]:
+        """Emits a computation's thunks, of a loop's body if `repeated`; what comes next is done after them all."""
         self._loops += repeated
         before, limit = self._is_apart, LOOP_NESTS if self._loops else INLINE_NESTS
         self._depth += 1
         self.program.depth = max(self.program.depth, self._depth)
-        many = sum(isinstance(step, FusionGroup) for step in block.steps) > limit
+        many = sum(isinstance(thunk, FusionGroup) for thunk in schedule.thunks) > limit
         self._is_apart = many or self._depth > DEEP or self._nests > ALL_NESTS
-        for number, step in enumerate(block.steps):
-            nested = self.step(block, step, number)
+        for number, thunk in enumerate(schedule.thunks):
+            nested = self.emit_thunk(schedule, thunk, number)
             if nested is not None:
                 yield nested
             self.polling.between_steps()
@@ -239,38 +239,38 @@ class EntryBuilder:
         self._is_apart = before
         self._depth -= 1
         self._loops -= repeated
-        self._memory.position = self.assignment.ends[block]
+        self._memory.position = self.assignment.ends[schedule]
 
-    def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None] | None:
-        """Emits step `number` of a block; returns what is left to run where there are other blocks in it."""
-        self._memory.position = self.assignment.positions[step]
-        if isinstance(step, FusionGroup):
-            self._nest(block, step, number)
+    def emit_thunk(self, schedule: ScheduledComputation, thunk: Thunk, number: int) -> Nested[None] | None:
+        """Emits thunk `number`; returns what is left to run where it calls other computations."""
+        self._memory.position = self.assignment.positions[thunk]
+        if isinstance(thunk, FusionGroup):
+            self._nest(schedule, thunk, number)
             return None
         self.horizontal_fusion.finish()
-        if (nested := NESTED.get(step.opcode)) is not None:
-            return nested(self, block, step)
-        if (emit := STEPS.get(step.opcode)) is not None:
-            emit(self, block, step)
-            if step.opcode == "custom-call":
+        if (nested := CONTROL_FLOW_EMITTERS.get(thunk.opcode)) is not None:
+            return nested(self, schedule, thunk)
+        if (emit := THUNK_EMITTERS.get(thunk.opcode)) is not None:
+            emit(self, schedule, thunk)
+            if thunk.opcode == "custom-call":
                 self.polling.cost += OF_CALL
                 self.polling.calls += 1
-            if step.opcode in COLLECTIVES or emit is fused_dot:
-                self.polling.cost += kernel_cost(step)
-                self._record(step)
-        elif (rule := rule_of(step.opcode)) is not None:
-            self._kernel(step, rule)
+            if thunk.opcode in COLLECTIVES or emit is fused_dot:
+                self.polling.cost += kernel_cost(thunk)
+                self._record(thunk)
+        elif (rule := rule_of(thunk.opcode)) is not None:
+            self._kernel(thunk, rule)
         else:
             raise LoweringError(
-                f"{step.opcode} has no native code yet",
-                where=f"{step.name} {step.metadata.location}".strip(),
+                f"{thunk.opcode} has no native code yet",
+                where=f"{thunk.name} {thunk.metadata.location}".strip(),
                 hint="run the program on the interpreter: xloom.evaluate",
             )
         return None
 
-    def _nest(self, block: ScheduledComputation, group: FusionGroup, number: int) -> None:
+    def _nest(self, schedule: ScheduledComputation, group: FusionGroup, number: int) -> None:
         kept = {(r, k) for r in group.roots for k in range(len(leaf_shapes(r.shape)))}
-        kept = {s for s in kept if needs_allocation(block, group, s, number)}
+        kept = {s for s in kept if needs_allocation(schedule, group, s, number)}
         updates = [root for root in group.roots if root.opcode == "dynamic-update-slice"]
         for root in updates:
             self.horizontal_fusion.finish()
@@ -283,14 +283,14 @@ class EntryBuilder:
         *,
         may_wait: bool = False,
         allocations: dict[BufferValue, BufferAllocation] | None = None,
-    ) -> StepCode:
+    ) -> ThunkCode:
         """Calls a loop nest: a part of this function when it is small, else a kernel of its own.
 
         One that may wait is called later, with others that it does not depend on. `allocations` are those of its values
         where the assignment does not know them.
         """
         if not nest.stages or any(v.size == 0 for stage in nest.stages for v in (*nest.outer, *stage.vars)):
-            return StepCode("", [], nest)
+            return ThunkCode("", [], nest)
         if checks.is_checked("loops"):
             verify_nest(nest)
         found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
@@ -313,13 +313,13 @@ class EntryBuilder:
             return self._inlined(nest, numbers, pointers)
         code = self.kernel_modules.of_nest(nest, numbers, len(pointers), small=small)
         waits = may_wait and not code.symbol and len(code.phases) == 1 and not code.scratch
-        waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present step
+        waits = waits and self._table_pointers < STACK_POINTERS // 2  # scratch memory is for the present thunk
         event.scratch = self.call(code, pointers, waiting=event if waits else None)
         if not waits:
             self.events.append(event)
-        return StepCode(code.module_name, code.phases, nest)
+        return ThunkCode(code.module_name, code.phases, nest)
 
-    def _inlined(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: Sequence[ir.Value]) -> StepCode:
+    def _inlined(self, nest: LoopNest, numbers: dict[BufferValue, int], pointers: Sequence[ir.Value]) -> ThunkCode:
         """Emits a nest as a part of this function."""
         lowering = Lowering(self.module, f"xloom.nest{self._nests}", nest, numbers, dtype_of)
         lowering.run()
@@ -328,7 +328,7 @@ class EntryBuilder:
             self.module.globals[phase.symbol].linkage = "internal"  # it is not called
             body = self.module.globals[f"{phase.symbol}.body"]
             self.b.call(body, [*pointers, I64(0), I64(phase.count)])
-        return StepCode("", lowering.phases, nest)
+        return ThunkCode("", lowering.phases, nest)
 
     def _kernel(self, instruction: Instruction, rule: Rule) -> None:
         inputs = [self.assignment.of((o, 0)) for o in instruction._operands]
@@ -343,10 +343,10 @@ class EntryBuilder:
         scratch = self.call(code, [self.pointer(s) for s in (*inputs, *targets)])
         self.polling.cost += kernel_cost(instruction)
         self._record(instruction, scratch)
-        self.program.code[instruction] = StepCode(code.module_name, code.phases)
+        self.program.code[instruction] = ThunkCode(code.module_name, code.phases)
 
     def _record(self, instruction: Instruction, scratch: Sequence[BufferAllocation] = ()) -> None:
-        """Notes that a step reads all its operands, and writes all its outputs, each in its allocation."""
+        """Notes that a thunk reads all its operands, and writes all its outputs, each in its allocation."""
         skipped = unread_operands(instruction)
         operands = [
             Access(defining_value(operand, k), self.assignment.of((operand, k)), Shape(shape.dtype, shape.dims))
@@ -413,17 +413,17 @@ class EntryBuilder:
         return self._size_tables[values]
 
 
-def _nothing(entry: EntryBuilder, block: ScheduledComputation, instruction: Instruction) -> None:
+def _nothing(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     """A value that is in memory already, or a token."""
 
 
-StepRule = Callable[[EntryBuilder, ScheduledComputation, Instruction], None]
-NESTED: dict[str, Callable[[EntryBuilder, ScheduledComputation, Instruction], Nested[None]]] = {
+ThunkRule = Callable[[EntryBuilder, ScheduledComputation, Instruction], None]
+CONTROL_FLOW_EMITTERS: dict[str, Callable[[EntryBuilder, ScheduledComputation, Instruction], Nested[None]]] = {
     "while": while_loop,
     "conditional": conditional,
 }
-"""Steps that have blocks in them."""
-STEPS: dict[str, StepRule] = {
+"""Thunks that call other computations."""
+THUNK_EMITTERS: dict[str, ThunkRule] = {
     "constant": _nothing,
     "after-all": _nothing,
     "custom-call": custom_call,
@@ -435,4 +435,4 @@ STEPS: dict[str, StepRule] = {
     "fusion": fused_dot,
     **COLLECTIVES,
 }
-"""Other steps that are neither loop nests nor kernels."""
+"""Other thunks that are neither loop nests nor kernels."""

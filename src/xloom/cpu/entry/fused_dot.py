@@ -1,4 +1,4 @@
-"""Steps that are a product whose operand is made a block at a time: the product's kernel, and a function for it."""
+"""Thunks that are a product whose operand is made a tile at a time: the product's kernel, and a function for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.loop_ir.nest import sources
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.entry.emitted_program import StepCode
+from xloom.cpu.entry.emitted_program import ThunkCode
 from xloom.cpu.kernels import rule_of
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.loops.panel_function import LINES
@@ -25,7 +25,7 @@ _FEW = 8
 """Rows, with which a product waits for memory."""
 
 
-def fused_dot(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruction) -> None:
+def fused_dot(entry: EntryBuilder, schedule: ScheduledComputation, fusion: Instruction) -> None:
     """Calls the kernel of the dot."""
     dot = fusion["calls"].root
     rule = rule_of(dot.opcode)
@@ -44,7 +44,7 @@ def fused_dot(entry: EntryBuilder, block: ScheduledComputation, fusion: Instruct
             made.add(number)
     _, code = entry.kernel_modules.of_rule(dot, rule, frozenset(), shapes, frozenset(made))
     entry.call(code, [*pointers, entry.of((fusion, 0))])
-    entry.program.code[fusion] = StepCode(code.module_name, code.phases)
+    entry.program.code[fusion] = ThunkCode(code.module_name, code.phases)
 
 
 def _is_loaded(convert: Instruction, dot: Instruction, target: Target) -> bool:

@@ -55,7 +55,7 @@ class HorizontalFusion:
         self._task: ir.Function | None = None
 
     def admit(self, position: int, read: Set[BufferAllocation], written: Set[BufferAllocation]) -> None:
-        """Has what waits done first where the step at `position` depends on it, or may have its memory."""
+        """Has what waits done first where the thunk at `position` depends on it, or may have its memory."""
         before, after = self._read, self._written
         apart = written.isdisjoint(before) and written.isdisjoint(after) and read.isdisjoint(after)
         if not apart or self._until < position:
@@ -68,7 +68,7 @@ class HorizontalFusion:
         self._positions.append(position)
 
     def wait(self, function: ir.Function, buffers: ir.Value, phase: Phase, event: RunNest) -> None:
-        """Adds the call of the step that was admitted last."""
+        """Adds the call of the thunk that was admitted last."""
         self._calls.append(_Call(function, buffers, phase, event))
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a program looks whether it is to end early: between the iterations of long loops, and between long steps.
+"""Where a program looks whether it is to end early: between the iterations of long loops, and between long thunks.
 
 To look takes some 30 ns, so loops of quick iterations do it every so many of them.
 """
@@ -22,7 +22,7 @@ INTERRUPTED = -3
 _OFTEN = 1_000_000
 """So many additions take some thousand times as long as to look, if vectors do them."""
 _SELDOM = 50_000_000
-"""Steps of so many additions in all take some milliseconds."""
+"""Thunks of so many additions in all take some milliseconds."""
 OF_CALL = _OFTEN // 5
 """What counts for a call of code outside, which may take any time."""
 _OF_ELEMENT = 32
@@ -41,7 +41,7 @@ class Polling:
 
     def __init__(self, builder: ir.IRBuilder):
         self.cost = 0
-        """Additions of the steps so far; of a loop of unknown trip count, those until it looks."""
+        """Additions of the thunks so far; of a loop of unknown trip count, those until it looks."""
         self.calls = 0
         """How many of them call code outside."""
         self._b = builder

@@ -27,17 +27,17 @@ from xloom.trace import active, span
 from xloom.trampoline import Nested
 
 _CAPACITY = 1 << 16
-"""Steps that a run notes; those after it are only counted."""
+"""Thunks that a run notes; those after it are only counted."""
 _MONOTONIC = 1
 """CLOCK_MONOTONIC of clock_gettime."""
 _clock_gettime = ctypes.CDLL(None).clock_gettime
 
 
 class StepTimes:
-    """Memory that native code writes to: how many steps ran, then (step, start, end) of each, in nanoseconds."""
+    """Memory that native code writes to: how many thunks ran, then (thunk, start, end) of each, in nanoseconds."""
 
     def __init__(self) -> None:
-        self.steps: list[Thunk] = []
+        self.thunks: list[Thunk] = []
         self._words = np.zeros(1 + 3 * _CAPACITY, np.int64)
         self.address = self._words.ctypes.data
 
@@ -46,11 +46,11 @@ class StepTimes:
         count = min(int(self._words[0]), _CAPACITY)
         rows = self._words[1 : 1 + 3 * count].reshape(count, 3).tolist()
         self._words[0] = 0
-        return [(self.steps[step], start, end) for step, start, end in rows]
+        return [(self.thunks[thunk], start, end) for thunk, start, end in rows]
 
 
 class TimedEntryBuilder(EntryBuilder):
-    """Emits an entry function that reads the clock around each step."""
+    """Emits an entry function that reads the clock around each thunk."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class TimedEntryBuilder(EntryBuilder):
         super().__init__(assignment, on_kernel)
         self.program.kept.append(times)
 
-    def step(self, block: ScheduledComputation, step: Thunk, number: int) -> Nested[None]:
-        """Emits a step as EntryBuilder does, by itself, and reads the clock before and after."""
+    def emit_thunk(self, schedule: ScheduledComputation, thunk: Thunk, number: int) -> Nested[None]:
+        """Emits a thunk as EntryBuilder does, by itself, and reads the clock before and after."""
         start = self._now()
-        nested = super().step(block, step, number)
+        nested = super().emit_thunk(schedule, thunk, number)
         if nested is not None:
             yield nested
         self.horizontal_fusion.finish()
-        self._note(step, start, self._now())
+        self._note(thunk, start, self._now())
 
     def _now(self) -> ir.Value:
         b = self.b
@@ -83,15 +83,15 @@ class TimedEntryBuilder(EntryBuilder):
         nanoseconds = b.load(b.gep(time, [I64(1)], source_etype=I64), typ=I64)
         return b.add(b.mul(seconds, I64(1_000_000_000)), nanoseconds)
 
-    def _note(self, step: Thunk, start: ir.Value, end: ir.Value) -> None:
+    def _note(self, thunk: Thunk, start: ir.Value, end: ir.Value) -> None:
         b, times = self.b, self._times
         words = I64(times.address).inttoptr(POINTER)
         row = b.atomic_rmw("add", words, I64(1), "monotonic")
         with b.if_then(b.icmp_unsigned("<", row, I64(_CAPACITY))):
             first = b.add(b.mul(row, I64(3)), I64(1))
-            for k, value in enumerate((I64(len(times.steps)), start, end)):
+            for k, value in enumerate((I64(len(times.thunks)), start, end)):
                 b.store(value, b.gep(words, [b.add(first, I64(k))], source_etype=I64))
-        times.steps.append(step)
+        times.thunks.append(thunk)
 
 
 class TimedExecutable(Executable):
@@ -102,7 +102,7 @@ class TimedExecutable(Executable):
         self._times = times
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Runs on NumPy arrays, as `Executable`, and hands the steps' times to the trace."""
+        """Runs on NumPy arrays, as `Executable`, and hands the thunks' times to the trace."""
         with span(self.module.name, "execute"):
             try:
                 return super().__call__(*arguments, **options)
@@ -110,26 +110,26 @@ class TimedExecutable(Executable):
                 self._tell()
 
     def call_at(self, arguments: Any, results: Any) -> None:
-        """Runs on arrays at addresses, as `Executable.call_at`, and hands the steps' times to the trace."""
+        """Runs on arrays at addresses, as `Executable.call_at`, and hands the thunks' times to the trace."""
         with span(self.module.name, "execute"):
             super().call_at(arguments, results)
             self._tell()
 
     def _tell(self) -> None:
         trace = active()
-        for step, start, end in self._times.take():
+        for thunk, start, end in self._times.take():
             if trace is not None:
-                trace.add(_name(step), "kernel", start, end, **_details(step))
+                trace.add(_name(thunk), "kernel", start, end, **_details(thunk))
 
 
-def _name(step: Thunk) -> str:
-    return ", ".join(root.name for root in _roots(step))
+def _name(thunk: Thunk) -> str:
+    return ", ".join(root.name for root in _roots(thunk))
 
 
-def _details(step: Thunk) -> dict[str, Any]:
+def _details(thunk: Thunk) -> dict[str, Any]:
     """What it is, and how much it reads, writes and computes."""
-    roots = _roots(step)
-    inside = [*step.roots, *step.inlined] if isinstance(step, FusionGroup) else [step]
+    roots = _roots(thunk)
+    inside = [*thunk.roots, *thunk.inlined] if isinstance(thunk, FusionGroup) else [thunk]
     found: dict[str, Any] = {"opcode": "fusion" if len(inside) > 1 else roots[0].opcode}
     arrays = {operand for i in inside for operand in i.operands}.difference(inside).union(roots)
     found["bytes"] = sum(leaf.nbytes for array in arrays for leaf in leaf_shapes(array.shape))
@@ -138,5 +138,5 @@ def _details(step: Thunk) -> dict[str, Any]:
     return {**found, "op_name": sources[0]} if sources else found
 
 
-def _roots(step: Thunk) -> tuple[Instruction, ...]:
-    return tuple(step.roots) if isinstance(step, FusionGroup) else (step,)
+def _roots(thunk: Thunk) -> tuple[Instruction, ...]:
+    return tuple(thunk.roots) if isinstance(thunk, FusionGroup) else (thunk,)

@@ -1,4 +1,4 @@
-"""A kernel: native code of one step of the program, in an LLVM module of its own.
+"""A kernel: native code of one thunk of the program, in an LLVM module of its own.
 
 A kernel is one or more phases that run one after another. A phase is a function `void(ptr buffers, i64 begin, i64 end)`
 that does items [begin, end) of its `count`; items are independent, so that threads may share them. `buffers` is an

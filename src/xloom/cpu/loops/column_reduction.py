@@ -184,7 +184,7 @@ class ColumnReduction:
         if not self.rows:
             with lanes() as lane:
                 for reduction in self.reductions:
-                    elements.step(reduction, [a.lane(lane) for a in state[id(reduction)]])
+                    elements.accumulate(reduction, [a.lane(lane) for a in state[id(reduction)]])
             return
         with ExitStack() as stack:
             for var, following in pairwise(self.rows):
@@ -233,7 +233,9 @@ class ColumnReduction:
                     taken.append(self._started(elements, elements.identity_values))
                 with elements.scope():
                     for reduction in self.reductions:
-                        elements.step(reduction, taken[-1][id(reduction)] if taken else accumulated[id(reduction)])
+                        elements.accumulate(
+                            reduction, taken[-1][id(reduction)] if taken else accumulated[id(reduction)]
+                        )
             while len(taken) > 1:
                 for some, other in zip(taken[::2], taken[1::2], strict=False):  # the last may stay for the next time
                     for reduction in self.reductions:

@@ -270,7 +270,7 @@ class Elements:
             for accumulator, value in zip(state, (yield each(map(self._value, reduction.inits))), strict=True):
                 accumulator.start(value)
             with self.loops(reduction.vars):
-                yield self._step(reduction, state)
+                yield self._accumulate_element(reduction, state)
         results = [a.result() for a in state]
         self._scopes[-1][key] = results
         return results
@@ -313,11 +313,11 @@ class Elements:
             self.vars[var] = stack.enter_context(loop(b, begin, end, step, name=var.name, hints=hints))
             yield
 
-    def step(self, reduction: Reduction, state: Sequence[State]) -> None:
+    def accumulate(self, reduction: Reduction, state: Sequence[State]) -> None:
         """The next element into a reduction's accumulators."""
-        run(self._step(reduction, state))
+        run(self._accumulate_element(reduction, state))
 
-    def _step(self, reduction: Reduction, state: Sequence[State]) -> Nested[None]:
+    def _accumulate_element(self, reduction: Reduction, state: Sequence[State]) -> Nested[None]:
         representation = state[0].representation
         if isinstance(representation, Merging):
             (accumulator,), (element,) = state, reduction.elements

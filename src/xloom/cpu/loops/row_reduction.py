@@ -135,7 +135,7 @@ class RowReduction:
 
     def _step(self, elements: Elements, state: States) -> None:
         for reduction in self.reductions:
-            elements.step(reduction, state[id(reduction)])
+            elements.accumulate(reduction, state[id(reduction)])
 
     def _results(self, elements: Elements, state: States, lane: ir.Value | None) -> None:
         for store in self.stage.stores:
@@ -172,7 +172,7 @@ class _Lanes:
         with loop(elements.b, 0, count, name="lane") as lane, elements.scope():
             elements.vars[self._inner] = elements.b.add(base, lane, flags=["nsw"])
             for reduction in self._reductions:
-                elements.step(reduction, [a.lane(lane) for a in self._kept[id(reduction)]])
+                elements.accumulate(reduction, [a.lane(lane) for a in self._kept[id(reduction)]])
 
     def join(self, state_of: States) -> None:
         """Combines all lanes into `state_of` each reduction."""

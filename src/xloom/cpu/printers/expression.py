@@ -199,11 +199,11 @@ class Writer:
             self.assign(names[-1], (yield self._value(init)))
         return names
 
-    def step(self, reduction: Reduction, names: Sequence[str]) -> None:
+    def accumulate(self, reduction: Reduction, names: Sequence[str]) -> None:
         """Writes one more element into the accumulators."""
-        run(self._step(reduction, names))
+        run(self._accumulate_element(reduction, names))
 
-    def _step(self, reduction: Reduction, names: Sequence[str]) -> Nested[None]:
+    def _accumulate_element(self, reduction: Reduction, names: Sequence[str]) -> Nested[None]:
         if reduction.plain in _INFIX:
             self.line(f"{names[0]} {_INFIX[reduction.plain]}= {_bare((yield self._value(reduction.elements[0])))}")
             return
@@ -217,7 +217,7 @@ class Writer:
                 return scope[id(reduction)].split()
         names = yield self._start(reduction)
         with self.loops(reduction.vars):
-            yield self._step(reduction, names)
+            yield self._accumulate_element(reduction, names)
         self._scopes[-1][id(reduction)] = " ".join(names)
         return names
 

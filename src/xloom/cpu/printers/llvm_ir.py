@@ -36,8 +36,8 @@ def _text(module: Module, target: Target, comment: str, shown: Callable[[str, ji
 
 
 def _makers(program: EmittedProgram) -> dict[str, list[str]]:
-    """What the steps make that are done by each kernel."""
+    """What the thunks make that are done by each kernel."""
     made: dict[str, list[str]] = defaultdict(list)
-    for step, code in program.code.items():
-        made[code.module_name].append(", ".join(f"%{i.name}" for i in roots_of(step)))
+    for thunk, code in program.code.items():
+        made[code.module_name].append(", ".join(f"%{i.name}" for i in roots_of(thunk)))
     return made

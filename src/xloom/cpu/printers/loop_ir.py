@@ -20,7 +20,7 @@ def loop_ir_text(module: Module, target: Target | None = None) -> str:
     """
     _, _, program = lowered(prepared(module), target or process_target())
     parts = []
-    for step, code in program.code.items():
+    for thunk, code in program.code.items():
         if code.nest is None:
             continue
         nest = code.nest
@@ -29,7 +29,7 @@ def loop_ir_text(module: Module, target: Target | None = None) -> str:
         for source in (*sources(nest), *stored):
             if source not in nest.private:
                 numbers.setdefault(source, len(numbers))
-        made = ", ".join(f"%{i.name}" for i in roots_of(step))
+        made = ", ".join(f"%{i.name}" for i in roots_of(thunk))
         names = ", ".join(f"#{number} {array_name(source)}" for source, number in numbers.items())
         parts.append(f"// {made}: {names}\n{nest_text(nest, numbers)}\n")
     return "\n".join(parts)

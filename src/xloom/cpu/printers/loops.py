@@ -20,7 +20,7 @@ from xloom.codegen.loop_ir.nest import (
 )
 from xloom.codegen.loop_ir.nodes import Reduction
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
+from xloom.cpu.entry.emitted_program import EmittedProgram, ThunkCode
 from xloom.cpu.loops.short_rows import rows_of
 from xloom.cpu.loops.tiled_transpose import strided_loads
 from xloom.cpu.lower import lowered
@@ -41,10 +41,10 @@ _HEAD = """\
 
 def loops_text(module: Module, target: Target | None = None) -> str:
     """The program that `module` is compiled to, as pseudo-code. Raises LoweringError for what has no native code."""
-    block, assignment, program = lowered(prepared(module), target or process_target())
-    body = run(_Program(assignment, program).block(block))
-    lines = [f"{_HEAD}\nENTRY %{block.computation.name}:", *_indented(body)]
-    return "\n".join([*lines, f"  return {', '.join(map(array_name, block.root))}"]) + "\n"
+    schedule, assignment, program = lowered(prepared(module), target or process_target())
+    body = run(_Program(assignment, program).schedule_lines(schedule))
+    lines = [f"{_HEAD}\nENTRY %{schedule.computation.name}:", *_indented(body)]
+    return "\n".join([*lines, f"  return {', '.join(map(array_name, schedule.root))}"]) + "\n"
 
 
 class _Program:
@@ -54,22 +54,22 @@ class _Program:
         self.assignment = assignment
         self.program = program
 
-    def block(self, block: ScheduledComputation) -> Nested[list[str]]:
-        """The steps of a block."""
+    def schedule_lines(self, schedule: ScheduledComputation) -> Nested[list[str]]:
+        """The thunks of a scheduled computation."""
         lines: list[str] = []
-        for step in block.steps:
-            if isinstance(step, FusionGroup):
-                code = self.program.code[step]
-                lines += [*_heading(step, code), *self._copies(step), *nest_lines(code)]
-            elif step.opcode == "while":
-                lines += yield self._while(block, step)
-            elif step.opcode == "conditional":
-                lines += yield self._conditional(block, step)
-            elif step.opcode == "constant":
-                lines.append(f"{array_name((step, 0))} = {_constant(step)}")
+        for thunk in schedule.thunks:
+            if isinstance(thunk, FusionGroup):
+                code = self.program.code[thunk]
+                lines += [*_heading(thunk, code), *self._copies(thunk), *nest_lines(code)]
+            elif thunk.opcode == "while":
+                lines += yield self._while(schedule, thunk)
+            elif thunk.opcode == "conditional":
+                lines += yield self._conditional(schedule, thunk)
+            elif thunk.opcode == "constant":
+                lines.append(f"{array_name((thunk, 0))} = {_constant(thunk)}")
             else:
-                lines += _phases(self.program.code.get(step))
-                lines.append(f"{_arrays(step)} = {step.opcode}({_operands(step)})")
+                lines += _phases(self.program.code.get(thunk))
+                lines.append(f"{_arrays(thunk)} = {thunk.opcode}({_operands(thunk)})")
         return lines
 
     def _copies(self, group: FusionGroup) -> list[str]:
@@ -78,28 +78,31 @@ class _Program:
         of = self.assignment.of
         return [f"{array_name((r, 0))} = {array_name(s)}  # a copy" for r, s in changed if of((r, 0)) is not of(s)]
 
-    def _while(self, block: ScheduledComputation, step: Instruction) -> Nested[list[str]]:
-        body, condition = block.nested[step]
+    def _while(self, schedule: ScheduledComputation, thunk: Instruction) -> Nested[list[str]]:
+        body, condition = schedule.nested[thunk]
         states = _arrays(body.computation.parameters[0])
-        test = [*(yield self.block(condition)), f"if not {array_name(condition.root[0])}: break"]
+        test = [*(yield self.schedule_lines(condition)), f"if not {array_name(condition.root[0])}: break"]
         return [
-            f"{states} = {_operands(step)}",
+            f"{states} = {_operands(thunk)}",
             f"while true:  # condition %{condition.computation.name}",
             *_indented([*_renamed(condition, body), *test]),
             f"  # body %{body.computation.name}",
-            *_indented([*(yield self.block(body)), _state(body, body.root)]),
-            f"{_arrays(step)} = {states}",
+            *_indented([*(yield self.schedule_lines(body)), _state(body, body.root)]),
+            f"{_arrays(thunk)} = {states}",
         ]
 
-    def _conditional(self, block: ScheduledComputation, step: Instruction) -> Nested[list[str]]:
-        chooser = step._operands[0]
+    def _conditional(self, schedule: ScheduledComputation, thunk: Instruction) -> Nested[list[str]]:
+        chooser = thunk._operands[0]
         lines = [f"switch {array_name(defining_value(chooser))}:"]
-        for k, (nested, operand) in enumerate(zip(block.nested[step], step._operands[1:], strict=True)):
+        for k, (nested, operand) in enumerate(zip(schedule.nested[thunk], thunk._operands[1:], strict=True)):
             case = ("true", "false")[k] if chooser.shape.dtype is pred else str(k)
             lines.append(f"  case {case}:  # %{nested.computation.name}")
             operand_values = [defining_value(operand, k) for k in range(leaf_count(operand.shape))]
             inside = [_state(nested, operand_values)] if operand_values else []
-            inside += [*(yield self.block(nested)), f"{_arrays(step)} = {', '.join(map(array_name, nested.root))}"]
+            inside += [
+                *(yield self.schedule_lines(nested)),
+                f"{_arrays(thunk)} = {', '.join(map(array_name, nested.root))}",
+            ]
             lines += _indented(_indented(inside))
         return lines
 
@@ -127,14 +130,14 @@ def _renamed(condition: ScheduledComputation, body: ScheduledComputation) -> lis
     return [] if mine == theirs else [f"{mine} = {theirs}"]
 
 
-def _state(block: ScheduledComputation, sources: Iterable[BufferValue]) -> str:
-    return f"{_arrays(block.computation.parameters[0])} = {', '.join(map(array_name, sources))}"
+def _state(schedule: ScheduledComputation, sources: Iterable[BufferValue]) -> str:
+    return f"{_arrays(schedule.computation.parameters[0])} = {', '.join(map(array_name, sources))}"
 
 
 # -- loop nests
 
 
-def _heading(group: FusionGroup, code: StepCode) -> list[str]:
+def _heading(group: FusionGroup, code: ThunkCode) -> list[str]:
     assert code.nest is not None
     made = dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores)
     kept = [f"{array_name(s)} {array_shape(s)}" for s in made if s not in code.nest.private]
@@ -154,7 +157,7 @@ def _in_order(group: FusionGroup) -> list[Instruction]:
     return [i for i in parent.post_order() if i in group.inlined]
 
 
-def _phases(code: StepCode | None) -> list[str]:
+def _phases(code: ThunkCode | None) -> list[str]:
     """What a kernel shares among threads."""
     lines = []
     for phase in code.phases if code else ():
@@ -165,7 +168,7 @@ def _phases(code: StepCode | None) -> list[str]:
     return lines
 
 
-def nest_lines(code: StepCode) -> list[str]:
+def nest_lines(code: ThunkCode) -> list[str]:
     """A loop nest as pseudo-code."""
     nest = code.nest
     assert nest is not None
@@ -223,7 +226,7 @@ def _reductions(writer: Writer, stage: LoopBody, reductions: list[Reduction], sh
         state = {id(reduction): writer.start(reduction) for reduction in reductions}
         with writer.loops(_joined(writer, *arranged(inner, reductions[0].vars)), shared):
             for reduction in reductions:
-                writer.step(reduction, state[id(reduction)])
+                writer.accumulate(reduction, state[id(reduction)])
         for store in stage.stores:
             reduction, number = store.node.reduction, store.node.number  # type: ignore[attr-defined]
             writer.assign(writer.element(store.target, store.address), state[id(reduction)][number])

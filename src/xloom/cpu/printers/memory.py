@@ -21,7 +21,7 @@ _NAMES = 4
 
 
 def memory_text(module: Module, target: Target | None = None) -> str:
-    """Bytes by kind, and the largest arrays with the steps of the schedule at which they live.
+    """Bytes by kind, and the largest arrays with the positions in the schedule at which they live.
 
     "both" are results that lie in the memory of donated arguments.
     Raises LoweringError for what has no native code.
@@ -56,6 +56,6 @@ def _line(assignment: BufferAssignment, allocation: BufferAllocation, arrays: li
     if len(arrays) > _NAMES:
         names.append(f"and {len(arrays) - _NAMES} more")
     whole = allocation.kind in ("argument", "result", "constant", "code")
-    lives = "whole run" if whole else f"steps {allocation.first} to {allocation.last}"
+    lives = "whole run" if whole else f"thunks {allocation.first} to {allocation.last}"
     where = place_text(allocation, assignment)
     return f"  {bytes_text(allocation.nbytes):>10}  {where:24}  {lives:18}  {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""A program's steps in the order in which they run, and the memory that each reads and writes."""
+"""A program's thunks in the order in which they run, and the memory that each reads and writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.nest import sources
 from xloom.codegen.ops import OP_ROWS, Trait
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.entry.emitted_program import EmittedProgram, StepCode
+from xloom.cpu.entry.emitted_program import EmittedProgram, ThunkCode
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
@@ -25,8 +25,8 @@ from xloom.trampoline import Nested, run
 
 def schedule_text(module: Module, target: Target | None = None) -> str:
     """The schedule that `module` is compiled to. Raises LoweringError for what has no native code."""
-    block, assignment, program = lowered(prepared(module), target or process_target())
-    return _Schedule(assignment, program).text(block)
+    schedule, assignment, program = lowered(prepared(module), target or process_target())
+    return _Schedule(assignment, program).text(schedule)
 
 
 class _Schedule:
@@ -37,12 +37,12 @@ class _Schedule:
         self.program = program
         self.lines: list[str] = []
 
-    def text(self, block: ScheduledComputation) -> str:
+    def text(self, schedule: ScheduledComputation) -> str:
         """The text of a whole program from its entry on."""
         arena, kernels = bytes_text(self.program.arena_bytes), len(self.program.modules)
-        self.lines.append(f"ENTRY %{block.computation.name}  arena {arena}, {kernels} kernels")
-        run(self._block(block, "  "))
-        for source, result in zip(block.root, self.assignment.results, strict=True):
+        self.lines.append(f"ENTRY %{schedule.computation.name}  arena {arena}, {kernels} kernels")
+        run(self._block(schedule, "  "))
+        for source, result in zip(schedule.root, self.assignment.results, strict=True):
             self._line("  ", "return", [self._array(source), *self._copy(result, source)])
         return "\n".join(self.lines) + "\n"
 
@@ -57,29 +57,29 @@ class _Schedule:
         """What must be done for `target` to have an array's elements."""
         return [] if self.assignment.of(source) is target else [f"copied to {place_text(target, self.assignment)}"]
 
-    # -- steps
-    def _block(self, block: ScheduledComputation, indent: str) -> Nested[None]:
-        for step in block.steps:
-            number = f"{self.assignment.positions[step]:>3} "
+    # -- thunks
+    def _block(self, schedule: ScheduledComputation, indent: str) -> Nested[None]:
+        for thunk in schedule.thunks:
+            number = f"{self.assignment.positions[thunk]:>3} "
             inner = indent + " " * len(number)
-            if isinstance(step, Instruction) and step.opcode == "while":
-                self.lines.append(f"{indent}{number}while %{step.name}")
-                yield self._while(block, step, inner)
-            elif isinstance(step, Instruction) and step.opcode == "conditional":
-                self.lines.append(f"{indent}{number}conditional %{step.name}")
-                yield self._conditional(block, step, inner)
+            if isinstance(thunk, Instruction) and thunk.opcode == "while":
+                self.lines.append(f"{indent}{number}while %{thunk.name}")
+                yield self._while(schedule, thunk, inner)
+            elif isinstance(thunk, Instruction) and thunk.opcode == "conditional":
+                self.lines.append(f"{indent}{number}conditional %{thunk.name}")
+                yield self._conditional(schedule, thunk, inner)
             else:
-                self.lines.append(f"{indent}{number}{_title(step)}")
-                self._step(step, inner)
+                self.lines.append(f"{indent}{number}{_title(thunk)}")
+                self._thunk(thunk, inner)
 
-    def _step(self, step: Thunk, indent: str) -> None:
-        code = self.program.code.get(step)
-        reads, writes, private = _traffic(step, code)
+    def _thunk(self, thunk: Thunk, indent: str) -> None:
+        code = self.program.code.get(thunk)
+        reads, writes, private = _traffic(thunk, code)
         for source in reads:
             self._line(indent, "reads", [self._array(source)])
         for source in writes:
             self._line(indent, "writes", [self._array(source), *self._in_place(source, reads)])
-        inside = [*map(array_name, private), *(f"%{i.name}" for i in _inlined(step))]
+        inside = [*map(array_name, private), *(f"%{i.name}" for i in _inlined(thunk))]
         if inside:
             self._line(indent, "fuses", [", ".join(inside)])
         if code is not None:
@@ -99,62 +99,62 @@ class _Schedule:
         return notes
 
     # -- control flow
-    def _while(self, block: ScheduledComputation, step: Instruction, indent: str) -> Nested[None]:
-        body, condition = block.nested[step]
-        for k in range(leaf_count(step.shape)):
-            state = self.assignment.allocations[step, k]
-            initial = defining_value(step._operands[0], k)
+    def _while(self, schedule: ScheduledComputation, thunk: Instruction, indent: str) -> Nested[None]:
+        body, condition = schedule.nested[thunk]
+        for k in range(leaf_count(thunk.shape)):
+            state = self.assignment.allocations[thunk, k]
+            initial = defining_value(thunk._operands[0], k)
             start = "in place of" if self.assignment.of(initial) is state else "starts as a copy of"
-            self._line(indent, "state", [self._array((step, k)), f"{start} {self._array(initial)}"])
+            self._line(indent, "state", [self._array((thunk, k)), f"{start} {self._array(initial)}"])
         self.lines.append(f"{indent}condition %{condition.computation.name}")
         yield self._block(condition, indent + "  ")
         self.lines.append(f"{indent}body %{body.computation.name}")
         yield self._block(body, indent + "  ")
         for k, source in enumerate(body.root):
             self._line(
-                f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.allocations[step, k], source)]
+                f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.allocations[thunk, k], source)]
             )
 
-    def _conditional(self, block: ScheduledComputation, step: Instruction, indent: str) -> Nested[None]:
-        self._line(indent, "chooses", [self._array(defining_value(step._operands[0]))])
-        for k in range(leaf_count(step.shape)):
-            self._line(indent, "writes", [self._array((step, k))])
-        for number, nested in enumerate(block.nested[step]):
+    def _conditional(self, schedule: ScheduledComputation, thunk: Instruction, indent: str) -> Nested[None]:
+        self._line(indent, "chooses", [self._array(defining_value(thunk._operands[0]))])
+        for k in range(leaf_count(thunk.shape)):
+            self._line(indent, "writes", [self._array((thunk, k))])
+        for number, nested in enumerate(schedule.nested[thunk]):
             self.lines.append(f"{indent}branch {number} %{nested.computation.name}")
             yield self._block(nested, indent + "  ")
             for k, source in enumerate(nested.root):
-                result = self.assignment.allocations[step, k]
+                result = self.assignment.allocations[thunk, k]
                 self._line(f"{indent}  ", "result", [self._array(source), *self._copy(result, source)])
 
 
-def _title(step: Thunk) -> str:
-    if isinstance(step, FusionGroup):
-        return f"loops for {', '.join(f'%{r.name}' for r in step.roots)}"
-    return f"{step.opcode} %{step.name}"
+def _title(thunk: Thunk) -> str:
+    if isinstance(thunk, FusionGroup):
+        return f"loops for {', '.join(f'%{r.name}' for r in thunk.roots)}"
+    return f"{thunk.opcode} %{thunk.name}"
 
 
-def _traffic(step: Thunk, code: StepCode | None) -> tuple[list[BufferValue], list[BufferValue], list[BufferValue]]:
-    """The arrays that a step reads, those that it writes, and those that it has to itself."""
-    if isinstance(step, FusionGroup):
+def _traffic(thunk: Thunk, code: ThunkCode | None) -> tuple[list[BufferValue], list[BufferValue], list[BufferValue]]:
+    """The arrays that a thunk reads, those that it writes, and those that it has to itself."""
+    if isinstance(thunk, FusionGroup):
         assert code is not None and code.nest is not None
         made = list(dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores))
         reads = [s for s in sources(code.nest) if s not in made]
         private = [s for s in made if s in code.nest.private]
         return reads, [s for s in made if s not in private], private
-    reads = [defining_value(o, k) for o in step._operands for k in range(leaf_count(o.shape))]
-    return list(dict.fromkeys(reads)), [(step, k) for k in range(leaf_count(step.shape))], []
+    reads = [defining_value(o, k) for o in thunk._operands for k in range(leaf_count(o.shape))]
+    return list(dict.fromkeys(reads)), [(thunk, k) for k in range(leaf_count(thunk.shape))], []
 
 
-def _inlined(step: Thunk) -> list[Instruction]:
-    if isinstance(step, Instruction):
-        inside = list(step["calls"]) if step.opcode == "fusion" else []
+def _inlined(thunk: Thunk) -> list[Instruction]:
+    if isinstance(thunk, Instruction):
+        inside = list(thunk["calls"]) if thunk.opcode == "fusion" else []
         return [i for i in inside if i.opcode not in ("parameter", "constant")]
-    parent = step.roots[0].parent
+    parent = thunk.roots[0].parent
     assert parent is not None
-    return [i for i in parent.post_order() if i in step.inlined and i.opcode != "constant"]
+    return [i for i in parent.post_order() if i in thunk.inlined and i.opcode != "constant"]
 
 
-def _code(code: StepCode) -> str:
+def _code(code: ThunkCode) -> str:
     if not code.module_name:
         return "part of the entry function" if code.phases else "none: there are no elements"
     return f"{code.module_name}: {', then '.join(map(_phase, code.phases))}"

@@ -238,7 +238,7 @@ class Matcher:
     def _operands(
         self, match: Match, parameter: Instruction, program: Instruction, dims: Dims | None
     ) -> list[_Candidate]:
-        """The candidates that bind a parameter: to `program`, or to what is below views, nearest to the source first."""
+        """The candidates for a parameter: `program`, or what is below views, nearest to the source first."""
         self._check_type(match, parameter, program)
         one_each = parameter.frontend_attributes.get("rank") == "exact"
         candidates = []

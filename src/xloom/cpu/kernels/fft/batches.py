@@ -45,8 +45,7 @@ class BatchedTransform:
 
     Both may be the same places, unless points are neighbours and the last vector of lines is not full.
     With `twiddle_period` p, point j of line k is multiplied by exp(sign 2 pi i j k / p) before. Of a group that is
-    `united`, the source is the spectrum of twice so many real points, and one longer. With `halves`, each line is such a
-    group.
+    `united`, the source is the spectrum of twice so many real points, and one longer. With `halves`, each line is one.
     """
 
     dtype: DType

@@ -1,7 +1,7 @@
 """The transform of several lines at once, one per lane, in memory that holds vectors of real and of imaginary parts.
 
 Stockham's passes: a pass of radix r over lines of length n that have been cut to pieces of length m r, s = n / (m r)
-of them side by side, reads the points q + s (p + i m), and writes q + s (r p + i), multiplied by exp(2 pi i p i / (m r)).
+of them side by side, reads the points q + s (p + i m), and writes q + s (r p + i), times exp(2 pi i p i / (m r)).
 A length with a great prime factor is a convolution with a chirp (Bluestein).
 """
 
