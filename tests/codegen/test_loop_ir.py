@@ -8,7 +8,7 @@ import pytest
 import xloom as xl
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, sources
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, Store, loaded_values
 from xloom.codegen.loop_ir.nodes import Load, Node, Op, Quotient, Reduced, post_order
 from xloom.codegen.loop_ir.text import constant_text, nest_text
 from xloom.codegen.loop_ir.verify import verify_nest
@@ -32,7 +32,7 @@ def nests(text: str) -> list[LoopNest]:
 
 
 def text_of(nest: LoopNest) -> str:
-    arrays = dict.fromkeys([*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)])
+    arrays = dict.fromkeys([*loaded_values(nest), *(s.target for stage in nest.stages for s in stage.stores)])
     return nest_text(nest, {source: k for k, source in enumerate(arrays)})
 
 

@@ -41,9 +41,9 @@ def _first_leaves(shape: Shape) -> tuple[int, ...]:
     return tuple(accumulate(map(leaf_count, shape.elements), initial=0))
 
 
-def dtype_of(source: BufferValue) -> DType:
+def dtype_of(value: BufferValue) -> DType:
     """The type of an array's elements."""
-    return leaf_shapes(source[0].shape)[source[1]].dtype
+    return leaf_shapes(value[0].shape)[value[1]].dtype
 
 
 def defining_value(instruction: Instruction, leaf: int = 0) -> BufferValue:
@@ -68,7 +68,7 @@ def defining_value(instruction: Instruction, leaf: int = 0) -> BufferValue:
 def defining_values(instruction: Instruction) -> list[BufferValue]:
     """The defining value of each leaf of an instruction."""
     if instruction.opcode == "tuple":
-        return [source for operand in instruction._operands for source in defining_values(operand)]
+        return [value for operand in instruction._operands for value in defining_values(operand)]
     return [defining_value(instruction, leaf) for leaf in range(leaf_count(instruction.shape))]
 
 

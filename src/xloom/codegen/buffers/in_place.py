@@ -17,9 +17,9 @@ from xloom.llvm.target import Target
 _UPDATES = having(Trait.UPDATES)
 
 
-def changed_operand(source: BufferValue) -> BufferValue | None:
+def changed_operand(value: BufferValue) -> BufferValue | None:
     """The array that an operator changes a part of, or takes as its first state."""
-    instruction, leaf = source
+    instruction, leaf = value
     if instruction.opcode == "while":
         return defining_value(instruction._operands[0], leaf)
     if instruction.opcode in _UPDATES:
@@ -48,19 +48,19 @@ def _aliased(instruction: Instruction, leaf: int) -> list[BufferValue]:
     if leaf not in aliases:
         return []
     number, part = aliases[leaf]
-    source = defining_value(instruction._operands[number], part)
+    value = defining_value(instruction._operands[number], part)
     reads = [defining_value(o, k) for o in instruction._operands for k in range(leaf_count(o.shape))]
-    return [source] if reads.count(source) == 1 else []
+    return [value] if reads.count(value) == 1 else []
 
 
-def _whole_operands(thunk: Thunk, sources: Iterable[BufferValue]) -> list[BufferValue]:
+def _whole_operands(thunk: Thunk, values: Iterable[BufferValue]) -> list[BufferValue]:
     """Those that the thunk reads as the changed operand only."""
     if isinstance(thunk, Instruction):
         reads = [defining_value(o) for o in thunk._operands]
-        return [s for s in sources if reads.count(s) == 1]
+        return [s for s in values if reads.count(s) == 1]
     (root,) = thunk.roots
     read = {defining_value(o) for i in (root, *thunk.inlined) for o in (i._operands[1:] if i is root else i._operands)}
-    return [s for s in sources if s not in read]
+    return [s for s in values if s not in read]
 
 
 def _changed_in_group(group: FusionGroup, update: Instruction) -> list[BufferValue]:

@@ -9,7 +9,7 @@ from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_shape
 from xloom.codegen.elemental.loop_nests import loop_dims, nest_for
 from xloom.codegen.fusion.producer_consumer import COST_LIMIT, Fusion, FusionGroup, inlined_by, is_fusible
 from xloom.codegen.loop_ir.affine import Affine, Var
-from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, node_count, sources
+from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, loaded_values, node_count
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
 from xloom.hlo.instruction import Instruction
@@ -193,7 +193,7 @@ def same_row(outer: list[Var], load: Affine, store: Affine, size: int) -> bool:
 
 def nest_of(group: FusionGroup, kept: set[BufferValue]) -> LoopNest:
     """The group's loops. Of what nothing outside reads only what later stages read is stored, in private memory."""
-    inside = set(sources(group.nest))
+    inside = set(loaded_values(group.nest))
     private: set[BufferValue] = set()
     stages = []
     for stage in group.nest.stages:
@@ -205,8 +205,8 @@ def nest_of(group: FusionGroup, kept: set[BufferValue]) -> LoopNest:
     return LoopNest(group.nest.outer, stages, private, returned)
 
 
-def _is_returned(source: BufferValue) -> bool:
-    instruction, leaf = source
+def _is_returned(value: BufferValue) -> bool:
+    instruction, leaf = value
     computation = instruction.parent
     if (
         computation is None

@@ -52,7 +52,7 @@ class LoopNest:
     """Whether several loops run over one dimension."""
 
 
-def sources(nest: LoopNest) -> list[BufferValue]:
+def loaded_values(nest: LoopNest) -> list[BufferValue]:
     """The arrays that the nest loads, in order of first use."""
     found: dict[BufferValue, None] = {}
     for stage in nest.stages:

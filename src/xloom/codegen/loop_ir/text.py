@@ -69,7 +69,7 @@ class _Text:
             for store in stage.stores:
                 target = f"{self._array(store.target)}[{self._index(store.address)}]"
                 lines.append(f"    store {target} = {self._values[id(store.node)]}")
-        self.lines = [*(self._declared(source, name) for source, name in self._arrays.items()), *lines]
+        self.lines = [*(self._declared(value, name) for value, name in self._arrays.items()), *lines]
 
     def _numbered(self, nodes: Sequence[Sequence[Node]]) -> dict[int, str]:
         """The names of all variables: which of two comes first matters to the order of sums."""
@@ -87,21 +87,21 @@ class _Text:
     def _loops(self, loops: Sequence[Var]) -> str:
         return f"({', '.join([f'{self._variables[v.number]}: {v.size}' for v in loops])})"
 
-    def _array(self, source: BufferValue) -> str:
-        name = self._arrays.get(source)
+    def _array(self, value: BufferValue) -> str:
+        name = self._arrays.get(value)
         if name is None:
-            number = self._numbers.get(source)
+            number = self._numbers.get(value)
             name = f"#{number}" if number is not None else f"${len(self._arrays)}"
             if name in self._arrays.values():  # another array in the same memory
                 name = f"{name}.{len(self._arrays)}"
-            self._arrays[source] = name
+            self._arrays[value] = name
         return name
 
-    def _declared(self, source: BufferValue, name: str) -> str:
-        instruction, leaf = source
+    def _declared(self, value: BufferValue, name: str) -> str:
+        instruction, leaf = value
         shape = leaf_shapes(instruction.shape)[leaf]
-        private = " in one iteration" if source in self._nest.private else ""
-        returned = " returned" if source in self._nest.returned else ""
+        private = " in one iteration" if value in self._nest.private else ""
+        returned = " returned" if value in self._nest.returned else ""
         return f"{name} = {shape.dtype.name}[{shape.size}]{private}{returned}"
 
     def _index(self, index: Affine) -> str:

@@ -192,8 +192,8 @@ class _Verifier:
                     reached[id(operand)] |= here
         return reached
 
-    def _inside(self, source: BufferValue, address: Affine, reached: np.ndarray, verb: str) -> None:
-        size = leaf_shapes(source[0].shape)[source[1]].size
+    def _inside(self, value: BufferValue, address: Affine, reached: np.ndarray, verb: str) -> None:
+        size = leaf_shapes(value[0].shape)[value[1]].size
         at = self._at(address)[reached]
         out = at[(at < 0) | (at >= size)]
-        self._check(not out.size, f"it {verb} element {out[:1]} of %{source[0].name}, which has {size}")
+        self._check(not out.size, f"it {verb} element {out[:1]} of %{value[0].name}, which has {size}")

@@ -52,8 +52,8 @@ def _schedule_of(computation: Computation) -> Nested[ScheduledComputation]:
             schedule.last[read] = position
         if isinstance(thunk, Instruction) and OP_ROWS[thunk.opcode].role is Role.CONTROL:
             schedule.nested[thunk] = yield each(map(_schedule_of, thunk.called_computations))
-    for source in schedule.root:
-        schedule.last[source] = LAST
+    for value in schedule.root:
+        schedule.last[value] = LAST
     return schedule
 
 
@@ -66,10 +66,7 @@ def _reads(thunk: Thunk, stored: set[Instruction]) -> list[BufferValue]:
     if isinstance(thunk, Instruction):
         skipped = unread_operands(thunk)
         return [
-            source
-            for k, operand in enumerate(thunk._operands)
-            if k not in skipped
-            for source in defining_values(operand)
+            value for k, operand in enumerate(thunk._operands) if k not in skipped for value in defining_values(operand)
         ]
     found: dict[BufferValue, None] = {}
     for instruction in (*thunk.roots, *thunk.inlined):

@@ -57,13 +57,13 @@ class RunTogether:
 class Access:
     """An array that lies as its shape says, in an allocation."""
 
-    source: BufferValue
+    value: BufferValue
     allocation: BufferAllocation
     shape: Shape
 
 
 @dataclass(slots=True)
-class RunStep:
+class RunThunk:
     """A kernel, a collective or a call reads arrays while it writes others.
 
     An output of `in_place` may be written where that operand lies.
@@ -113,4 +113,4 @@ class RunBranch:
     thunks: list[list[Event]]
 
 
-Event = Copy | Start | Overwrite | RunNest | RunTogether | RunStep | ChangeLayout | RunLoop | RunBranch
+Event = Copy | Start | Overwrite | RunNest | RunTogether | RunThunk | ChangeLayout | RunLoop | RunBranch

@@ -26,7 +26,7 @@ class Use:
     """An element that a stage reads in each iteration, and in each of the reductions around it."""
 
     stage: int
-    source: BufferValue
+    value: BufferValue
     address: Affine
     reductions: tuple[Var, ...] = ()
 

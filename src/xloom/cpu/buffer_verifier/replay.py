@@ -17,7 +17,7 @@ from xloom.cpu.buffer_verifier.events import (
     RunBranch,
     RunLoop,
     RunNest,
-    RunStep,
+    RunThunk,
     RunTogether,
     Start,
 )
@@ -36,8 +36,8 @@ def verify_buffers(schedule: ScheduledComputation, assignment: BufferAssignment,
     replay = _Replay(assignment)
     replay.begin(schedule)
     run(replay.run(events))
-    for allocation, source in zip(assignment.results, schedule.root, strict=True):
-        replay.check(source, ROW_MAJOR, allocation, "the program's result")
+    for allocation, value in zip(assignment.results, schedule.root, strict=True):
+        replay.check(value, ROW_MAJOR, allocation, "the program's result")
 
 
 class _Replay:
@@ -56,9 +56,9 @@ class _Replay:
             for k, shape in enumerate(leaf_shapes(constant.shape)):
                 self._write(BufferAllocation("constant", shape.nbytes, number), (constant, k))
                 number += 1
-        for source, allocation in self.assignment.allocations.items():
-            if allocation.kind == "code" and source[0].opcode == "constant":  # branches may read it by other names
-                self._write(allocation, source)
+        for value, allocation in self.assignment.allocations.items():
+            if allocation.kind == "code" and value[0].opcode == "constant":  # branches may read it by other names
+                self._write(allocation, value)
 
     def run(self, events: Iterable[Event]) -> Nested[None]:
         for event in events:
@@ -67,7 +67,7 @@ class _Replay:
                     self._nest(event)
                 case Copy():
                     self._copy(event.target, event.source, event.nbytes)
-                case RunStep():
+                case RunThunk():
                     self._thunk(event)
                 case RunTogether():
                     self._together(event)
@@ -84,27 +84,25 @@ class _Replay:
                     yield self._branch(event)
 
     # -- single arrays
-    def check(self, source: BufferValue, layout: Layout, allocation: BufferAllocation, reader: str) -> None:
+    def check(self, value: BufferValue, layout: Layout, allocation: BufferAllocation, reader: str) -> None:
         """Raises unless the allocation holds the value."""
         if not allocation.nbytes and allocation.kind != "unused":
             return
         span = byte_range(allocation)
-        if (source, layout) not in self.memory.names(span):
+        if (value, layout) not in self.memory.names(span):
             raise BufferAssignmentError(
-                f"{reader} reads {_text(source)} from {_where(span)}, where {self._found(span)}",
-                where=f"{source[0].name} {source[0].metadata.location}".strip(),
+                f"{reader} reads {_text(value)} from {_where(span)}, where {self._found(span)}",
+                where=f"{value[0].name} {value[0].metadata.location}".strip(),
                 hint="a fault of the planner: please report it with the program",
             )
 
     def _found(self, span: ByteRange) -> str:
-        names = sorted(
-            _text(source) + (f" by {layout}" if layout else "") for source, layout in self.memory.names(span)
-        )
+        names = sorted(_text(value) + (f" by {layout}" if layout else "") for value, layout in self.memory.names(span))
         return f"{' = '.join(names[:4])} is" if names else "no value is whole"
 
-    def _write(self, allocation: BufferAllocation, source: BufferValue, layout: Layout = ROW_MAJOR) -> None:
+    def _write(self, allocation: BufferAllocation, value: BufferValue, layout: Layout = ROW_MAJOR) -> None:
         if allocation.nbytes and allocation.kind != "unused":
-            self.memory.write(byte_range(allocation), [(source, layout)])
+            self.memory.write(byte_range(allocation), [(value, layout)])
 
     def _forget(self, allocation: BufferAllocation) -> None:
         if allocation.nbytes:
@@ -123,46 +121,44 @@ class _Replay:
 
     def _check_nest(self, event: RunNest) -> None:
         nest, allocations = event.nest, event.allocations
-        spans = {source: byte_range(allocation) for source, allocation in allocations.items()}
+        spans = {value: byte_range(allocation) for value, allocation in allocations.items()}
         stores = list(stores_of(nest))
         made = {store.target for _, store in stores}
-        reader = " and ".join(sorted({source[0].name for source in made}))
-        for source in made:
-            self._check_stores(event, source, spans)
+        reader = " and ".join(sorted({value[0].name for value in made}))
+        for value in made:
+            self._check_stores(event, value, spans)
         for use in uses_of(nest):
-            source = defining_value(*use.source)
-            if source in made:
-                ours = [(number, store) for number, store in stores if store.target == source]
+            value = defining_value(*use.value)
+            if value in made:
+                ours = [(number, store) for number, store in stores if store.target == value]
                 if not all(reads_after(nest, use, number, store) for number, store in ours):
-                    raise BufferAssignmentError(
-                        f"{reader} reads {_text(source)} before it is made", where=source[0].name
-                    )
+                    raise BufferAssignmentError(f"{reader} reads {_text(value)} before it is made", where=value[0].name)
             else:
-                self.check(source, ROW_MAJOR, allocations[use.source], reader)
+                self.check(value, ROW_MAJOR, allocations[use.value], reader)
             for number, store in stores:
-                if store.target == source or store.target in nest.private or use.source in nest.private:
+                if store.target == value or store.target in nest.private or use.value in nest.private:
                     continue
-                mine, other = spans[use.source], spans[store.target]
+                mine, other = spans[use.value], spans[store.target]
                 if mine.overlaps(other) and not (mine == other and reads_before(nest, use, number, store)):
                     raise BufferAssignmentError(
-                        f"{reader} reads {_text(source)} after {_text(store.target)} is written over it",
+                        f"{reader} reads {_text(value)} after {_text(store.target)} is written over it",
                         where=store.target[0].name,
                     )
 
-    def _check_stores(self, event: RunNest, source: BufferValue, spans: dict[BufferValue, ByteRange]) -> None:
-        nest, (instruction, leaf) = event.nest, source
-        if source in nest.private:
+    def _check_stores(self, event: RunNest, value: BufferValue, spans: dict[BufferValue, ByteRange]) -> None:
+        nest, (instruction, leaf) = event.nest, value
+        if value in nest.private:
             return
         for other, _ in ((s.target, s) for _, s in stores_of(nest)):
-            if other != source and other not in nest.private and spans[other].overlaps(spans[source]):
-                raise BufferAssignmentError(f"{_text(source)} and {_text(other)} are made in the same memory")
+            if other != value and other not in nest.private and spans[other].overlaps(spans[value]):
+                raise BufferAssignmentError(f"{_text(value)} and {_text(other)} are made in the same memory")
         for allocation in event.scratch:
             if any(byte_range(allocation).overlaps(span) for span in spans.values()):
                 raise BufferAssignmentError(f"the scratch memory of {instruction.name} is not its own")
         if instruction.opcode == "dynamic-update-slice":
-            self.check(defining_value(instruction._operands[0]), ROW_MAJOR, event.allocations[source], instruction.name)
-        elif not covers(nest, source, leaf_shapes(instruction.shape)[leaf].size):
-            raise BufferAssignmentError(f"not all of {_text(source)} is written", where=instruction.name)
+            self.check(defining_value(instruction._operands[0]), ROW_MAJOR, event.allocations[value], instruction.name)
+        elif not covers(nest, value, leaf_shapes(instruction.shape)[leaf].size):
+            raise BufferAssignmentError(f"not all of {_text(value)} is written", where=instruction.name)
 
     def _write_nest(self, event: RunNest) -> None:
         for allocation in event.scratch:
@@ -187,10 +183,10 @@ class _Replay:
             self._write_nest(nest)
 
     # -- kernels and calls
-    def _thunk(self, event: RunStep) -> None:
+    def _thunk(self, event: RunThunk) -> None:
         name = event.instruction.name
         for access in event.operands:
-            self.check(access.source, _layout(access.shape), access.allocation, name)
+            self.check(access.value, _layout(access.shape), access.allocation, name)
         reads = [byte_range(a.allocation) for a in event.operands]
         for k, output in enumerate(event.outputs):
             span = byte_range(output.allocation)
@@ -207,12 +203,12 @@ class _Replay:
                 raise BufferAssignmentError(f"the scratch memory of {name} is not its own", where=name)
             self._forget(allocation)
         for output in event.outputs:
-            self._write(output.allocation, output.source, _layout(output.shape))
+            self._write(output.allocation, output.value, _layout(output.shape))
 
     def _change_layout(self, event: ChangeLayout) -> Nested[None]:
         layout, span = _layout(event.shape), byte_range(event.source)
         before, after = (layout, ROW_MAJOR) if event.back else (ROW_MAJOR, layout)
-        moved = [(source, after) for source, lies in self.memory.names(span) if lies == before]
+        moved = [(value, after) for value, lies in self.memory.names(span) if lies == before]
         if event.moved is not None:
             operand, made = event.moved
             self.memory.add(span, (operand, ROW_MAJOR))
@@ -291,7 +287,7 @@ def _written(events: Iterable[Event]) -> set[ByteRange]:
                 allocations.append(event.result)
             case Overwrite():
                 allocations.append(event.allocation)
-            case RunStep():
+            case RunThunk():
                 allocations += [*(o.allocation for o in event.outputs), *event.scratch]
             case RunTogether():
                 stack += event.nests
@@ -308,8 +304,8 @@ def _layout(shape: Shape) -> Layout:
     return ROW_MAJOR if order == sorted(order) or not shape.size else tuple(shape.major_to_minor)
 
 
-def _text(source: BufferValue) -> str:
-    instruction, leaf = source
+def _text(value: BufferValue) -> str:
+    instruction, leaf = value
     return f"%{instruction.name}{{{leaf}}}" if instruction.shape.is_tuple else f"%{instruction.name}"
 
 

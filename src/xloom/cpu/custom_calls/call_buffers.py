@@ -15,7 +15,7 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.stack_budget import SMALL
 from xloom.codegen.elemental.loop_nests import nest_for
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.buffer_verifier.events import Access, ChangeLayout, RunStep
+from xloom.cpu.buffer_verifier.events import Access, ChangeLayout, RunThunk
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -98,7 +98,7 @@ def call_memory(
     yield CallMemory(operands, outputs)
     leaves = [(number, k) for number, allocations in enumerate(operands) for k in range(len(allocations))]
     entry.events.append(
-        RunStep(
+        RunThunk(
             instruction,
             [
                 Access(

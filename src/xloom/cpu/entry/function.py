@@ -21,10 +21,10 @@ from xloom.codegen.buffers.in_place import overwritable
 from xloom.codegen.fusion.multi_output import Thunk, nest_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.kernel_facts import unread_operands
-from xloom.codegen.loop_ir.nest import LoopNest, nest_cost, sources
+from xloom.codegen.loop_ir.nest import LoopNest, loaded_values, nest_cost
 from xloom.codegen.loop_ir.verify import verify_nest
 from xloom.codegen.schedule.thunks import ScheduledComputation
-from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunStep, Start
+from xloom.cpu.buffer_verifier.events import Access, Copy, Event, Overwrite, RunNest, RunThunk, Start
 from xloom.cpu.custom_calls.custom_call import custom_call
 from xloom.cpu.custom_calls.io import infeed, outfeed, receive, send
 from xloom.cpu.entry.allocation_pointers import AllocationPointers
@@ -129,9 +129,9 @@ class EntryBuilder:
         """The address of an allocation."""
         return self._memory.of(allocation)
 
-    def of(self, source: BufferValue) -> ir.Value:
+    def of(self, value: BufferValue) -> ir.Value:
         """The address of an array."""
-        return self.pointer(self.assignment.of(source))
+        return self.pointer(self.assignment.of(value))
 
     @property
     def participant(self) -> ir.Value:
@@ -234,7 +234,7 @@ class EntryBuilder:
             nested = self.emit_thunk(schedule, thunk, number)
             if nested is not None:
                 yield nested
-            self.polling.between_steps()
+            self.polling.between_thunks()
         self.horizontal_fusion.finish()
         self._is_apart = before
         self._depth -= 1
@@ -293,15 +293,15 @@ class EntryBuilder:
             return ThunkCode("", [], nest)
         if checks.is_checked("loops"):
             verify_nest(nest)
-        found = [*sources(nest), *(s.target for stage in nest.stages for s in stage.stores)]
+        found = [*loaded_values(nest), *(s.target for stage in nest.stages for s in stage.stores)]
         allocation_of = self.assignment.of if allocations is None else allocations.__getitem__
         number_of: dict[BufferAllocation, int] = {}
         numbers: dict[BufferValue, int] = {}
-        for source in found:
-            if source not in nest.private:
-                numbers[source] = number_of.setdefault(allocation_of(source), len(number_of))
+        for value in found:
+            if value not in nest.private:
+                numbers[value] = number_of.setdefault(allocation_of(value), len(number_of))
         pointers = [self.pointer(s) for s in number_of]
-        event = RunNest(nest, {source: allocation_of(source) for source in numbers})
+        event = RunNest(nest, {value: allocation_of(value) for value in numbers})
         if may_wait:
             written = {allocation_of(s.target) for g in nest.stages for s in g.stores if s.target in numbers}
             self.horizontal_fusion.admit(self._memory.position, number_of.keys() - written, written)
@@ -358,13 +358,13 @@ class EntryBuilder:
             Access((instruction, k), self.assignment.of((instruction, k)), Shape(shape.dtype, shape.dims))
             for k, shape in enumerate(leaf_shapes(instruction.shape))
         ]
-        reads = [access.source for access in operands]
+        reads = [access.value for access in operands]
         in_place = {
             k: reads.index(s)
             for k in range(len(outputs))
             for s in overwritable(instruction, instruction, k, self.target)
         }
-        self.events.append(RunStep(instruction, operands, outputs, scratch, in_place))
+        self.events.append(RunThunk(instruction, operands, outputs, scratch, in_place))
 
     def call(
         self, code: KernelCode, pointers: Sequence[ir.Value], *, waiting: RunNest | None = None

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from xloom.codegen.buffer_values import BufferValue
 from xloom.codegen.elemental.loop_nests import nest_for
-from xloom.codegen.loop_ir.nest import sources
+from xloom.codegen.loop_ir.nest import loaded_values
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import ThunkCode
 from xloom.cpu.kernels import rule_of
@@ -59,15 +59,15 @@ def _is_loaded(convert: Instruction, dot: Instruction, target: Target) -> bool:
     return source.bits == 8 and wanted.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
 
 
-def _pointer(entry: EntryBuilder, fusion: Instruction, source: BufferValue) -> ir.Value:
-    return entry.of((fusion.operands[source[0]["parameter_number"]], source[1]))
+def _pointer(entry: EntryBuilder, fusion: Instruction, value: BufferValue) -> ir.Value:
+    return entry.of((fusion.operands[value[0]["parameter_number"]], value[1]))
 
 
 def _made(entry: EntryBuilder, fusion: Instruction, operand: Instruction) -> ir.Value:
     """What the kernel calls: a function of its own for the operand, and where the arrays are that it reads."""
     inlined = {i for i in fusion["calls"] if i.opcode not in ("parameter", "dot") and i is not operand}
     nest = nest_for([[operand]], inlined)
-    arrays = sources(nest)
-    symbol = entry.kernel_modules.of_lines(nest, {source: number for number, source in enumerate(arrays)})
+    arrays = loaded_values(nest)
+    symbol = entry.kernel_modules.of_lines(nest, {value: number for number, value in enumerate(arrays)})
     function = entry.declared(symbol, LINES)
-    return entry.table([function, *(_pointer(entry, fusion, source) for source in arrays)])
+    return entry.table([function, *(_pointer(entry, fusion, value) for value in arrays)])

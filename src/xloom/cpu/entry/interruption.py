@@ -49,7 +49,7 @@ class Polling:
         self._poll: ir.Function | None = None
         self._next: ir.Value | None = None
 
-    def between_steps(self) -> None:
+    def between_thunks(self) -> None:
         """Looks where much was done since the last time."""
         if self.cost - self._looked >= _SELDOM:
             self._look()

@@ -33,7 +33,7 @@ _MONOTONIC = 1
 _clock_gettime = ctypes.CDLL(None).clock_gettime
 
 
-class StepTimes:
+class ThunkTimes:
     """Memory that native code writes to: how many thunks ran, then (thunk, start, end) of each, in nanoseconds."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class TimedEntryBuilder(EntryBuilder):
         self,
         assignment: BufferAssignment,
         on_kernel: Callable[[KernelModule], None] | None,
-        times: StepTimes,
+        times: ThunkTimes,
     ):
         self._times = times
         self._clock: ir.Function | None = None
@@ -97,7 +97,7 @@ class TimedEntryBuilder(EntryBuilder):
 class TimedExecutable(Executable):
     """Tells the trace that is being taken of its kernels."""
 
-    def __init__(self, module: Module, image: LinkedExecutable, times: StepTimes):
+    def __init__(self, module: Module, image: LinkedExecutable, times: ThunkTimes):
         super().__init__(module, image)
         self._times = times
 

@@ -26,10 +26,10 @@ def is_bf16_in_pairs(code: Phases, stage: LoopBody, inner: Var) -> bool:
     A vector of halves then is a shift or a mask of one of words: nothing is widened, narrowed or shuffled.
     """
 
-    def is_in_words(source: BufferValue, address: Affine) -> bool:
+    def is_in_words(value: BufferValue, address: Affine) -> bool:
         others = [factor for var, factor in address.terms if var != inner]
         begins = address.factor(inner) == 1 and not any(n % 2 for n in (address.const, *others))
-        return begins and code.kept_type(source) is bf16
+        return begins and code.kept_type(value) is bf16
 
     if inner.size % 2 or not all(is_in_words(s.target, s.address) for s in stage.stores):
         return False

@@ -71,9 +71,9 @@ def _fetch_ahead(elements: Elements, stage: LoopBody, inner: Var, size: int) -> 
     if len(loads) + len(stage.stores) < _MANY:
         return
     with elements.scope():
-        for source, load in loads.items():
+        for value, load in loads.items():
             if load.address.factor(inner) == 1:
-                first = types.element_pointer(b, elements.pointers(source), load.dtype, elements.address_of(load))
+                first = types.element_pointer(b, elements.pointers(value), load.dtype, elements.address_of(load))
                 for at in range(_AHEAD, _AHEAD + size * load.dtype.bytes, LINE):
                     fetch(b, b.gep(first, [I64(at)], source_etype=I8))
 

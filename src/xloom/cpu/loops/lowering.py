@@ -184,20 +184,20 @@ class Lowering:
         with code.phase(outer, cost) as elements:
             elements.unbind(gone)
             private = dict.fromkeys(s.target for g in nest.stages for s in g.stores if s.target in nest.private)
-            for source in private:
-                dtype = code.kept_type(source)
-                count = self._private_size(source) * (2 if dtype.is_complex else 1)
+            for value in private:
+                dtype = code.kept_type(value)
+                count = self._private_size(value) * (2 if dtype.is_complex else 1)
                 slot = allocate(elements.b, types.memory_type(dtype), count)
                 slot.align = 64
-                code.pointers[source] = slot
+                code.pointers[value] = slot
             prefetched = rows_to_prefetch(nest, outer[-1], self._code.module.target)
             for number, stage in enumerate(nest.stages):
                 elements.prefetched = prefetched.get(number, ())
                 with elements.scope():
                     self._inner_stage(elements, stage)
 
-    def _private_size(self, source: BufferValue) -> int:
-        addresses = [s.address for g in self.nest.stages for s in g.stores if s.target == source]
+    def _private_size(self, value: BufferValue) -> int:
+        addresses = [s.address for g in self.nest.stages for s in g.stores if s.target == value]
         return max(self._code.inside(a).high for a in addresses) + 1
 
     def _inner_stage(self, elements: Elements, stage: LoopBody) -> None:

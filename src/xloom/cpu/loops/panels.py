@@ -38,7 +38,7 @@ def emit_lines(
         body.attributes.add(attribute)
     for argument in body.args[: count + 1]:
         argument.add_attribute("noalias")
-    _emit_body(body, nest, {source: body.args[n] for source, n in numbers.items()}, types_of)
+    _emit_body(body, nest, {value: body.args[n] for value, n in numbers.items()}, types_of)
     function = ir.Function(module, LINES, symbol)
     function.attributes.add("nounwind")
     b = ir.IRBuilder(function.append_basic_block("entry"))

@@ -77,9 +77,9 @@ class Phases:
         b = ir.IRBuilder(body.append_basic_block("entry"))
         start = body.append_basic_block("start")
         b.position_at_end(start)
-        self.pointers = {source: body.args[n] for source, n in self.numbers.items()}
+        self.pointers = {value: body.args[n] for value, n in self.numbers.items()}
         self._arguments = body.args
-        elements = Elements(b, lambda source: self.pointers[source], self.address, self.is_wider, self._stored)
+        elements = Elements(b, lambda value: self.pointers[value], self.address, self.is_wider, self._stored)
         begin, end = body.args[total], body.args[total + 1]
         with ExitStack() as stack:
             elements.bounds = begin, end
@@ -111,13 +111,13 @@ class Phases:
         b.ret_void()
 
     # -- what they do with arrays
-    def is_wider(self, source: BufferValue) -> bool:
+    def is_wider(self, value: BufferValue) -> bool:
         """True of arrays of narrow floats that are in memory of one iteration, with all digits of f32."""
-        return source in self.nest.private and self.types_of(source) in (bf16, f16)
+        return value in self.nest.private and self.types_of(value) in (bf16, f16)
 
-    def kept_type(self, source: BufferValue) -> DType:
+    def kept_type(self, value: BufferValue) -> DType:
         """The type of an array's elements in memory."""
-        return f32 if self.is_wider(source) else self.types_of(source)
+        return f32 if self.is_wider(value) else self.types_of(value)
 
     def stores(self, elements: Elements, stores: Sequence[Store]) -> None:
         """Computes and stores one element of each."""
@@ -131,9 +131,9 @@ class Phases:
         index = elements.index(self.address(store.target, store.address))
         element_access.store(elements.b, pointer, dtype, index, value, exact=True)
 
-    def address(self, source: BufferValue, address: Affine) -> Affine:
+    def address(self, value: BufferValue, address: Affine) -> Affine:
         """The address that an iteration of the outer loops has an element of an array at."""
-        return self.inside(address) if source in self.nest.private else address
+        return self.inside(address) if value in self.nest.private else address
 
     def inside(self, address: Affine) -> Affine:
         """The part of an address that an iteration of the outer loops sees."""

@@ -109,12 +109,12 @@ class Writer:
         self._scopes[-1][id(node)] = text
         return text
 
-    def element(self, source: tuple, address: Affine) -> str:
+    def element(self, value: tuple, address: Affine) -> str:
         """An element of an array, as the source or target of an assignment."""
-        return run(self._element(source, address))
+        return run(self._element(value, address))
 
-    def _element(self, source: tuple, address: Affine) -> Nested[str]:
-        return element_text(source, (yield self._defined(address)))
+    def _element(self, value: tuple, address: Affine) -> Nested[str]:
+        return element_text(value, (yield self._defined(address)))
 
     def _index(self, index: Affine) -> Nested[str]:
         """An index expression; numbers that it takes from data are written before."""

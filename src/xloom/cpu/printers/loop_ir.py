@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xloom.codegen.buffer_values import BufferValue
-from xloom.codegen.loop_ir.nest import sources
+from xloom.codegen.loop_ir.nest import loaded_values
 from xloom.codegen.loop_ir.text import nest_text
 from xloom.codegen.schedule.thunks import roots_of
 from xloom.cpu.lower import lowered
@@ -26,10 +26,10 @@ def loop_ir_text(module: Module, target: Target | None = None) -> str:
         nest = code.nest
         stored = [s.target for stage in nest.stages for s in stage.stores]
         numbers: dict[BufferValue, int] = {}
-        for source in (*sources(nest), *stored):
-            if source not in nest.private:
-                numbers.setdefault(source, len(numbers))
+        for value in (*loaded_values(nest), *stored):
+            if value not in nest.private:
+                numbers.setdefault(value, len(numbers))
         made = ", ".join(f"%{i.name}" for i in roots_of(thunk))
-        names = ", ".join(f"#{number} {array_name(source)}" for source, number in numbers.items())
+        names = ", ".join(f"#{number} {array_name(value)}" for value, number in numbers.items())
         parts.append(f"// {made}: {names}\n{nest_text(nest, numbers)}\n")
     return "\n".join(parts)

@@ -130,8 +130,8 @@ def _renamed(condition: ScheduledComputation, body: ScheduledComputation) -> lis
     return [] if mine == theirs else [f"{mine} = {theirs}"]
 
 
-def _state(schedule: ScheduledComputation, sources: Iterable[BufferValue]) -> str:
-    return f"{_arrays(schedule.computation.parameters[0])} = {', '.join(map(array_name, sources))}"
+def _state(schedule: ScheduledComputation, values: Iterable[BufferValue]) -> str:
+    return f"{_arrays(schedule.computation.parameters[0])} = {', '.join(map(array_name, values))}"
 
 
 # -- loop nests

@@ -46,8 +46,8 @@ def memory_text(module: Module, target: Target | None = None) -> str:
 
 def _largest(assignment: BufferAssignment) -> list[tuple[BufferAllocation, list[BufferValue]]]:
     arrays: dict[BufferAllocation, list[BufferValue]] = defaultdict(list)
-    for source, allocation in assignment.allocations.items():
-        arrays[allocation].append(source)
+    for value, allocation in assignment.allocations.items():
+        arrays[allocation].append(value)
     return sorted(arrays.items(), key=lambda item: -item[0].nbytes)[:LARGEST]
 
 

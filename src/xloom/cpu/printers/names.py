@@ -9,16 +9,16 @@ from xloom.codegen.loop_ir.affine import Affine
 from xloom.hlo.shape import Shape
 
 
-def array_name(source: BufferValue) -> str:
+def array_name(value: BufferValue) -> str:
     """`%name`, and of an instruction with several arrays `%name{number}`."""
-    instruction, leaf = source
+    instruction, leaf = value
     number = f"{{{leaf}}}" if leaf_count(instruction.shape) > 1 else ""
     return f"%{instruction.name}{number}"
 
 
-def array_shape(source: BufferValue) -> Shape:
+def array_shape(value: BufferValue) -> Shape:
     """The shape of an array as it lies in memory: without a layout."""
-    instruction, leaf = source
+    instruction, leaf = value
     shape = leaf_shapes(instruction.shape)[leaf]
     return Shape(shape.dtype, shape.dims)
 
@@ -67,9 +67,9 @@ def _plus(text: str, sign: int, term: str) -> str:
     return f"{text} {'-' if sign < 0 else '+'} {term}"
 
 
-def element_text(source: BufferValue, address: Affine) -> str:
+def element_text(value: BufferValue, address: Affine) -> str:
     """`%x[i1, i2]`, or `%x[128*i1 + i2]` where the position is no index of each dimension by itself."""
-    name, dims = array_name(source), array_shape(source).dims
+    name, dims = array_name(value), array_shape(value).dims
     if not dims:
         return name
     index: list[Affine] = []

@@ -9,7 +9,7 @@ from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.fusion.producer_consumer import FusionGroup
-from xloom.codegen.loop_ir.nest import sources
+from xloom.codegen.loop_ir.nest import loaded_values
 from xloom.codegen.ops import OP_ROWS, Trait
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import EmittedProgram, ThunkCode
@@ -42,20 +42,20 @@ class _Schedule:
         arena, kernels = bytes_text(self.program.arena_bytes), len(self.program.modules)
         self.lines.append(f"ENTRY %{schedule.computation.name}  arena {arena}, {kernels} kernels")
         run(self._block(schedule, "  "))
-        for source, result in zip(schedule.root, self.assignment.results, strict=True):
-            self._line("  ", "return", [self._array(source), *self._copy(result, source)])
+        for value, result in zip(schedule.root, self.assignment.results, strict=True):
+            self._line("  ", "return", [self._array(value), *self._copy(result, value)])
         return "\n".join(self.lines) + "\n"
 
     # -- lines
     def _line(self, indent: str, head: str, cells: Iterable[str]) -> None:
         self.lines.append(f"{indent}{head:8}{'  '.join(cells)}")
 
-    def _array(self, source: BufferValue) -> str:
-        return f"{array_name(source)} {array_shape(source)}  {place_text(self.assignment.of(source), self.assignment)}"
+    def _array(self, value: BufferValue) -> str:
+        return f"{array_name(value)} {array_shape(value)}  {place_text(self.assignment.of(value), self.assignment)}"
 
-    def _copy(self, target: BufferAllocation, source: BufferValue) -> list[str]:
+    def _copy(self, target: BufferAllocation, value: BufferValue) -> list[str]:
         """What must be done for `target` to have an array's elements."""
-        return [] if self.assignment.of(source) is target else [f"copied to {place_text(target, self.assignment)}"]
+        return [] if self.assignment.of(value) is target else [f"copied to {place_text(target, self.assignment)}"]
 
     # -- thunks
     def _block(self, schedule: ScheduledComputation, indent: str) -> Nested[None]:
@@ -75,10 +75,10 @@ class _Schedule:
     def _thunk(self, thunk: Thunk, indent: str) -> None:
         code = self.program.code.get(thunk)
         reads, writes, private = _traffic(thunk, code)
-        for source in reads:
-            self._line(indent, "reads", [self._array(source)])
-        for source in writes:
-            self._line(indent, "writes", [self._array(source), *self._in_place(source, reads)])
+        for value in reads:
+            self._line(indent, "reads", [self._array(value)])
+        for value in writes:
+            self._line(indent, "writes", [self._array(value), *self._in_place(value, reads)])
         inside = [*map(array_name, private), *(f"%{i.name}" for i in _inlined(thunk))]
         if inside:
             self._line(indent, "fuses", [", ".join(inside)])
@@ -110,9 +110,9 @@ class _Schedule:
         yield self._block(condition, indent + "  ")
         self.lines.append(f"{indent}body %{body.computation.name}")
         yield self._block(body, indent + "  ")
-        for k, source in enumerate(body.root):
+        for k, value in enumerate(body.root):
             self._line(
-                f"{indent}  ", "next", [self._array(source), *self._copy(self.assignment.allocations[thunk, k], source)]
+                f"{indent}  ", "next", [self._array(value), *self._copy(self.assignment.allocations[thunk, k], value)]
             )
 
     def _conditional(self, schedule: ScheduledComputation, thunk: Instruction, indent: str) -> Nested[None]:
@@ -122,9 +122,9 @@ class _Schedule:
         for number, nested in enumerate(schedule.nested[thunk]):
             self.lines.append(f"{indent}branch {number} %{nested.computation.name}")
             yield self._block(nested, indent + "  ")
-            for k, source in enumerate(nested.root):
+            for k, value in enumerate(nested.root):
                 result = self.assignment.allocations[thunk, k]
-                self._line(f"{indent}  ", "result", [self._array(source), *self._copy(result, source)])
+                self._line(f"{indent}  ", "result", [self._array(value), *self._copy(result, value)])
 
 
 def _title(thunk: Thunk) -> str:
@@ -138,7 +138,7 @@ def _traffic(thunk: Thunk, code: ThunkCode | None) -> tuple[list[BufferValue], l
     if isinstance(thunk, FusionGroup):
         assert code is not None and code.nest is not None
         made = list(dict.fromkeys(s.target for stage in code.nest.stages for s in stage.stores))
-        reads = [s for s in sources(code.nest) if s not in made]
+        reads = [s for s in loaded_values(code.nest) if s not in made]
         private = [s for s in made if s in code.nest.private]
         return reads, [s for s in made if s not in private], private
     reads = [defining_value(o, k) for o in thunk._operands for k in range(leaf_count(o.shape))]
