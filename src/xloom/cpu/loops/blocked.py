@@ -39,7 +39,7 @@ def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var,
         return False
     vectors = interleaving(varying) or _CHEAP
     streamed = is_nontemporal(code, (), stage, inner)
-    size = NontemporalStores.step(code, stage) if streamed else vectors * _lanes(code, stage, inner)
+    size = NontemporalStores.length(code, stage) if streamed else vectors * _lanes(code, stage, inner)
     if not size or inner.size % size or inner.size == size or breakpoints(stage, inner):
         return False
     hints: tuple[Hint, ...] = (*VECTOR_ONLY, ("llvm.loop.interleave.count", I32(vectors)))

@@ -99,14 +99,14 @@ class NontemporalStores:
         self._stage = stage
         self._inner = inner
         self._types = [code.types_of(s.target) for s in stage.stores]
-        self._step = self.step(code, stage)
-        self._pieces = [allocate(elements.b, I8, self._step * t.bytes, "piece") for t in self._types]
+        self._length = self.length(code, stage)
+        self._pieces = [allocate(elements.b, I8, self._length * t.bytes, "piece") for t in self._types]
         for piece in self._pieces:
             piece.align = LINE
         elements.ends_with_fence = True
 
     @staticmethod
-    def step(code: Phases, stage: LoopBody) -> int:
+    def length(code: Phases, stage: LoopBody) -> int:
         """How many iterations are made before they are written."""
         return PIECE // max(code.types_of(s.target).bytes for s in stage.stores)
 
@@ -114,14 +114,14 @@ class NontemporalStores:
         """The loop from `first` to `last`."""
         b = self._elements.b
         with loop(
-            b, b.sdiv(first, I64(self._step)), b.sdiv(b.add(last, I64(self._step - 1)), I64(self._step))
+            b, b.sdiv(first, I64(self._length)), b.sdiv(b.add(last, I64(self._length - 1)), I64(self._length))
         ) as number:
-            begin = intrinsic(b, "smax", first, b.mul(number, I64(self._step)))
-            end = intrinsic(b, "smin", last, b.mul(b.add(number, I64(1)), I64(self._step)))
+            begin = intrinsic(b, "smax", first, b.mul(number, I64(self._length)))
+            end = intrinsic(b, "smin", last, b.mul(b.add(number, I64(1)), I64(self._length)))
             self.piece(begin, b.sub(end, begin), hints)
 
     def piece(self, begin: ir.Value, count: ir.Value, hints: Sequence[Hint]) -> None:
-        """`count` iterations from `begin` on, at most `step`."""
+        """`count` iterations from `begin` on, at most `length`."""
         b, elements, inner = self._elements.b, self._elements, self._inner
         with loop(b, 0, count, name=inner.name, hints=hints) as at, elements.scope():
             elements.vars[inner] = b.add(begin, at, flags=["nsw"])

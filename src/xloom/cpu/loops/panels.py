@@ -84,14 +84,14 @@ def _emit_body(
     (store,) = stage.stores
     loops, gone = merged([stage], stage.vars)
     *outer, inner = loops
-    target, apart, first, step, lines, length = body.args[len(body.args) - 6 :]
+    target, apart, first, stride, lines, length = body.args[len(body.args) - 6 :]
     b = ir.IRBuilder(body.append_basic_block("entry"))
     elements = Elements(b, pointers.__getitem__, lambda _, address: address)
     elements.unbind(gone)
     size = I64(inner.size)
     hints = hints_for(inner.size, cost_along([store.node], inner))
     with loop(b, 0, lines, name="line", hints=PLAIN) as line:
-        begin = b.add(first, b.mul(line, step))
+        begin = b.add(first, b.mul(line, stride))
         end = b.add(begin, length)
         # a line may have the ends of several rows of the innermost loop in it
         last = b.udiv(b.add(end, I64(inner.size - 1)), size) if outer else I64(1)
@@ -101,7 +101,7 @@ def _emit_body(
             high = intrinsic(b, "smin", b.sub(end, start), size)
             offset = b.add(b.mul(line, apart), b.sub(start, begin))
             # lines are too short for the hardware to find out what is wanted next
-            distance = b.mul(lines, step)
+            distance = b.mul(lines, stride)
             with b.if_then(b.icmp_signed("!=", distance, I64(0))), elements.scope():
                 if outer:
                     most = math.prod(v.size for v in outer) - 1

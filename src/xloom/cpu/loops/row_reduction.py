@@ -62,7 +62,7 @@ class RowReduction:
         if self._is_scalar(loops):
             state = self._started(elements)
             with elements.loops(loops):
-                self._step(elements, state)
+                self._accumulate(elements, state)
         else:
             *outer, inner = loops
             lanes = _Lanes(elements, self.reductions, inner)
@@ -97,7 +97,7 @@ class RowReduction:
             begin, end = _part(b, at, split.size, parts)
             if self._is_scalar(loops):
                 with _ranging(elements, split, begin, end), elements.loops(rest):
-                    self._step(elements, state)
+                    self._accumulate(elements, state)
             else:
                 lanes = _Lanes(elements, reductions, loops[-1])
                 if rest:
@@ -133,7 +133,7 @@ class RowReduction:
                 accumulator.start(value)
         return state
 
-    def _step(self, elements: Elements, state: States) -> None:
+    def _accumulate(self, elements: Elements, state: States) -> None:
         for reduction in self.reductions:
             elements.accumulate(reduction, state[id(reduction)])
 
@@ -163,11 +163,11 @@ class _Lanes:
         b, count = self._elements.b, I64(self._count)
         last = b.sub(end, b.srem(b.sub(end, begin), count))
         with loop(b, begin, last, self._count, name=self._inner.name) as base:
-            self._step(base, count)
+            self._accumulate(base, count)
         if not (isinstance(begin, ir.Constant) and self._inner.size % self._count == 0):
-            self._step(last, b.sub(end, last))
+            self._accumulate(last, b.sub(end, last))
 
-    def _step(self, base: ir.Value, count: ir.Value) -> None:
+    def _accumulate(self, base: ir.Value, count: ir.Value) -> None:
         elements = self._elements
         with loop(elements.b, 0, count, name="lane") as lane, elements.scope():
             elements.vars[self._inner] = elements.b.add(base, lane, flags=["nsw"])

@@ -75,8 +75,8 @@ def _next_row(load: Load, outer: Sequence[Var], row: Var, target: Target) -> Pre
     """The elements that the next iteration loads, where they are many side by side of an array that no cache holds."""
     instruction, leaf = load.source
     address, nbytes = load.address, load.dtype.bytes
-    step = address.factor(row)
-    if not step or leaf_shapes(instruction.shape)[leaf].nbytes <= CACHED * target.caches.last:
+    stride = address.factor(row)
+    if not stride or leaf_shapes(instruction.shape)[leaf].nbytes <= CACHED * target.caches.last:
         return None
     inside = sorted(((f, v) for v, f in address.terms if v not in outer), key=lambda term: term[0])
     length = math.prod(var.size for _, var in inside)
@@ -86,4 +86,4 @@ def _next_row(load: Load, outer: Sequence[Var], row: Var, target: Target) -> Pre
     if length * nbytes < _SHORTEST:
         return None
     around = tuple(t for t in address.terms if t[0] in outer)
-    return PrefetchedRow(load.source, nbytes, Affine(address.const + step, around), length)
+    return PrefetchedRow(load.source, nbytes, Affine(address.const + stride, around), length)

@@ -32,13 +32,13 @@ class Blocks(NamedTuple):
 
     loops: Sequence[tuple[int, Sequence[int]]]
     number: int
-    step: int
+    extent: int
 
     @property
     def axes(self) -> list[Axis]:
         """How the pieces are counted."""
         sizes = [size for size, _ in self.loops[: self.number]]
-        return [Axis(n, 0, 0, 0) for n in (*sizes, -(-self.loops[self.number][0] // self.step))]
+        return [Axis(n, 0, 0, 0) for n in (*sizes, -(-self.loops[self.number][0] // self.extent))]
 
     @property
     def count(self) -> int:
@@ -48,13 +48,13 @@ class Blocks(NamedTuple):
     def piece(self, b: ir.IRBuilder, index: ir.Value) -> tuple[list[ir.Value], Loops]:
         """How far a piece moves the pointers, and the loops inside it."""
         *outer, last = digits(b, self.axes, index)
-        first = b.mul(last, i64(self.step))
-        size, steps = self.loops[self.number]
-        moved = [b.mul(first, i64(s)) for s in steps]
-        for digit, (_, outer_steps) in zip(outer, self.loops, strict=False):
-            moved = [b.add(m, b.mul(digit, i64(s))) for m, s in zip(moved, outer_steps, strict=True)]
-        length = self.step if size % self.step == 0 else at_most(b, b.sub(i64(size), first), self.step)
-        return moved, [(length, steps), *self.loops[self.number + 1 :]]
+        first = b.mul(last, i64(self.extent))
+        size, strides = self.loops[self.number]
+        moved = [b.mul(first, i64(s)) for s in strides]
+        for digit, (_, outer_strides) in zip(outer, self.loops, strict=False):
+            moved = [b.add(m, b.mul(digit, i64(s))) for m, s in zip(moved, outer_strides, strict=True)]
+        length = self.extent if size % self.extent == 0 else at_most(b, b.sub(i64(size), first), self.extent)
+        return moved, [(length, strides), *self.loops[self.number + 1 :]]
 
 
 def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> Blocks | None:

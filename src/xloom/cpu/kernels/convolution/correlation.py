@@ -39,12 +39,12 @@ _ITEMS = 3
 
 @dataclass(frozen=True)
 class Correlation:
-    """The boxes of both operands, of which the first dimension is cut into `steps` places of the window."""
+    """The boxes of both operands, of which the first dimension is cut into `window_block` elements of the window."""
 
     x: Box
     w: Box | None
     """None where its groups are adjacent, so that it is read where it lies."""
-    steps: int
+    window_block: int
     outputs: tuple[int, ...]
     lanes: Axis
     """The features of all groups: how many, strides of x ("a") and w ("b")."""
@@ -139,31 +139,31 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
             left = at_most(b, b.mul(vector, i64(lanes)), group.size - lanes)
             vectors = at_most(b, b.sub(i64(panels), vector), plan.x.vectors)
             starts = [
-                b.add(i64(base), b.add(b.mul(image, i64(step)), b.mul(left, i64(across))))
-                for base, step, across in (
+                b.add(i64(base), b.add(b.mul(image, i64(stride)), b.mul(left, i64(across))))
+                for base, stride, across in (
                     (problem.x_base, images.a, group.a),
                     (problem.w_base, 0, group.b),
                 )
             ]
-            horizontal_fusion = Run(x, starts[0], vectors, b.sub(i64(group.size - lanes), left))
+            run = Run(x, starts[0], vectors, b.sub(i64(group.size - lanes), left))
             _clear(b, plan, totals)
             with (
                 rolled(b, 0, problem.feature.size, name="feature") as feature,
-                rolled(b, 0, window[0].size, plan.steps, name="step") as step,
+                rolled(b, 0, window[0].size, plan.window_block, name="step") as window_row,
             ):
-                at = b.add(horizontal_fusion.origin, b.mul(feature, i64(problem.feature.a)))
+                at = b.add(run.origin, b.mul(feature, i64(problem.feature.a)))
                 first_positions = [i64(-d.padding_low) for d in window]
-                first_positions[0] = b.add(first_positions[0], b.mul(step, i64(window[0].window_dilation)))
-                plan.x.fill(b, horizontal_fusion._replace(origin=at), first_positions, first_memory)
+                first_positions[0] = b.add(first_positions[0], b.mul(window_row, i64(window[0].window_dilation)))
+                plan.x.fill(b, run._replace(origin=at), first_positions, first_memory)
                 other = b.add(starts[1], b.mul(feature, i64(problem.feature.b)))
                 source, strides = w.pointer(phase), [t.b for t in problem.taps]
                 dtype = w.dtype
                 if plan.w is not None and second_memory is not None:
-                    plan.w.fill(b, Run(source, other), [step, *(i64(0) for _ in window[1:])], second_memory)
-                    source, strides, other, dtype = second_memory, plan.w.steps, i64(0), arithmetic.dtype
+                    plan.w.fill(b, Run(source, other), [window_row, *(i64(0) for _ in window[1:])], second_memory)
+                    source, strides, other, dtype = second_memory, plan.w.strides, i64(0), arithmetic.dtype
                 else:
-                    other = b.add(other, b.mul(step, i64(problem.taps[0].b)))
-                size = at_most(b, b.sub(i64(window[0].size), step), plan.steps)
+                    other = b.add(other, b.mul(window_row, i64(problem.taps[0].b)))
+                size = at_most(b, b.sub(i64(window[0].size), window_row), plan.window_block)
                 with rolled(b, 0, vectors, name="vector") as number:
                     start = b.gep(
                         first_memory,
@@ -171,16 +171,16 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
                         inbounds=True,
                         source_etype=arithmetic.element,
                     )
-                    met = element_pointer(b, source, dtype, b.add(other, horizontal_fusion.left(b, number, lanes)))
+                    met = element_pointer(b, source, dtype, b.add(other, run.left(b, number, lanes)))
                     loops = [
                         (n, [d.window_dilation * s, stride])
                         for n, d, s, stride in zip(
-                            [size, *(d.size for d in window[1:])], window, plan.x.steps, strides, strict=True
+                            [size, *(d.size for d in window[1:])], window, plan.x.strides, strides, strict=True
                         )
                     ]
                     _add(b, plan, window, sums, (totals, number), loops, ((start, arithmetic.dtype), (met, dtype)))
             target = y, y.pointer(phase), b.mul(image, i64(images.c))
-            _store(b, plan, problem, (totals, horizontal_fusion, left), target)
+            _store(b, plan, problem, (totals, run, left), target)
 
 
 def _clear(b: ir.IRBuilder, plan: Correlation, totals: ir.Value) -> None:
@@ -204,7 +204,7 @@ def _add(
     kind = arithmetic.kind(lanes)
     memory, vector = totals
     (start, dtype), (_, other) = operands
-    strides = [d.stride * s for d, s in zip(window, plan.x.steps, strict=True)]
+    strides = [d.stride * s for d, s in zip(window, plan.x.strides, strict=True)]
     here, there = (WindowPointer(pointer, kind.bytes) for pointer, kind in operands)
     base = b.mul(vector, i64(plan.total))
 

@@ -124,12 +124,12 @@ def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, 
             to = b.add(b.mul(image, i64(problem.batch.c)), b.mul(group, i64(problem.group.c)))
             to = b.add(to, b.mul(begin, i64(problem.taps[0].c)))
             if result is None:
-                steps = [t.c for t in problem.taps]
-                _tiles(b, plan, window, sums, copied, (copy_memory, panels), (y, target, to, steps))
+                strides = [t.c for t in problem.taps]
+                _tiles(b, plan, window, sums, copied, (copy_memory, panels), (y, target, to, strides))
             else:
-                steps = [n * lanes for n in row_major(plan.outputs)]
+                strides = [n * lanes for n in row_major(plan.outputs)]
                 kept = Array("scratch", 0, arithmetic.dtype)
-                _tiles(b, plan, window, sums, copied, (copy_memory, panels), (kept, result, i64(0), steps))
+                _tiles(b, plan, window, sums, copied, (copy_memory, panels), (kept, result, i64(0), strides))
                 put_across(b, arithmetic, result, prod(plan.outputs), (y, target, to, problem.group.c))
 
 
@@ -143,7 +143,7 @@ def _tiles(
     target: tuple[Array, ir.Value, ir.Value, list[Any]],
 ) -> None:
     """The tiles of a box."""
-    arithmetic, lanes, steps = plan.box.arithmetic, plan.box.lanes, plan.box.steps
+    arithmetic, lanes, box_strides = plan.box.arithmetic, plan.box.lanes, plan.box.strides
     copy_memory, panel = operands
     array, pointer, first, strides = target
     beside, along = plan.rows
@@ -151,7 +151,9 @@ def _tiles(
     nbytes = arithmetic.dtype.bytes
     taps = row_major([d.size for d in window])
     loops = [
-        (d.size, (d.window_dilation * s, n * lanes)) for d, s, n in zip(window, steps, taps, strict=True) if d.size > 1
+        (d.size, (d.window_dilation * s, n * lanes))
+        for d, s, n in zip(window, box_strides, taps, strict=True)
+        if d.size > 1
     ]
     with ExitStack() as tiles:
         vector = tiles.enter_context(rolled(b, 0, run.count, name="vector"))
@@ -159,10 +161,10 @@ def _tiles(
         size = prod(d.size for d in window) * lanes
         panel = b.gep(panel, [b.mul(vector, i64(size))], inbounds=True, source_etype=arithmetic.element)
         to = b.add(first, run.left(b, vector, lanes))
-        for n, size, d, step, stride in zip(plan.outputs, sizes, window, steps, strides, strict=True):
+        for n, size, d, box_stride, stride in zip(plan.outputs, sizes, window, box_strides, strides, strict=True):
             index = tiles.enter_context(rolled(b, 0, n, size, name="tile"))
             index = index if size == 1 else at_most(b, index, n - size)
-            at = b.add(at, b.mul(index, i64(d.stride * step)))
+            at = b.add(at, b.mul(index, i64(d.stride * box_stride)))
             to = b.add(to, b.mul(index, i64(stride)))
         sums.clear(b)
 
@@ -175,7 +177,7 @@ def _tiles(
                     if r == 0
                     else b.gep(
                         here,
-                        [b.mul(i64(r), i64(window[-2].stride * steps[-2]))],
+                        [b.mul(i64(r), i64(window[-2].stride * box_strides[-2]))],
                         inbounds=True,
                         source_etype=arithmetic.element,
                     )

@@ -193,7 +193,7 @@ class DepthwiseEmitter:
         return [WindowPointer(element_pointer(self._b, p, a.dtype, at), a.dtype.bytes) for a, p, at in pairs]
 
 
-def _least_multiple(b: ir.IRBuilder, value: ir.Value, step: ir.Value) -> ir.Value:
+def _least_multiple(b: ir.IRBuilder, value: ir.Value, divisor: ir.Value) -> ir.Value:
     """How many steps it takes to reach a value from 0."""
     value = b.select(b.icmp_signed("<", value, i64(0)), i64(0), value)
-    return b.udiv(b.add(value, b.sub(step, i64(1))), step)
+    return b.udiv(b.add(value, b.sub(divisor, i64(1))), divisor)

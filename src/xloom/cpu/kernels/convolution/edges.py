@@ -35,7 +35,7 @@ class _Outer(NamedTuple):
     taps: int
     input: int | SymbolicDimension
     """From a tap to the next, in elements of the input."""
-    step: int
+    tap_stride: int
     """The same in positions."""
 
 
@@ -56,7 +56,7 @@ class Edges(NamedTuple):
         """Elements of a line in the copy."""
         return (self.positions - 1) * self.stride + self.features
 
-    def step(self, number: int) -> int | SymbolicDimension:
+    def tap_stride(self, number: int) -> int | SymbolicDimension:
         """Elements of the copy from a tap of outer dimension `number` to the next."""
         return self.line * prod(o.taps for o in self.outer[number + 1 :])
 
@@ -78,12 +78,12 @@ def edges_of(problem: Convolution, chosen: Tiling, sizes: Sequence[int | Symboli
         return None
     taps = [max(c.taps for c in dim.classes) for dim in problem.dims]
     outer = tuple(
-        _Outer(k, sizes[k], taps[k], dim.tap_input_step * strides[k], dim.tap_input_step)
+        _Outer(k, sizes[k], taps[k], dim.tap_input_stride * strides[k], dim.tap_input_stride)
         for k, dim in enumerate(problem.dims)
         if k != along
     )
     dim = problem.dims[along]
-    positions = (chosen.tile.rows - 1) * dim.input_step + (taps[along] - 1) * dim.tap_input_step + 1
+    positions = (chosen.tile.rows - 1) * dim.input_stride + (taps[along] - 1) * dim.tap_input_stride + 1
     edges = Edges(outer, along, sizes[along], positions, strides[along], features)
     return edges if edges.line * prod(o.taps for o in outer) * x.dtype.bytes <= _STACK_BYTES else None
 
@@ -112,12 +112,14 @@ class Window:
         b, edges = self._b, self._edges
         outside = self._reaches_out(first[edges.dim], edges.dim, edges.positions - 1, edges.size)
         for o in edges.outer:
-            outside = b.or_(outside, self._reaches_out(first[o.dim], o.dim, (o.taps - 1) * o.step, o.size))
+            outside = b.or_(outside, self._reaches_out(first[o.dim], o.dim, (o.taps - 1) * o.tap_stride, o.size))
         with b.if_then(b.and_(outside, b.icmp_unsigned("!=", number, b.load(self._held, typ=I64)))):
             self._fill(at, first)
             b.store(number, self._held)
-        steps = {o.dim: b.select(outside, i64(edges.step(k)), i64(o.input)) for k, o in enumerate(edges.outer)}
-        return b.select(outside, self._copy, self._source), b.select(outside, i64(0), at), steps
+        tap_strides = {
+            o.dim: b.select(outside, i64(edges.tap_stride(k)), i64(o.input)) for k, o in enumerate(edges.outer)
+        }
+        return b.select(outside, self._copy, self._source), b.select(outside, i64(0), at), tap_strides
 
     def _reaches_out(self, first: ir.Value, number: int, extent: int, size: int | SymbolicDimension) -> ir.Value:
         b, dim = self._b, self._problem.dims[number]
@@ -136,10 +138,10 @@ class Window:
         with ExitStack() as loops:
             for k, o in enumerate(edges.outer):
                 tap = loops.enter_context(rolled(b, 0, o.taps, name="tap"))
-                position = b.add(first[o.dim], b.mul(tap, i64(o.step)))
+                position = b.add(first[o.dim], b.mul(tap, i64(o.tap_stride)))
                 present = b.and_(present, b.icmp_unsigned("<", position, i64(o.size)))
                 at = b.add(at, b.mul(tap, i64(o.input)))
-                target = b.add(target, b.mul(tap, i64(edges.step(k))))
+                target = b.add(target, b.mul(tap, i64(edges.tap_stride(k))))
             begin = first[edges.dim]
             low, high = (self._inside(x) for x in (b.neg(begin), b.sub(i64(edges.size), begin)))
             low, high = (b.select(present, b.mul(x, i64(edges.stride)), i64(0)) for x in (low, high))

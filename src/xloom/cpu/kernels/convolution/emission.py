@@ -12,7 +12,7 @@ from xloom.cpu.kernels.convolution.depthwise_adjacent import DepthwiseEmitter, i
 from xloom.cpu.kernels.convolution.edges import edges_of
 from xloom.cpu.kernels.convolution.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
 from xloom.cpu.kernels.convolution.padding import Extent, padded
-from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, step_of, thinned
+from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, stride_of, thinned
 from xloom.cpu.kernels.convolution.tiles import convolve
 from xloom.cpu.kernels.convolution.tiling import pair_axis, pairs_of, tiling, vectors_along
 from xloom.cpu.kernels.convolution.zeros import multiply_zeros
@@ -154,7 +154,7 @@ def _is_thinned(
     if not dims or labels.input_spatial[-1] != shape.rank - 1 or x.dtype is not arithmetic.dtype:
         return False
     inside = all(d.low >= 0 and d.high < shape.dims[p] for d, p in zip(dims, labels.input_spatial, strict=True))
-    return inside and all(is_sparse(d) for d in dims) and step_of(dims[-1]) == 2
+    return inside and all(is_sparse(d) for d in dims) and stride_of(dims[-1]) == 2
 
 
 def _across_groups(
@@ -236,9 +236,9 @@ def _is_moved_last(
         return False
     number = labels.input_spatial.index(last)
     dim, is_last = problem.dims[number], labels.output_spatial[number] == last
-    along = is_last and len(dim.classes) == 1 and dim.input_step == 1
+    along = is_last and len(dim.classes) == 1 and dim.input_stride == 1
     whole = along and vectors_along(arithmetic, problem.output.size, dim.classes[0].count)
-    return not whole and instruction["window"][number].size < _LONG and (is_better or dim.input_step > 1)
+    return not whole and instruction["window"][number].size < _LONG and (is_better or dim.input_stride > 1)
 
 
 def _problem(
@@ -256,14 +256,14 @@ def _problem(
     features, outputs = rhs.dims[labels.kernel_input_feature], rhs.dims[labels.kernel_output_feature]
     batch = lhs.dims[labels.input_batch] // batch_groups
     each = outputs // (groups * batch_groups)
-    step = sx[labels.input_feature] * features if batch_groups == 1 else sx[labels.input_batch] * batch
+    group_stride = sx[labels.input_feature] * features if batch_groups == 1 else sx[labels.input_batch] * batch
     w_output, y_feature = sw[labels.kernel_output_feature], sy[labels.output_feature]
     taps = [
         Axis(d.size, sx[p], -sw[q] if d.window_reversal else sw[q], sy[r])
         for d, p, q, r in zip(window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True)
     ]
     return Convolution(
-        group=Axis(groups * batch_groups, step, w_output * each, y_feature * each),
+        group=Axis(groups * batch_groups, group_stride, w_output * each, y_feature * each),
         batch=Axis(batch, sx[labels.input_batch], 0, sy[labels.output_batch]),
         feature=Axis(features, sx[labels.input_feature], sw[labels.kernel_input_feature], 0),
         output=Axis(each, 0, w_output, y_feature),

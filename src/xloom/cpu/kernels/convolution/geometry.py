@@ -25,12 +25,12 @@ class Class(NamedTuple):
 
 
 class Spatial(NamedTuple):
-    """A spatial dimension. Steps: of the input from one output of a class to the next and from tap to tap."""
+    """A spatial dimension. Strides: of the input from one output of a class to the next and from tap to tap."""
 
     classes: tuple[Class, ...]
-    input_step: int
-    tap_input_step: int
-    tap_step: int
+    input_stride: int
+    tap_input_stride: int
+    tap_stride: int
     low: int
     """The least element of the input that is met; negative in the padding."""
     high: int
@@ -40,27 +40,27 @@ def spatial(window: WindowDimension, size: int) -> Spatial:
     """The geometry of a dimension whose input has `size` elements."""
     outputs = window.output_size(size)
     dilation, stride, spread = window.base_dilation, window.stride, window.window_dilation
-    classes, steps = dilation // gcd(dilation, stride), dilation // gcd(dilation, spread)
+    classes, tap_stride = dilation // gcd(dilation, stride), dilation // gcd(dilation, spread)
     found = []
     for remainder in range(classes):
         count = max(0, -(-(outputs - remainder) // classes))
         position = remainder * stride - window.padding_low
-        first = next((k for k in range(min(steps, window.size)) if (position + k * spread) % dilation == 0), None)
+        first = next((k for k in range(min(tap_stride, window.size)) if (position + k * spread) % dilation == 0), None)
         if first is None:
             found.append(Class(count, 0, 0, 0))
         else:
             found.append(
-                Class(count, (position + first * spread) // dilation, first, -(-(window.size - first) // steps))
+                Class(count, (position + first * spread) // dilation, first, -(-(window.size - first) // tap_stride))
             )
-    input_step, tap_input_step = classes * stride // dilation, steps * spread // dilation
+    input_stride, tap_input_stride = classes * stride // dilation, tap_stride * spread // dilation
     met = [c for c in found if c.count and c.taps]
     return Spatial(
         tuple(found),
-        input_step,
-        tap_input_step,
-        steps,
+        input_stride,
+        tap_input_stride,
+        tap_stride,
         min((c.input for c in met), default=0),
-        max((c.input + (c.count - 1) * input_step + (c.taps - 1) * tap_input_step for c in met), default=0),
+        max((c.input + (c.count - 1) * input_stride + (c.taps - 1) * tap_input_stride for c in met), default=0),
     )
 
 
@@ -122,10 +122,16 @@ class Convolution(NamedTuple):
                 OutputClass(c.count, c.input * axis.a, c.tap * sw, r * axis.c, c.taps)
                 for r, c in enumerate(dim.classes)
             )
-            step = len(classes) * axis.c
+            output_stride = len(classes) * axis.c
             out.append(
                 OutputAxis(
-                    classes, dim.input_step * axis.a, 0, step, dim.tap_input_step * axis.a, dim.tap_step * sw, number
+                    classes,
+                    dim.input_stride * axis.a,
+                    0,
+                    output_stride,
+                    dim.tap_input_stride * axis.a,
+                    dim.tap_stride * sw,
+                    number,
                 )
             )
         return out
@@ -143,14 +149,14 @@ def as_product(problem: Convolution) -> Product | None:
     if any(len(d.classes) > 1 for d in problem.dims) or first or problem.w_base or problem.output.c != 1:
         return None
     spaces = list(zip(problem.dims, classes, problem.taps, strict=True))
-    rows = [problem.batch, *(Axis(p.count, d.input_step * t.a, 0, t.c) for d, p, t in spaces)]
+    rows = [problem.batch, *(Axis(p.count, d.input_stride * t.a, 0, t.c) for d, p, t in spaces)]
     rows = [x for x in sorted(rows, key=lambda x: -x.c) if x.size > 1]
     below = problem.output.size
     for axis in reversed(rows):  # rows follow each other in the output
         if axis.c != below:
             return None
         below *= axis.size
-    depth = [problem.feature, *(Axis(p.taps, d.tap_input_step * t.a, d.tap_step * t.b, 0) for d, p, t in spaces)]
+    depth = [problem.feature, *(Axis(p.taps, d.tap_input_stride * t.a, d.tap_stride * t.b, 0) for d, p, t in spaces)]
     depth.sort(key=lambda x: -x.a)
     return Product(merged([problem.group]), merged(rows), merged([problem.output]), merged(depth))
 
@@ -164,7 +170,7 @@ def as_pointwise_product(problem: Convolution) -> Product | None:
         or any(len(d.classes) > 1 or p.input or (p.taps, t.size) != (1, 1) for d, p, t in spaces)
     ):
         return None
-    positions = merged([Axis(p.count, d.input_step * t.a, 0, t.c) for d, p, t in spaces])
+    positions = merged([Axis(p.count, d.input_stride * t.a, 0, t.c) for d, p, t in spaces])
     if len(positions) != 1 or (positions[0].a, positions[0].c) != (1, 1):
         return None
     batch = merged([problem.group, problem.batch])

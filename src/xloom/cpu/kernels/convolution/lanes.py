@@ -82,7 +82,7 @@ class Box:
         return (self.positions + self._slack) * self.lanes
 
     @property
-    def steps(self) -> list[Any]:
+    def strides(self) -> list[Any]:
         """Elements of the box from a position to the next, by dimension."""
         return [n * self.lanes for n in row_major([s.length for s in self.dims])]
 
@@ -99,7 +99,7 @@ class Box:
                 inside, element = _element(b, dim, b.add(first[k], index))
                 present = b.and_(present, inside)
                 origin = b.add(origin, b.mul(element, i64(dim.stride)))
-                at = b.add(at, b.mul(index, i64(self.steps[k])))
+                at = b.add(at, b.mul(index, i64(self.strides[k])))
             self._line(b, run._replace(origin=origin), present, first[-1], self._pointer(b, target, at))
 
     def _line(self, b: ir.IRBuilder, run: Run, present: ir.Value, first: ir.Value, line: ir.Value) -> None:

@@ -44,13 +44,13 @@ class Operands:
 
     def walk(self, sums: Sums, loops: Loops, pointers: Sequence[WindowPointer]) -> None:
         """Adds the products of all taps of a window."""
-        tiling, step = self.tiling, loops[-1][1][0] if loops else 0
+        tiling, stride = self.tiling, loops[-1][1][0] if loops else 0
         tile = tiling.tile
         shared = (
             tiling.name == "features"
             and tiling.rows.x > 0
-            and 0 < step < tiling.rows.x * tile.rows
-            and step % tiling.rows.x == 0
+            and 0 < stride < tiling.rows.x * tile.rows
+            and stride % tiling.rows.x == 0
         )
         # of places that rows share, LLVM loads each scalar once: where there are no registers for all, it spills sums
         held = (tile.rows * tile.vectors + tile.rows + tile.vectors) * tile.arithmetic.parts + SHORT

@@ -25,9 +25,9 @@ def is_sparse(dim: Spatial) -> bool:
     return len(dim.classes) == 1 and (dim.classes[0].taps == 1 or dim.classes[0].count == 1)
 
 
-def step_of(dim: Spatial) -> int:
+def stride_of(dim: Spatial) -> int:
     """How far apart the positions of such a dimension are, in elements."""
-    return dim.input_step if dim.classes[0].taps == 1 else dim.tap_input_step
+    return dim.input_stride if dim.classes[0].taps == 1 else dim.tap_input_stride
 
 
 def thinned(
@@ -42,7 +42,7 @@ def thinned(
         [only] = dim.classes
         counts[p] = only.count if only.taps == 1 else only.taps
         at += dim.low * strides[p]
-        strides[p] *= step_of(dim)
+        strides[p] *= stride_of(dim)
     copy = new_array(kernel, x.dtype, prod(counts))
     lanes = arithmetic.lanes
     with kernel.phase(prod(counts[:-1]), max(1, _GRAIN // counts[-1])) as phase:

@@ -79,13 +79,13 @@ def convolve(
                     if window is not None:
                         number, across = b.udiv(item, i64(items[-1].size)), b.mul(tile_at.index, i64(chosen.columns.x))
                         starts = [tile_at.first[k] for k in range(len(tile_at.first))]
-                        origin, start, steps = window.locate(number, b.sub(start, across), starts)
+                        origin, start, tap_strides = window.locate(number, b.sub(start, across), starts)
                         start = b.add(start, across)
                         for axis, which in tile_at.axes:
-                            if axis.dim in steps:
+                            if axis.dim in tap_strides:
                                 low, high = walker.met(axis, which, tile_at)
                                 tap = taps.enter_context(rolled(b, low, high, name="tap"))
-                                start = b.add(start, b.mul(tap, steps[axis.dim]))
+                                start = b.add(start, b.mul(tap, tap_strides[axis.dim]))
                                 panel = b.add(panel, b.mul(tap, i64(axis.tap_w)))
                     operands.walk(sums, walked, operands.pointers(origin, start, panel))
                 operands.store(sums, tile_at.y)
@@ -166,7 +166,7 @@ class _Walker:
             at, inside, index = _moved(b, axis, which, b.mul(index, i64(size)), size, at)
             if axis.dim is not None:
                 begin = _choice(b, [c.input for c in dims[axis.dim].classes], which)
-                first[axis.dim] = b.add(begin, b.mul(index, i64(dims[axis.dim].input_step)))
+                first[axis.dim] = b.add(begin, b.mul(index, i64(dims[axis.dim].input_stride)))
             present = b.and_(present, inside)
             axes.append((axis, which))
         x, w, y = at
@@ -176,10 +176,10 @@ class _Walker:
         """Which taps of a dimension of which a tile has one position meet elements: from one to before another."""
         b, dim = self.b, axis.dim
         assert dim is not None
-        step, taps = self.problem.dims[dim].tap_input_step, _taps(b, axis, which)
+        stride, taps = self.problem.dims[dim].tap_input_stride, _taps(b, axis, which)
         low, high = (b.sub(i64(x), tile.first[dim]) for x in (0, self.sides[dim]))
-        if step > 1:
-            low, high = (b.sdiv(b.add(x, i64(step - 1)), i64(step)) for x in (low, high))
+        if stride > 1:
+            low, high = (b.sdiv(b.add(x, i64(stride - 1)), i64(stride)) for x in (low, high))
         low = b.select(b.icmp_signed("<", low, i64(0)), i64(0), low)
         return low, b.select(b.icmp_signed("<", high, taps), high, taps)
 
@@ -210,9 +210,9 @@ class _Walker:
                 continue
             dim = problem.dims[axis.dim]
             if dim.low < 0 or dim.high >= self.sides[axis.dim]:
-                for k, (size, steps) in enumerate(loops):
+                for k, (size, strides) in enumerate(loops):
                     alone = isinstance(size, ir.Value) or size == axis.classes[0].taps
-                    if alone and tuple(steps) == (axis.tap_x, axis.tap_w):
+                    if alone and tuple(strides) == (axis.tap_x, axis.tap_w):
                         yield k, axis, which
 
 
@@ -232,11 +232,11 @@ def _moved(
         inside = b.icmp_signed("<", index, present)
         last = b.sub(present, i64(size))
         index = b.select(b.icmp_signed("<", index, last), index, last)
-    steps = (axis.x, axis.w, axis.y)
+    strides = (axis.x, axis.w, axis.y)
     starts = [[p.x for p in axis.classes], [p.w for p in axis.classes], [p.y for p in axis.classes]]
     moved = [
-        b.add(b.add(o, _choice(b, values, which)), b.mul(index, i64(step)))
-        for o, values, step in zip(at, starts, steps, strict=True)
+        b.add(b.add(o, _choice(b, values, which)), b.mul(index, i64(stride)))
+        for o, values, stride in zip(at, starts, strides, strict=True)
     ]
     return moved, inside, index
 
@@ -260,7 +260,7 @@ def _sums_of_classes(b: ir.IRBuilder, chosen: Tiling, axes: Sequence[tuple[Outpu
     if chosen.name != "channels":
         feature = chosen.feature
         loops.append((feature.a, i64(feature.size), (feature.a, feature.b)))
-    return [(size, steps) for _, size, steps in sorted(loops, key=lambda x: -x[0])]
+    return [(size, strides) for _, size, strides in sorted(loops, key=lambda x: -x[0])]
 
 
 def _taps(b: ir.IRBuilder, axis: OutputAxis, which: ir.Value) -> ir.Value:

@@ -86,7 +86,7 @@ def pair_axis(problem: Convolution) -> int | None:
         return -1
     for number, (dim, tap) in enumerate(zip(problem.dims, problem.taps, strict=True)):
         is_even = tap.size >= _LONG and tap.size % 2 == 0
-        if is_even and tap.a == 1 and len(dim.classes) == 1 and dim.tap_input_step == 1:
+        if is_even and tap.a == 1 and len(dim.classes) == 1 and dim.tap_input_stride == 1:
             return number
     return -1 if pairs else None
 
@@ -112,7 +112,7 @@ def _features(arithmetic: Arithmetic, problem: Convolution, w: Array) -> Tiling:
     panels = packing.panels * packing.panel_size(packing.length)
     group = OutputAxis(plain(problem.group).classes, problem.group.a, panels, problem.group.c)
     columns = OutputAxis(plain(problem.output).classes, 0, 0, problem.output.c)
-    axes = [plain(problem.batch), *_in_steps(arithmetic, problem).spatial_axes(kernel)]
+    axes = [plain(problem.batch), *_in_pairs(arithmetic, problem).spatial_axes(kernel)]
     rows = axes.pop(number)
     return Tiling("features", tile, rows, columns, (group, *axes), feature, 0, packing, problem.group.size)
 
@@ -168,7 +168,7 @@ def _narrowed(tile: Tile, output: Axis) -> Tile:
     return tile
 
 
-def _in_steps(arithmetic: Arithmetic, problem: Convolution) -> Convolution:
+def _in_pairs(arithmetic: Arithmetic, problem: Convolution) -> Convolution:
     """The problem with a window whose places are gone through in pairs, where they are."""
     number = pair_axis(problem)
     if arithmetic.pack_factor == 1 or number in (None, -1):
@@ -177,7 +177,7 @@ def _in_steps(arithmetic: Arithmetic, problem: Convolution) -> Convolution:
     [only] = dim.classes
     each = arithmetic.pack_factor
     dims[number] = dim._replace(
-        classes=(only._replace(taps=only.taps // each),), tap_input_step=dim.tap_input_step * each
+        classes=(only._replace(taps=only.taps // each),), tap_input_stride=dim.tap_input_stride * each
     )
     return problem._replace(dims=tuple(dims))
 
@@ -200,8 +200,8 @@ def _packed(
     def time(number: int) -> int:
         axis = sizes[number]
         rows, vectors = extent(arithmetic, axis.least, output.size, most)
-        steps = greatest(greatest(rows, _REUSED) * vectors, greatest(8, rows + vectors))
-        return -(-axis.most // rows) * steps * _TIME // (axis.most * vectors)
+        cycles = greatest(greatest(rows, _REUSED) * vectors, greatest(8, rows + vectors))
+        return -(-axis.most // rows) * cycles * _TIME // (axis.most * vectors)
 
     number = min(reversed(range(len(sizes))), key=time)
     along = _lines(problem, sizes)
@@ -214,7 +214,7 @@ def _packed(
     packing = Packing(arithmetic, w, "b", (output,), depth, tile.columns)
     strides = dict(zip(order, row_major([sums[k].size for k in order]), strict=True))
     each, line = arithmetic.pack_factor, packing.panel_size(1)
-    steps = [line * greatest(1, strides[k] // each) for k in range(len(sums))]
+    packed_strides = [line * greatest(1, strides[k] // each) for k in range(len(sums))]
     together = each if pair_axis(problem) == -1 else 1
-    feature = Axis(problem.feature.size // together, problem.feature.a * together, steps.pop(), 0)
-    return packing, steps, feature, tile, number
+    feature = Axis(problem.feature.size // together, problem.feature.a * together, packed_strides.pop(), 0)
+    return packing, packed_strides, feature, tile, number

@@ -105,18 +105,18 @@ class Transform:
         b.ret_void()
         return function
 
-    def _butterfly(self, b: ir.IRBuilder, radix: int, sign: int, step: Pass) -> None:
+    def _butterfly(self, b: ir.IRBuilder, radix: int, sign: int, fft_pass: Pass) -> None:
         numbers = [I64(i) for i in range(radix)]
-        read, write = [step.read(i) for i in numbers], [step.write(i) for i in numbers]
-        roots = [step.root(i) for i in numbers[1:]]
-        with loop(b, 0, step.side, name="q") as q:
-            x = [self.get(b, step.source, b.add(offset, q)) for offset in read]
+        read, write = [fft_pass.read(i) for i in numbers], [fft_pass.write(i) for i in numbers]
+        roots = [fft_pass.root(i) for i in numbers[1:]]
+        with loop(b, 0, fft_pass.side, name="q") as q:
+            x = [self.get(b, fft_pass.source, b.add(offset, q)) for offset in read]
             first, *rest = butterfly(b, self.lanes, x, sign)
             twiddled = [self.lanes.product(b, y, root) for y, root in zip(rest, roots, strict=True)]
             for offset, y in zip(write, (first, *twiddled), strict=True):
-                self.put(b, step.target, b.add(offset, q), y)
+                self.put(b, fft_pass.target, b.add(offset, q), y)
 
-    def _loops(self, b: ir.IRBuilder, radix: int, sign: int, step: Pass) -> None:
+    def _loops(self, b: ir.IRBuilder, radix: int, sign: int, fft_pass: Pass) -> None:
         """With sums and differences of points k and radix - k, whose roots are conjugates; two results at a time."""
         lanes, half = self.lanes, radix // 2
         roots = plan.roots(radix, sign, np.arange(radix))
@@ -126,18 +126,20 @@ class Transform:
             memory.align = 64
         total = [allocate(b, lanes.kind) for _ in range(2)]
         products = [[allocate(b, lanes.kind) for _ in range(4)] for _ in range(2)]
-        with loop(b, 0, step.side, name="q") as q:
-            first = self.get(b, step.source, b.add(step.read(I64(0)), q))
+        with loop(b, 0, fft_pass.side, name="q") as q:
+            first = self.get(b, fft_pass.source, b.add(fft_pass.read(I64(0)), q))
             for part in range(2):
                 b.store(first[part], total[part])
             with loop(b, 1, half + 1, name="k") as k:
-                near, far = (self.get(b, step.source, b.add(step.read(i), q)) for i in (k, b.sub(I64(radix), k)))
+                near, far = (
+                    self.get(b, fft_pass.source, b.add(fft_pass.read(i), q)) for i in (k, b.sub(I64(radix), k))
+                )
                 added = [b.fadd(x, y) for x, y in zip(near, far, strict=True)]
                 self.put(b, sums, k, added)
                 self.put(b, differences, k, [b.fsub(x, y) for x, y in zip(near, far, strict=True)])
                 for part in range(2):
                     b.store(b.fadd(b.load(total[part]), added[part]), total[part])
-            self.put(b, step.target, b.add(step.write(I64(0)), q), [b.load(t) for t in total])
+            self.put(b, fft_pass.target, b.add(fft_pass.write(I64(0)), q), [b.load(t) for t in total])
             zero = ir.Constant(lanes.kind, [0.0] * lanes.count)
             with loop(b, 1, half + 1, 2, name="j") as j:
                 after = b.add(j, I64(1))
@@ -160,8 +162,8 @@ class Transform:
                         (number, [b.fsub(real, along), b.fadd(imag, across)]),
                         (other, [b.fadd(real, along), b.fsub(imag, across)]),
                     ):
-                        twiddled = lanes.product(b, y, step.root(i))
-                        self.put(b, step.target, b.add(step.write(i), q), twiddled)
+                        twiddled = lanes.product(b, y, fft_pass.root(i))
+                        self.put(b, fft_pass.target, b.add(fft_pass.write(i), q), twiddled)
 
     def _convolution(self, b: ir.IRBuilder, data: ir.Value, spare: ir.Value) -> ir.Value:
         """x_k c_k convolved with the conjugate chirp, times c, where c_k = exp(sign pi i k^2 / n)."""

@@ -62,13 +62,13 @@ class _Work:
         self.tile = Tile.of(self.dtype, self.n)
         self.size = -(-self.n // self.block) * self.block
         # rows of a power of two apart would share few places of the cache
-        self.step = self.size + (64 // self.dtype.bytes if self.size > self.block else 0)
+        self.stride = self.size + (64 // self.dtype.bytes if self.size > self.block else 0)
         self.substitute = substitution.emit(kernel.module, f"{kernel.name}.substitute")
         self.factor = self._factor()
 
     def whole_matrices(self) -> None:
         """Adds one phase, whose items are matrices."""
-        nbytes = self.size * self.step * self.dtype.bytes
+        nbytes = self.size * self.stride * self.dtype.bytes
         is_small = nbytes <= _STACK
         scratch = None if is_small else self.kernel.add_scratch(self.batch * nbytes)
         with self.kernel.phase(self.batch, max(1, 3 * _FLOPS // self.size**3)) as p:
@@ -78,7 +78,7 @@ class _Work:
                 first = b.mul(number, I64(self.n * self.n))
                 matrix = local
                 if scratch is not None:
-                    matrix = self._at(b, p.scratch(scratch), b.mul(number, I64(self.size * self.step)))
+                    matrix = self._at(b, p.scratch(scratch), b.mul(number, I64(self.size * self.stride)))
                 with self.tile.along(b, I64(0), self.n) as row:
                     self._read(b, self._at(b, p.operand(0), first), matrix, row)
                 with loop(b, 0, self.size, self.block, "block") as block:
@@ -90,7 +90,7 @@ class _Work:
 
     def blocks(self) -> None:
         """One matrix: phases alternate between a diagonal block and the strips beside it."""
-        scratch = self.kernel.add_scratch(self.size * self.step * self.dtype.bytes)
+        scratch = self.kernel.add_scratch(self.size * self.stride * self.dtype.bytes)
         self._bands(lambda p, first: self._read(p.b, p.operand(0), p.scratch(scratch), first))
         for block in range(0, self.size, self.block):
             self._block(scratch, block)
@@ -118,16 +118,16 @@ class _Work:
 
     def _diagonal(self, b: ir.IRBuilder, matrix: ir.Value, block: ir.Value) -> None:
         self._substitute(b, matrix, block, block, solve=False)
-        corner = b.mul(block, I64(self.step + 1))
+        corner = b.mul(block, I64(self.stride + 1))
         b.call(self.factor, [self._at(b, matrix, corner)])
 
     def _strip(self, b: ir.IRBuilder, matrix: ir.Value, block: ir.Value, column: ir.Value) -> None:
         self._substitute(b, matrix, block, column, solve=True)
 
     def _substitute(self, b: ir.IRBuilder, matrix: ir.Value, block: ir.Value, column: ir.Value, solve: bool) -> None:
-        strip, step = self._at(b, matrix, column), I64(self.step)
+        strip, stride = self._at(b, matrix, column), I64(self.stride)
         last = b.add(block, I64(self.block))
-        b.call(self.substitute, [matrix, I64(1), step, strip, step, strip, step, I1(solve), block, last])
+        b.call(self.substitute, [matrix, I64(1), stride, strip, stride, strip, stride, I1(solve), block, last])
 
     def _factor(self) -> ir.Function:
         """void(block): factors a diagonal block in place; what is below the diagonal means nothing."""
@@ -140,7 +140,7 @@ class _Work:
         lanes, dtype = self.lanes, self.dtype
         columns = [I64(v * lanes.count) for v in range(self.vectors)]
         with loop(b, 0, self.block, name="row") as row:
-            row_start = b.mul(row, I64(self.step))
+            row_start = b.mul(row, I64(self.stride))
             diagonal = b.add(row_start, row)
             pivot = load_scalar(b, block, dtype, diagonal)[0]
             kind = pivot.type
@@ -157,7 +157,7 @@ class _Work:
             self._store_real(b, block, diagonal, root)
             with loop(b, b.add(row, I64(1)), self.block, name="below") as below:
                 factor = lanes.splat(b, load_scalar(b, block, dtype, b.add(row_start, below), conjugate=True))
-                target = b.mul(below, I64(self.step))
+                target = b.mul(below, I64(self.stride))
                 for k, x in zip(columns, values, strict=True):
                     old = lanes.load(b, block, b.add(target, k))
                     lanes.store(b, block, b.add(target, k), lanes.minus_product(b, old, factor, x))
@@ -178,14 +178,14 @@ class _Work:
             self.tile.store(
                 b,
                 matrix,
-                self._index(b, row, column, self.step),
-                self.step,
+                self._index(b, row, column, self.stride),
+                self.stride,
                 self._moved(b, source, self.n, row, column),
             )
 
     def _write(self, b: ir.IRBuilder, matrix: ir.Value, target: ir.Value, row: ir.Value) -> None:
         """Rows of the result: zeros on the other side of the diagonal, or NaN everywhere."""
-        pivot = load_scalar(b, matrix, self.dtype, I64((self.n - 1) * (self.step + 1)))[0]
+        pivot = load_scalar(b, matrix, self.dtype, I64((self.n - 1) * (self.stride + 1)))[0]
         bad = b.fcmp_unordered("uno", pivot, pivot)  # every NaN reaches the last pivot
         tile = self.tile
         kind = ir.VectorType(tile.element, tile.size)
@@ -193,7 +193,7 @@ class _Work:
         nan = ir.Constant(kind, [int.from_bytes(numpy.tobytes(), "little")] * tile.size)
         zero = ir.Constant(kind, [0] * tile.size)
         with tile.along(b, I64(0), self.n) as column:
-            rows = self._moved(b, matrix, self.step, row, column)
+            rows = self._moved(b, matrix, self.stride, row, column)
             for k, values in enumerate(rows):
                 distance = b.sub(b.add(row, I64(k)), column)
                 lanes = ir.VectorType(I64, tile.size)
@@ -205,16 +205,16 @@ class _Work:
                 rows[k] = b.select(bad, nan, b.select(inside, values, zero))
             tile.store(b, target, self._index(b, row, column, self.n), self.n, rows)
 
-    def _moved(self, b: ir.IRBuilder, source: ir.Value, step: int, row: ir.Value, column: ir.Value) -> list[ir.Value]:
+    def _moved(self, b: ir.IRBuilder, source: ir.Value, stride: int, row: ir.Value, column: ir.Value) -> list[ir.Value]:
         """A tile of the factor from the given matrix, or the other way; for a lower factor, of the adjoint."""
         tile = self.tile
         if not self.lower:
-            return tile.load(b, source, self._index(b, row, column, step), step)
-        rows = transposed(b, tile.load(b, source, self._index(b, column, row, step), step))
+            return tile.load(b, source, self._index(b, row, column, stride), stride)
+        rows = transposed(b, tile.load(b, source, self._index(b, column, row, stride), stride))
         if not self.dtype.is_complex:
             return rows
         sign = ir.Constant(rows[0].type, [1 << (tile.element.width - 1)] * tile.size)
         return [b.xor(r, sign) for r in rows]
 
-    def _index(self, b: ir.IRBuilder, row: ir.Value, column: ir.Value, step: int) -> ir.Value:
-        return b.add(b.mul(row, I64(step)), column)
+    def _index(self, b: ir.IRBuilder, row: ir.Value, column: ir.Value, stride: int) -> ir.Value:
+        return b.add(b.mul(row, I64(stride)), column)

@@ -73,16 +73,16 @@ class Substitution:
         return function
 
     def _group(self, b: ir.IRBuilder, args: Sequence[ir.Value], first: ir.Value, count: int) -> None:
-        matrix, row_step, column_step, rhs, rhs_step, found, step, solve, start, _ = args
+        matrix, row_stride, column_stride, rhs, rhs_stride, found, solution_stride, solve, start, _ = args
         lanes, dtype = self.lanes, self.lanes.dtype
         numbers = [b.add(first, I64(i)) for i in range(count)]
-        rows = [element_pointer(b, matrix, dtype, b.mul(r, row_step)) for r in numbers]
+        rows = [element_pointer(b, matrix, dtype, b.mul(r, row_stride)) for r in numbers]
         sums = _Sums(b, lanes, count, self.vectors)
         for i, r in enumerate(numbers):
-            for v, x in enumerate(self._row(b, rhs, r, rhs_step)):
+            for v, x in enumerate(self._row(b, rhs, r, rhs_stride)):
                 sums.set(b, i, v, x)
         with loop(b, 0, b.select(solve, first, start), name="k") as k:
-            known, offset = self._row(b, found, k, step), b.mul(k, column_step)
+            known, offset = self._row(b, found, k, solution_stride), b.mul(k, column_stride)
             for i in range(count):
                 factor = lanes.splat(b, load_scalar(b, rows[i], dtype, offset, self.conjugate))
                 for v, x in enumerate(known):
@@ -91,7 +91,7 @@ class Substitution:
             self._triangle(b, args, numbers, rows, sums)
         for i, r in enumerate(numbers):
             for v in range(self.vectors):
-                lanes.store(b, found, b.add(b.mul(r, step), I64(v * lanes.count)), sums.get(b, i, v))
+                lanes.store(b, found, b.add(b.mul(r, solution_stride), I64(v * lanes.count)), sums.get(b, i, v))
 
     def _triangle(
         self, b: ir.IRBuilder, args: Sequence[ir.Value], numbers: list[ir.Value], rows: list[ir.Value], sums: _Sums
@@ -110,8 +110,8 @@ class Substitution:
             for v, x in enumerate(out[i]):
                 sums.set(b, i, v, x)
 
-    def _row(self, b: ir.IRBuilder, pointer: ir.Value, row: ir.Value, step: ir.Value) -> list[Number]:
-        first = b.mul(row, step)
+    def _row(self, b: ir.IRBuilder, pointer: ir.Value, row: ir.Value, solution_stride: ir.Value) -> list[Number]:
+        first = b.mul(row, solution_stride)
         return [self.lanes.load(b, pointer, b.add(first, I64(v * self.lanes.count))) for v in range(self.vectors)]
 
 

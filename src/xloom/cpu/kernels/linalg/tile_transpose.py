@@ -46,18 +46,18 @@ class Tile:
         return self.dtype.bytes // (2 if self.dtype.is_complex else 1)
 
     def load(
-        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, step: int | SymbolicDimension
+        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, stride: int | SymbolicDimension
     ) -> list[ir.Value]:
-        """Rows that are `step` elements apart."""
+        """Rows that are `stride` elements apart."""
         kind = ir.VectorType(self.element, self.size)
-        return [b.load(self._row(b, pointer, index, k * step), typ=kind, align=self.align) for k in range(self.size)]
+        return [b.load(self._row(b, pointer, index, k * stride), typ=kind, align=self.align) for k in range(self.size)]
 
     def store(
-        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, step: int | SymbolicDimension, rows: list[ir.Value]
+        self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, stride: int | SymbolicDimension, rows: list[ir.Value]
     ) -> None:
-        """Writes a square's rows, `step` elements apart, from element `index` on."""
+        """Writes a square's rows, `stride` elements apart, from element `index` on."""
         for k, row in enumerate(rows):
-            b.store(row, self._row(b, pointer, index, k * step), align=self.align)
+            b.store(row, self._row(b, pointer, index, k * stride), align=self.align)
 
     def _row(self, b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, offset: int | SymbolicDimension) -> ir.Value:
         return b.gep(pointer, [b.add(index, i64(offset))], inbounds=True, source_etype=self.element)

@@ -27,14 +27,14 @@ _FEW_ROWS = 256
 
 @dataclass(frozen=True)
 class _Systems:
-    """`batch` systems of n equations, each for m right sides; T's elements are steps apart, as substitution goes."""
+    """`batch` systems of n equations, each for m right sides; T's elements are strides apart, as substitution goes."""
 
     batch: Any
     n: Any
     m: Any
-    row_step: Any
-    column_step: Any
-    step: Any
+    row_stride: Any
+    column_stride: Any
+    solution_stride: Any
     """From a row of the solution to the next."""
     first: Any
     """T's first element."""
@@ -68,7 +68,7 @@ def solves_in_place(instruction: Instruction, target: Target) -> bool:
 
 @form_of("triangular-solve")
 def triangular_solve_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
-    """Which triangle it is, and whether transposed, are steps."""
+    """Which triangle it is, and whether transposed, are strides."""
     right = shapes[1]
     conjugate = instruction["transpose_a"] == "ADJOINT"
     text = ("triangular-solve", right.dtype.name, instruction["left_side"], conjugate, instruction["unit_diagonal"])
@@ -101,7 +101,9 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
     with kernel.phase(batch * strips, greatest(1, _FLOPS // (n * n * solution.columns))) as p:
         b = p.b
         rhs, found = (p.operand(1), p.output(0)) if left else map(p.scratch, scratch_numbers)
-        row_step, column_step, step = map(i64, (systems.row_step, systems.column_step, systems.step))
+        row_stride, column_stride, solution_stride = map(
+            i64, (systems.row_stride, systems.column_stride, systems.solution_stride)
+        )
         with loop(b, p.begin, p.end) as item:
             number = b.udiv(item, i64(strips))
             column = b.mul(b.sub(item, b.mul(number, i64(strips))), I64(solution.columns))
@@ -110,14 +112,14 @@ def triangular_solve(kernel: Kernel, instruction: Instruction) -> None:
             a = element_pointer(b, p.operand(0), dtype, b.add(b.mul(number, i64(n * n)), i64(systems.first)))
             index = b.add(b.add(b.mul(number, i64(n * m)), column), i64(systems.start))
             y, x = (element_pointer(b, pointer, dtype, index) for pointer in (rhs, found))
-            near, near_step = x, step
+            near, near_step = x, solution_stride
             if packed is not None:
                 near = element_pointer(b, p.scratch(packed), dtype, b.mul(item, i64(n * solution.columns)))
                 near_step = I64(solution.columns)
-            b.call(function, [a, row_step, column_step, y, step, near, near_step, I1(1), I64(0), i64(n)])
+            b.call(function, [a, row_stride, column_stride, y, solution_stride, near, near_step, I1(1), I64(0), i64(n)])
             if packed is not None:
                 with loop(b, 0, n) as row:
-                    source, target = b.mul(row, near_step), b.mul(row, step)
+                    source, target = b.mul(row, near_step), b.mul(row, solution_stride)
                     for k in range(0, solution.columns, lanes.count):
                         lanes.store(b, x, b.add(target, I64(k)), lanes.load(b, near, b.add(source, I64(k))))
     if not left:

@@ -48,7 +48,7 @@ class _Blocks(NamedTuple):
 
     tile: Tile
     depth: int
-    step: int
+    depth_per_block: int
     left: Packing
     right: Packing
     blocks_right: bool
@@ -75,20 +75,22 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
     in_place = rows <= columns and not a.is_made and _has_scalars_in_place(arithmetic, product, a)
-    step = depth_block(arithmetic, product)
-    blocks_right = b_.is_made or in_place or (not a.is_made and _packs_less(right, left, rows <= columns, step))
+    depth_per_block = depth_block(arithmetic, product)
+    blocks_right = (
+        b_.is_made or in_place or (not a.is_made and _packs_less(right, left, rows <= columns, depth_per_block))
+    )
     own = right if blocks_right else left
-    panels = _panels(own, step, in_place)
-    blocks = _Blocks(tile, depth, step, left, right, blocks_right, panels, in_place)
+    panels = _panels(own, depth_per_block, in_place)
+    blocks = _Blocks(tile, depth, depth_per_block, left, right, blocks_right, panels, in_place)
     outer = -(-own.panels // panels)
     cost = 2 * rows * columns * depth // outer
     with kernel.phase(count(product.batch) * outer, grain(cost, arithmetic)) as phase:
         _blocks(phase, product, blocks, c)
 
 
-def _panels(own: Packing, step: int, in_place: bool) -> int:
-    """How many panels of `step` packed elements of the depth a block has."""
-    line = own.width * step * own.arithmetic.parts * own.arithmetic.dtype.real.bytes
+def _panels(own: Packing, depth_per_block: int, in_place: bool) -> int:
+    """How many panels of `depth_per_block` packed elements of the depth a block has."""
+    line = own.width * depth_per_block * own.arithmetic.parts * own.arithmetic.dtype.real.bytes
     panels = own.panels // _LEAST_BLOCKS
     if not in_place:
         panels = greatest(panels, _LEAST_ROWS // own.width)
@@ -99,14 +101,17 @@ def _panels(own: Packing, step: int, in_place: bool) -> int:
     return panels
 
 
-def _packs_less(right: Packing, left: Packing, is_wide: bool, step: int) -> bool:
+def _packs_less(right: Packing, left: Packing, is_wide: bool, depth_per_block: int) -> bool:
     """True when blocks of the right operand are better: what is packed again for each should be little and quick."""
     if not right.is_copied:
         return is_wide
     if not left.is_copied:
         return False
     own, other = (x.panels * x.width for x in (right, left))
-    again = -(-right.panels // _panels(right, step, False)), -(-left.panels // _panels(left, step, False))
+    again = (
+        -(-right.panels // _panels(right, depth_per_block, False)),
+        -(-left.panels // _panels(left, depth_per_block, False)),
+    )
     return 4 * (own + again[0] * other) <= 3 * (other + again[1] * own)
 
 
@@ -120,7 +125,7 @@ def _has_scalars_in_place(arithmetic: Arithmetic, product: Product, a: Array) ->
 
 
 def _size(b: ir.IRBuilder, begin: ir.Value, blocks: _Blocks) -> ir.Value:
-    return at_most(b, b.sub(i64(blocks.depth), begin), blocks.step)
+    return at_most(b, b.sub(i64(blocks.depth), begin), blocks.depth_per_block)
 
 
 def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) -> None:
@@ -137,7 +142,7 @@ def _blocks(phase: PhaseBuilder, product: Product, blocks: _Blocks, c: Array) ->
         target = linear_offset(b, product.batch, number, "c")
         first = b.mul(block, i64(blocks.panels))
         present = at_most(b, b.sub(i64(own.panels), first), blocks.panels)
-        with rolled(b, 0, blocks.depth, blocks.step, name="block") as begin:
+        with rolled(b, 0, blocks.depth, blocks.depth_per_block, name="block") as begin:
             size = _size(b, begin, blocks)
             own.emit(b, PackingTask(source, base, b.mul(first, i64(own.width)), begin, size, local, present))
             with rolled(b, 0, other.panels, chunk, name="chunk") as low:
@@ -232,10 +237,10 @@ def _tile(
             return tile.arithmetic.adjacent(b, scalars(r), left.source.dtype, i64(0), 1)
 
         sums.multiply(b, scalar, lambda v: right.get(b, here[1], v * tile.lanes, tile.lanes))
-        steps = (1 if blocks.in_place else left.panel_size(1), right.panel_size(1))
-        for walk, panel, step in zip(walks, here, steps, strict=True):
-            b.store(b.gep(panel, [i64(step)], inbounds=True, source_etype=tile.arithmetic.element), walk)
-    later = b.icmp_signed(">", begin, i64(0)) if blocks.step < blocks.depth else None
+        strides = (1 if blocks.in_place else left.panel_size(1), right.panel_size(1))
+        for walk, panel, stride in zip(walks, here, strides, strict=True):
+            b.store(b.gep(panel, [i64(stride)], inbounds=True, source_etype=tile.arithmetic.element), walk)
+    later = b.icmp_signed(">", begin, i64(0)) if blocks.depth_per_block < blocks.depth else None
     _written(phase, product, sums, c, start, at, later)
 
 

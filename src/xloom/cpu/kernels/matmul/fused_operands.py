@@ -27,12 +27,12 @@ class LineBuffer:
         first: ir.Value,
         length: ir.Value,
         lines: ir.Value | None = None,
-        step: ir.Value | None = None,
+        stride: ir.Value | None = None,
         number: int = 0,
     ) -> None:
-        """Makes `lines` lines, `step` elements apart in the operand; they become line `number` and those after it."""
+        """Makes `lines` lines, `stride` elements apart in the operand; they become line `number` and those after it."""
         target = element_pointer(b, self.pointer, self.array.dtype, i64(number * self.apart))
-        call_lines(b, context, [target, i64(self.apart), first, step or i64(0), lines or i64(1), length])
+        call_lines(b, context, [target, i64(self.apart), first, stride or i64(0), lines or i64(1), length])
 
     def clear(self, b: ir.IRBuilder, at: ir.Value) -> None:
         """Writes zero to element `at`."""

@@ -133,16 +133,16 @@ class Sums:
 
 
 def spaced(
-    b: ir.IRBuilder, pointer: ir.Value, dtype: DType, step: int | SymbolicDimension
+    b: ir.IRBuilder, pointer: ir.Value, dtype: DType, stride: int | SymbolicDimension
 ) -> Callable[[int], ir.Value]:
     """The addresses of the elements that lie `step` apart from `pointer` on, by number.
 
     Of a step that is known when the code runs, processors add a few small multiples as they load; so that every fifth
     element is enough of an address of its own.
     """
-    if isinstance(step, int):
-        return lambda r: element_pointer(b, pointer, dtype, I64(r * step))
-    distance = step * dtype.bytes
+    if isinstance(stride, int):
+        return lambda r: element_pointer(b, pointer, dtype, I64(r * stride))
+    distance = stride * dtype.bytes
     once, thrice = i64(distance), i64(3 * distance)
     bases: dict[int, ir.Value] = {0: pointer}
 
@@ -163,11 +163,11 @@ def rolled(
     b: ir.IRBuilder,
     begin: ir.Value | int | SymbolicDimension,
     end: ir.Value | int | SymbolicDimension,
-    step: int | SymbolicDimension = 1,
+    stride: int | SymbolicDimension = 1,
     name: str = "i",
 ) -> Iterator[ir.Value]:
     """A loop that LLVM leaves as it is: neither unrolled nor vectorised."""
-    with loop(b, begin, end, step, name) as i:
+    with loop(b, begin, end, stride, name) as i:
         yield i
     latch = i.incomings[-1][1].terminator
     module = b.module

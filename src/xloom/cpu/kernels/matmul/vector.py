@@ -157,13 +157,13 @@ class _Dots(_Way):
             end, whole = i64(size), size - size % step
         with rolled(b, 0, whole, step, name="k") as k:
             for v in range(self.vectors):
-                self._step(phase, sums, v, rows, vector, b.add(k, i64(v * tile.lanes)), None)
+                self._multiply(phase, sums, v, rows, vector, b.add(k, i64(v * tile.lanes)), None)
         if not divides(step, size):
             with rolled(b, whole, end, tile.lanes, name="k") as k:
                 mask = None if divides(tile.lanes, size) else lanes_below(b, tile.lanes, b.sub(end, k))
-                self._step(phase, sums, 0, rows, vector, k, mask)
+                self._multiply(phase, sums, 0, rows, vector, k, mask)
 
-    def _step(
+    def _multiply(
         self,
         phase: PhaseBuilder,
         sums: Sums,
@@ -195,16 +195,18 @@ class _Strips(_Way):
         self.stride = inner(self.product.depth).a
         self.streams = _STREAMS if self.results == 1 else _STREAMS // 2
         self.lanes = needed_lanes(self.arithmetic, self.row.size)
-        self.step = self.lanes * (1 if self.results <= _STREAMS // 2 else 2)
-        self.most = min(_STRIP, _STRIPS // self.results // self.step * self.step)
-        self.height = -(-share(self.row.size, self.most) // self.step) * self.step
+        self.rows_per_iteration = self.lanes * (1 if self.results <= _STREAMS // 2 else 2)
+        self.most = min(_STRIP, _STRIPS // self.results // self.rows_per_iteration * self.rows_per_iteration)
+        self.height = -(-share(self.row.size, self.most) // self.rows_per_iteration) * self.rows_per_iteration
         super().emit()
 
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
         self._line_buffer = (
-            LineBuffer(b, self.matrix, self.streams, self.most + self.step) if self.matrix.is_made else None
+            LineBuffer(b, self.matrix, self.streams, self.most + self.rows_per_iteration)
+            if self.matrix.is_made
+            else None
         )
-        vectors = self.arithmetic.parts * (self.most + self.step) // self.lanes
+        vectors = self.arithmetic.parts * (self.most + self.rows_per_iteration) // self.lanes
         memory = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.padded_results)
         memory.align, memory.type = 64, POINTER
         return memory
@@ -254,8 +256,8 @@ class _Strips(_Way):
         groups = rolled(b, 0, self.results, self.at_once, name="group") if several else nullcontext(i64(0))
         with groups as group:
             scalars = [[scalar(group, j, at) for at in factors] for j in range(self.at_once)]
-            with rolled(b, 0, size, self.step) as first:
-                vectors = [b.add(first, i64(at)) for at in range(0, self.step, lanes)]
+            with rolled(b, 0, size, self.rows_per_iteration) as first:
+                vectors = [b.add(first, i64(at)) for at in range(0, self.rows_per_iteration, lanes)]
                 masks = [self._mask(b, size, i) for i in vectors]
                 # runs of several results are too short for the hardware to find out what comes next
                 for row in rows if self.results > 1 and self._line_buffer is None else ():
@@ -275,7 +277,7 @@ class _Strips(_Way):
                         self._put(b, state, i, number, total)
 
     def _mask(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> ir.Value | None:
-        return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.step else None
+        return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.rows_per_iteration else None
 
     def _pointers(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> list[ir.Value]:
         parts, element = self.arithmetic.parts, self.arithmetic.element

@@ -60,16 +60,16 @@ class LineTiling:
         self.rows = -(-self.row.size // self.blocks)
         self.is_along = not self.line.is_plain
         """True when a line is of windows."""
-        self.step = self.line.window.stride if self.is_along else 1
+        self.stride = self.line.window.stride if self.is_along else 1
         self.lanes = self.line.count if self.is_along else min(self.line.count, _LANES)
         self.pieces = 1 if self.is_along else -(-self.line.count // self.lanes)
-        self.residues = -(-self.line.size // self.step)
+        self.residues = -(-self.line.size // self.stride)
         """How many elements of a line lie at whole steps from one another."""
 
     @property
     def kept(self) -> int:
         """Elements of an item's result with what is between them."""
-        return self.rows * (self.row.stride // self.line.size) * self.residues * self.step
+        return self.rows * (self.row.stride // self.line.size) * self.residues * self.stride
 
     @property
     def elements_per_row(self) -> int:
@@ -83,7 +83,7 @@ def line_tiling(axes: Sequence[Axis], dtype: DType) -> LineTiling | None:
     dense = all(w.base_dilation == w.window_dilation == 1 and not w.window_reversal for w in windows)
     whole = all(a.whole_windows == (0, a.count) for a in axes)
     small = 0 < math.prod(w.size for w in windows) <= _UNROLLED
-    fits = not tiling.is_along or (tiling.step <= _STEP and tiling.kept * dtype.bytes <= _STACK)
+    fits = not tiling.is_along or (tiling.stride <= _STEP and tiling.kept * dtype.bytes <= _STACK)
     return tiling if dense and whole and small and fits else None
 
 
@@ -175,7 +175,7 @@ class _Item:
         ]
         shift = -tiling.line.window.padding_low
         with loop(b, 0, lanes, name="lane", hints=hints_for(tiling.lanes)) as lane:
-            here = plus(b, plus(b, start, shift), times(b, lane, tiling.step))
+            here = plus(b, plus(b, start, shift), times(b, lane, tiling.stride))
             best, chosen = load(b, self.operand, self.dtype, here), self.number(0)
             for k, offset in enumerate(offsets[1:], 1):
                 value = load(b, self.operand, self.dtype, plus(b, here, offset))
@@ -243,8 +243,8 @@ class _Item:
             for coordinate, stride in zip(coordinates, strides[1:], strict=True):
                 there = plus(b, there, times(b, coordinate, stride))
             last = plus(b, last, -tiling.line.window.padding_low)
-            there = plus(b, times(b, there, tiling.step), b.urem(last, I64(tiling.step)))
-            there = plus(b, times(b, there, tiling.residues), b.udiv(last, I64(tiling.step)))
+            there = plus(b, times(b, there, tiling.stride), b.urem(last, I64(tiling.stride)))
+            there = plus(b, times(b, there, tiling.residues), b.udiv(last, I64(tiling.stride)))
             number = plus(b, times(b, row, tiling.elements_per_row), number)
             with loop(b, 0, lanes, name="lane", hints=hints_for(tiling.lanes)) as lane:
                 self._put(self.kept, plus(b, there, lane), lane, number, plus(b, source, lane))
@@ -261,19 +261,22 @@ class _Item:
 
     def _put_in_order(self, start: ir.Value, begin: ir.Value, end: ir.Value) -> None:
         """Lines of the result, of what lies at whole steps."""
-        b, tiling, step = self.b, self.tiling, self.tiling.step
+        b, tiling, stride = self.b, self.tiling, self.tiling.stride
         row = tiling.row.stride // tiling.line.size
-        whole, left = divmod(tiling.line.size, step)
+        whole, left = divmod(tiling.line.size, stride)
         with loop(b, 0, times(b, b.sub(end, begin), row)) as i:
-            source = times(b, i, tiling.residues * step)
+            source = times(b, i, tiling.residues * stride)
             target = plus(b, start, times(b, plus(b, times(b, begin, row), i), tiling.line.size))
 
             def put(residue: int, n: ir.Value) -> None:
-                here, there = plus(b, plus(b, source, residue * tiling.residues), n), plus(b, target, times(b, n, step))
+                here, there = (
+                    plus(b, plus(b, source, residue * tiling.residues), n),
+                    plus(b, target, times(b, n, stride)),
+                )
                 move(b, self.kept, here, self.output, plus(b, there, residue), self.dtype)
 
             with loop(b, 0, whole, hints=hints_for(whole)) as n:
-                for residue in range(step):
+                for residue in range(stride):
                     put(residue, n)
             for residue in range(left):
                 put(residue, I64(whole))

@@ -71,12 +71,12 @@ def reduce_by_axis(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> None:
     assert operator is not None
     passes = [_Pass(operator, group, kernel.target) for group in _groups(axes)]
     source = _operand
-    for k, step in enumerate(passes):
+    for k, window_pass in enumerate(passes):
         # from where all later passes can go on in place, that place is the output
         target = _output
         if not all(later.is_in_place for later in passes[k + 1 :]):
-            target = _scratch(kernel.add_scratch(step.count * operator.dtype.bytes))
-        step.emit(kernel, source, target, final=step is passes[-1])
+            target = _scratch(kernel.add_scratch(window_pass.count * operator.dtype.bytes))
+        window_pass.emit(kernel, source, target, final=window_pass is passes[-1])
         source = target
 
 
@@ -274,10 +274,10 @@ class _Pass:
         columns: ir.Value,
     ) -> None:
         """The windows, each of the partial reductions that add up to it."""
-        size, step = self.size, self.stride * self.width
+        size, stride = self.size, self.stride * self.width
         count = least(b, b.sub(I64(self.axis.count), window), I64(self.windows))
-        with self._each(b, count, columns, step) as (position, c):
-            i, parts, done = plus(b, times(b, position, step), c), [initial] if initial else [], 0
+        with self._each(b, count, columns, stride) as (position, c):
+            i, parts, done = plus(b, times(b, position, stride), c), [initial] if initial else [], 0
             for level in range(size.bit_length()):
                 length = 1 << level
                 if size & length:
@@ -296,13 +296,13 @@ class _Pass:
 
     @contextmanager
     def _each(
-        self, b: ir.IRBuilder, count: ir.Value, columns: ir.Value, step: int | None = None
+        self, b: ir.IRBuilder, count: ir.Value, columns: ir.Value, stride: int | None = None
     ) -> Iterator[tuple[ir.Value, ir.Value]]:
         """Goes over the columns of so many positions: of all in one loop, where they are adjacent."""
         if self.columns == 1:
             with loop(b, 0, count, hints=VECTOR_ONLY) as position:
                 yield position, I64(0)
-        elif self.width == self.columns and step in (None, self.width):
+        elif self.width == self.columns and stride in (None, self.width):
             with loop(b, 0, times(b, count, self.width), hints=VECTOR_ONLY) as i:
                 yield I64(0), i
         else:

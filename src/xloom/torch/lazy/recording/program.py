@@ -59,16 +59,16 @@ def build(node: Node, outputs: Sequence[int], name: str = "xla") -> Module:
     b = Builder(name, source_lines=False)
     path = node.path()
     arguments = [b.parameter(each) for each in _argument_shapes(path)]
-    count = sum(step.signature.scalars for step in path if step.signature is not None)
+    count = sum(recorded.signature.scalars for recorded in path if recorded.signature is not None)
     packed = b.parameter(array_shape(dt.f64, (count,)), "scalars") if count else None
     graph = Graph(b)
     results: list[Instruction] = []
     used = 0
-    for step in path:
-        signature = step.signature
+    for recorded in path:
+        signature = recorded.signature
         assert signature is not None
-        inputs = [results[ref] if ref >= 0 else arguments[~ref] for ref in step.refs]
-        graph.metadata = _metadata(step)
+        inputs = [results[ref] if ref >= 0 else arguments[~ref] for ref in recorded.refs]
+        graph.metadata = _metadata(recorded)
         graph.state = inputs.pop() if signature.random else None
         scalars = [_element(graph, packed, used + k) for k in range(signature.scalars)]
         used += signature.scalars
@@ -82,10 +82,10 @@ def build(node: Node, outputs: Sequence[int], name: str = "xla") -> Module:
 
 def _argument_shapes(path: Sequence[Node]) -> list[Any]:
     shapes: list[Any] = []
-    for step in path:
-        assert step.signature is not None
-        types = step.signature.input_types()
-        for ref, type in zip(step.refs, types, strict=True):
+    for recorded in path:
+        assert recorded.signature is not None
+        types = recorded.signature.input_types()
+        for ref, type in zip(recorded.refs, types, strict=True):
             if ~ref == len(shapes):
                 shapes.append(type.shape)
     return shapes
@@ -97,8 +97,8 @@ def _element(graph: Graph, packed: Instruction | None, at: int) -> Instruction:
     return graph.reshape(one, shape=array_shape(dt.f64, ()))
 
 
-def _metadata(step: Node) -> Metadata:
-    assert step.signature is not None
-    if step.source is None:
-        return Metadata(op_type=step.signature.name)
-    return Metadata(op_type=step.signature.name, source_file=step.source.file, source_line=step.source.line)
+def _metadata(recorded: Node) -> Metadata:
+    assert recorded.signature is not None
+    if recorded.source is None:
+        return Metadata(op_type=recorded.signature.name)
+    return Metadata(op_type=recorded.signature.name, source_file=recorded.source.file, source_line=recorded.source.line)

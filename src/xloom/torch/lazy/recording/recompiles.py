@@ -29,15 +29,15 @@ def explain(trace: Trace, wanted: tuple[int, ...]) -> str:
         return _same_operators(node, wanted)
     path = node.path()
     if left.parent is None and len(left.next) == 1:
-        return f"the first program that begins with {_step(path[0])}"
+        return f"the first program that begins with {_described(path[0])}"
     mine = path[left.depth]
     known = [each for each in left.next.values() if each is not mine]
     known.sort(key=lambda each: _likeness(each, mine))  # the most alike is the last
     lines = [f"operator {left.depth} of {node.depth} is new"]
     if not known:
         lines = [f"known programs end after {left.depth} operators, this one goes on"]
-    lines += [f"  before: {_step(each)}" for each in known[-2:]]
-    lines.append(f"  now:    {_step(mine)}")
+    lines += [f"  before: {_described(each)}" for each in known[-2:]]
+    lines.append(f"  now:    {_described(mine)}")
     if known:
         lines.append(f"  differs in {_difference(known[-1], mine)}")
     return "\n".join(lines)
@@ -51,16 +51,16 @@ def _likeness(before: Node, now: Node) -> tuple[bool, bool]:
 
 def _same_operators(node: Node, wanted: tuple[int, ...]) -> str:
     if not node.programs:
-        return f"the run comes after {node.depth} operators of a longer program, last {_step(node)}"
+        return f"the run comes after {node.depth} operators of a longer program, last {_described(node)}"
     before = max(node.programs, key=lambda outputs: len(set(outputs) & set(wanted)))
     lines = ["the operators are known; other results are kept"]
-    made_by = [step for step in node.path() if step.signature for _ in step.signature.outputs]
-    lines += [f"  now kept:     {_step(made_by[k])}" for k in sorted(set(wanted) - set(before))]
-    lines += [f"  no more kept: {_step(made_by[k])}" for k in sorted(set(before) - set(wanted))]
+    made_by = [made for made in node.path() if made.signature for _ in made.signature.outputs]
+    lines += [f"  now kept:     {_described(made_by[k])}" for k in sorted(set(wanted) - set(before))]
+    lines += [f"  no more kept: {_described(made_by[k])}" for k in sorted(set(before) - set(wanted))]
     return "\n".join(lines)
 
 
-def _step(node: Node) -> str:
+def _described(node: Node) -> str:
     return f"{node.signature} at {node.source or 'autograd'}"
 
 

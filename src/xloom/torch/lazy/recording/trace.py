@@ -69,12 +69,12 @@ class Node:
         return self.refs == other.refs and self.signature.is_like(other.signature)
 
     def path(self) -> list[Node]:
-        """The steps from the root to here."""
-        steps, node = [], self
+        """The nodes from the root to here."""
+        nodes, node = [], self
         while node.parent is not None:
-            steps.append(node)
+            nodes.append(node)
             node = node.parent
-        return steps[::-1]
+        return nodes[::-1]
 
 
 class Trace:
@@ -117,30 +117,30 @@ class Trace:
             if value.epoch != epoch and not self._take(value):
                 raise RuntimeError("this tensor's value is lost: the program that makes it did not compile")
             refs.append(value.index)
-        step = (*what, *refs)
-        node = self.node.next.get(step)
+        edge = (*what, *refs)
+        node = self.node.next.get(edge)
         if node is None:
             if self.left_known is None:
                 self.left_known = self.node
             node = Node(self.node, signature, tuple(refs), caller(), self.node.depth + 1)
             before = [self.node] if self.node.twin is None else [self.node, self.node.twin]
             node.twin = next((each for at in before for each in at.next.values() if each.alike(node)), None)
-            self.node.next[step] = node
+            self.node.next[edge] = node
             self.nodes += 1
         return self.go(node, scalars)
 
     def known(self, what: list[Any], inputs: Sequence[Value]) -> Node | None:
         """The node that such an operator leads to, if it was recorded here before; then its inputs are in the trace."""
         epoch = self.epoch
-        step = what[:]
+        edge = what[:]
         taken = len(self.arguments)
         node = None
         for value in inputs:
             if value.epoch != epoch and not self._take(value):
                 break
-            step.append(value.index)
+            edge.append(value.index)
         else:
-            node = self.node.next.get(tuple(step))
+            node = self.node.next.get(tuple(edge))
         if node is None and len(self.arguments) > taken:
             for value in inputs:
                 if value.epoch == epoch and ~value.index >= taken:
@@ -162,12 +162,12 @@ class Trace:
         fresh: dict[Value, int] = {}
         first = ~len(self.arguments)
         refs = [v.index if v.epoch == self.epoch else fresh.setdefault(v, first - len(fresh)) for v in inputs]
-        node, exact, step = self.node, (*what, *refs), (*without_numbers, *refs)
+        node, exact, edge = self.node, (*what, *refs), (*without_numbers, *refs)
         if exact in node.next:
             return False
-        if step in node.numbered or (node.twin and step in node.twin.numbered and exact not in node.twin.next):
+        if edge in node.numbered or (node.twin and edge in node.twin.numbered and exact not in node.twin.next):
             return True
-        node.numbered.add(step)
+        node.numbered.add(edge)
         return False
 
     def go(self, node: Node, scalars: Sequence[float]) -> list[Value]:
