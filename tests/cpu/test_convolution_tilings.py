@@ -84,7 +84,7 @@ def test_kernel_gradients_in_groups_have_a_feature_a_lane(monkeypatch, each):
     dims, groups = (2, 10, 10, 64), f", batch_group_count={64 // each}"
     kernel_of(program(dims, dims, "size=10x10 pad=1_1x1_1", "f01b_i01o->01bf", groups, ("f32",) * 3))
     [plan] = plans
-    assert (plan.lanes.size, plan.turns, plan.rows) == (64, each, {1: 9, 4: 12, 16: 16}[each])
+    assert (plan.lanes.size, plan.rotations, plan.rows) == (64, each, {1: 9, 4: 12, 16: 16}[each])
 
 
 @pytest.mark.parametrize(
