@@ -53,7 +53,7 @@ def conditional(entry: EntryBuilder, schedule: ScheduledComputation, instruction
     blocks = [entry.function.append_basic_block(f"branch.{k}") for k in range(len(branches))]
     switch = b.switch(number, blocks[-1])
     results = [allocations[instruction, leaf] for leaf in range(len(leaf_shapes(instruction.shape)))]
-    all_thunks: list[list[Event]] = []
+    all_steps: list[list[Event]] = []
     for k, (nested, target_block) in enumerate(zip(branches, blocks, strict=True)):
         switch.add_case(I32(k), target_block)
         b.position_at_end(target_block)
@@ -61,12 +61,12 @@ def conditional(entry: EntryBuilder, schedule: ScheduledComputation, instruction
             yield entry.emit_schedule(nested)
             for target, value in zip(results, nested.root, strict=True):
                 entry.copy(target, allocations[value])
-        all_thunks.append(thunks)
+        all_steps.append(thunks)
         b.branch(done)
-    entry.events.append(RunBranch(instruction, branches, results, all_thunks))
+    entry.events.append(RunBranch(instruction, branches, results, all_steps))
     b.position_at_end(done)
 
 
-def _predicate(entry: EntryBuilder, value: BufferValue) -> ir.Value:
+def _predicate(entry: EntryBuilder, source: BufferValue) -> ir.Value:
     """A scalar pred in memory, as an i1."""
-    return entry.b.icmp_unsigned("!=", entry.b.load(entry.of(value), typ=I8), I8(0))
+    return entry.b.icmp_unsigned("!=", entry.b.load(entry.of(source), typ=I8), I8(0))
