@@ -127,3 +127,35 @@ def test_state_that_is_made_of_slices_of_itself(change):
         assert "%new s32[70,70]  result 0  in place of %s.1{1}" in text and "writes  %column" in text
     x = np.random.default_rng(0).integers(1, 100, (70, 70), dtype=np.int32)
     np.testing.assert_array_equal(xl.compile(module)(x), xl.evaluate(module, x))
+
+
+BRANCHES = """HloModule m
+c { s = (s32[], f32[40,30], f32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(9)
+  ROOT t = pred[] compare(i, n), direction=LT }
+row { s = (s32[], f32[40,30], f32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 z = s32[] constant(0)
+  x = f32[40,30] get-tuple-element(s), index=1 v = f32[30] get-tuple-element(s), index=2
+  u = f32[1,30] reshape(v) w = f32[40,30] dynamic-update-slice(x, u, i, z)
+  ROOT r = (f32[40,30], f32[30]) tuple(w, v) }
+all { s = (f32[40,30], f32[30]) parameter(0) x = f32[40,30] get-tuple-element(s), index=0
+  v = f32[30] get-tuple-element(s), index=1 y = f32[40,30] LAST n = f32[30] negate(v)
+  ROOT r = (f32[40,30], f32[30]) tuple(y, n) }
+b { s = (s32[], f32[40,30], f32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f32[40,30] get-tuple-element(s), index=1 v = f32[30] get-tuple-element(s), index=2
+  one = s32[] constant(1) odd = s32[] and(i, one) is = pred[] compare(odd, one), direction=EQ j = s32[] add(i, one)
+  some = (f32[40,30], f32[30]) tuple(x, v)
+  e = (f32[40,30], f32[30]) conditional(is, s, some), true_computation=row, false_computation=all
+  y = f32[40,30] get-tuple-element(e), index=0 w = f32[30] get-tuple-element(e), index=1
+  ROOT r = (s32[], f32[40,30], f32[30]) tuple(j, y, w) }
+ENTRY e { x = f32[40,30] parameter(0) v = f32[30] parameter(1) i = s32[] constant(0) s = (s32[], f32[40,30], f32[30]) tuple(i, x, v)
+  ROOT w = (s32[], f32[40,30], f32[30]) while(s), condition=c, body=b }"""
+
+
+@pytest.mark.parametrize("last, copies", [("negate(x)", 0), ("sine(x)", 0), ("reverse(x), dimensions={0}", 1)])
+def test_branches_change_a_loop_s_state_where_it_lies(last, copies):
+    module = xl.parse(BRANCHES.replace("LAST", last))
+    text = schedule_text(module)
+    assert "writes  %w f32[40,30]  result 1  in place of" in text
+    assert text.count("copied to result 1") == copies
+    x, v = np.random.default_rng(0).random((40, 30), np.float32), np.arange(30, dtype=np.float32)
+    for got, expected in zip(xl.compile(module)(x, v), xl.evaluate(module, x, v), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)

@@ -14,6 +14,7 @@ from benchmarks.sweep.families.loops import LOOPS
 from benchmarks.sweep.families.networks import NETWORKS
 from benchmarks.sweep.families.products import PRODUCTS
 from benchmarks.sweep.families.random import RANDOM
+from benchmarks.sweep.families.random_loops import RANDOM_LOOPS
 from benchmarks.sweep.families.reductions import REDUCTIONS
 from benchmarks.sweep.families.science import SCIENCE
 from benchmarks.sweep.families.sorting import SORTING
@@ -36,6 +37,7 @@ FAMILIES = (
     WINDOWS,
     RANDOM,
     LOOPS,
+    RANDOM_LOOPS,
     NETWORKS,
     SCIENCE,
     SPECIAL,

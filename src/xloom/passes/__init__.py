@@ -37,6 +37,7 @@ from xloom.passes.runner import PassRun, run_passes
 from xloom.passes.scan_expansion import ScanExpansion
 from xloom.passes.single_window_simplification import SingleWindowSimplification
 from xloom.passes.tuple_simplification import TupleSimplification
+from xloom.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xloom.passes.while_loop_simplification import WhileLoopSimplification
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "SingleWindowSimplification",
     "SpmdPartitioning",
     "TupleSimplification",
+    "WhileLoopInvariantCodeMotion",
     "WhileLoopSimplification",
     "WrongValueError",
     "add_pattern",

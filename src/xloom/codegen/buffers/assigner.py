@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
@@ -35,7 +35,7 @@ class _Assigner:
     def __init__(self, assignment: BufferAssignment):
         self._assignment = assignment
         self._allocations = assignment.allocations
-        self._reuse = BufferReuse(assignment.allocations, assignment.target)
+        self._reuse = BufferReuse(assignment.entry, assignment.allocations, assignment.target)
         self._invariants = LoopInvariants(self._reuse)
         self._stack_budget = StackBudget()
         self._constant_arrays = 0
@@ -91,7 +91,7 @@ class _Assigner:
             if isinstance(thunk, Instruction) and thunk.opcode == "while":
                 yield self._while(schedule, thunk, number)
             elif isinstance(thunk, Instruction) and thunk.opcode == "conditional":
-                yield self._conditional(schedule, thunk)
+                yield self._conditional(schedule, thunk, number)
             elif isinstance(thunk, Instruction) and thunk.opcode == "constant":
                 self._constant(thunk)
             else:
@@ -184,21 +184,29 @@ class _Assigner:
         for state in states:
             state.use(self._position)
 
-    def _conditional(self, schedule: ScheduledComputation, conditional: Instruction) -> Nested[None]:
-        """Each branch writes the conditional's result where it can."""
+    def _conditional(self, schedule: ScheduledComputation, conditional: Instruction, number: int) -> Nested[None]:
+        """Each branch writes the conditional's result where it can: over an operand, or in memory of its own."""
+        taken: set[BufferAllocation] = set()
         for k, shape in enumerate(leaf_shapes(conditional.shape)):
-            result = self._reuse.reserved_for.get((conditional, k)) or self._new(shape.nbytes)
+            result = self._reuse.reserved_for.get((conditional, k))
+            result = result or self._reuse.overwritten(schedule, conditional, (conditional, k), number)
+            if result is None or result in taken:  # by a result that nobody reads, but that is written
+                result = self._new(shape.nbytes)
+            taken.add(result)
             result.use(self._position)
             self._allocations[conditional, k] = result
         for branch, operand in zip(schedule.nested[conditional], conditional._operands[1:], strict=True):
             parameter = branch.computation.parameters[0]
             leaves = range(len(leaf_shapes(parameter.shape)))
+            seen: dict[BufferAllocation, list[BufferValue]] = defaultdict(list)
             for k in leaves:
-                self._allocations[parameter, k] = self._allocations[defining_value(operand, k)]
-            roots = branch.root
-            for k, value in enumerate(roots):
+                allocation = self._allocations[parameter, k] = self._allocations[defining_value(operand, k)]
+                seen[allocation].append((parameter, k))
+            counts = Counter(branch.root)
+            for k, value in enumerate(branch.root):
                 result = self._allocations[conditional, k]
-                if roots.count(value) == 1 and value in branch.made and result.nbytes > SMALL:
+                large = counts[value] == 1 and value in branch.made and result.nbytes > SMALL
+                if large and all(self._reuse.may_replace(branch, value, p) for p in seen.get(result, ())):
                     self._reuse.reserve(branch, value, result)
             yield self._computation(branch)
             # what a branch reads lives until all of it has run

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from xloom.codegen.buffer_values import BufferValue, leaf_shapes
 from xloom.codegen.buffers.allocation import AllocationTable, BufferAllocation
+from xloom.codegen.buffers.branch_results import BranchResults, conditionals_inside_out
 from xloom.codegen.buffers.in_place import changed_operand, overwritable
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.schedule.thunks import ScheduledComputation
@@ -25,7 +26,7 @@ class Reservation(NamedTuple):
 class BufferReuse:
     """What may share the allocations of a program whose thunks are walked in order."""
 
-    def __init__(self, allocations: AllocationTable, target: Target):
+    def __init__(self, entry: ScheduledComputation, allocations: AllocationTable, target: Target):
         self.allocations, self.target = allocations, target
         self.reserved_for: dict[BufferValue, BufferAllocation] = {}
         """The memory of values to come."""
@@ -35,13 +36,18 @@ class BufferReuse:
         self.borrowed: set[BufferValue] = set()
         """What loops leave as it was and see where it lay before them: others may read it there."""
         self._reservations: dict[BufferAllocation, list[Reservation]] = defaultdict(list)
+        self._branch_results: dict[BufferValue, list[BufferValue]] = {}
+        for schedule, conditional in conditionals_inside_out(entry):
+            results = BranchResults(schedule, conditional, self)
+            for k in range(len(leaf_shapes(conditional.shape))):
+                self._branch_results[conditional, k] = results.operands_for(k)
 
     def reserve(self, schedule: ScheduledComputation, value: BufferValue, allocation: BufferAllocation) -> None:
         """Makes an allocation that of a value to come, and of what it is made from in place, as far as that goes."""
         self.reserved_for[value] = allocation
         number = schedule.made[value]
         self._reservations[allocation].append(Reservation(schedule, number, value))
-        changed, may_take = changed_operand(value), overwritable(schedule.thunks[number], *value, self.target)
+        changed, may_take = changed_operand(value), self.overwritable(schedule.thunks[number], value)
         for before in may_take if changed is None else [changed]:
             ours = before in schedule.made and before not in self.reserved_for and schedule.last[before] == number
             fits = leaf_shapes(before[0].shape)[before[1]].nbytes == allocation.nbytes
@@ -54,7 +60,7 @@ class BufferReuse:
     ) -> BufferAllocation | None:
         """The allocation of a dying value that thunk `number` may write over with `made`."""
         nbytes = leaf_shapes(made[0].shape)[made[1]].nbytes
-        for value in overwritable(thunk, *made, self.target):
+        for value in self.overwritable(thunk, made):
             allocation = self.allocations.get(value)
             if allocation is None or allocation in self.read_only or allocation.nbytes != nbytes:
                 continue
@@ -83,7 +89,12 @@ class BufferReuse:
         made, last = schedule.made[value], schedule.last.get(old, -1)
         if last < made:
             return True
-        return last == made and old in overwritable(schedule.thunks[made], *value, self.target)
+        return last == made and old in self.overwritable(schedule.thunks[made], value)
+
+    def overwritable(self, thunk: Thunk, made: BufferValue) -> list[BufferValue]:
+        """The values whose memory an output of a thunk may take while the thunk reads them."""
+        found = self._branch_results.get(made)
+        return overwritable(thunk, *made, self.target) if found is None else found
 
     def stays(
         self, schedule: ScheduledComputation, allocation: BufferAllocation, value: BufferValue, number: int
@@ -108,7 +119,7 @@ class BufferReuse:
         """True when no other value of the computation that has the allocation is read after `value` is made."""
         made = schedule.made[value]
         others = [v for v in self.allocations.live_values(allocation) if v in schedule.last]
-        may_take = overwritable(schedule.thunks[made], *value, self.target)
+        may_take = self.overwritable(schedule.thunks[made], value)
         return all(schedule.last[v] < made or (schedule.last[v] == made and v in may_take) for v in others)
 
     def _is_dead_before_reserved(
@@ -128,4 +139,4 @@ class BufferReuse:
 
     def _overwrites(self, write: Reservation, value: BufferValue) -> bool:
         """True when the thunk that writes a reserved allocation may do so while it reads `value` there."""
-        return value in overwritable(write.schedule.thunks[write.number], *write.value, self.target)
+        return value in self.overwritable(write.schedule.thunks[write.number], write.value)

@@ -59,8 +59,7 @@ def conditional(entry: EntryBuilder, schedule: ScheduledComputation, instruction
         b.position_at_end(target_block)
         with entry.recorded() as thunks:
             yield entry.emit_schedule(nested)
-            for target, value in zip(results, nested.root, strict=True):
-                entry.copy(target, allocations[value])
+            entry.copies([(result, allocations[value]) for result, value in zip(results, nested.root, strict=True)])
         all_steps.append(thunks)
         b.branch(done)
     entry.events.append(RunBranch(instruction, branches, results, all_steps))
