@@ -21,8 +21,8 @@ from xloom.llvm.types import POINTER, i64
 
 TILES = 16
 """Tiles that go over a piece before the next."""
-_PIECE_BYTES = 1 << 16
-"""Of a panel in a piece."""
+_PIECE = 1 / 16
+"""Of the second cache, what a piece of a panel takes."""
 _MOST_PIECES = 3
 """Of so many the panel stays in the cache as it is."""
 
@@ -60,7 +60,8 @@ class Blocks(NamedTuple):
 def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> Blocks | None:
     """How to cut the loops of a sum; None when the panel is small enough."""
     tile = chosen.tile
-    most = _PIECE_BYTES // (tile.columns * tile.arithmetic.parts * tile.arithmetic.dtype.real.bytes)
+    nbytes = int(_PIECE * tile.arithmetic.target.caches.second)
+    most = nbytes // (tile.columns * tile.arithmetic.parts * tile.arithmetic.dtype.real.bytes)
     sizes = [size for size, _ in loops]
     if prod(sizes) <= _MOST_PIECES * most:
         return None

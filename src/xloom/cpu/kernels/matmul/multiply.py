@@ -37,7 +37,7 @@ def multiply(
     a = readable(kernel, arithmetic, a, outer * count(product.rows), through[0])
     b = readable(kernel, arithmetic, b, outer * count(product.columns), through[1])
     # a row times a matrix is the matrix, transposed, times a column
-    if count(product.rows) == 1 or is_few_vectors(product.transposed, b):
+    if count(product.rows) == 1 or is_few_vectors(product.transposed, b, kernel.target.caches):
         product, a, b = product.transposed, b, a
     strategy = _strategy(arithmetic, product, a, b)
     if not _takes_lines(strategy, arithmetic, product, a, "a"):
@@ -55,7 +55,7 @@ def multiply(
 
 
 def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
-    if is_vector_product(product) or is_few_vectors(product, a):
+    if is_vector_product(product) or is_few_vectors(product, a, arithmetic.target.caches):
         return multiply_vector
     return direct if _is_read_in_place(arithmetic, product, b) else blocked
 

@@ -16,6 +16,7 @@ from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nes
 from xloom.llvm.cache_lines import fetch
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest, least
+from xloom.llvm.target import Caches
 from xloom.llvm.types import POINTER, element_pointer, i64
 
 _STREAMS = 8
@@ -34,8 +35,8 @@ _FEW, _FEW_DOTS = 17, 9
 """Vectors that are few, as to strips or to sums along the depth: of these, more would not fit the registers."""
 _LONG = 32
 """Places of an adjacent depth, for each column: of short sums, most of the time goes into adding lanes at the end."""
-_LARGE = 1 << 20
-"""Bytes of a matrix that is not read often enough by fewer vectors than `_FEW` to be rearranged first."""
+_LARGE = 1
+"""Of the second cache, what a matrix takes that fewer vectors than `_FEW` do not read often enough to rearrange first."""
 
 
 def is_vector_product(product: Product) -> bool:
@@ -44,7 +45,7 @@ def is_vector_product(product: Product) -> bool:
     return count(product.columns) == 1 and ((depth.a == 1 and depth.b == 1) or (row.a == 1 and row.c == 1))
 
 
-def is_few_vectors(product: Product, matrix: Array) -> bool:
+def is_few_vectors(product: Product, matrix: Array, caches: Caches) -> bool:
     """True when `multiply_vector` does it: a large matrix, its rows or a long depth adjacent, and a few columns."""
     row, depth, columns = inner(product.rows), inner(product.depth), product.columns
     if len(columns) != 1 or count(columns) >= (_FEW_DOTS if depth.a == depth.b == 1 else _FEW):
@@ -52,7 +53,7 @@ def is_few_vectors(product: Product, matrix: Array) -> bool:
     is_long = depth.a == depth.b == 1 and depth.size >= _LONG * count(columns)
     if not is_long and ((row.a, row.c) != (1, 1) or row.size < _STRIP):
         return False
-    return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE
+    return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE * caches.second
 
 
 def multiply_vector(
