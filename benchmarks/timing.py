@@ -45,21 +45,22 @@ def median_cpu(blocks: list[Block]) -> float:
 
 def alternate(*runs: Run, repeats: int) -> list[list[Block]]:
     """`repeats` blocks of each, side by side; who begins changes every time."""
-    sides = [(run, _calls_a_block(run), []) for run in runs]
+    sides = [(run, calls_a_block(run), []) for run in runs]
     enabled = gc.isenabled()
     gc.disable()
     try:
         for k in range(repeats):
             gc.collect()
             for run, calls, blocks in sides if k % 2 == 0 else reversed(sides):
-                blocks.append(_block(run, calls))
+                blocks.append(block(run, calls))
     finally:
         if enabled:
             gc.enable()
     return [blocks for _, _, blocks in sides]
 
 
-def _calls_a_block(run: Run) -> int:
+def calls_a_block(run: Run) -> int:
+    """How many calls make a block."""
     run()
     calls = 1
     while True:
@@ -72,7 +73,8 @@ def _calls_a_block(run: Run) -> int:
         calls *= 4
 
 
-def _block(run: Run, calls: int) -> Block:
+def block(run: Run, calls: int) -> Block:
+    """The time of so many calls, after one that nobody counts."""
     time.sleep(_PAUSE_SECONDS)
     run()  # caches hold what the others left
     cpu, wall = time.process_time(), time.perf_counter()

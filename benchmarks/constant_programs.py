@@ -1,0 +1,171 @@
+"""Small programs for constants that decide none of the benchmark set: each named by what it brings to the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+from jax import lax
+
+from benchmarks.programs.arguments import Argument, integers, lower_triangular, normal, positive_definite
+from benchmarks.programs.linalg import _as_operations
+from benchmarks.programs.registry import Program
+
+_BF16 = ml_dtypes.bfloat16
+OWN: dict[str, Program] = {}
+
+
+def _own(name: str, function: Callable[..., Any], *arguments: Argument) -> None:
+    OWN[f"own/{name}"] = Program(f"own/{name}", function, arguments)
+
+
+def _conv(numbers: tuple[str, str, str], **options: Any) -> Callable[..., Any]:
+    options = {"window_strides": None, "padding": "SAME", **options}
+    rank = len(numbers[0]) - 2
+    options["window_strides"] = options["window_strides"] or (1,) * rank
+    return lambda x, w: lax.conv_general_dilated(x, w, dimension_numbers=numbers, **options)
+
+
+# --- products
+
+_own("12-vectors", lambda x, y: x @ y, normal(12, 1024), normal(1024, 1024))
+_own("12-vectors-transposed", lambda x, y: x @ y.T, normal(12, 1024), normal(1024, 1024))
+_own("4-vectors-transposed", lambda x, y: x @ y.T, normal(4, 1024), normal(1024, 1024))
+_own("4-vectors-short-sums", lambda x, y: x @ y.T, normal(4, 96), normal(4096, 96))
+_own("gemm-32-rows", lambda x, y: x @ y, normal(32, 1024), normal(1024, 1024))
+_own("rows-dequantise", lambda x, w, s: x @ (w.astype(jnp.float32) * s), normal(16, 1024),
+     integers(1024, 1024, low=-127, high=128, dtype=np.int8), normal(1024))  # fmt: skip
+
+# --- convolutions
+
+_NHWC, _NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
+_own("depthwise-nchw", _conv(_NCHW, feature_group_count=32), normal(1, 32, 56, 56), normal(32, 1, 3, 3))
+_own("depthwise-nchw-7x7", _conv(_NCHW, feature_group_count=32), normal(1, 32, 28, 28), normal(32, 1, 7, 7))
+_own("depthwise-nhwc-stride", _conv(_NHWC, feature_group_count=64, window_strides=(2, 2)), normal(1, 56, 56, 64),
+     normal(3, 3, 1, 64))  # fmt: skip
+_own("depthwise-1d", _conv(("NWC", "WIO", "NWC"), feature_group_count=64), normal(8, 512, 64), normal(4, 1, 64))
+_own("depthwise-1d-long", _conv(("NCW", "OIW", "NCW"), feature_group_count=16), normal(2, 16, 4096), normal(16, 1, 31))
+_own("3x3-7x7-deep", _conv(_NHWC), normal(1, 7, 7, 512), normal(3, 3, 512, 512))
+_own("3x3-14x14", _conv(_NHWC), normal(1, 14, 14, 256), normal(3, 3, 256, 256))
+_own("3x3-nchw-deep", _conv(_NCHW), normal(1, 512, 7, 7), normal(512, 512, 3, 3))
+
+_own("filter-gradient-depthwise", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group_count=64)(x, w) * y).sum()),
+     normal(3, 3, 1, 64), normal(4, 28, 28, 64), normal(4, 28, 28, 64))  # fmt: skip
+_own("filter-gradient-7x7", jax.grad(lambda w, x, y: (_conv(_NHWC, feature_group_count=64)(x, w) * y).sum()),
+     normal(9, 9, 1, 64), normal(2, 28, 28, 64), normal(2, 28, 28, 64))  # fmt: skip
+_own("depthwise-nchw-8x8", _conv(_NCHW, feature_group_count=128), normal(1, 128, 12, 12), normal(128, 1, 3, 3))
+_own("1x1-stride-batch", _conv(_NCHW, window_strides=(2, 2)), normal(4, 64, 56, 56), normal(128, 64, 1, 1))
+
+# --- sorts
+
+_own("sort-300", jnp.sort, normal(300))
+_own("sort-4096", jnp.sort, normal(4096))
+_own("sort-rows-24", jnp.sort, normal(2048, 24))
+_own("argsort-rows", jnp.argsort, normal(64, 512))
+_own("argsort-rows-48", jnp.argsort, normal(512, 48))
+_own("sort-3-keys", lambda a, b, c: lax.sort((a, b, c), num_keys=3), normal(4096), normal(4096), normal(4096))
+_own("sort-3-keys-rows", lambda a, b, c: lax.sort((a, b, c), num_keys=3), *(normal(256, 24) for _ in range(3)))
+_own("sort-5-keys", lambda *x: lax.sort(x, num_keys=5), *(normal(4096) for _ in range(5)))
+_own("sort-complex", lambda x, y: jnp.sort(lax.complex(x, y)).real, normal(4096), normal(4096))
+_own("top-k-50", lambda x: lax.top_k(x, 50), normal(64, 4096))
+_own("top-k-500", lambda x: lax.top_k(x, 500), normal(16, 8192))
+_own("top-k-short-rows", lambda x: lax.top_k(x, 100), normal(64, 500))
+
+_own("argsort-rows-1000", jnp.argsort, normal(40, 1000))
+_own("sort-100", lambda a, b: lax.sort((a, b), num_keys=1), normal(100), normal(100))
+
+# --- folds, windows, scans
+
+_own("sum-short-rows", lambda x: x.sum(1), normal(20_000, 5))
+_own("softmax-10", lambda x: jax.nn.softmax(x, axis=1), normal(20_000, 10))
+_own("scale-rows-of-5", lambda x, s: x * s[:, None] + 1, normal(20_000, 5), normal(20_000))
+_own("product-rows", lambda x: x.prod(1), normal(1024, 512))
+_own("logsumexp-columns", lambda x: jax.nn.logsumexp(x, axis=0), normal(512, 512))
+_own("max-7x7-nchw", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 7, 7), (1, 1, 1, 1), "SAME"),
+     normal(1, 16, 56, 56))  # fmt: skip
+_own("sum-window-20", lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 20), (1, 1), "SAME"), normal(64, 4096))
+_own("sum-window-columns", lambda x: lax.reduce_window(x, 0.0, lax.add, (40, 1), (1, 1), "SAME"), normal(512, 256))
+_own("recurrence", lambda a, b: lax.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (a, b)),
+     normal(2000, scale=0.1), normal(2000))  # fmt: skip
+
+
+def _max_gradient(window: tuple[int, ...], strides: tuple[int, ...]) -> Callable[..., Any]:
+    pool = lambda x: lax.reduce_window(x, -jnp.inf, lax.max, window, strides, "VALID").sum()  # noqa: E731
+    return jax.grad(pool)
+
+
+_own("max-gradient-nchw", _max_gradient((1, 1, 2, 2), (1, 1, 2, 2)), normal(4, 16, 56, 56))
+_own("max-gradient-3x3-nchw", _max_gradient((1, 1, 3, 3), (1, 1, 2, 2)), normal(4, 16, 57, 57))
+_own("max-gradient-9x9", _max_gradient((1, 9, 9, 1), (1, 4, 4, 1)), normal(1, 61, 61, 32))
+
+_own("max-gradient-overlap-nchw", _max_gradient((1, 1, 5, 5), (1, 1, 3, 3)), normal(1, 8, 60, 1500))
+_own("max-gradient-7x7-nchw", _max_gradient((1, 1, 7, 7), (1, 1, 6, 6)), normal(2, 8, 60, 60))
+_own("max-gradient-columns", _max_gradient((1, 3, 3, 1), (1, 2, 2, 1)), normal(1, 57, 57, 192))
+_own("sum-window-tall", lambda x: lax.reduce_window(x, 0.0, lax.add, (200, 1), (1, 1), "SAME"), normal(2000, 512))
+_own("softmax-rows-80", lambda x: jax.nn.softmax(x, axis=1), normal(4000, 80))
+_own("sum-6-columns", lambda x: x.sum(0), normal(6000, 6))
+_own("scale-rows-of-12", lambda x, s: x * s[:, None] + 1, normal(20_000, 12), normal(20_000))
+
+# --- scatters, layouts
+
+_own("transpose-u8", lambda x: x.T, integers(1024, 1024, high=256, dtype=np.uint8))
+_own("transpose-two", lambda x, y: x.T * y.T, normal(700, 900), normal(700, 900))
+_own("stack-6", lambda *x: jnp.stack(x, -1), *(normal(20_000) for _ in range(6)))
+_own("concatenate-10", lambda *x: jnp.concatenate([a * 2 for a in x], 1), *(normal(512, 40) for _ in range(10)))
+_own("add-64k", lambda x, y: x + y, normal(1 << 16), normal(1 << 16))
+_own("copy-16M", lambda x: lax.dynamic_update_slice(x, x[:5] * 2, (3,)), normal(1 << 24))
+_own("many-arrays", lambda *x: reduce(lambda a, b: a * b + b, x), *(normal(1 << 18) for _ in range(8)))
+
+# --- factors and transforms
+
+_own("cholesky-150", lambda a: _as_operations(lambda a: lax.linalg.cholesky(a, symmetrize_input=False), a),
+     positive_definite(150))  # fmt: skip
+_own("cholesky-600", lambda a: _as_operations(lambda a: lax.linalg.cholesky(a, symmetrize_input=False), a),
+     positive_definite(600))  # fmt: skip
+
+
+def _solve(a: Any, b: Any) -> Any:
+    return _as_operations(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), a, b)
+
+
+_own("solve-64", _solve, lower_triangular(64), normal(64, 256))
+_own("solve-wide", _solve, lower_triangular(128), normal(128, 1024))
+_own("fft-48", lambda x: jnp.abs(jnp.fft.fft(x)), normal(4, 48))
+_own("fft-few", lambda x: jnp.abs(jnp.fft.fft(x)), normal(4, 1024))
+_own("fft-96", lambda x: jnp.abs(jnp.fft.fft(x)), normal(4, 96))
+_own("fft-rows-4096", lambda x: jnp.abs(jnp.fft.fft(x)), normal(64, 4096))
+_own("rfft-long", lambda x: jnp.abs(jnp.fft.rfft(x)), normal(1 << 16))
+_own("fft2", lambda x: jnp.abs(jnp.fft.fft2(x)), normal(128, 128))
+
+# --- long programs
+
+
+def _chain(count: int) -> Callable[[Any], Any]:
+    return lambda x: reduce(lambda y, k: y * (1 + k / 100) + jnp.where(y > k, x, k), range(count), x)
+
+
+def _sines(count: int) -> Callable[[Any], Any]:
+    return lambda x: reduce(lambda y, k: jnp.sin(y * k) + y, range(2, 2 + count), x)
+
+
+def _layers(count: int, *, split: bool = False) -> Callable[..., Any]:
+    def run(x: Any, w: Any) -> Any:
+        made = []
+        for k in range(count):
+            x = jnp.tanh(x @ w + k)
+            made.append(x.sum(1 if split else 0))
+        return (x, *made)
+
+    return run
+
+
+_own("chain-100", _chain(100), normal(1 << 14))
+_own("sines-30", _sines(30), normal(1 << 14))
+_own("small-nests-100", lambda x: [jnp.cumsum(x[k : k + 50] * k) + jnp.sort(x[:50]) for k in range(100)], normal(200))
+_own("results-40", lambda *x: [a * 2 + b for a, b in pairwise(x)], *(normal(1000) for _ in range(41)))
