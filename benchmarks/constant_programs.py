@@ -37,6 +37,9 @@ def _conv(numbers: tuple[str, str, str], **options: Any) -> Callable[..., Any]:
 _own("12-vectors", lambda x, y: x @ y, normal(12, 1024), normal(1024, 1024))
 _own("12-vectors-transposed", lambda x, y: x @ y.T, normal(12, 1024), normal(1024, 1024))
 _own("4-vectors-transposed", lambda x, y: x @ y.T, normal(4, 1024), normal(1024, 1024))
+_own("4-vectors-shorter-sums", lambda x, y: x @ y.T, normal(4, 48), normal(6000, 48))
+_own("6-vectors-bytes", lambda x, y: lax.dot_general(x, y, (((1,), (1,)), ((), ())), preferred_element_type=jnp.int32),
+     integers(6, 160, high=9, dtype=np.int8), integers(13_000, 160, high=9, dtype=np.int8))  # fmt: skip
 _own("4-vectors-short-sums", lambda x, y: x @ y.T, normal(4, 96), normal(4096, 96))
 _own("gemm-32-rows", lambda x, y: x @ y, normal(32, 1024), normal(1024, 1024))
 _own("rows-dequantise", lambda x, w, s: x @ (w.astype(jnp.float32) * s), normal(16, 1024),
@@ -169,3 +172,56 @@ _own("chain-100", _chain(100), normal(1 << 14))
 _own("sines-30", _sines(30), normal(1 << 14))
 _own("small-nests-100", lambda x: [jnp.cumsum(x[k : k + 50] * k) + jnp.sort(x[:50]) for k in range(100)], normal(200))
 _own("results-40", lambda *x: [a * 2 + b for a, b in pairwise(x)], *(normal(1000) for _ in range(41)))
+
+# --- what few programs have
+
+_own("gemm-200-dequantise", lambda x, w, s: x @ (w.astype(jnp.float32) * s), normal(200, 1024),
+     integers(1024, 1024, low=-127, high=128, dtype=np.int8), normal(1024))  # fmt: skip
+_own("vector-dequantise-transposed", lambda x, w, s: x @ (w.astype(jnp.float32) * s).T, normal(2048),
+     integers(2048, 2048, low=-127, high=128, dtype=np.int8), normal(2048))  # fmt: skip
+_own("vector-times-computed", lambda x, w: x @ jnp.tanh(reduce(lambda a, k: a * a + k, range(9), w)),
+     normal(1024), normal(1024, 1024))  # fmt: skip
+_own("vector-times-computed-long", lambda x, w: x @ jnp.tanh(reduce(lambda a, k: a * a + k, range(14), w)),
+     normal(1024), normal(1024, 1024))  # fmt: skip
+_own("4-vectors-small", lambda x, y: x @ y.T, normal(4, 512), normal(400, 512))
+_own("gemm-depth-5", lambda x, y: x @ y, normal(64, 5), normal(5, 64))
+_own("batched-depth-5", lambda x, y: x @ y, normal(256, 16, 5), normal(256, 5, 16))
+_own("softmax-50000", lambda x: jax.nn.softmax(x, axis=1), normal(16, 50_000))
+_own("softmax-rows-200", lambda x: jax.nn.softmax(x, axis=1), normal(8000, 200))
+_own("add-4-arrays", lambda *x: reduce(lambda a, b: a + b, x), *(normal(1500, 1000) for _ in range(4)))
+_own("copy-10M", lambda x: lax.dynamic_update_slice(x, x[:5] * 2, (3,)), normal(2_500_000))
+_own("add-then-cumsum", lambda x, y: jnp.cumsum(x + y, 0), normal(4096, 1024), normal(4096, 1024))
+_own("bf16-bias", lambda x, b: jax.nn.silu(x + b), normal(500, 300, dtype=_BF16), normal(300, dtype=_BF16))
+_own("bf16-bias-400", lambda x, b: (x + b) * x, normal(500, 400, dtype=_BF16), normal(400, dtype=_BF16))
+_own("sum-rows-12-of-5", lambda *x: reduce(lambda a, b: a * b, x).sum(1), *(normal(20_000, 12) for _ in range(5)))
+_own("sum-rows-12-of-9", lambda *x: reduce(lambda a, b: a * b, x).sum(1), *(normal(20_000, 12) for _ in range(9)))
+_own("scatter-add-24-rows", lambda x, i, u: x.at[i].add(u), normal(24, 4096), integers(24, high=24), normal(24, 4096))
+_own("sort-2-keys-rows", lambda a, b: lax.sort((a, b), num_keys=2), normal(256, 500), normal(256, 500))
+_own("sort-u16-pairs-64k", lambda a, b: lax.sort((a, b), num_keys=1),
+     integers(1 << 17, high=1 << 16, dtype=np.uint16), normal(1 << 17))  # fmt: skip
+_own("sort-u16-pairs-rows", lambda a, b: lax.sort((a, b), num_keys=1),
+     integers(64, 600, high=1 << 16, dtype=np.uint16), normal(64, 600))  # fmt: skip
+_own("sum-dilated-5x5", lambda x: lax.reduce_window(x, 0.0, lax.add, (5, 5), (1, 1), "SAME", window_dilation=(2, 2)),
+     normal(256, 256))  # fmt: skip
+_own("sum-window-600", lambda x: lax.reduce_window(x, 0.0, lax.add, (600, 1), (1, 1), "SAME"), normal(4000, 128))
+_own("max-gradient-step-12", _max_gradient((1, 1, 2, 12), (1, 1, 2, 12)), normal(4, 16, 56, 120))
+_own("max-gradient-step-6", _max_gradient((1, 1, 2, 6), (1, 1, 2, 6)), normal(4, 16, 56, 120))
+_own("max-gradient-wide", _max_gradient((1, 2, 2, 1), (1, 2, 2, 1)), normal(1, 16, 16, 1500))
+_own("max-gradient-many", _max_gradient((1, 2, 2, 1), (1, 2, 2, 1)), normal(8, 64, 64, 32))
+_own("depthwise-nchw-6", _conv(_NCHW, feature_group_count=128), normal(1, 128, 6, 6), normal(128, 1, 3, 3))
+_own("signal-bf16", _conv(("NCW", "OIW", "NCW")), normal(4, 1, 4096, dtype=_BF16), normal(32, 1, 10, dtype=_BF16))
+_own("3x3-bf16-24", _conv(_NHWC), normal(1, 28, 28, 32, dtype=_BF16), normal(3, 3, 32, 24, dtype=_BF16))
+_own("3x3-bf16-12", _conv(_NHWC), normal(1, 28, 28, 32, dtype=_BF16), normal(3, 3, 32, 12, dtype=_BF16))
+_own("3x3-nchw-6", _conv(_NCHW, window_strides=(2, 2)), normal(1, 6, 64, 64), normal(64, 6, 3, 3))
+_own("12x12-window-nchw", _conv(_NCHW, window_strides=(2, 2)), normal(1, 16, 64, 64), normal(32, 16, 3, 12))
+_own("grouped-12-channels", _conv(_NHWC, feature_group_count=12), normal(1, 28, 28, 192), normal(3, 3, 16, 192))
+_own("grouped-6", _conv(_NHWC, feature_group_count=6), normal(1, 28, 28, 96), normal(3, 3, 16, 96))
+_own("stack-4-steps", lambda *x: jnp.stack([reduce(lambda a, k: a * a + k, range(8), y) for y in x], -1),
+     *(normal(20_000) for _ in range(4)))  # fmt: skip
+_own("concatenate-6-steps", lambda *x: jnp.concatenate([reduce(lambda a, k: a * a + k, range(14), y) for y in x], 1),
+     *(normal(512, 40) for _ in range(6)))  # fmt: skip
+_own("top-k-f16-few", lambda x: lax.top_k(x, 8), normal(64, 4096, dtype=np.float16))
+_own("while-heavy", lambda x: lax.while_loop(lambda s: s[0] < 999, lambda s: (s[0] + 1, jnp.sin(s[1]) + s[0]), (0.0, x)
+     ), normal(5000))  # fmt: skip
+_own("bf16-rows-bytes", lambda x, w: x @ w.astype(_BF16), normal(6, 1024, dtype=_BF16),
+     integers(1024, 1024, high=128, dtype=np.int8))  # fmt: skip

@@ -86,6 +86,13 @@ def test_few_vectors(m, k, n, types):
     check((n, k), (m, k), (n, m), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
 
 
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("s8", "s8", "s32")], ids="-".join)
+@pytest.mark.parametrize("m,k,n", [(2, 17, 17_000), (3, 41, 7000), (6, 150, 2000), (6, 140, 2100)])
+def test_few_vectors_of_short_sums(m, k, n, types):
+    n *= 4 if types[0] == "s8" else 1
+    check((m, k), (n, k), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
+
+
 @pytest.mark.parametrize("m,k,n", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
 def test_empty(m, k, n):
     matrices(m, k, n)

@@ -33,10 +33,13 @@ _AT_ONCE = 8
 """Results that vectors of the matrix are added to while they are in registers."""
 _FEW, _FEW_DOTS = 17, 9
 """Vectors that are few, as to strips or to sums along the depth: of these, more would not fit the registers."""
-_LONG = 32
-"""Places of an adjacent depth, for each column: of short sums, most of the time goes into adding lanes at the end."""
+_LONG = 4
+"""Places of an adjacent depth for the square of the number of columns: in shorter sums, most of the time goes into
+adding lanes at the end, one column after another, and the packed product takes less."""
+_LONG_NARROW = 32
+"""The same for each column, of elements that the packed product multiplies several at once."""
 _LARGE = 1
-"""Of the second cache, what a matrix takes that fewer vectors than `_FEW` do not read often enough to rearrange first."""
+"""Of the second cache, what a matrix takes that fewer vectors than `_FEW` do not read often enough to be rearranged."""
 
 
 def is_vector_product(product: Product) -> bool:
@@ -50,10 +53,14 @@ def is_few_vectors(product: Product, matrix: Array, caches: Caches) -> bool:
     row, depth, columns = inner(product.rows), inner(product.depth), product.columns
     if len(columns) != 1 or count(columns) >= (_FEW_DOTS if depth.a == depth.b == 1 else _FEW):
         return False
-    is_long = depth.a == depth.b == 1 and depth.size >= _LONG * count(columns)
+    is_long = depth.a == depth.b == 1 and _is_long(depth.size, count(columns), matrix)
     if not is_long and ((row.a, row.c) != (1, 1) or row.size < _STRIP):
         return False
     return row.size * count(product.depth) * matrix.dtype.bytes >= _LARGE * caches.second
+
+
+def _is_long(depth: int, vectors: int, matrix: Array) -> bool:
+    return depth >= vectors * (_LONG * vectors if matrix.dtype.bytes >= 4 else _LONG_NARROW)
 
 
 def multiply_vector(
