@@ -11,7 +11,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.printers import loops_text, schedule_text
-from xloom.cpu.runtime.executable import Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.pjrt.cost import is_cheap
 
 FRAMES = 120
@@ -154,7 +154,7 @@ def test_deep_nests_are_compiled(program, count):
 def test_deep_nests_have_stage_texts(program):
     module = xl.parse(program(100))
     assert schedule_text(module) and loops_text(module)
-    assert is_cheap(module, Memory(0, 0, 0, 0)) in (True, False)
+    assert is_cheap(module, CompiledMemoryStats(0, 0, 0, 0)) in (True, False)
 
 
 def test_deep_calls_of_scalars_are_compiled():

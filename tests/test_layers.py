@@ -1,6 +1,7 @@
 """Layers import downward only, and no modules import each other in a circle."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -234,3 +235,9 @@ def test_nothing_runs_code_out_of_data():
             found |= {(path.relative_to(SOURCE).as_posix(), name) for name in names if name in banned}
     # the annotations of a user's own function
     assert found == {("xloom/calls/signature.py", "eval")}
+
+
+def test_rooms_list_files_that_exist():
+    for room in SOURCE.rglob("__init__.py"):
+        listed = re.findall(r"^(\w+\.py) ", ast.get_docstring(ast.parse(room.read_text())) or "", re.MULTILINE)
+        assert not [name for name in listed if not (room.parent / name).exists()], room

@@ -5,7 +5,7 @@ import pytest
 
 from tests.cpu.kernels import kernel_of, run_kernel
 from tests.cpu.test_convolution import program
-from xloom.cpu.kernels.convolution import emission, products
+from xloom.cpu.kernels.convolution import emission, tile_product
 from xloom.cpu.kernels.convolution.window_pointers import SHORT
 from xloom.cpu.kernels.matmul.packing import Packing
 from xloom.hlo.dtype import bf16
@@ -109,8 +109,8 @@ def test_lines_of_padding_are_not_multiplied(monkeypatch, lhs, rhs, labels):
 
 def test_scalars_that_taps_share_are_loaded_again(monkeypatch):
     """Where rows of a tile meet what others meet a tap later, and there are no registers to keep it."""
-    unrolled, walk = [], products.walk_window
-    monkeypatch.setattr(products, "walk_window", lambda *rest: (unrolled.append(rest[-1]), walk(*rest)))
+    unrolled, walk = [], tile_product.walk_window
+    monkeypatch.setattr(tile_product, "walk_window", lambda *rest: (unrolled.append(rest[-1]), walk(*rest)))
     chosen(monkeypatch, (1, 16, 24, 24), (64, 16, 3, 3), "size=3x3", "bf01_oi01->bf01")
     chosen(monkeypatch, (1, 24, 24, 16), (3, 3, 16, 64), "size=3x3", "b01f_01io->b01f")
     assert unrolled == [1, SHORT]

@@ -10,7 +10,7 @@ from xloom.calls.buffers import ALIGNMENT
 from xloom.codegen.thresholds import POOLED
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
-from xloom.cpu.runtime.memory_pool import HUGE_BYTES, Pool
+from xloom.cpu.runtime.memory_pool import HUGE_BYTES, MemoryPool
 from xloom.llvm.target import process_target
 
 RANDOM = np.random.default_rng(0)
@@ -341,7 +341,7 @@ def test_small_temporary_arrays_of_calls_at_once_are_not_shared():
 
 
 def test_arrays_that_are_made_together_lie_together_and_are_used_again():
-    pool, count, nbytes = Pool(), 80, 1 << 16
+    pool, count, nbytes = MemoryPool(), 80, 1 << 16
     makers = [pool.maker((nbytes,), np.dtype(np.uint8), nbytes, aligned=True) for _ in range(count)]
     assert count * nbytes >= HUGE_BYTES
 
@@ -364,7 +364,7 @@ def test_arrays_that_are_made_together_lie_together_and_are_used_again():
 
 
 def test_arrays_of_threads_at_once_are_not_shared():
-    pool = Pool()
+    pool = MemoryPool()
     make = pool.maker((POOLED,), np.dtype(np.uint8), POOLED, aligned=True)
 
     def wrong(value):

@@ -8,7 +8,7 @@ import pytest
 import xloom as xl
 from tests.cpu.test_dot import values
 from xloom.codegen.fusion import dot_operand_fusion
-from xloom.cpu.loops import panels
+from xloom.cpu.loops import panel_emission
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import schedule_text
 from xloom.hlo.dtype import DTYPES
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 def small(monkeypatch, folder):
     """Treats small operands as large ones, and keeps what was made so from other tests."""
     monkeypatch.setattr(dot_operand_fusion, "_LEAST", 64)
-    monkeypatch.setattr(panels, "CACHED", 64 / process_target().caches.last)
+    monkeypatch.setattr(panel_emission, "CACHED", 64 / process_target().caches.last)
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(folder))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from xloom.cpu.runtime.threads import Pool, host_ir, pool, pool_ir
+from xloom.cpu.runtime.threads import ThreadPool, host_ir, pool, pool_ir
 from xloom.cpu.runtime.threads.pool import SPIN_NS
 from xloom.errors import XloomError
 from xloom.thread_count import MOST_THREADS, SIZE_VARIABLE, processor_count, thread_count
@@ -30,12 +30,12 @@ Body = Callable[[int, int], object]
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 
 
-def share(on: Pool, body: Body, count: int, grain: int = 1, buffers: int = 0) -> None:
+def share(on: ThreadPool, body: Body, count: int, grain: int = 1, buffers: int = 0) -> None:
     task = TASK(lambda _, begin, end: body(begin, end) and None)
     PARALLEL_FOR(on.parallel_for_address)(task, buffers, count, grain)
 
 
-def chunks_of(on: Pool, count: int, grain: int) -> list[tuple[int, int]]:
+def chunks_of(on: ThreadPool, count: int, grain: int) -> list[tuple[int, int]]:
     chunks: list[tuple[int, int]] = []
     share(on, lambda begin, end: chunks.append((begin, end)), count, grain)
     return sorted(chunks)
@@ -51,26 +51,26 @@ def expected_chunks(size: int, count: int, grain: int) -> list[tuple[int, int]]:
 
 
 @pytest.fixture(scope="module", params=[(1, 1), (2, 2), (3, 3), (8, 8), (8, 2), (64, 3)], ids=str)
-def any_pool(request: pytest.FixtureRequest) -> Pool:
-    return Pool(*request.param)
+def any_pool(request: pytest.FixtureRequest) -> ThreadPool:
+    return ThreadPool(*request.param)
 
 
 @pytest.fixture(scope="module")
-def four() -> Pool:
-    return Pool(4, 4)
+def four() -> ThreadPool:
+    return ThreadPool(4, 4)
 
 
 COUNTS = [-5, 0, 1, 2, 3, 5, 7, 8, 9, 16, 63, 64, 65, 127, 1000, 2**40 + 3]
 GRAINS = [-1, 0, 1, 2, 3, 7, 8, 64, 100, 2**50]
 
 
-def test_chunks_follow_from_count_grain_and_size(any_pool: Pool):
+def test_chunks_follow_from_count_grain_and_size(any_pool: ThreadPool):
     for count in COUNTS:
         for grain in GRAINS:
             assert chunks_of(any_pool, count, grain) == expected_chunks(any_pool.size, count, grain), (count, grain)
 
 
-def test_buffers_are_handed_on(four: Pool):
+def test_buffers_are_handed_on(four: ThreadPool):
     values = (ctypes.c_int64 * 1000)()
 
     def fill(buffers: int, begin: int, end: int) -> None:
@@ -82,7 +82,7 @@ def test_buffers_are_handed_on(four: Pool):
     assert list(values) == list(range(1000))
 
 
-def test_chunks_run_at_the_same_time(four: Pool):
+def test_chunks_run_at_the_same_time(four: ThreadPool):
     met = threading.Barrier(4, timeout=30)
     share(four, lambda begin, end: met.wait(), 4)
     assert not met.broken
@@ -96,19 +96,19 @@ def test_more_chunks_than_threads_use_every_thread():
         seen.append(threading.get_native_id())
         met.wait()
 
-    share(Pool(8, 2), body, 8)
+    share(ThreadPool(8, 2), body, 8)
     assert not met.broken
     assert len(seen) == 8
     assert len(set(seen)) == 2
 
 
-def test_a_single_chunk_runs_in_the_caller(four: Pool):
+def test_a_single_chunk_runs_in_the_caller(four: ThreadPool):
     seen: list[int] = []
     share(four, lambda begin, end: seen.append(threading.get_native_id()), 7, 4)
     assert seen == [threading.get_native_id()]
 
 
-def test_nested_loops_run_in_the_thread_that_asks(four: Pool):
+def test_nested_loops_run_in_the_thread_that_asks(four: ThreadPool):
     inner: dict[int, list[tuple[int, int, int]]] = {}
     outer: dict[int, int] = {}
 
@@ -123,14 +123,14 @@ def test_nested_loops_run_in_the_thread_that_asks(four: Pool):
         assert found == [(b, e, outer[begin]) for b, e in expected_chunks(4, 11, 2)]
 
 
-def test_the_pool_is_free_again_after_nesting(four: Pool):
+def test_the_pool_is_free_again_after_nesting(four: ThreadPool):
     share(four, lambda begin, end: share(four, lambda b, e: None, 4), 4)
     met = threading.Barrier(4, timeout=30)
     share(four, lambda begin, end: met.wait(), 4)
     assert not met.broken
 
 
-def test_several_callers_at_once(four: Pool):
+def test_several_callers_at_once(four: ThreadPool):
     wrong: list[str] = []
 
     def caller(number: int) -> None:
@@ -147,7 +147,7 @@ def test_several_callers_at_once(four: Pool):
     assert not wrong
 
 
-def test_a_busy_pool_does_not_hold_up_another_caller(four: Pool):
+def test_a_busy_pool_does_not_hold_up_another_caller(four: ThreadPool):
     entered, leave = threading.Event(), threading.Event()
     holder = threading.Thread(target=share, args=(four, lambda b, e: (entered.set(), leave.wait(30)), 4))
     holder.start()
@@ -159,7 +159,7 @@ def test_a_busy_pool_does_not_hold_up_another_caller(four: Pool):
     assert found == [(b, e, threading.get_native_id()) for b, e in expected_chunks(4, 9, 1)]
 
 
-def test_workers_and_callers_wake_up_from_sleep(any_pool: Pool):
+def test_workers_and_callers_wake_up_from_sleep(any_pool: ThreadPool):
     for turn in range(20):
         time.sleep(20 * SPIN_NS / 1e9)
         # the first chunk ends long before the rest, so that the caller has to sleep too
@@ -173,7 +173,7 @@ def test_workers_of_few_processors_are_always_steered(threads: int, always: str)
     assert f"call void @steer(ptr %a.berth, i1 {always})" in pool_ir.pool_ir(threads, threads, SPIN_NS)
 
 
-def test_workers_compute_with_the_callers_rounding(four: Pool):
+def test_workers_compute_with_the_callers_rounding(four: ThreadPool):
     math = ctypes.CDLL(None)
     upward = {"x86_64": 0x800, "aarch64": 0x400000}[os.uname().machine]
     modes: list[int] = []
@@ -193,7 +193,7 @@ def rounding() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_signals_are_left_to_the_callers_threads_but_for_faults(four: Pool):
+def test_signals_are_left_to_the_callers_threads_but_for_faults(four: ThreadPool):
     seen: list[int] = []
     met = threading.Barrier(4, timeout=30)
     share(four, lambda b, e: (seen.append(threading.get_native_id()), met.wait()), 4)
@@ -214,7 +214,7 @@ two_processors = pytest.mark.skipif(
 @two_processors
 def test_a_worker_does_not_wake_up_on_its_callers_processor():
     libc = ctypes.CDLL(None)
-    two = Pool(2, 2)
+    two = ThreadPool(2, 2)
     workers: list[int] = []
     places: list[int] = []
 
@@ -251,9 +251,9 @@ def test_a_worker_wakes_up_where_there_is_no_other_processor():
     code = """
 import ctypes, os, threading, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-from xloom.cpu.runtime.threads import Pool
+from xloom.cpu.runtime.threads import ThreadPool
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(Pool(2, 2).parallel_for_address)
+run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(ThreadPool(2, 2).parallel_for_address)
 met = threading.Barrier(2, timeout=30)
 for _ in range(10):
     run(TASK(lambda *chunk: met.wait() and None), None, 2, 1)
@@ -266,7 +266,7 @@ print("broken" if met.broken else "met")
 def test_sleep_without_a_futex(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host_ir, "FUTEX_NUMBER", None)
     assert "pthread_cond_wait" in host_ir.host_ir()
-    plain = Pool(4, 4)
+    plain = ThreadPool(4, 4)
     test_workers_and_callers_wake_up_from_sleep(plain)
     test_chunks_run_at_the_same_time(plain)
     in_child(lambda: test_chunks_run_at_the_same_time(plain))
@@ -275,7 +275,7 @@ def test_sleep_without_a_futex(monkeypatch: pytest.MonkeyPatch):
 def test_a_system_and_processor_of_another_kind(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host_ir, "PROCESSOR_IR", {})
     monkeypatch.setattr(host_ir, "LINUX_STEER_IR", host_ir.PLAIN_STEER_IR)
-    plain = Pool(4, 4)
+    plain = ThreadPool(4, 4)
     test_chunks_run_at_the_same_time(plain)
 
 
@@ -317,13 +317,13 @@ def in_child(body: Callable[[], object]) -> None:
     pytest.fail("the child hangs")
 
 
-def test_a_forked_child_has_workers_of_its_own(four: Pool):
+def test_a_forked_child_has_workers_of_its_own(four: ThreadPool):
     test_chunks_run_at_the_same_time(four)
     in_child(lambda: test_chunks_run_at_the_same_time(four))
     test_chunks_run_at_the_same_time(four)
 
 
-def test_a_fork_while_the_pool_is_busy(four: Pool):
+def test_a_fork_while_the_pool_is_busy(four: ThreadPool):
     entered, leave = threading.Event(), threading.Event()
     holder = threading.Thread(target=share, args=(four, lambda b, e: (entered.set(), leave.wait(30)), 4))
     holder.start()
@@ -335,7 +335,7 @@ def test_a_fork_while_the_pool_is_busy(four: Pool):
         holder.join()
 
 
-def test_a_child_of_a_child(four: Pool):
+def test_a_child_of_a_child(four: ThreadPool):
     in_child(lambda: (share(four, lambda b, e: None, 4), in_child(lambda: share(four, lambda b, e: None, 4))))
 
 
@@ -367,9 +367,9 @@ def test_size_is_that_of_the_affinity_mask():
 def test_the_process_exits_with_workers_around(pause: float):
     code = f"""
 import ctypes, time
-from xloom.cpu.runtime.threads import Pool
+from xloom.cpu.runtime.threads import ThreadPool
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(Pool(4, 4).parallel_for_address)
+run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(ThreadPool(4, 4).parallel_for_address)
 run(TASK(lambda *chunk: None), None, 4, 1)
 time.sleep({pause})
 print("done")

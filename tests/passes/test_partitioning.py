@@ -12,7 +12,7 @@ from xloom.hlo.verify.module import verify
 from xloom.interpreter import evaluate
 from xloom.interpreter.devices import evaluate_devices
 from xloom.passes.partitioning import SpmdPartitioning
-from xloom.passes.partitioning.tiles import Tiles, digits, groups, sharding_of, tiles_of
+from xloom.passes.partitioning.tile_assignment import Tiles, digits, groups, sharding_of, tiles_of
 
 SUM = "sum { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }\n"
 DEVICES = 8

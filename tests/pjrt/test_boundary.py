@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cpu.runtime.executable import Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.errors import EvaluationError, LoweringError
 from xloom.pjrt import Client, Compiler
 
@@ -17,7 +17,7 @@ BIG, SMALL = np.zeros(4096, np.float32), np.zeros((2, 3), np.int32)
 
 
 class Program:
-    memory = Memory(0, 0, 0, 0)
+    memory = CompiledMemoryStats(0, 0, 0, 0)
 
     def __init__(self, value):
         self.value = value

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import xloom
 from xloom.cli.limits import measure
-from xloom.cli.program import load_code, load_option, program_argument, read_program
+from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.hlo.module import Module
 from xloom.interpreter.values import random_argument
 from xloom.trace import trace

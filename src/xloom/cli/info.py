@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import xloom
-from xloom.cli.program import load_code, load_option, read_program
+from xloom.cli.program_input import load_code, load_option, read_program
 from xloom.hlo.module import Module
 
 _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "protobuf", "jax", "jaxlib", "torch")

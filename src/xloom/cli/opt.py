@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from xloom.cli.program import load_code, load_option, program_argument, read_program
+from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.cpu.stages import STAGES
 from xloom.hlo.module import Module
 

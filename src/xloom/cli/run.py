@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 import xloom
-from xloom.cli.program import load_code, load_option, program_argument, read_program
+from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.errors import LoweringError, ShapeError, XloomError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value

@@ -18,7 +18,7 @@ from xloom.cpu.entry.profiling import ThunkTimes, TimedEntryBuilder, TimedExecut
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
-from xloom.cpu.runtime.executable import Executable, Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
 from xloom.cpu.runtime.memory_pool import aligned
 from xloom.cpu.runtime.sanitized_executable import GuardedExecutable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
@@ -163,7 +163,7 @@ def _packed(
             objects = codes.finished()
     constants = [aligned(a) for c in assignment.constants for a in _constants(c)]
     made = SerializedExecutable(
-        objects, constants, Memory.of(assignment, program), aligned_results=sorted(program.aligned_results)
+        objects, constants, CompiledMemoryStats.of(assignment, program), aligned_results=sorted(program.aligned_results)
     )
     calls = program.native_calls
     if calls and not program.imports:

@@ -13,7 +13,7 @@ from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
-from xloom.cpu.runtime.executable import Direct, Executable, Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
 from xloom.cpu.runtime.rendezvous import NativeRendezvous
 from xloom.cpu.runtime.spmd_executable import BrokenRendezvous, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
@@ -45,7 +45,7 @@ class Launch:
 class Program(Protocol):
     """What a backend makes of a module: runs it on one device at a time."""
 
-    memory: Memory
+    memory: CompiledMemoryStats
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """The value of the module's entry, for one device."""
@@ -99,7 +99,7 @@ class Interpreted:
         self._module = module
         leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
         results = leaf_shapes(module.entry.root.shape)
-        self.memory = Memory(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
+        self.memory = CompiledMemoryStats(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
 
     def rendezvous(self) -> Rendezvous:
         """Where the interpreters of one run exchange the operands of collectives."""

@@ -6,7 +6,7 @@ import math
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.ops import OP_ROWS, Trait, having
-from xloom.cpu.runtime.executable import Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.cost import flops
@@ -33,7 +33,7 @@ many one of theirs counts for."""
 _READS_PART = having(Trait.READS_PART)
 
 
-def analysis(module: Module, memory: Memory) -> dict[str, float]:
+def analysis(module: Module, memory: CompiledMemoryStats) -> dict[str, float]:
     """The cost of a run by XLA's names: `flops` and `bytes accessed`."""
     return {
         "flops": float(sum(flops(i) for i in module.entry.instructions)),
@@ -41,7 +41,7 @@ def analysis(module: Module, memory: Memory) -> dict[str, float]:
     }
 
 
-def is_cheap(module: Module, memory: Memory) -> bool:
+def is_cheap(module: Module, memory: CompiledMemoryStats) -> bool:
     """True for programs of whose time it would take a good part to hand them to another thread."""
     arrays = len(module.entry.parameters) + len(leaf_shapes(module.entry.root.shape))
     times = 1 + arrays / _ARRAYS

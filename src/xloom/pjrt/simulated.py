@@ -10,7 +10,7 @@ import numpy as np
 
 import xloom
 from xloom.codegen.buffer_values import leaf_shapes
-from xloom.cpu.runtime.executable import Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.hlo.module import Module
 from xloom.pjrt.compiler import Compiler, Launch
 from xloom.sim import DeviceArray, Simulator, Stream
@@ -49,7 +49,7 @@ class Simulated:
         simulators[0].check(self._program)
         leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
         results = leaf_shapes(module.entry.root.shape)
-        self.memory = Memory(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
+        self.memory = CompiledMemoryStats(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)
 
     def run(self, arguments: Sequence[DeviceArray], launch: Launch) -> Any:
         """Runs it on the device of `launch`; arguments and results are in its memory."""

@@ -12,9 +12,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from xloom.errors import ShapeError
 from xloom.hlo.module import Module
+from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
 from xloom.torch.fx_graph import translate
-from xloom.torch.program import Program
 
 
 class Exported:
@@ -39,7 +39,7 @@ class Exported:
         self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         examples = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
         self._examples = [e for e, held in zip(examples, self._held, strict=True) if held is None]
-        self._program = Program(translate(exported.graph_module, examples, "exported"))
+        self._program = CompiledGraph(translate(exported.graph_module, examples, "exported"))
 
     @property
     def module(self) -> Module:

@@ -16,10 +16,10 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 
+from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
 from xloom.torch.fx_graph import translate
 from xloom.torch.graph_memory import read_from_owners
-from xloom.torch.program import Program
 
 SHAPES = 32
 """How many shapes of a dynamic graph have programs at a time; the least recently used one goes."""
@@ -32,7 +32,7 @@ def compile_graph(graph: GraphModule, arguments: Sequence[Any], strided: int | N
     """
     if any(_is_symbolic(a) for a in arguments):
         return make_boxed_func(_Dynamic(graph, strided, views=views))
-    program = Program(translate(graph, arguments, strided=strided), views=views)
+    program = CompiledGraph(translate(graph, arguments, strided=strided), views=views)
 
     def run(boxed: list[Any]) -> list[Any]:
         results = program(boxed)
@@ -63,14 +63,14 @@ class _Dynamic:
         self.graph = graph
         self.views = views
         self.strided = strided
-        self.programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
+        self.programs: OrderedDict[tuple[Any, ...], CompiledGraph] = OrderedDict()
 
     def __call__(self, *arguments: Any) -> list[Any]:
         key = tuple([tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments])
         program = self.programs.get(key)
         if program is None:
             translated = translate(self.graph, arguments, strided=self.strided)
-            program = self.programs[key] = Program(translated, views=self.views)
+            program = self.programs[key] = CompiledGraph(translated, views=self.views)
             if len(self.programs) > SHAPES:
                 self.programs.popitem(last=False)
         self.programs.move_to_end(key)

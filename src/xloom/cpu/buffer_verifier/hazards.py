@@ -22,7 +22,7 @@ ENUMERATED = 1 << 16
 
 
 @dataclass(frozen=True)
-class Use:
+class LoadUse:
     """An element that a stage reads in each iteration, and in each of the reductions around it."""
 
     stage: int
@@ -31,9 +31,9 @@ class Use:
     reductions: tuple[Var, ...] = ()
 
 
-def uses_of(nest: LoopNest) -> list[Use]:
+def uses_of(nest: LoopNest) -> list[LoadUse]:
     """Every load, once for each stage and reductions in which it is."""
-    found: dict[Use, None] = {}
+    found: dict[LoadUse, None] = {}
     for number, stage in enumerate(nest.stages):
         for store in stage.stores:
             seen: set[tuple[int, tuple[Var, ...]]] = set()
@@ -45,7 +45,7 @@ def uses_of(nest: LoopNest) -> list[Use]:
                     continue
                 seen.add((id(node), reductions))
                 if isinstance(node, Load):
-                    found[Use(number, node.source, node.address, reductions)] = None
+                    found[LoadUse(number, node.source, node.address, reductions)] = None
                 if isinstance(node, Reduced):
                     within = (*reductions, *node.reduction.vars)
                     stack += [(n, reductions) for n in node.reduction.inits]
@@ -63,7 +63,7 @@ def stores_of(nest: LoopNest) -> Iterator[tuple[int, Store]]:
             yield number, store
 
 
-def reads_before(nest: LoopNest, use: Use, stage: int, store: Store) -> bool:
+def reads_before(nest: LoopNest, use: LoadUse, stage: int, store: Store) -> bool:
     """True when each element is read for the last time before the store writes it: it may lie in the same memory."""
     if use.stage > stage:
         return False
@@ -77,7 +77,7 @@ def reads_before(nest: LoopNest, use: Use, stage: int, store: Store) -> bool:
     return _enumerated(nest, use, stage, store, before=True)
 
 
-def reads_after(nest: LoopNest, use: Use, stage: int, store: Store) -> bool:
+def reads_after(nest: LoopNest, use: LoadUse, stage: int, store: Store) -> bool:
     """True when each element that is read was written before, in the same iteration of the outer loops."""
     if use.stage <= stage:
         return False
@@ -95,7 +95,7 @@ def _changes_in(address: Affine, loops: Sequence[Var]) -> bool:
     return any(address.factor(v) for v in loops)
 
 
-def _stays_in_row(nest: LoopNest, use: Use, store: Store) -> bool:
+def _stays_in_row(nest: LoopNest, use: LoadUse, store: Store) -> bool:
     """True when an iteration of the outer loops reads and writes in a row of its own."""
     outer = set(nest.outer)
     if any(use.address.factor(v) != store.address.factor(v) for v in outer):
@@ -112,7 +112,7 @@ def _stays_in_row(nest: LoopNest, use: Use, store: Store) -> bool:
     return True
 
 
-def _enumerated(nest: LoopNest, use: Use, stage: int, store: Store, *, before: bool) -> bool:
+def _enumerated(nest: LoopNest, use: LoadUse, stage: int, store: Store, *, before: bool) -> bool:
     """Looks at each element; False where there are too many, or where an index is one that the program computes."""
     reading, writing = nest.stages[use.stage], nest.stages[stage]
     loops = [*nest.outer, *reading.vars, *use.reductions]

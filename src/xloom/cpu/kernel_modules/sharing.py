@@ -11,17 +11,17 @@ from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.codegen.loop_ir.text import nest_text
 from xloom.codegen.ops import Trait, having
 from xloom.cpu.entry.emitted_program import EmittedProgram, KernelModule
-from xloom.cpu.kernel_modules.batches import PLACEHOLDER as SMALL
-from xloom.cpu.kernel_modules.batches import BatchedModules
-from xloom.cpu.kernel_modules.checks import KernelChecks
+from xloom.cpu.kernel_modules.batched_modules import PLACEHOLDER as SMALL
+from xloom.cpu.kernel_modules.batched_modules import BatchedModules
 from xloom.cpu.kernel_modules.copies import copy_ir, copy_phase
 from xloom.cpu.kernel_modules.form import FORMS, ShapeGenericProblem, form
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase, Rule
 from xloom.cpu.kernel_modules.kernel_code import PLACEHOLDER, KernelCode, code_of, sized_code_of
+from xloom.cpu.kernel_modules.kernel_comparison import KernelChecks
 from xloom.cpu.kernel_modules.shape_generic import find_kernel, remember_kernel
 from xloom.cpu.kernels.linalg.tile_transpose import transpose_in_place
 from xloom.cpu.loops.lowering import Lowering
-from xloom.cpu.loops.panels import emit_lines
+from xloom.cpu.loops.panel_emission import emit_lines
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape

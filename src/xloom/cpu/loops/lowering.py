@@ -26,7 +26,7 @@ from xloom.codegen.loop_ir.nest import (
 from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
-from xloom.cpu.loops.blocked import emit_in_blocks
+from xloom.cpu.loops.blocked_loop import emit_in_blocks
 from xloom.cpu.loops.column_reduction import ColumnReduction
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import NontemporalStores, is_nontemporal

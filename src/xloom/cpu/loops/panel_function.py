@@ -1,4 +1,4 @@
-"""Functions that compute parts of an array: `cpu/loops/panels.py` makes them."""
+"""Functions that compute parts of an array: `cpu/loops/panel_emission.py` makes them."""
 
 from __future__ import annotations
 

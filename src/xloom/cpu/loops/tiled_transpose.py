@@ -17,7 +17,7 @@ from xloom.codegen.thresholds import TRANSPOSED_SIDE
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.nontemporal_stores import footprint, is_nontemporal
 from xloom.cpu.loops.phases import Phases, counters
-from xloom.cpu.loops.transposed_loads import Blocks, TransposedLoad
+from xloom.cpu.loops.transposed_loads import TransposeBlocks, TransposedLoad
 from xloom.llvm import element_access, types
 from xloom.llvm.cache_lines import LINE, fetch, write_around
 from xloom.llvm.intrinsics import intrinsic
@@ -84,7 +84,7 @@ def emit_tiled(
         elements.unbind(gone)
         b, (begin, end) = elements.b, elements.bounds
         transposed = [TransposedLoad(elements, node, blocks, is_far=is_far) for node in nodes]
-        results = Results(phases, elements, stage, blocks, transposed, around=around)
+        results = TiledResults(phases, elements, stage, blocks, transposed, around=around)
 
         def origin(item: ir.Value) -> dict[Var, ir.Value]:
             found = counters(b, order, item)
@@ -105,7 +105,7 @@ def emit_tiled(
 
 def _blocks(
     phases: Phases, stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var], sides: tuple[int, int]
-) -> Blocks:
+) -> TransposeBlocks:
     across, inner = loops
     memory = MEMORY * phases.module.target.caches.first
     made = [phases.types_of(s.target).bytes for s in stage.stores]
@@ -122,7 +122,7 @@ def _blocks(
         depth, width = across.size, width * longer
     while 2 * depth * width * sum(n.dtype.bytes for n in nodes) > memory and depth > lanes:
         depth = -(-depth // 2 // lanes) * lanes
-    return Blocks(across, inner, depth, width, lanes, height, vector)
+    return TransposeBlocks(across, inner, depth, width, lanes, height, vector)
 
 
 def _straight(stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var]) -> list[Load]:
@@ -134,7 +134,7 @@ def _straight(stage: LoopBody, nodes: Sequence[Load], loops: tuple[Var, Var]) ->
 
 def _fill(
     elements: Elements,
-    blocks: Blocks,
+    blocks: TransposeBlocks,
     transposed: Sequence[TransposedLoad],
     origin: Mapping[Var, ir.Value],
     tile: ir.Value,
@@ -156,7 +156,7 @@ def _fill(
         load.fill(at)
 
 
-class Results:
+class TiledResults:
     """What a stage makes of blocks, a part of a block for each of its tiles."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Results:
         phases: Phases,
         elements: Elements,
         stage: LoopBody,
-        blocks: Blocks,
+        blocks: TransposeBlocks,
         transposed: Sequence[TransposedLoad],
         *,
         around: bool,
@@ -277,7 +277,7 @@ class Results:
 
 
 def _share(
-    b: ir.IRBuilder, blocks: Blocks, origin: Mapping[Var, ir.Value], tile: ir.Value
+    b: ir.IRBuilder, blocks: TransposeBlocks, origin: Mapping[Var, ir.Value], tile: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
     """The rows of the block at `origin` that are done with a tile."""
     begin = b.mul(tile, I64(blocks.share), flags=["nsw"])

@@ -18,7 +18,7 @@ from xloom.llvm.types import I32, I64
 
 
 @dataclass(frozen=True)
-class Blocks:
+class TransposeBlocks:
     """How two loops are cut, in elements: `inner`, along which stores run, and `across`, along which loads do."""
 
     across: Var
@@ -63,7 +63,7 @@ class Blocks:
 class TransposedLoad:
     """A strided load, with the elements of two blocks in local memory where the inner loop is contiguous."""
 
-    def __init__(self, elements: Elements, node: Load, blocks: Blocks, *, is_far: bool):
+    def __init__(self, elements: Elements, node: Load, blocks: TransposeBlocks, *, is_far: bool):
         self.node = node
         self._elements, self._blocks, self._is_far = elements, blocks, is_far
         self._direction = node.address.factor(blocks.across)

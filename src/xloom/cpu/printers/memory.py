@@ -10,7 +10,7 @@ from xloom.codegen.buffers.assignment import BufferAssignment
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.printers.names import array_name, array_shape, bytes_text, place_text
-from xloom.cpu.runtime.executable import Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.hlo.module import Module
 from xloom.llvm.target import Target, process_target
 
@@ -27,7 +27,7 @@ def memory_text(module: Module, target: Target | None = None) -> str:
     Raises LoweringError for what has no native code.
     """
     _, assignment, program = lowered(prepared(module), target or process_target())
-    memory = Memory.of(assignment, program)
+    memory = CompiledMemoryStats.of(assignment, program)
     lines = [
         f"{name:12}{bytes_text(count):>12}"
         for name, count in (

@@ -21,7 +21,7 @@ from xloom.cpu.custom_calls.python_callback import Run
 from xloom.cpu.entry.emitted_program import MAIN, EmittedProgram
 from xloom.cpu.entry.interruption import INTERRUPTED
 from xloom.cpu.runtime.dispatch import MISFIT, Call, address_of, dispatch, struct_offsets_match
-from xloom.cpu.runtime.memory_pool import Block, Pool
+from xloom.cpu.runtime.memory_pool import Block, MemoryPool
 from xloom.cpu.runtime.threads import pool
 from xloom.errors import EvaluationError, LoweringError, ShapeError, UnsupportedError
 from xloom.hlo.lazy_module import declaration_of
@@ -40,7 +40,7 @@ _MOST_DIMENSIONS = 64
 
 
 @dataclass(frozen=True)
-class Memory:
+class CompiledMemoryStats:
     """Bytes that a run needs: of arguments, results, constants, and temporary arrays (the arena)."""
 
     argument_bytes: int
@@ -55,10 +55,10 @@ class Memory:
     """The largest temporary array: its name, and its shape."""
 
     @staticmethod
-    def of(assignment: BufferAssignment, program: EmittedProgram) -> Memory:
+    def of(assignment: BufferAssignment, program: EmittedProgram) -> CompiledMemoryStats:
         """The bytes that an assigned and emitted program needs."""
         constants = [leaf for instruction in assignment.constants for leaf in leaf_shapes(instruction.shape)]
-        return Memory(
+        return CompiledMemoryStats(
             sum(allocation.nbytes for allocation in assignment.arguments),
             sum(allocation.nbytes for allocation in assignment.results),
             sum(leaf.nbytes for leaf in constants),
@@ -101,7 +101,7 @@ class Executable:
         self.key = key
         """What its machine code is kept under, if it is."""
         self.memory = image.memory
-        self._pool = Pool(partial(_needed_for, module, image.memory))  # which does not refer to the executable
+        self._pool = MemoryPool(partial(_needed_for, module, image.memory))  # which does not refer to the executable
         self._image = image
         self._main = image.library.function(MAIN, _MAIN)
         declaration = declaration_of(module)
@@ -272,7 +272,7 @@ class Executable:
         return [_contiguous(leaf) for value in values for leaf in _flat(value)]
 
 
-def _needed_for(module: Module, memory: Memory, nbytes: int) -> str:
+def _needed_for(module: Module, memory: CompiledMemoryStats, nbytes: int) -> str:
     """What of so many bytes a run needs."""
     for k, shape in enumerate(leaf_shapes(declaration_of(module).entry.root.shape)):
         if shape.nbytes == nbytes:

@@ -71,7 +71,7 @@ def raise_trim_threshold() -> None:
     np.empty(_HEAP_BYTES, np.uint8)
 
 
-class Pool:
+class MemoryPool:
     """Memory that is free again when only the pool refers to it.
 
     What is taken from a queue belongs to the taker until it is put back, and that is when its taker refers to it.

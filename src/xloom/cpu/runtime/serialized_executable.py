@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field
 
 import numpy as np
 
-from xloom.cpu.runtime.executable import Memory
+from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.cpu.runtime.memory_pool import aligned
 from xloom.hlo.instruction import Instruction
 from xloom.llvm import jit
@@ -21,7 +21,7 @@ class LinkedExecutable:
 
     library: jit.Library
     constants: list[np.ndarray]
-    memory: Memory
+    memory: CompiledMemoryStats
     calls: list[Instruction] = field(default_factory=list)
     """What calls code outside the program and may fail, in the order of their numbers."""
     kept: list[object] = field(default_factory=list)
@@ -37,7 +37,7 @@ class SerializedExecutable:
     objects: list[bytes]
     """Object files."""
     constants: list[np.ndarray]
-    memory: Memory
+    memory: CompiledMemoryStats
     native_calls: bytes = b""
     """Custom calls, as `native_call.to_bytes` gives them; empty without any."""
     failing: list[int] = field(default_factory=list)
@@ -75,5 +75,5 @@ class SerializedExecutable:
             at += size
         constants = [aligned(np.frombuffer(p, np.uint8)) for p in parts[1 + count :]]
         return SerializedExecutable(
-            parts[1 : 1 + count], constants, Memory(*memory), parts[0], failing, aligned_results
+            parts[1 : 1 + count], constants, CompiledMemoryStats(*memory), parts[0], failing, aligned_results
         )

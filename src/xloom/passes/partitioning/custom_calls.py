@@ -14,7 +14,7 @@ from xloom.hlo.sharding import Sharding
 from xloom.passes.partitioning.nesting import leaves, local, packed_shape, parts_of
 from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
 from xloom.passes.partitioning.rules import like
-from xloom.passes.partitioning.tiles import Tiles, sharding_of, tiles_of
+from xloom.passes.partitioning.tile_assignment import Tiles, sharding_of, tiles_of
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
 from xloom.passes.partitioning.rules import elements, like, one, rule
-from xloom.passes.partitioning.tiles import Factors, Tiles, extent
+from xloom.passes.partitioning.tile_assignment import Factors, Tiles, extent
 
 
 @rule("gather")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
-from xloom.passes.partitioning.tiles import Tiles
+from xloom.passes.partitioning.tile_assignment import Tiles
 
 
 def leaves(shape: Shape) -> list[Shape]:

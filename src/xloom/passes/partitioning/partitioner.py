@@ -18,7 +18,7 @@ from xloom.passes.partitioning.nesting import leaves, local, packed, packed_shap
 from xloom.passes.partitioning.regions import ENTER, LEAVE, boundary_of, manual_factors
 from xloom.passes.partitioning.resharding import Channels, Emitter, PartitionedValue
 from xloom.passes.partitioning.rules import LINEAR, RULES, elementwise, like
-from xloom.passes.partitioning.tiles import Factors, Tiles, sharding_of, tiles_of
+from xloom.passes.partitioning.tile_assignment import Factors, Tiles, sharding_of, tiles_of
 from xloom.passes.schedule import in_order
 
 RESHARDINGS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})

@@ -6,7 +6,7 @@ import re
 
 from xloom.hlo.device_mesh import Axis
 from xloom.hlo.instruction import Instruction
-from xloom.passes.partitioning.tiles import Factors, axis_factors
+from xloom.passes.partitioning.tile_assignment import Factors, axis_factors
 
 ENTER, LEAVE = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
 """Custom calls around a region; their shardings are those of the global values."""

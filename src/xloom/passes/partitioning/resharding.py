@@ -15,7 +15,7 @@ from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, array_shape
 from xloom.hlo.sharding import ReplicaGroups
-from xloom.passes.partitioning.tiles import Factors, Tiles, are_independent, digits, extent, groups
+from xloom.passes.partitioning.tile_assignment import Factors, Tiles, are_independent, digits, extent, groups
 
 
 class PartitionedValue(NamedTuple):

@@ -15,7 +15,7 @@ from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, array_shape, tuple_shape
 from xloom.passes.partitioning.resharding import Emitter, PartitionedValue
-from xloom.passes.partitioning.tiles import Factor, Factors, Tiles, are_independent, extent
+from xloom.passes.partitioning.tile_assignment import Factor, Factors, Tiles, are_independent, extent
 
 Rule = Callable[[Instruction, list[PartitionedValue], Tiles, Emitter], "list[PartitionedValue] | None"]
 RULES: dict[str, Rule] = {}

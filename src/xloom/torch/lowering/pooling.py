@@ -15,7 +15,7 @@ from xloom.torch.lowering.registry import lowers
 from xloom.torch.lowering.scatter import scatter_lines
 
 
-class Window:
+class PoolingWindow:
     """A pooling window over the last dimensions, with what torch's arguments leave out."""
 
     def __init__(self, x: Instruction, rank: int, kernel, stride, padding, dilation, ceil_mode: bool):
@@ -50,12 +50,12 @@ class Window:
         ]
 
 
-def _sums(g: Graph, x: Instruction, window: Window) -> Instruction:
+def _sums(g: Graph, x: Instruction, window: PoolingWindow) -> Instruction:
     dtype = x.shape.dtype
     return g.reduce_window(x, g.scalar(0, dtype), window=window.dimensions(), to_apply=g.region("add", dtype))
 
 
-def _divisors(window: Window, count_include_pad: bool, divisor: int | None):
+def _divisors(window: PoolingWindow, count_include_pad: bool, divisor: int | None):
     """How many elements each window's sum is divided by, an array of the window's places or one number."""
     import numpy as np
 
@@ -81,7 +81,7 @@ def _divided(g: Graph, x: Instruction, divisors) -> Instruction:
 
 
 def _average(g: Graph, x, rank: int, kernel, stride, padding, ceil_mode, include, divisor) -> Instruction:
-    window = Window(x, rank, kernel, stride, padding, [1], ceil_mode)
+    window = PoolingWindow(x, rank, kernel, stride, padding, [1], ceil_mode)
     total = _sums(g, g.widened(x), window)
     return g.cast(_divided(g, total, _divisors(window, include, divisor)), x.shape.dtype)
 
@@ -103,7 +103,7 @@ def avg_pool3d(
 
 
 def _average_gradient(g: Graph, grad, x, rank: int, kernel, stride, padding, ceil_mode, include, divisor):
-    window = Window(x, rank, kernel, stride, padding, [1], ceil_mode)
+    window = PoolingWindow(x, rank, kernel, stride, padding, [1], ceil_mode)
     each = _divided(g, g.widened(grad), _divisors(window, include, divisor))
     # every element's gradient is the sum of those of the windows that it is in
     lead = [WindowDimension(1)] * window.lead
@@ -170,7 +170,7 @@ def greatest_with_place(g: Graph, x: Instruction, places: Instruction, window: l
 
 
 def _max_pool(g: Graph, x, rank: int, kernel, stride, padding, dilation, ceil_mode) -> list[Instruction]:
-    window = Window(x, rank, kernel, stride, padding, dilation, ceil_mode)
+    window = PoolingWindow(x, rank, kernel, stride, padding, dilation, ceil_mode)
     places = _flat_places(g, window.sizes, x.shape.dims)
     return list(greatest_with_place(g, x, places, window.dimensions()))
 

@@ -27,7 +27,7 @@ _MOST_PIECES = 3
 """Of so many the panel stays in the cache as it is."""
 
 
-class Blocks(NamedTuple):
+class LoopBlocks(NamedTuple):
     """Where the loops of a sum are cut: the number of the loop, and its iterations in a piece."""
 
     loops: Sequence[tuple[int, Sequence[int]]]
@@ -57,7 +57,7 @@ class Blocks(NamedTuple):
         return moved, [(length, strides), *self.loops[self.number + 1 :]]
 
 
-def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> Blocks | None:
+def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> LoopBlocks | None:
     """How to cut the loops of a sum; None when the panel is small enough."""
     tile = chosen.tile
     nbytes = int(_PIECE * tile.arithmetic.target.caches.second)
@@ -66,7 +66,7 @@ def blocks_of(chosen: Tiling, loops: Sequence[tuple[int, Sequence[int]]]) -> Blo
     if prod(sizes) <= _MOST_PIECES * most:
         return None
     number = next(k for k in range(len(sizes)) if prod(sizes[k + 1 :]) <= most)
-    return Blocks(loops, number, share(sizes[number], greatest(1, most // prod(sizes[number + 1 :]))))
+    return LoopBlocks(loops, number, share(sizes[number], greatest(1, most // prod(sizes[number + 1 :]))))
 
 
 class TileSums:

@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
-from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, BoxDimension, Run
+from xloom.cpu.kernels.convolution.input_box import BOX_BYTES, MOST_VECTORS, Box, BoxDimension, VectorRun
 from xloom.cpu.kernels.convolution.window_pointers import WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, shuffled
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits
@@ -145,7 +145,7 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
                     (problem.w_base, 0, group.b),
                 )
             ]
-            run = Run(x, starts[0], vectors, b.sub(i64(group.size - lanes), left))
+            run = VectorRun(x, starts[0], vectors, b.sub(i64(group.size - lanes), left))
             _clear(b, plan, totals)
             with (
                 rolled(b, 0, problem.feature.size, name="feature") as feature,
@@ -159,7 +159,7 @@ def correlate(kernel: Kernel, plan: Correlation, problem: Convolution, window: W
                 source, strides = w.pointer(phase), [t.b for t in problem.taps]
                 dtype = w.dtype
                 if plan.w is not None and second_memory is not None:
-                    plan.w.fill(b, Run(source, other), [window_row, *(i64(0) for _ in window[1:])], second_memory)
+                    plan.w.fill(b, VectorRun(source, other), [window_row, *(i64(0) for _ in window[1:])], second_memory)
                     source, strides, other, dtype = second_memory, plan.w.strides, i64(0), arithmetic.dtype
                 else:
                     other = b.add(other, b.mul(window_row, i64(problem.taps[0].b)))
@@ -264,7 +264,7 @@ def _store(
     b: ir.IRBuilder,
     plan: Correlation,
     problem: Convolution,
-    totals: tuple[ir.Value, Run, ir.Value],
+    totals: tuple[ir.Value, VectorRun, ir.Value],
     target: tuple[Array, ir.Value, ir.Value],
 ) -> None:
     """Writes the totals of all vectors, lane by lane."""

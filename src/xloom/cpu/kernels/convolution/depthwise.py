@@ -16,8 +16,8 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
-from xloom.cpu.kernels.convolution.lanes import BOX_BYTES, MOST_VECTORS, Box, BoxDimension, Run, put_across
-from xloom.cpu.kernels.convolution.panels import packed_panels
+from xloom.cpu.kernels.convolution.input_box import BOX_BYTES, MOST_VECTORS, Box, BoxDimension, VectorRun, put_across
+from xloom.cpu.kernels.convolution.packed_filter import packed_panels
 from xloom.cpu.kernels.convolution.window_pointers import WindowPointer, walk_window
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, row_major
@@ -34,7 +34,7 @@ _MOST_ROWS = 28
 
 
 @dataclass(frozen=True)
-class Plan:
+class DepthwisePlan:
     """The boxes: outputs in a box, by dimension, of which the first is cut; and the tile of a box."""
 
     box: Box
@@ -46,7 +46,7 @@ class Plan:
 
 def plan_of(
     arithmetic: Arithmetic, problem: Convolution, window: Window, sizes: Sequence[Any], x: Array
-) -> Plan | None:
+) -> DepthwisePlan | None:
     """How to compute a depthwise convolution; None where another one is better."""
     if arithmetic.parts > 1 or not problem.taps or problem.feature.size != 1 or problem.output.size != 1:
         return None
@@ -81,10 +81,10 @@ def plan_of(
     ]
     along = int(share(outputs[-1], _MOST_ROWS))
     beside = int(share(outputs[-2], _MOST_ROWS // along)) if len(outputs) > 1 else 1
-    return Plan(Box(arithmetic, x, tuple(box_dims), group.a, vectors), tuple(outputs), cuts, (beside, along))
+    return DepthwisePlan(Box(arithmetic, x, tuple(box_dims), group.a, vectors), tuple(outputs), cuts, (beside, along))
 
 
-def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, w: Array, y: Array) -> None:
+def depthwise(kernel: Kernel, plan: DepthwisePlan, problem: Convolution, window: Window, w: Array, y: Array) -> None:
     """Packs the kernel, a vector for each place of a window; then computes boxes of the output."""
     arithmetic, lanes = plan.box.arithmetic, plan.box.lanes
     rows = Axis(problem.group.size, 0, problem.group.b, 0)
@@ -113,7 +113,7 @@ def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, 
             starts = [i64(-d.padding_low) for d in window]
             starts[0] = b.add(starts[0], b.mul(begin, i64(window[0].stride)))
             vectors = at_most(b, b.sub(i64(packing.panels), vector), plan.box.vectors)
-            copied = Run(
+            copied = VectorRun(
                 source, b.add(origin, i64(problem.x_base)), vectors, b.sub(i64(problem.group.size - lanes), group)
             )
             plan.box.fill(b, copied, starts, copy_memory)
@@ -135,10 +135,10 @@ def depthwise(kernel: Kernel, plan: Plan, problem: Convolution, window: Window, 
 
 def _tiles(
     b: ir.IRBuilder,
-    plan: Plan,
+    plan: DepthwisePlan,
     window: Window,
     sums: Sums,
-    run: Run,
+    run: VectorRun,
     operands: tuple[ir.Value, ir.Value],
     target: tuple[Array, ir.Value, ir.Value, list[Any]],
 ) -> None:

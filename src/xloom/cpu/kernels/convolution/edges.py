@@ -88,7 +88,7 @@ def edges_of(problem: Convolution, chosen: Tiling, sizes: Sequence[int | Symboli
     return edges if edges.line * prod(o.taps for o in outer) * x.dtype.bytes <= _STACK_BYTES else None
 
 
-class Window:
+class CopiedWindow:
     """The memory for the copies, in a phase."""
 
     def __init__(self, phase: PhaseBuilder, edges: Edges, problem: Convolution, chosen: Tiling, x: Array):

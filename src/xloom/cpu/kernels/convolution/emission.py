@@ -13,7 +13,7 @@ from xloom.cpu.kernels.convolution.edges import edges_of
 from xloom.cpu.kernels.convolution.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
 from xloom.cpu.kernels.convolution.padding import Extent, padded
 from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, stride_of, thinned
-from xloom.cpu.kernels.convolution.tiles import convolve
+from xloom.cpu.kernels.convolution.tile_loop import convolve
 from xloom.cpu.kernels.convolution.tiling import pair_axis, pairs_of, tiling, vectors_along
 from xloom.cpu.kernels.convolution.zeros import multiply_zeros
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator

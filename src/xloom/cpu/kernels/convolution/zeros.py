@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
-from xloom.cpu.kernels.convolution.spoiling import NUMBERS, PLACE_NUMBERS, ROUTINE, Spoiling
+from xloom.cpu.kernels.convolution.nan_propagation import NUMBERS, PLACE_NUMBERS, ROUTINE, Spoiling
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array

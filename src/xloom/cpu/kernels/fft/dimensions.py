@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
 from xloom.cpu.kernels.fft import plan
-from xloom.cpu.kernels.fft.batches import BatchedTransform, BatchLayout, lanes_of
+from xloom.cpu.kernels.fft.batched_transform import BatchedTransform, BatchLayout, lanes_of
 from xloom.hlo.dtype import DType
 from xloom.llvm.target import Target
 

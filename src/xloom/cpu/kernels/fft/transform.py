@@ -21,7 +21,7 @@ from xloom.llvm.loop import allocate, loop
 from xloom.llvm.types import I64, POINTER, VOID
 
 
-class Pass(NamedTuple):
+class TransformPass(NamedTuple):
     """Inside the loop over p: where points i are read and written (but for q), and their roots exp(...)."""
 
     source: ir.Value
@@ -101,11 +101,11 @@ class Transform:
                 return b.mul(side, b.add(b.mul(p, I64(radix)), i))
 
             body = self._butterfly if radix in plan.BUTTERFLIES else self._loops
-            body(b, radix, sign, Pass(source, target, side, read, write, root))
+            body(b, radix, sign, TransformPass(source, target, side, read, write, root))
         b.ret_void()
         return function
 
-    def _butterfly(self, b: ir.IRBuilder, radix: int, sign: int, fft_pass: Pass) -> None:
+    def _butterfly(self, b: ir.IRBuilder, radix: int, sign: int, fft_pass: TransformPass) -> None:
         numbers = [I64(i) for i in range(radix)]
         read, write = [fft_pass.read(i) for i in numbers], [fft_pass.write(i) for i in numbers]
         roots = [fft_pass.root(i) for i in numbers[1:]]
@@ -116,7 +116,7 @@ class Transform:
             for offset, y in zip(write, (first, *twiddled), strict=True):
                 self.put(b, fft_pass.target, b.add(offset, q), y)
 
-    def _loops(self, b: ir.IRBuilder, radix: int, sign: int, fft_pass: Pass) -> None:
+    def _loops(self, b: ir.IRBuilder, radix: int, sign: int, fft_pass: TransformPass) -> None:
         """With sums and differences of points k and radix - k, whose roots are conjugates; two results at a time."""
         lanes, half = self.lanes, radix // 2
         roots = plan.roots(radix, sign, np.arange(radix))

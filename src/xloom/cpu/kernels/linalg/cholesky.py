@@ -16,7 +16,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder, kernel
 from xloom.cpu.kernels.linalg.lanes import Lanes, load_scalar
 from xloom.cpu.kernels.linalg.substitution import Substitution, widest
-from xloom.cpu.kernels.linalg.tile_transpose import Tile
+from xloom.cpu.kernels.linalg.tile_transpose import SquareTile
 from xloom.hlo.instruction import Instruction
 from xloom.llvm import element_access, types
 from xloom.llvm.intrinsics import intrinsic
@@ -59,7 +59,7 @@ class _Work:
         substitution = Substitution(self.lanes, vectors, conjugate=True, unit=False)
         self.block = substitution.columns
         self.vectors = vectors
-        self.tile = Tile.of(self.dtype, self.n)
+        self.tile = SquareTile.of(self.dtype, self.n)
         self.size = -(-self.n // self.block) * self.block
         # rows of a power of two apart would share few places of the cache
         self.stride = self.size + (64 // self.dtype.bytes if self.size > self.block else 0)

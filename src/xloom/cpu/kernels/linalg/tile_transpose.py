@@ -21,14 +21,14 @@ _ELEMENTS = 40_000
 
 
 @dataclass(frozen=True)
-class Tile:
+class SquareTile:
     """A tile of `size` by `size` elements; a power of two."""
 
     dtype: DType
     size: int
 
     @classmethod
-    def of(cls, dtype: DType, smallest: int | SymbolicDimension) -> Tile:
+    def of(cls, dtype: DType, smallest: int | SymbolicDimension) -> SquareTile:
         """The largest that fits in a matrix whose smallest dimension is given."""
         size = 4 if dtype.bytes > 8 else 8
         while smallest < size:
@@ -82,7 +82,7 @@ def transpose(
 ) -> None:
     """A phase that transposes `sizes[0]` matrices from one of `pointers` to the other."""
     batch, rows, columns = sizes
-    tile = Tile.of(dtype, least(rows, columns))
+    tile = SquareTile.of(dtype, least(rows, columns))
     bands = -(-rows // tile.size)
     grain = greatest(1, _ELEMENTS // (columns * tile.size))
     with kernel.phase(batch * bands, grain) as p, loop(p.b, p.begin, p.end) as item:
@@ -99,7 +99,7 @@ def transpose(
 
 def transpose_in_place(kernel: Kernel, dtype: DType, batch: Any, n: Any) -> None:
     """A phase that transposes `batch` matrices of n rows, the first operand, where they lie; an item is a band."""
-    tile = Tile.of(dtype, n)
+    tile = SquareTile.of(dtype, n)
     size = tile.size
     bands, whole = -(-n // size), n // size * size
     with kernel.phase(batch * bands, greatest(1, _ELEMENTS // (n * size))) as p, loop(p.b, p.begin, p.end) as item:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
-from xloom.cpu.kernels.matmul.blocked import blocked, depth_block
+from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.fused_operands import has_lines
 from xloom.cpu.kernels.matmul.operands import Array, cleared, made_whole, new_array, readable, stored_sums

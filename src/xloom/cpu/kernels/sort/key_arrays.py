@@ -16,7 +16,7 @@ from xloom.cpu.kernels.sort.bitonic import network
 from xloom.cpu.kernels.sort.element_keys import ElementKey, pair_function
 from xloom.cpu.kernels.sort.keys import Key
 from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
-from xloom.cpu.kernels.sort.records import Indexed, RowPointers, joined, resized, row_of
+from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, joined, resized, row_of
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.cpu.kernels.sort.vectors import Array, RowSegment, SegmentedRows
 from xloom.hlo.dtype import DType
@@ -126,7 +126,7 @@ class _Sort:
             b = phase.b
             self.keys, self.numbers, self.order = (allocate(b, I32, rows.size) for _ in range(3))
             with loop(b, phase.begin, phase.end, name="row") as number:
-                records = Indexed(rows, self.dtypes, overwritable=self.overwritten)
+                records = IndexedRecords(rows, self.dtypes, overwritable=self.overwritten)
                 row = records.kept(b, row_of(phase, rows, number))
                 segment = RowSegment(phase, number, number, row, self._pairs(phase, row, number), begin, end)
                 for k, keys in enumerate(self.passes):
@@ -198,7 +198,7 @@ class _Sort:
             elements = source if order is None else found
             b.call(self._pair_function(element), [elements, found, numbers, segment.begin, segment.end])
             return
-        records = Indexed(self.rows, self.dtypes)
+        records = IndexedRecords(self.rows, self.dtypes)
         with loop(b, segment.begin, segment.end) as i:
             at = i if order is None else b.zext(read(b, numbers, I32, i), I64)
             elements = records.elements(b, row, at)

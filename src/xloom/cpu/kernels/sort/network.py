@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort.exchanges import merge_exchange
-from xloom.cpu.kernels.sort.records import Indexed, RowPointers, row_of
+from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, row_of
 from xloom.llvm.element_bits import bits_type, move
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -21,7 +21,7 @@ _TASK = 8_000
 """Elements sorted in about 20 µs."""
 
 
-def sort(kernel: Kernel, records: Indexed) -> None:
+def sort(kernel: Kernel, records: IndexedRecords) -> None:
     """Emits the phase that sorts all rows by 64-bit records; these hold the element's number, so it is stable."""
     kernel.pipeline = PassPipeline.VECTORS
     rows = records.rows
@@ -54,7 +54,7 @@ def sort(kernel: Kernel, records: Indexed) -> None:
 
 
 def _each_element(
-    b: ir.IRBuilder, records: Indexed, whole: RowPointers, bases: ir.Value, valid: ir.Value
+    b: ir.IRBuilder, records: IndexedRecords, whole: RowPointers, bases: ir.Value, valid: ir.Value
 ) -> Iterator[tuple[RowPointers, ir.Value, ir.Value]]:
     """Once: loops over lanes and elements, in the order in which these lie in memory; with the place in the vectors."""
     size = I64(records.rows.size)

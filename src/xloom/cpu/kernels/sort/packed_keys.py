@@ -7,7 +7,7 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort import vectors
 from xloom.cpu.kernels.sort.element_keys import ElementKey, number_function
-from xloom.cpu.kernels.sort.records import Indexed, RowPointers
+from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers
 from xloom.llvm.loop import loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
@@ -16,7 +16,7 @@ from xloom.llvm.types import I1, I32, I64, POINTER, VOID
 _NUMBER = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
 
 
-def sort(kernel: Kernel, records: Indexed) -> None:
+def sort(kernel: Kernel, records: IndexedRecords) -> None:
     """Emits the phases that sort all rows."""
     vectors.sort(kernel, _Numbered(kernel, records))
 
@@ -28,7 +28,7 @@ class _Numbered:
     pipeline = PassPipeline.ROUTINES
     in_output = False
 
-    def __init__(self, kernel: Kernel, records: Indexed):
+    def __init__(self, kernel: Kernel, records: IndexedRecords):
         assert records.type.width == self.bits
         self.rows, self.records = records.rows, records
         self._number = None

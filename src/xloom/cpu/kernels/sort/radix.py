@@ -15,7 +15,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sort.records import Packed, Records, resized, row_of
+from xloom.cpu.kernels.sort.records import PackedRecords, Records, resized, row_of
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, optimize_for_size, read, write
@@ -151,7 +151,7 @@ class _Long:
         self.pieces = max(1, min(64, self.rows.size // _PIECE))
         nbytes = self.rows.count * self.rows.size * _record_bytes(records)
         # elements that are records need not be copied first, and are sorted to and fro between scratch and output
-        self.direct = isinstance(records, Packed) and records.is_element and self.rows.stride == 1
+        self.direct = isinstance(records, PackedRecords) and records.is_element and self.rows.stride == 1
         self.arrays = [kernel.add_scratch(nbytes) for _ in range(1 if self.direct else 2)]
         self.counts = kernel.add_scratch(self.rows.count * self.pieces * _DIGITS * 4)
         self.states = kernel.add_scratch(self.rows.count * len(_State) * 8)

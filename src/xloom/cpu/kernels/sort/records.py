@@ -77,7 +77,7 @@ def row_of(phase: PhaseBuilder, rows: Rows, row: ir.Value) -> RowPointers:
     return RowPointers(operands, outputs, rows.base(phase.b, row))
 
 
-class Packed:
+class PackedRecords:
     """All the operands' bits side by side. Each element of the operands `numbers` is its number in the row."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Packed:
         return [value_of_bits(b, bits, t) for bits, t in zip(self._parts(b, record), self.dtypes, strict=True)]
 
 
-class Indexed:
+class IndexedRecords:
     """The element's number in the low 32 bits, and the key, if there is one, above.
 
     `numbers` as above. Outputs may have the memory of the operands `overwritable`, if they do where others do.

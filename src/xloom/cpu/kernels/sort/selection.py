@@ -13,7 +13,7 @@ from xloom.cpu.kernels.sort.bitonic import network
 from xloom.cpu.kernels.sort.element_keys import ElementKey, scan_function
 from xloom.cpu.kernels.sort.network import exchange_function
 from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
-from xloom.cpu.kernels.sort.records import Indexed, RowPointers, resized, row_of
+from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, resized, row_of
 from xloom.cpu.kernels.sort.vector_text import lanes
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -32,7 +32,7 @@ _TASK = 40_000
 """Elements compared in about 20 µs."""
 
 
-def select(kernel: Kernel, records: Indexed, k: int) -> None:
+def select(kernel: Kernel, records: IndexedRecords, k: int) -> None:
     """Emits the phase that writes the k least records of all rows."""
     rows, key = records.rows, _element_key(records, kernel.target)
     candidates = _blocks_by_loop if key is None else partial(_blocks_by_vectors, key)
@@ -58,7 +58,7 @@ def select(kernel: Kernel, records: Indexed, k: int) -> None:
                 records.write(b, row, i, read(b, least_records.memory, records.type, i))
 
 
-def _element_key(records: Indexed, target: Target) -> ElementKey | None:
+def _element_key(records: IndexedRecords, target: Target) -> ElementKey | None:
     """How elements that vectors can scan order, or None."""
     if not target.packs_lanes() or records.rows.stride != 1:
         return None
@@ -68,7 +68,12 @@ def _element_key(records: Indexed, target: Target) -> ElementKey | None:
 
 @contextmanager
 def _blocks_by_vectors(
-    key: ElementKey, b: ir.IRBuilder, records: Indexed, row: RowPointers, first: int, limit: Callable[[], ir.Value]
+    key: ElementKey,
+    b: ir.IRBuilder,
+    records: IndexedRecords,
+    row: RowPointers,
+    first: int,
+    limit: Callable[[], ir.Value],
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """For each block [begin, end) from element `first` on that has a key below the limit."""
     width, size = key.dtype.bits, I64(records.rows.size)
@@ -91,7 +96,7 @@ def _blocks_by_vectors(
 
 @contextmanager
 def _blocks_by_loop(
-    b: ir.IRBuilder, records: Indexed, row: RowPointers, first: int, limit: Callable[[], ir.Value]
+    b: ir.IRBuilder, records: IndexedRecords, row: RowPointers, first: int, limit: Callable[[], ir.Value]
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """The same, for keys that LLVM has to find out how to compute several of at once."""
     kind, size = ir.IntType(1 << (records.key_bits - 1).bit_length()), I64(records.rows.size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xloom.cpu.kernel_modules.kernel import STACK_SCRATCH, Kernel, kernel
 from xloom.cpu.kernels.sort.keys import Key, plain_keys
-from xloom.cpu.kernels.sort.records import INDEX_BITS, Indexed, Packed
+from xloom.cpu.kernels.sort.records import INDEX_BITS, IndexedRecords, PackedRecords
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
@@ -64,7 +64,7 @@ def sort(kernel: Kernel, instruction: Instruction) -> None:
         case _Method.RADIX:
             from xloom.cpu.kernels.sort import radix
 
-            radix.sort(kernel, _records(p, max(64, Indexed.bits(p.keys))))
+            radix.sort(kernel, _records(p, max(64, IndexedRecords.bits(p.keys))))
         case _Method.MERGE:
             from xloom.cpu.kernels.sort import merge
 
@@ -156,13 +156,13 @@ def _in_pairs(rows: Rows, keys: list[Key], target: Target) -> bool:
     return passes <= _MOST_KEYS and rows.size < 1 << INDEX_BITS and not short
 
 
-def _indexed(p: _Problem) -> Indexed:
-    return Indexed(p.rows, p.dtypes, p.keys, p.numbers, p.overwritable)
+def _indexed(p: _Problem) -> IndexedRecords:
+    return IndexedRecords(p.rows, p.dtypes, p.keys, p.numbers, p.overwritable)
 
 
-def _records(p: _Problem, most: int) -> Packed | Indexed:
+def _records(p: _Problem, most: int) -> PackedRecords | IndexedRecords:
     """Those that hold all operands where they need no more bits than `most`."""
-    return Packed(p.rows, p.dtypes, p.keys, p.numbers) if Packed.bits(p.dtypes) <= most else _indexed(p)
+    return PackedRecords(p.rows, p.dtypes, p.keys, p.numbers) if PackedRecords.bits(p.dtypes) <= most else _indexed(p)
 
 
 def unread_operands(instruction: Instruction) -> frozenset[int]:
@@ -208,12 +208,12 @@ def _reads_first(p: _Problem, method: _Method, target: Target) -> bool:
         case _Method.RADIX:
             from xloom.cpu.kernels.sort.radix import is_short
 
-            records = _records(p, max(64, Indexed.bits(p.keys)))
-            return (isinstance(records, Packed) or p.rows.stride == 1) and is_short(records)
+            records = _records(p, max(64, IndexedRecords.bits(p.keys)))
+            return (isinstance(records, PackedRecords) or p.rows.stride == 1) and is_short(records)
         case _Method.MERGE:
             from xloom.cpu.kernels.sort.merge import is_short
 
-            return (isinstance(_records(p, _WIDEST), Packed) or p.rows.stride == 1) and is_short(p.rows)
+            return (isinstance(_records(p, _WIDEST), PackedRecords) or p.rows.stride == 1) and is_short(p.rows)
 
 
 def _lent(p: _Problem) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
 from xloom.cpu.kernels.sort.keys import Key
-from xloom.cpu.kernels.sort.records import Indexed, RowPointers
+from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
@@ -48,7 +48,7 @@ def topk(kernel: Kernel, instruction: Instruction) -> None:
         radix.sort(kernel, records)
 
 
-class _Top(Indexed):
+class _Top(IndexedRecords):
     """Records of which only the first k are written: the values and their indices."""
 
     def __init__(self, rows: Rows, dtype: DType, largest: bool, k: int):

@@ -16,7 +16,7 @@ _WHOLE = WindowDimension(1)
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """A dimension of `size` elements that has `count` windows; `stride` is that of the array."""
 
     size: int
@@ -63,18 +63,18 @@ class Axis:
         return min(first, self.count), max(min(first, self.count), min(last, self.count))
 
 
-def axes_of(dims: Sequence[int], window: Sequence[WindowDimension]) -> list[Axis]:
+def axes_of(dims: Sequence[int], window: Sequence[WindowDimension]) -> list[WindowAxis]:
     """The axes of a dense array, the last one last; neighbours without windows are one."""
-    found: list[Axis] = []
+    found: list[WindowAxis] = []
     for size, w in zip(dims, window or [_WHOLE] * len(dims), strict=True):
-        axis = Axis(size, w.output_size(size), w)
+        axis = WindowAxis(size, w.output_size(size), w)
         if found and axis.is_plain and found[-1].is_plain:
-            found[-1] = Axis(found[-1].size * size, found[-1].size * size, _WHOLE)
+            found[-1] = WindowAxis(found[-1].size * size, found[-1].size * size, _WHOLE)
         elif not axis.is_plain or size != 1:
             found.append(axis)
     out, stride = [], 1
-    for axis in reversed(found or [Axis(1, 1, _WHOLE)]):
-        out.append(Axis(axis.size, axis.count, axis.window, stride))
+    for axis in reversed(found or [WindowAxis(1, 1, _WHOLE)]):
+        out.append(WindowAxis(axis.size, axis.count, axis.window, stride))
         stride *= axis.size
     return out[::-1]
 

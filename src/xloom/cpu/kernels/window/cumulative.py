@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.window.axes import Axis
-from xloom.cpu.kernels.window.operator import LANES, Operator
+from xloom.cpu.kernels.window.associative_operator import LANES, AssociativeOperator
+from xloom.cpu.kernels.window.axes import WindowAxis
 from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.cpu.kernels.window.vector_scan import scan
 from xloom.llvm.loop import loop
@@ -31,7 +31,7 @@ _TASK = 20_000
 """Elements reduced in about 20 µs."""
 
 
-def is_cumulative(reducer: Reducer, axes: list[Axis]) -> bool:
+def is_cumulative(reducer: Reducer, axes: list[WindowAxis]) -> bool:
     """True when one axis has windows, which all begin, or all end, at one end of it."""
     found = [a for a in axes if not a.is_plain]
     if len(found) != 1:
@@ -42,19 +42,19 @@ def is_cumulative(reducer: Reducer, axes: list[Axis]) -> bool:
     if not grows or (w.stride, w.window_dilation, w.base_dilation, w.window_reversal) != (1, 1, 1, False):
         return False
     # from the end, elements are reduced in the other order, which XLA allows itself of every computation
-    return _is_forward(axis) or Operator.of(reducer) is not None or axis.size > _SHORT
+    return _is_forward(axis) or AssociativeOperator.of(reducer) is not None or axis.size > _SHORT
 
 
-def _is_forward(axis: Axis) -> bool:
+def _is_forward(axis: WindowAxis) -> bool:
     return axis.window.padding_high == 0
 
 
-def reduce_cumulatively(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> None:
+def reduce_cumulatively(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis]) -> None:
     """Emits the phase for windows that are cumulative."""
     number = next(k for k, a in enumerate(axes) if not a.is_plain)
     axis = axes[number]
     rows = math.prod(a.size for a in axes[:number])
-    vector = Operator.of(reducer, LANES) if axis.stride == 1 else None
+    vector = AssociativeOperator.of(reducer, LANES) if axis.stride == 1 else None
     blocks = -(-axis.stride // _COLUMNS)
     with (
         kernel.phase(rows * blocks, max(1, _TASK // (axis.size * min(axis.stride, _COLUMNS)))) as phase,
@@ -76,7 +76,7 @@ def _columns(
     b: ir.IRBuilder,
     reducer: Reducer,
     pointers: list[ir.Value],
-    axis: Axis,
+    axis: WindowAxis,
     start: ir.Value,
     columns: tuple[ir.Value, ir.Value],
 ) -> None:
@@ -129,7 +129,7 @@ def _columns(
             )
 
 
-def _runs(b: ir.IRBuilder, reducer: Reducer, pointers: list[ir.Value], axis: Axis, start: ir.Value) -> None:
+def _runs(b: ir.IRBuilder, reducer: Reducer, pointers: list[ir.Value], axis: WindowAxis, start: ir.Value) -> None:
     """Equal runs of a row, which LLVM takes side by side; then each after the one before, and last what is left."""
     forward, length = _is_forward(axis), min(_RUN, axis.size // LANES)
     count = axis.size // length

@@ -12,7 +12,7 @@ import math
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.window.axes import Axis
+from xloom.cpu.kernels.window.axes import WindowAxis
 from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.cpu.kernels.window.window_loops import coordinates, each_element, without_gaps
 from xloom.llvm.loop import loop
@@ -29,7 +29,7 @@ _TASK = 60_000
 """Elements reduced in about 20 µs."""
 
 
-def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> None:
+def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis]) -> None:
     """Emits the phase that reduces all windows."""
     *outer, last = axes
     window_size = math.prod(a.window.size for a in axes)
@@ -61,7 +61,7 @@ def reduce_each_window(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> No
 
 
 def _whole(
-    b: ir.IRBuilder, outer: list[Axis], last: Axis, windows: list[ir.Value], begin: ir.Value, end: ir.Value
+    b: ir.IRBuilder, outer: list[WindowAxis], last: WindowAxis, windows: list[ir.Value], begin: ir.Value, end: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
     """The windows of [begin, end) that lie in the array with all their elements."""
     inside = I1(1)
@@ -77,7 +77,7 @@ def _whole(
 def _in_registers(
     b: ir.IRBuilder,
     reducer: Reducer,
-    axes: list[Axis],
+    axes: list[WindowAxis],
     pointers: list[ir.Value],
     windows: list[ir.Value],
     target: ir.Value,
@@ -91,14 +91,16 @@ def _in_registers(
     reducer.keep(b, pointers, target, state)
 
 
-def _offsets(axis: Axis) -> list[int]:
+def _offsets(axis: WindowAxis) -> list[int]:
     """How far the elements of a window lie from where it begins without padding, in order."""
     w = axis.window
     order = reversed(range(w.size)) if w.window_reversal else range(w.size)
     return [(p * w.window_dilation - w.padding_low) * axis.stride for p in order]
 
 
-def _one_by_one(module: ir.Module, reducer: Reducer, outer: list[Axis], last: Axis, small: bool) -> ir.Function:
+def _one_by_one(
+    module: ir.Module, reducer: Reducer, outer: list[WindowAxis], last: WindowAxis, small: bool
+) -> ir.Function:
     """`one_by_one(pointers..., windows..., target, begin, end)`: windows [begin, end) of the last axis."""
     count = 3 * reducer.count
     kinds = [*[POINTER] * count, *[I64] * (len(outer) + 3)]

@@ -1,7 +1,7 @@
 """Select-and-scatter: the gradient of pooling by selection.
 
-Small windows that lie in the array as a whole go a line at a time (`windows/selection.py`), others here: one after the
-other, adjacent columns together.
+Small windows that lie in the array as a whole go a line at a time (`select_and_scatter_lines.py`), others here: one
+after the other, adjacent columns together.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, kernel
-from xloom.cpu.kernels.window.axes import Axis, axes_of
-from xloom.cpu.kernels.window.selection import emit_by_lines, line_tiling
+from xloom.cpu.kernels.window.axes import WindowAxis, axes_of
+from xloom.cpu.kernels.window.select_and_scatter_lines import emit_by_lines, line_tiling
 from xloom.cpu.kernels.window.window_loops import coordinates, each_element
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.element_access import load, store
@@ -60,7 +60,7 @@ class _Windows:
     """What is done for a row's columns from one on."""
 
     def __init__(
-        self, instruction: Instruction, b: ir.IRBuilder, pointers: list[ir.Value], axes: list[Axis], columns: int
+        self, instruction: Instruction, b: ir.IRBuilder, pointers: list[ir.Value], axes: list[WindowAxis], columns: int
     ):
         self.b, self.axes, self.columns = b, axes, columns
         self.operand, self.source, self.initial, self.output = pointers

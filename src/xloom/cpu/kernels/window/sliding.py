@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.window.axes import Axis, axes_of
-from xloom.cpu.kernels.window.operator import LANES, Operator
+from xloom.cpu.kernels.window.associative_operator import LANES, AssociativeOperator
+from xloom.cpu.kernels.window.axes import WindowAxis, axes_of
 from xloom.cpu.kernels.window.reducer import Reducer
 from xloom.cpu.kernels.window.window_loops import coordinates
 from xloom.hlo.attributes import WindowDimension
@@ -45,9 +45,9 @@ _TASK = 40_000
 """Elements reduced in about 20 µs."""
 
 
-def is_shared(reducer: Reducer, axes: list[Axis], target: Target) -> bool:
+def is_shared(reducer: Reducer, axes: list[WindowAxis], target: Target) -> bool:
     """True when the windows are dense, and reducing each on its own takes longer."""
-    operator = Operator.of(reducer)
+    operator = AssociativeOperator.of(reducer)
     windows = [a.window for a in axes]
     dense = all(w.base_dilation == 1 and w.window_dilation == 1 and w.stride <= w.size for w in windows)
     elements = math.prod(a.size for a in axes)
@@ -65,9 +65,9 @@ def is_shared(reducer: Reducer, axes: list[Axis], target: Target) -> bool:
     return elements_met >= _OVERLAP * elements or operations >= _LARGE
 
 
-def reduce_by_axis(kernel: Kernel, reducer: Reducer, axes: list[Axis]) -> None:
+def reduce_by_axis(kernel: Kernel, reducer: Reducer, axes: list[WindowAxis]) -> None:
     """Emits a phase for each axis, or for each few of small windows."""
-    operator = Operator.of(reducer)
+    operator = AssociativeOperator.of(reducer)
     assert operator is not None
     passes = [_Pass(operator, group, kernel.target) for group in _groups(axes)]
     source = _operand
@@ -95,7 +95,7 @@ def _scratch(number: int) -> Pointer:
     return lambda phase: phase.scratch(number)
 
 
-def _groups(axes: list[Axis]) -> Iterator[list[Axis]]:
+def _groups(axes: list[WindowAxis]) -> Iterator[list[WindowAxis]]:
     """The axes of each pass, of which those that others reduce have no windows any more, or not yet."""
     sizes, todo = [a.size for a in axes], [k for k, a in enumerate(axes) if not a.is_plain]
     while todo:
@@ -110,7 +110,7 @@ def _groups(axes: list[Axis]) -> Iterator[list[Axis]]:
 class _Pass:
     """Windows along one axis, which has `columns` behind it, and of those before it."""
 
-    def __init__(self, operator: Operator, axes: list[Axis], target: Target):
+    def __init__(self, operator: AssociativeOperator, axes: list[WindowAxis], target: Target):
         self.operator = operator
         number = max(k for k, a in enumerate(axes) if not a.is_plain)
         self.outer, self.axis = axes[:number], axes[number]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.window.operator import LANES, Operator, mask
+from xloom.cpu.kernels.window.associative_operator import LANES, AssociativeOperator, mask
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.strided_loops import plus, times
 from xloom.llvm.types import I64
@@ -12,7 +12,7 @@ from xloom.llvm.types import I64
 
 def scan(
     b: ir.IRBuilder,
-    operator: Operator,
+    operator: AssociativeOperator,
     pointers: list[ir.Value],
     start: ir.Value,
     size: int,
@@ -39,7 +39,7 @@ def scan(
         operator.store_first(b, target, index, state)
 
 
-def _within(b: ir.IRBuilder, operator: Operator, x: ir.Value, forward: bool) -> ir.Value:
+def _within(b: ir.IRBuilder, operator: AssociativeOperator, x: ir.Value, forward: bool) -> ir.Value:
     """The prefix scan of one vector."""
     step = 1
     while step < LANES:

@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.window.axes import Axis
+from xloom.cpu.kernels.window.axes import WindowAxis
 from xloom.llvm.loop import loop
 from xloom.llvm.strided_loops import plus, times
 from xloom.llvm.types import I64
 
 
-def coordinates(b: ir.IRBuilder, row: ir.Value, outer: Sequence[Axis]) -> list[ir.Value]:
+def coordinates(b: ir.IRBuilder, row: ir.Value, outer: Sequence[WindowAxis]) -> list[ir.Value]:
     """The windows along each axis, of row-major number `row`."""
     return parts(b, row, [axis.count for axis in outer])
 
@@ -28,7 +28,7 @@ def parts(b: ir.IRBuilder, number: ir.Value, sizes: Sequence[int]) -> list[ir.Va
 
 
 @contextmanager
-def each_element(b: ir.IRBuilder, axes: Sequence[Axis], windows: Sequence[ir.Value]) -> Iterator[ir.Value]:
+def each_element(b: ir.IRBuilder, axes: Sequence[WindowAxis], windows: Sequence[ir.Value]) -> Iterator[ir.Value]:
     """Emits the `with` for the elements of a window, in order, that lie in the array: with their index in it."""
     with ExitStack() as stack:
         start = I64(0)
@@ -45,7 +45,7 @@ def each_element(b: ir.IRBuilder, axes: Sequence[Axis], windows: Sequence[ir.Val
 
 
 @contextmanager
-def without_gaps(b: ir.IRBuilder, axis: Axis, position: ir.Value) -> Iterator[ir.Value]:
+def without_gaps(b: ir.IRBuilder, axis: WindowAxis, position: ir.Value) -> Iterator[ir.Value]:
     """Where a position lies in the array, if it is not in a gap of base dilation: else the `with` is skipped."""
     step = axis.window.base_dilation
     if step == 1:

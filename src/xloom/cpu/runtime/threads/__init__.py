@@ -1,5 +1,5 @@
 """The native threads that share a loop: `pool()` gives the process's own."""
 
-from xloom.cpu.runtime.threads.pool import Pool, pool
+from xloom.cpu.runtime.threads.pool import ThreadPool, pool
 
-__all__ = ["Pool", "pool"]
+__all__ = ["ThreadPool", "pool"]

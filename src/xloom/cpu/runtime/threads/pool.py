@@ -21,19 +21,19 @@ SPIN_NS = 50_000
 POLL_NS = 200_000_000
 
 _creating = threading.Lock()
-_pool: Pool | None = None
+_pool: ThreadPool | None = None
 
 
-def pool() -> Pool:
+def pool() -> ThreadPool:
     """The process's pool, of `thread_count()` threads when first asked for."""
     global _pool
     with _creating:
         if _pool is None:
-            _pool = Pool(thread_count(), processor_count())
+            _pool = ThreadPool(thread_count(), processor_count())
         return _pool
 
 
-class Pool:
+class ThreadPool:
     """Threads, the caller of a loop among them, that run its chunks: `size` of them, but no more than `processors`.
 
     `parallel_for_address` is native code, valid as long as the process and in its forked children:

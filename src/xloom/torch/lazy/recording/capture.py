@@ -9,8 +9,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from xloom.hlo.module import Module
-from xloom.torch.lazy.recording.program import build
 from xloom.torch.lazy.recording.trace import TRACE
+from xloom.torch.lazy.recording.trace_program import build
 from xloom.torch.lazy.runtime.execution import flush
 from xloom.torch.lazy.tensor.tensor import DEVICE, XlaTensor
 

@@ -16,9 +16,9 @@ from xloom.torch.lazy.recording.source import caller
 from xloom.torch.lowering import Graph
 
 if TYPE_CHECKING:
-    from xloom.torch.lazy.recording.program import Program
     from xloom.torch.lazy.recording.signature import Signature
     from xloom.torch.lazy.recording.trace import Node, Trace
+    from xloom.torch.lazy.recording.trace_program import TraceProgram
 
 on = "torch" in os.environ.get("XLOOM_LOG", "").split(",")
 """Whether to write; read by who records."""
@@ -59,7 +59,7 @@ def hlo_lines(signature: Signature) -> list[str]:
     return [each.to_text() for each in b._computation.instructions if each.opcode != "parameter"]
 
 
-def started(program: Program, trace: Trace) -> None:
+def started(program: TraceProgram, trace: Trace) -> None:
     """A program that was given to the device."""
     if on:
         write(

@@ -21,8 +21,8 @@ from xloom.torch.lazy.tensor.array_type import ArrayType
 from xloom.torch.metrics import METRICS
 
 if TYPE_CHECKING:
-    from xloom.torch.lazy.recording.program import Program
     from xloom.torch.lazy.recording.signature import Signature
+    from xloom.torch.lazy.recording.trace_program import TraceProgram
 
 
 class Value:
@@ -57,7 +57,7 @@ class Node:
         self.next: dict[tuple, Node] = {}
         self.numbered: set[tuple] = set()
         """The steps from here that have numbers which may change, without those."""
-        self.programs: dict[tuple[int, ...], Program] = {}
+        self.programs: dict[tuple[int, ...], TraceProgram] = {}
         self.twin: Node | None = None
         """The node of an earlier path that differs from the path to here in numbers only."""
         self.used = 0

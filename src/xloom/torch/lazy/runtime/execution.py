@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xloom.torch.lazy.recording import donation, log, recompiles
-from xloom.torch.lazy.recording.program import Program
 from xloom.torch.lazy.recording.trace import TRACE, Trace, Value
+from xloom.torch.lazy.recording.trace_program import TraceProgram
 
 
 def flush() -> None:
@@ -29,7 +29,7 @@ def _start(trace: Trace, live: list[Value]) -> None:
         reason = recompiles.explain(trace, wanted)
         try:
             free = donation.unused(trace.arguments, range(len(trace.arguments)))
-            program = trace.node.programs[wanted] = Program(trace.node, wanted, free)
+            program = trace.node.programs[wanted] = TraceProgram(trace.node, wanted, free)
         except BaseException:
             trace.begin()  # what cannot be compiled is not tried again with all that follows
             raise
@@ -45,7 +45,7 @@ def _start(trace: Trace, live: list[Value]) -> None:
         value.buffer = buffer
 
 
-def _wider(trace: Trace, wanted: tuple[int, ...]) -> Program | None:
+def _wider(trace: Trace, wanted: tuple[int, ...]) -> TraceProgram | None:
     """A program that gives what is wanted and little else; so the garbage collector's whims compile nothing."""
     for outputs, program in trace.node.programs.items():
         if len(outputs) <= len(wanted) + 8 and set(outputs).issuperset(wanted):

@@ -29,7 +29,7 @@ MOST_VECTORS = 4
 """Of lanes side by side: with the filter and the input, their sums fill the registers of AVX-512."""
 
 
-class Run(NamedTuple):
+class VectorRun(NamedTuple):
     """Vectors that are copied side by side: how many, from which element of an array on."""
 
     pointer: ir.Value
@@ -86,7 +86,7 @@ class Box:
         """Elements of the box from a position to the next, by dimension."""
         return [n * self.lanes for n in row_major([s.length for s in self.dims])]
 
-    def fill(self, b: ir.IRBuilder, run: Run, first: Sequence[ir.Value], target: ir.Value) -> None:
+    def fill(self, b: ir.IRBuilder, run: VectorRun, first: Sequence[ir.Value], target: ir.Value) -> None:
         """Copies the boxes that begin at position `first` of the dilated input, to `target` on.
 
         What a line writes past its end, the next one overwrites.
@@ -102,7 +102,7 @@ class Box:
                 at = b.add(at, b.mul(index, i64(self.strides[k])))
             self._line(b, run._replace(origin=origin), present, first[-1], self._pointer(b, target, at))
 
-    def _line(self, b: ir.IRBuilder, run: Run, present: ir.Value, first: ir.Value, line: ir.Value) -> None:
+    def _line(self, b: ir.IRBuilder, run: VectorRun, present: ir.Value, first: ir.Value, line: ir.Value) -> None:
         dim = self.dims[-1]
         length = i64(dim.length)
         before = within(b, b.neg(first), i64(0), length)
@@ -123,12 +123,12 @@ class Box:
     def _pointer(self, b: ir.IRBuilder, target: ir.Value, element: ir.Value) -> ir.Value:
         return b.gep(target, [element], inbounds=True, source_etype=self.arithmetic.element)
 
-    def _zeros(self, b: ir.IRBuilder, run: Run, line: ir.Value, begin: ir.Value, end: ir.Value) -> None:
+    def _zeros(self, b: ir.IRBuilder, run: VectorRun, line: ir.Value, begin: ir.Value, end: ir.Value) -> None:
         with rolled(b, 0, run.count, name="vector") as vector, rolled(b, begin, end, name="zero") as position:
             at = b.add(b.mul(vector, i64(self.size)), b.mul(position, i64(self.lanes)))
             b.store(self.arithmetic.zero(self.lanes)[0], self._pointer(b, line, at), align=self.arithmetic.dtype.bytes)
 
-    def _along(self, b: ir.IRBuilder, run: Run, count: ir.Value, line: ir.Value) -> None:
+    def _along(self, b: ir.IRBuilder, run: VectorRun, count: ir.Value, line: ir.Value) -> None:
         """Vectors of lanes, as they lie."""
         dim, lanes, arithmetic = self.dims[-1], self.lanes, self.arithmetic
         with rolled(b, 0, count, name="place") as position, rolled(b, 0, run.count, name="vector") as vector:
@@ -137,7 +137,7 @@ class Box:
             at = b.add(b.mul(vector, i64(self.size)), b.mul(position, i64(lanes * dim.dilation)))
             b.store(value, self._pointer(b, line, at), align=arithmetic.dtype.bytes)
 
-    def _across(self, b: ir.IRBuilder, run: Run, count: ir.Value, line: ir.Value) -> None:
+    def _across(self, b: ir.IRBuilder, run: VectorRun, count: ir.Value, line: ir.Value) -> None:
         """Squares of positions and lanes, transposed in registers; of one vector."""
         arithmetic, dim = self.arithmetic, self.dims[-1]
         square = self.lanes // 2 if dim.size <= _FEW < self.lanes else self.lanes

@@ -24,7 +24,7 @@ from xloom.torch.lowering import Graph
 from xloom.torch.metrics import METRICS
 
 
-class Program:
+class TraceProgram:
     """A compiled path that gives some of its results."""
 
     def __init__(self, node: Node, outputs: tuple[int, ...], free: Iterable[int] = ()):

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.convolution.blocks import TILES, Blocks, TileSums, blocks_of
-from xloom.cpu.kernels.convolution.edges import Edges, Window
+from xloom.cpu.kernels.convolution.blocks import TILES, LoopBlocks, TileSums, blocks_of
+from xloom.cpu.kernels.convolution.edges import CopiedWindow, Edges
 from xloom.cpu.kernels.convolution.geometry import Convolution, OutputAxis
-from xloom.cpu.kernels.convolution.panels import packed_panels
-from xloom.cpu.kernels.convolution.products import Operands
+from xloom.cpu.kernels.convolution.packed_filter import packed_panels
+from xloom.cpu.kernels.convolution.tile_product import Operands
 from xloom.cpu.kernels.convolution.tiling import Tiling, pair_axis
 from xloom.cpu.kernels.convolution.window_pointers import Loops
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, merged
@@ -63,7 +63,7 @@ def convolve(
         if blocks is not None:
             _in_blocks(walker, blocks, sums, operands)
             return
-        window = Window(phase, edges, problem, chosen, x) if edges else None
+        window = CopiedWindow(phase, edges, problem, chosen, x) if edges else None
         with rolled(b, phase.begin, phase.end, name="tile") as item:
             tile_at = walker.at(item)
             with b.if_then(tile_at.present):
@@ -99,7 +99,7 @@ def _before(chosen: Tiling) -> int:
     return len(others)
 
 
-def _in_blocks(walker: _Walker, blocks: Blocks, sums: Sums, operands: Operands) -> None:
+def _in_blocks(walker: _Walker, blocks: LoopBlocks, sums: Sums, operands: Operands) -> None:
     """The items of a phase, some at a time, piece by piece of their sums."""
     b, phase = walker.b, operands.phase
     kept, origin = TileSums(b, sums.tile), operands.x.pointer(phase)
@@ -192,7 +192,7 @@ class _Walker:
             out[k] = b.sub(high, low), loops[k][1]
         return out, (x, w)
 
-    def is_met(self, tile: _Tile, blocks: Blocks, piece: ir.Value) -> ir.Value:
+    def is_met(self, tile: _Tile, blocks: LoopBlocks, piece: ir.Value) -> ir.Value:
         """Whether a piece of a sum lies inside the input."""
         b, inside, position = self.b, I1(1), digits(self.b, blocks.axes, piece)
         for k, axis, which in self._outer(tile, blocks.loops[: blocks.number]):

@@ -19,7 +19,7 @@ _ORDERED = frozenset({"bf16", "f16", "f32", "f64"})
 """Floats of which the greatest is found without computing."""
 
 
-class Operator:
+class AssociativeOperator:
     """One operator of elements of a type, so many of them at once."""
 
     cost = 1
@@ -31,7 +31,7 @@ class Operator:
         self.type = self.element if lanes == 1 else ir.VectorType(self.element, lanes)
 
     @staticmethod
-    def of(reducer: Reducer, lanes: int = 1) -> Operator | None:
+    def of(reducer: Reducer, lanes: int = 1) -> AssociativeOperator | None:
         """The operator that a reduction applies to its elements; None where it is none, or types differ."""
         opcode = plain_operator(reducer.body)
         dtypes = {*reducer.inputs, *reducer.states, *(p.shape.dtype for p in reducer.body.parameters)}
@@ -41,7 +41,7 @@ class Operator:
         if opcode in ("maximum", "minimum") and dtype.name in _ORDERED:
             return _Extremum(opcode, dtype, lanes)
         known = dtype.name in _TYPES and identity_value(opcode, dtype) is not None
-        return Operator(opcode, dtype, lanes) if known else None
+        return AssociativeOperator(opcode, dtype, lanes) if known else None
 
     @property
     def identity_value(self) -> ir.Constant:
@@ -91,7 +91,7 @@ class Operator:
         return identity_value(self.opcode, self.dtype)
 
 
-class _Extremum(Operator):
+class _Extremum(AssociativeOperator):
     """Maxima or minima of floats, which are keys in registers: one operation where NaN and the zeros make it more."""
 
     cost = 4

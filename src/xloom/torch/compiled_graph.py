@@ -12,7 +12,7 @@ import torch
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.thresholds import POOLED
 from xloom.cpu.runtime.executable import Executable
-from xloom.cpu.runtime.memory_pool import Pool
+from xloom.cpu.runtime.memory_pool import MemoryPool
 from xloom.pjrt.compiler import CpuCompiler, Native
 from xloom.torch.arrays import as_array, in_memory_of
 from xloom.torch.dtypes import torch_dtype
@@ -20,7 +20,7 @@ from xloom.torch.fx_graph import Given, Same, Translated
 from xloom.torch.strides import contiguous_strides, inverse
 
 
-class Program:
+class CompiledGraph:
     """Called with the graph's arguments, gives the list of its results."""
 
     def __init__(self, translated: Translated, *, views: bool = True):
@@ -31,7 +31,7 @@ class Program:
         # translated graphs have no dynamic dimensions, and run on one device
         assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable)
         self._executable = compiled.executable
-        self._pool = Pool()
+        self._pool = MemoryPool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
         self._makers = [_maker(self._pool, s.dims, torch_dtype(s.dtype), s.nbytes) for s in shapes]
         self._has_calls = any(i.opcode == "custom-call" for i in translated.module.instructions)
@@ -86,7 +86,7 @@ class Program:
         return results
 
 
-def _maker(pool: Pool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -> Callable[[], torch.Tensor]:
+def _maker(pool: MemoryPool, dims: tuple[int, ...], dtype: torch.dtype, nbytes: int) -> Callable[[], torch.Tensor]:
     """What makes a result: from the pool where fresh pages would cost more than the kernel."""
     if nbytes < POOLED:
         return lambda: torch.empty(dims, dtype=dtype)

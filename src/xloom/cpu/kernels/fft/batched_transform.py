@@ -14,7 +14,7 @@ from xloom.cpu.kernels.fft import plan
 from xloom.cpu.kernels.fft.half_spectrum import separate, unite, united
 from xloom.cpu.kernels.fft.transform import Transform
 from xloom.cpu.kernels.linalg.lanes import Lanes, Number, load_scalar
-from xloom.cpu.kernels.linalg.tile_transpose import Tile
+from xloom.cpu.kernels.linalg.tile_transpose import SquareTile
 from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.register_transpose import transposed
@@ -128,7 +128,7 @@ class _Work:
                     value = lanes.product(b, value, self._twiddles(point, line))
                 self.transform.put(b, data, point, [self._scaled(x) for x in value])
             return
-        tile = Tile.of(lanes.dtype, min(lanes.count, n))
+        tile = SquareTile.of(lanes.dtype, min(lanes.count, n))
         with tile.along(b, I64(0), n) as point, loop(b, 0, lanes.count, tile.size, "lane") as k:
             index = b.add(b.add(first, point), b.mul(k, I64(layout.line)))
             rows = transposed(b, tile.load(b, pointer, index, layout.line))
@@ -146,7 +146,7 @@ class _Work:
                 value = self.transform.get(b, data, point)
                 lanes.store(b, pointer, b.add(first, b.mul(point, I64(layout.point))), value, self.own)
             return
-        tile = Tile.of(lanes.dtype, min(lanes.count, n))
+        tile = SquareTile.of(lanes.dtype, min(lanes.count, n))
         kind = ir.VectorType(lanes.kind.element, tile.size)
         with tile.along(b, I64(0), n) as point, loop(b, 0, lanes.count, tile.size, "lane") as k:
             columns = []

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.window.axes import Axis
+from xloom.cpu.kernels.window.axes import WindowAxis
 from xloom.cpu.kernels.window.window_loops import coordinates, parts
 from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.dtype import DType
@@ -50,9 +50,9 @@ _TASK = 50_000
 class LineTiling:
     """The windows as rows of lines, and what of them is an item."""
 
-    def __init__(self, axes: Sequence[Axis]):
+    def __init__(self, axes: Sequence[WindowAxis]):
         *outer, self.line = axes
-        outer = outer or [Axis(1, 1, WindowDimension(1), self.line.size)]
+        outer = outer or [WindowAxis(1, 1, WindowDimension(1), self.line.size)]
         self.batch = outer.pop(0).size if outer[0].is_plain and len(outer) > 1 else 1
         self.row, *self.inner = outer
         rows = max(_ITEM // self.row.stride, _ROWS * self.row.window.size)
@@ -77,7 +77,7 @@ class LineTiling:
         return math.prod(a.window.size for a in (*self.inner, self.line))
 
 
-def line_tiling(axes: Sequence[Axis], dtype: DType) -> LineTiling | None:
+def line_tiling(axes: Sequence[WindowAxis], dtype: DType) -> LineTiling | None:
     """The lines of such windows, if these are whole, dense and small."""
     windows, tiling = [a.window for a in axes], LineTiling(axes)
     dense = all(w.base_dilation == w.window_dilation == 1 and not w.window_reversal for w in windows)
