@@ -1,4 +1,4 @@
-"""Shapes of operators whose place depends on data."""
+"""Shapes of operators whose indices depend on data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution: one matrix product per place of the kernel, summed."""
+"""Convolution: one matrix product per element of the filter, summed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices, gathers and scatters at places that depend on data."""
+"""Slices, gathers and scatters at indices that depend on data."""
 
 from __future__ import annotations
 

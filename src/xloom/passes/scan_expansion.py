@@ -101,7 +101,7 @@ class _Loop:
         return module.add(rw.computation)
 
     def body(self, module: Module) -> Computation:
-        """One step: slices in, slices of the results put in their places."""
+        """One iteration: slices in, slices of the results written at their index."""
         rw = Rewriter(Computation("scan_body"))
         state = self._parameter(rw)
         count, *parts = (rw.make("get-tuple-element", s, [state], index=k) for k, s in enumerate(self.state.elements))

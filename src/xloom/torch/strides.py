@@ -26,7 +26,7 @@ def dense_order(dims: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] 
 
 
 def extent(dims: Sequence[int], strides: Sequence[int]) -> int:
-    """How many places there are from a tensor's first element to its last."""
+    """How many elements there are from a tensor's first element to its last."""
     return sum((size - 1) * stride for size, stride in zip(dims, strides, strict=True)) + 1 if math.prod(dims) else 0
 
 
@@ -47,7 +47,7 @@ def overlap(dims: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def elements(dims: Sequence[int], strides: Sequence[int], offset: int = 0) -> np.ndarray:
-    """The places in memory of a tensor's elements, in row-major order."""
+    """The addresses of a tensor's elements, in row-major order."""
     places = np.array(offset, np.int64)
     for size, stride in zip(dims, strides, strict=True):
         places = places[..., None] + np.arange(size) * stride

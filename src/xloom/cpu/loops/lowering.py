@@ -113,7 +113,7 @@ class Lowering:
                 self._along(elements, stage, inner, begin, end, group)
 
     def _pieces(self, elements: Elements, stage: LoopBody, loops: Sequence[Var]) -> Iterator[None]:
-        """The places of the loop around the innermost one between which conditions on it do not change, one by one.
+        """The iterations of the loop around the innermost one between which conditions on it do not change, one by one.
 
         LLVM would choose between addresses in each step of the innermost loop, and gather what lies together.
         """

@@ -30,7 +30,7 @@ def emit_lines(
     numbers: Mapping[BufferValue, int],
     types_of: Callable[[BufferValue], DType],
 ) -> None:
-    """The function of the only array that a nest stores; `numbers` are the places of those that it loads."""
+    """The function of the only array that a nest stores; `numbers` are the argument numbers of those that it loads."""
     count = max(numbers.values(), default=-1) + 1
     body = ir.Function(module, ir.FunctionType(VOID, [*[POINTER] * (count + 1), *[I64] * 5]), f"{symbol}.body")
     body.linkage = "internal"

@@ -1,4 +1,4 @@
-"""What stands before the computations: the module's attributes, and its tables of source places."""
+"""What stands before the computations: the module's attributes, and its tables of source locations."""
 
 from __future__ import annotations
 

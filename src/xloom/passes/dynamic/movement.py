@@ -53,7 +53,7 @@ def pad(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
 
 @pads("concatenate")
 def concatenate(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
-    """One after another at run-time places; each overwrites what is beyond the size of the one before."""
+    """One after another at run-time offsets; each overwrites what is beyond the size of the one before."""
     (dim,) = old["dimensions"]
     shape = static(old.shape)
     sizes = {place: s for o in operands for place, s in o.sizes.items() if place[1] != dim}
@@ -120,7 +120,7 @@ def _clamped(e: Emitter, array: Padded, starts: list[Instruction], sizes: Sequen
 
 @pads("gather")
 def gather(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
-    """Whole slices of a whole array at some places."""
+    """Whole slices of a whole array at some indices."""
     array, indices = operands
     if array.sizes:
         raise unsupported(old)

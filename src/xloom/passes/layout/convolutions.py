@@ -34,7 +34,7 @@ def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
 # whatever is not finite shows in this result, or is a place of w that meets no element of x
 @rule("convolution")
 def _spread_input(i: Instruction, rw: Rewriter) -> Instruction | None:
-    """Gradients of the kernels of transposed convolutions: so all places of the result meet the same of an operand."""
+    """Filter gradients of transposed convolutions: so all elements of the result meet the same of an operand."""
     (x, w), labels, window = i.operands, i["dim_labels"], i["window"]
     groups = max(i["feature_group_count"], i["batch_group_count"])
     sides = [i.shape.dims[d] for d in labels.output_spatial]

@@ -28,7 +28,7 @@ def _first_of_sorted(i: Instruction, rw: Rewriter) -> Instruction | None:
 
 
 def _numbers_places(sort: Instruction, last: int) -> bool:
-    """True for a sort of rows, greatest first and in no order among equals, with the places of their elements."""
+    """True for a sort of rows, greatest first and in no order among equals, with the indices of their elements."""
     if len(sort.operands) != 2 or sort["is_stable"] or sort["dimensions"] != (last,):
         return False
     places = sort.operands[1]

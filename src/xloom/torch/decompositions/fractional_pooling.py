@@ -1,4 +1,4 @@
-"""Maxima of windows that begin at pseudo-random places, and their gradients."""
+"""Maxima of windows that begin at pseudo-random offsets, and their gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling of images and volumes at places that a grid gives, and its gradients: sums over each place's neighbours."""
+"""Sampling of images and volumes at coordinates that a grid gives, and its gradients: sums over neighbours."""
 
 from __future__ import annotations
 

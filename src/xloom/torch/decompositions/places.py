@@ -1,4 +1,4 @@
-"""Operators that move elements to places which values give."""
+"""Operators that move elements to indices which values give."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: Sequence[int]) ->
 
 @decomposes(aten.nonzero_static.default)
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The places of the first so many elements that are not zero; then rows of fill_value."""
+    """The indices of the first so many elements that are not zero; then rows of fill_value."""
     chosen = (x != 0).reshape(-1)
     if x.dim() == 0:
         return torch.zeros((size, 0), dtype=torch.int64, device=x.device)

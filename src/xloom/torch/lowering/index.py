@@ -1,4 +1,4 @@
-"""Reading at places that tensors give."""
+"""Gathers: reading at indices that tensors give."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def take_flat(g: Graph, x: Instruction, index: Instruction) -> Instruction:
 
 
 def take_along(g: Graph, x: Instruction, dim: int, index: Instruction) -> Instruction:
-    """Whole slices of x at places along a dimension, which the dimensions of `index` replace."""
+    """Whole slices of x at indices along a dimension, which the dimensions of `index` replace."""
     rank, extra = x.shape.rank, index.shape.rank
     if x.shape.dims[dim] == 0 or 0 in x.shape.dims or 0 in index.shape.dims:
         return g.full([*x.shape.dims[:dim], *index.shape.dims, *x.shape.dims[dim + 1 :]], 0, x.shape.dtype)

@@ -1,4 +1,4 @@
-"""Writing at places that tensors give."""
+"""Scatters: writing at indices that tensors give."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _combining(g: Graph, how: str | None, dtype: dt.DType) -> Computation:
 
 
 def put_flat(g: Graph, x: Instruction, places: Instruction, values: Instruction, how: str | None = None) -> Instruction:
-    """x, as a row of elements, with values at places."""
+    """x, as a row of elements, with values at indices."""
     flat = g.reshape_to(x, (x.shape.size,))
     count = places.shape.size
     done = put_along(g, flat, 0, g.reshape_to(places, (count,)), g.reshape_to(values, (count,)), how)
@@ -51,7 +51,7 @@ def put_flat(g: Graph, x: Instruction, places: Instruction, values: Instruction,
 def put_along(
     g: Graph, x: Instruction, dim: int, index: Instruction, values: Instruction, how: str | None
 ) -> Instruction:
-    """x with whole slices at places along a dimension; `index` is a vector."""
+    """x with whole slices at indices along a dimension; `index` is a vector."""
     if 0 in values.shape.dims or 0 in x.shape.dims:
         return x
     return g.scatter(

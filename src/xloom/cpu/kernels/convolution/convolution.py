@@ -13,7 +13,7 @@ from xloom.hlo.shape import Shape
 
 @form_of("convolution")
 def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> ShapeGenericProblem:
-    """Its shapes, whatever the images are and the places in them, and how many groups there are of more than one."""
+    """Its shapes, whatever the batch and the spatial sizes are, and how many groups there are of more than one."""
     labels, groups = instruction["dim_labels"], instruction["feature_group_count"]
     free_dims = (labels.input_batch, *labels.input_spatial), (), (labels.output_batch, *labels.output_spatial)
 

@@ -187,7 +187,7 @@ def _multiply(kernel: Kernel, product: Product, a: Array, b: Array, y: Array) ->
 
 _FEW_FEATURES = 8
 _LONG = 8
-"""A window whose own places lie together long enough."""
+"""A window whose own elements lie together long enough."""
 _FEW_OUTPUTS = 128
 """For which it is better to read each element of the input several times than to pack it."""
 _LARGE_KERNEL = 3 / 4

@@ -92,7 +92,7 @@ def pair_axis(problem: Convolution) -> int | None:
 
 
 _LONG = 8
-"""A window of so many places, to be gone through in pairs."""
+"""A window of so many elements, to be gone through in pairs."""
 _FEWEST = 16
 """Outputs, for vectors of them."""
 
@@ -169,7 +169,7 @@ def _narrowed(tile: Tile, output: Axis) -> Tile:
 
 
 def _in_pairs(arithmetic: Arithmetic, problem: Convolution) -> Convolution:
-    """The problem with a window whose places are gone through in pairs, where they are."""
+    """The problem with a window whose elements are gone through in pairs, where they are."""
     number = pair_axis(problem)
     if arithmetic.pack_factor == 1 or number in (None, -1):
         return problem
@@ -183,7 +183,7 @@ def _in_pairs(arithmetic: Arithmetic, problem: Convolution) -> Convolution:
 
 
 def _lines(problem: Convolution, sizes: list[OutputAxis]) -> int:
-    """The number of the axis whose places lie closest in the input, or closer than features in the output."""
+    """The number of the axis whose elements lie closest in the input, or closer than features in the output."""
     if problem.batch.size > 1 and problem.batch.c < problem.output.c:
         return 0
     strides = [problem.batch.a, *(t.a for t in problem.taps)]

@@ -84,7 +84,7 @@ def multiply_zeros(
 
 
 def _seen(d: WindowDimension, inputs: Any, outputs: Any) -> tuple[int, int] | None:
-    """Adjacent outputs of a dimension that meet all places of the window in elements: the first, and how many."""
+    """Adjacent outputs of a dimension that meet all elements of the window in elements: the first, and how many."""
     common = gcd(d.stride, d.base_dilation)
     if any((d.padding_low - k * d.window_dilation) % common for k in range(min(d.size, common))):
         return None  # a place that meets only holes

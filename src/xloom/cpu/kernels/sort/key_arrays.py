@@ -213,7 +213,7 @@ class _Sort:
         return known or ir.Function(self.kernel.module, _PAIR, key.pair_symbol)
 
     def _follow(self, segment: RowSegment) -> None:
-        """Makes places in the order from before numbers of elements."""
+        """Makes indices in the order from before numbers of elements."""
         assert self.order is not None
         b, row = segment.phase.b, segment.row
         numbers, before = (self._pointer(segment.phase, row, array) for array in (self.numbers, self.order))

@@ -150,7 +150,7 @@ class _Item:
         return out
 
     def _fill(self, start: ir.Value, begin: ir.Value, end: ir.Value, lanes: ir.Value) -> None:
-        """The initial value, in the places of the result."""
+        """The initial value, in all elements of the result."""
         b, tiling = self.b, self.tiling
         initial = load(b, self.initial, self.dtype, I64(0))
         if self.kept:

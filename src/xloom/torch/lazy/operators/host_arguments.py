@@ -1,4 +1,4 @@
-"""Operators whose tensors of lengths or places decide shapes: those are read, and then they are numbers."""
+"""Operators whose tensors of lengths or indices decide shapes: those are read, and then they are numbers."""
 
 from __future__ import annotations
 

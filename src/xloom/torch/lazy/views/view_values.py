@@ -178,7 +178,7 @@ def _box(dims: tuple[int, ...], to: tuple[int, ...], dim: int, start: int, step:
 
 
 def _elements(source: Geometry, result: Geometry) -> ViewMeta:
-    """Any view at all, by the places of its elements."""
+    """Any view at all, by the addresses of its elements."""
     steps = zip(result.type.dims, result.type.strides, strict=True)
     repeats = result.type.size and any(size > 1 and not stride for size, stride in steps)
     put = _refused if repeats else lambda base, new: apply(_scattered, base, new, source, result)
