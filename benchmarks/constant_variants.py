@@ -25,6 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 import xloom as xl
+from benchmarks.sides import leaves
 from benchmarks.timing import Run, block, calls_a_block
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
@@ -34,6 +35,7 @@ from xloom.llvm.target import process_target
 
 ROOMS = ("codegen", "cpu", "llvm")
 """Where constants are that code is chosen by."""
+_TOLERANCE = 1e-3
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -98,6 +100,10 @@ class _Child:
         self._run = lambda: executable(*self._arguments)
         return seconds
 
+    def sums(self) -> list[tuple[float, float]]:
+        """Of each result, sums that differ where it does: of elements times their numbers, and of their magnitudes."""
+        return [_sums(np.asarray(array)) for array in leaves(self._run())]
+
     def calls(self) -> int:
         """How many calls of what is compiled make a block."""
         gc.collect()
@@ -107,6 +113,18 @@ class _Child:
     def block(self, calls: int) -> float:
         """Seconds of one of so many, by the clock."""
         return block(self._run, calls).wall
+
+
+def _sums(array: np.ndarray) -> tuple[float, float]:
+    values = np.nan_to_num(np.abs(array).astype(np.float64).ravel(), posinf=1.0)
+    weights = np.linspace(1.0, 2.0, values.size)
+    return float(values @ weights), float(values.sum())
+
+
+def agree(first: list[tuple[float, float]], second: list[tuple[float, float]]) -> bool:
+    """True when sums of results are those of equal ones, but for another order of additions."""
+    pairs = zip(first, second, strict=True)
+    return all(np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in pairs)
 
 
 def _serve(connection: Connection, change: tuple[str, str, Any], child: _Child) -> None:

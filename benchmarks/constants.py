@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from benchmarks.constant_programs import OWN
-from benchmarks.constant_variants import Variant, VariantError, value_of
+from benchmarks.constant_variants import Variant, VariantError, agree, value_of
 from benchmarks.constants_page import is_faster, page
 from benchmarks.programs import PROGRAMS, Program
 from benchmarks.progress import progress_bar
@@ -96,6 +96,8 @@ def _run_seconds(variants: Sequence[Any], rounds: int) -> list[float]:
                 child.begin("compile")
             for child in children:
                 child.answer()
+            if not all(agree(children[0].ask("sums"), child.ask("sums")) for child in children[1:]):
+                raise VariantError("another value gives other results")
             sides = [partial(child.ask, "block", child.ask("calls")) for child in children]
             least = _least(least, _alternated(sides, rounds))
     return least

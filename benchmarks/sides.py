@@ -82,7 +82,7 @@ def compile_ours(data: bytes, arguments: Sequence[np.ndarray]) -> Compiled:
         return executable(*arguments)
 
     def results() -> list[np.ndarray]:
-        return list(_leaves(run()))
+        return list(leaves(run()))
 
     return Compiled(run, results, seconds, executable.memory.peak_bytes)
 
@@ -95,9 +95,10 @@ def bytecode(program: Program) -> bytes:
     return stream.getvalue()
 
 
-def _leaves(value: Any) -> Iterator[np.ndarray]:
+def leaves(value: Any) -> Iterator[np.ndarray]:
+    """The arrays of a result."""
     if isinstance(value, tuple):
         for element in value:
-            yield from _leaves(element)
+            yield from leaves(element)
     else:
         yield np.asarray(value)
