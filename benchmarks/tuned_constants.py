@@ -176,7 +176,7 @@ TUNED = (
     Tuned("cpu.kernels.sort.sort", "_MOST_KEYS", "own/sort-5-keys own/sort-3-keys"),
     Tuned("cpu.kernels.sort.sort", "_LEAST_IN_PAIRS", "own/sort-3-keys-rows"),
     Tuned("cpu.kernels.sort.top_k", "_NETWORK_SIZE", "own/top-k-short-rows"),
-    Tuned("cpu.kernels.sort.vectors", "_SEGMENTS", "sorting/argsort sorting/sort"),
+    Tuned("cpu.kernels.sort.vectors", "_SEGMENTS", "sorting/argsort sorting/sort", others=(8,)),
     Tuned("cpu.kernels.sort.vectors", "_LEAST_ELEMENTS", "own/sort-rows-24"),
     Tuned("cpu.kernels.sort.vectors", "_TASK", "sorting/sort-rows sorting/median"),
     Tuned("cpu.kernels.window.cumulative", "_COLUMNS", "scan/cumsum-columns scan/cumlogsumexp"),
