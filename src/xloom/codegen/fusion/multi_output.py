@@ -12,6 +12,7 @@ from xloom.codegen.loop_ir.affine import Affine, Var
 from xloom.codegen.loop_ir.nest import LoopBody, LoopNest, element_cost, loaded_values, node_count
 from xloom.codegen.loop_ir.nodes import Load, walk
 from xloom.codegen.schedule.order import Thunk, filled_late, freeing_first, reads_of
+from xloom.codegen.schedule.overwriting_last import overwriting_last
 from xloom.hlo.instruction import Instruction
 
 NODES = 360
@@ -42,7 +43,7 @@ def thunks_of(fusion: Fusion, refusals: Refusals | None = None) -> list[Thunk]:
         else:
             thunks.append(instruction)
     returned = {made for made, _ in defining_values(fusion.root)}
-    return filled_late(freeing_first(thunks, returned))
+    return filled_late(overwriting_last(freeing_first(thunks, returned), fusion.root))
 
 
 def _fuse_or_append(

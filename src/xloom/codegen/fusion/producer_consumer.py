@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -271,24 +271,39 @@ class _Decision:
 
     def _separate_slices_of_state(self) -> None:
         """Stores small slices of a loop's state that its new value is made of: else the state would be copied back."""
-        parameters = self.root.parent.parameters if self.root.parent is not None else []
-        if self.root.opcode != "tuple" or len(parameters) != 1 or parameters[0].shape != self.root.shape:
-            return
-        for number, new in enumerate(self.root._operands):
+        for new, state in loop_state_before(self.root):
             if new not in self.stored or not new.op.elementwise or new.shape.size < _MANY:
                 continue
             group = FusionGroup([[new]], inlined_by([new], self.stored))
-            state = parameters[0], number
-            if _reads_where_it_stores(group, state):
-                continue
-            slices = [i for i in group.inlined if i.opcode in _SLICES and defining_value(i._operands[0]) == state]
-            slices = [i for i in slices if i.shape.size * _SMALL <= new.shape.size]
-            group = FusionGroup([[new]], inlined_by([new], {*self.stored, *slices}))
-            if _reads_where_it_stores(group, state):
-                for each in slices:
-                    self._store(
-                        each, f"the rest of the state is changed where it lies, element by element, in %{new.name}"
-                    )
+            read = dict.fromkeys(node.source for nodes in group.loads for node in nodes)
+            for old in [v for v in read if defining_value(_unchanged_part(v[0]), v[1]) == state]:
+                self._separate_slices(new, group, old)
+
+    def _separate_slices(self, new: Instruction, group: FusionGroup, old: BufferValue) -> None:
+        """Stores small slices of the value `old` that `new` is made of, if it then can be made where that lies."""
+        if _reads_where_it_stores(group, old):
+            return
+        slices = [i for i in group.inlined if i.opcode in _SLICES and defining_value(i._operands[0]) == old]
+        slices = [i for i in slices if i.shape.size * _SMALL <= new.shape.size]
+        group = FusionGroup([[new]], inlined_by([new], {*self.stored, *slices}))
+        if _reads_where_it_stores(group, old):
+            for each in slices:
+                self._store(each, f"the rest of the state is changed where it lies, element by element, in %{new.name}")
+
+
+def loop_state_before(root: Instruction) -> Iterator[tuple[Instruction, BufferValue]]:
+    """What a loop's body makes for its state, but for later changes of slices, and the state that it is in place of."""
+    parameters = root.parent.parameters if root.parent is not None else []
+    if root.opcode == "tuple" and len(parameters) == 1 and parameters[0].shape == root.shape:
+        for number, new in enumerate(root._operands):
+            yield _unchanged_part(new), (parameters[0], number)
+
+
+def _unchanged_part(value: Instruction) -> Instruction:
+    """The array of which others changed slices to make `value`; itself if it is no update."""
+    while value.opcode == "dynamic-update-slice":
+        value = value._operands[0]
+    return value
 
 
 _SLICES = frozenset({"slice", "dynamic-slice"})

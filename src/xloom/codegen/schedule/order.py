@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from xloom.codegen.buffer_values import defining_values
+from xloom.codegen.buffer_values import BufferValue, defining_values
 from xloom.codegen.fusion.producer_consumer import FusionGroup
+from xloom.codegen.kernel_facts import unread_operands
 from xloom.hlo.instruction import Instruction
 
 Thunk = FusionGroup | Instruction
@@ -18,6 +19,16 @@ def reads_of(thunk: Thunk) -> set[Instruction]:
         return thunk.reads
     operands = {made for o in thunk._operands for made, _ in defining_values(o)}
     return operands.union(thunk.control_predecessors)
+
+
+def values_read(thunk: Thunk) -> list[BufferValue]:
+    """The arrays that a thunk reads."""
+    if isinstance(thunk, Instruction):
+        skipped = unread_operands(thunk)
+        read = [o for k, o in enumerate(thunk._operands) if k not in skipped]
+    else:
+        read = [o for i in (*thunk.roots, *thunk.inlined) for o in i._operands if o not in thunk.inlined]
+    return list(dict.fromkeys(value for o in read for value in defining_values(o)))
 
 
 def made_by(thunk: Thunk) -> Sequence[Instruction]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_count
 from xloom.codegen.fusion.multi_output import Thunk, thunks_of
 from xloom.codegen.fusion.producer_consumer import FusionGroup, producer_consumer_fusion
-from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.ops import OP_ROWS, Role
+from xloom.codegen.schedule.order import values_read
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.trampoline import Nested, each, run
@@ -48,7 +48,7 @@ def _schedule_of(computation: Computation) -> Nested[ScheduledComputation]:
         for instruction in roots_of(thunk):
             for leaf in range(leaf_count(instruction.shape)):
                 schedule.made[instruction, leaf] = position
-        for read in _reads(thunk, fusion.stored):
+        for read in values_read(thunk):
             schedule.last[read] = position
         if isinstance(thunk, Instruction) and OP_ROWS[thunk.opcode].role is Role.CONTROL:
             schedule.nested[thunk] = yield each(map(_schedule_of, thunk.called_computations))
@@ -60,17 +60,3 @@ def _schedule_of(computation: Computation) -> Nested[ScheduledComputation]:
 def roots_of(thunk: Thunk) -> list[Instruction]:
     """The instructions that a thunk makes."""
     return thunk.roots if isinstance(thunk, FusionGroup) else [thunk]
-
-
-def _reads(thunk: Thunk, stored: set[Instruction]) -> list[BufferValue]:
-    if isinstance(thunk, Instruction):
-        skipped = unread_operands(thunk)
-        return [
-            value for k, operand in enumerate(thunk._operands) if k not in skipped for value in defining_values(operand)
-        ]
-    found: dict[BufferValue, None] = {}
-    for instruction in (*thunk.roots, *thunk.inlined):
-        for operand in instruction._operands:
-            if operand not in thunk.inlined:
-                found.update(dict.fromkeys(defining_values(operand)))
-    return list(found)
