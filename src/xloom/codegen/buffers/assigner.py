@@ -11,6 +11,7 @@ from xloom.codegen.buffers.input_output_aliases import aliases
 from xloom.codegen.buffers.loop_invariants import LoopInvariants
 from xloom.codegen.buffers.reuse import BufferReuse
 from xloom.codegen.buffers.stack_budget import SMALL, StackBudget
+from xloom.codegen.buffers.state_rotation import StateRotation, rotating_leaves
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.kernel_facts import unread_operands
 from xloom.codegen.ops import Trait, having
@@ -175,13 +176,21 @@ class _Assigner:
                 self._allocations[parameter_of[nested], k] = state
         yield self._computation(condition)
         self._reuse.writable_parameters.add(parameter_of[body])
-        roots = body.root
+        roots, counts = body.root, Counter(body.root)
+        in_place: set[int] = set()
         for k, value in enumerate(roots):
             old = (parameter_of[body], k)
-            if roots.count(value) == 1 and value in body.made and self._reuse.may_replace(body, value, old):
+            if counts[value] == 1 and value in body.made and self._reuse.may_replace(body, value, old):
                 self._reuse.reserve(body, value, states[k])
+                in_place.add(k)
+        rotations = self._assignment.rotations[loop] = []
+        for leaves in rotating_leaves(body, states, in_place):
+            spare = self._new(states[leaves[0]].nbytes)
+            spare.use(self._position)
+            self._reuse.reserve(body, roots[leaves[0]], spare)
+            rotations.append(StateRotation(tuple(states[k] for k in leaves), spare))
         yield self._computation(body)
-        for state in states:
+        for state in (*states, *(rotation.spare for rotation in rotations)):
             state.use(self._position)
 
     def _conditional(self, schedule: ScheduledComputation, conditional: Instruction, number: int) -> Nested[None]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.buffers.allocation import AllocationTable, BufferAllocation
+from xloom.codegen.buffers.state_rotation import StateRotation
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.codegen.thresholds import POOLED
@@ -33,6 +34,8 @@ class BufferAssignment:
     """Those whose arrays are handed to the program, in the order of their allocations' numbers."""
     input_output_aliases: list[tuple[BufferAllocation, BufferAllocation]] = field(default_factory=list)
     """Results that start as an argument, and those: one memory, if the caller donates the argument."""
+    rotations: dict[Instruction, list[StateRotation]] = field(default_factory=dict)
+    """Of loops, the memory that state elements hand on in place of their contents."""
     positions: dict[Thunk, int] = field(default_factory=dict)
     ends: dict[ScheduledComputation, int] = field(default_factory=dict)
     """The position after all thunks of a scheduled computation."""

@@ -9,6 +9,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import BufferValue, defining_value, leaf_shapes
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Event, RunBranch, RunLoop
+from xloom.cpu.entry.state_rotation import RotatingPointers
 from xloom.hlo.dtype import Kind
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.types import I8, I32
@@ -26,6 +27,9 @@ def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction:
     (operand,) = instruction._operands
     states = [allocations[instruction, k] for k in range(len(leaf_shapes(instruction.shape)))]
     entry.copies([(state, allocations[defining_value(operand, k)]) for k, state in enumerate(states)])
+    rotations = entry.assignment.rotations[instruction]
+    exchanged = {state for rotation in rotations for state in rotation.states}
+    rotating = [RotatingPointers(entry, rotation) for rotation in rotations]
     head, inside, done = (entry.function.append_basic_block(f"while.{n}") for n in ("head", "body", "done"))
     with entry.polling.loop(head, counted_trips(instruction)):
         b.position_at_end(head)
@@ -35,9 +39,14 @@ def while_loop(entry: EntryBuilder, schedule: ScheduledComputation, instruction:
         b.position_at_end(inside)
         with entry.recorded() as thunks:
             yield entry.emit_schedule(body, repeated=True)
-            entry.copies([(state, allocations[value]) for state, value in zip(states, body.root, strict=True)])
+            news = zip(states, body.root, strict=True)
+            entry.copies([(state, allocations[value]) for state, value in news if state not in exchanged])
+            for pointers in rotating:
+                pointers.turn()
         entry.events.append(RunLoop(instruction, condition, body, states, test, thunks))
     b.position_at_end(done)
+    for pointers in reversed(rotating):
+        pointers.end()
 
 
 def conditional(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> Nested[None]:

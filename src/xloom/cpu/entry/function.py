@@ -101,6 +101,8 @@ class EntryBuilder:
         parallel_for = ir.Function(self.module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), PARALLEL_FOR)
         self.events: list[Event] = []
         """What is emitted does to memory."""
+        self._slots: dict[BufferAllocation, ir.Value] = {}
+        """The present addresses of allocations that the loops around move."""
         self.polling = Polling(self.b)
         self.horizontal_fusion = HorizontalFusion(self.b, parallel_for, self.events)
 
@@ -126,8 +128,18 @@ class EntryBuilder:
 
     # -- memory
     def pointer(self, allocation: BufferAllocation) -> ir.Value:
-        """The address of an allocation."""
-        return self._memory.of(allocation)
+        """The address of an allocation: what its slot says, while a loop moves it."""
+        slot = self._slots.get(allocation)
+        return self._memory.of(allocation) if slot is None else self.b.load(slot, typ=POINTER)
+
+    def move_allocations(self, slots: dict[BufferAllocation, ir.Value]) -> dict[BufferAllocation, ir.Value]:
+        """From now on the addresses of these allocations are in slots; returns all slots until now, to restore."""
+        before, self._slots = self._slots, {**self._slots, **slots}
+        return before
+
+    def restore_allocations(self, slots: dict[BufferAllocation, ir.Value]) -> None:
+        """Undoes `move_allocations`, which returned `slots`."""
+        self._slots = slots
 
     def of(self, value: BufferValue) -> ir.Value:
         """The address of an array."""
@@ -147,9 +159,12 @@ class EntryBuilder:
         """Copies a whole array, unless it lies there already."""
         if target is source or not target.nbytes:
             return
-        b, to, origin = self.b, self.pointer(target), self.pointer(source)
-        nbytes = target.nbytes
-        self.events.append(Copy(target, source, nbytes))
+        self.events.append(Copy(target, source, target.nbytes))
+        self.copy_bytes(self.pointer(target), self.pointer(source), target.nbytes)
+
+    def copy_bytes(self, to: ir.Value, origin: ir.Value, nbytes: int) -> None:
+        """Copies from one address to another, on several threads where it is much."""
+        b = self.b
         if nbytes >= LARGE * self.target.caches.last:
             code, left = self.kernel_modules.of_copy(nbytes)
             self.call(code, [to, origin])

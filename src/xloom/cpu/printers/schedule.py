@@ -110,9 +110,14 @@ class _Schedule:
         yield self._block(condition, indent + "  ")
         self.lines.append(f"{indent}body %{body.computation.name}")
         yield self._block(body, indent + "  ")
+        exchanged = {state for rotation in self.assignment.rotations[thunk] for state in rotation.states}
         for k, value in enumerate(body.root):
+            state = self.assignment.allocations[thunk, k]
+            moved = f"exchanged with {place_text(state, self.assignment)}"
             self._line(
-                f"{indent}  ", "next", [self._array(value), *self._copy(self.assignment.allocations[thunk, k], value)]
+                f"{indent}  ",
+                "next",
+                [self._array(value), *([moved] if state in exchanged else self._copy(state, value))],
             )
 
     def _conditional(self, schedule: ScheduledComputation, thunk: Instruction, indent: str) -> Nested[None]:
