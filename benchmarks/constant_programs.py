@@ -74,7 +74,8 @@ _own("argsort-rows", jnp.argsort, normal(64, 512))
 _own("argsort-rows-48", jnp.argsort, normal(512, 48))
 _own("sort-3-keys", lambda a, b, c: lax.sort((a, b, c), num_keys=3), normal(4096), normal(4096), normal(4096))
 _own("sort-3-keys-rows", lambda a, b, c: lax.sort((a, b, c), num_keys=3), *(normal(256, 24) for _ in range(3)))
-_own("sort-5-keys", lambda *x: lax.sort(x, num_keys=5), *(normal(4096) for _ in range(5)))
+_own("sort-9-keys", lambda *x: lax.sort(x, num_keys=9), *(normal(4096) for _ in range(9)))
+_own("sort-17-keys", lambda *x: lax.sort(x, num_keys=17), *(normal(4096) for _ in range(17)))
 _own("sort-complex", lambda x, y: jnp.sort(lax.complex(x, y)).real, normal(4096), normal(4096))
 _own("top-k-50", lambda x: lax.top_k(x, 50), normal(64, 4096))
 _own("top-k-500", lambda x: lax.top_k(x, 500), normal(16, 8192))
@@ -225,3 +226,5 @@ _own("while-heavy", lambda x: lax.while_loop(lambda s: s[0] < 999, lambda s: (s[
      ), normal(5000))  # fmt: skip
 _own("bf16-rows-bytes", lambda x, w: x @ w.astype(_BF16), normal(6, 1024, dtype=_BF16),
      integers(1024, 1024, high=128, dtype=np.int8))  # fmt: skip
+_own("loop-roll-50", lambda x: lax.fori_loop(0, 1000, lambda i, s: jnp.roll(s, 3), x), normal(50))
+_own("loop-roll-100", lambda x: lax.fori_loop(0, 1000, lambda i, s: jnp.roll(s, 3), x), normal(100))

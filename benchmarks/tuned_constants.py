@@ -53,6 +53,7 @@ TUNED = (
         "codegen.fusion.producer_consumer", "PATH_LIMIT", "scan/linear-recurrence own/recurrence", ("run", "compile")
     ),
     Tuned("codegen.fusion.producer_consumer", "_STEPS", "training/resnet-backward training/transformer-backward"),
+    Tuned("codegen.buffers.state_rotation", "_LEAST_BYTES", "own/loop-roll-50 own/loop-roll-100"),
     Tuned("codegen.loop_ir.nest", "INTERLEAVED", "own/stack-6 own/scale-rows-of-5"),
     Tuned("codegen.loop_ir.nest", "INTERLEAVED_NODES", "own/stack-4-steps", ("run", "compile")),
     Tuned("codegen.loop_ir.nest", "PIECES", "own/concatenate-10 own/stack-6", ("run", "compile")),
@@ -157,8 +158,8 @@ TUNED = (
     Tuned("cpu.kernels.sort.bitonic", "_ROWS", "own/sort-4096 sorting/sort-rows"),
     Tuned("cpu.kernels.sort.key_arrays", "_TASK", "own/sort-2-keys-rows"),
     Tuned("cpu.kernels.sort.key_arrays", "_SHORT", "own/sort-complex own/sort-3-keys"),
-    Tuned("cpu.kernels.sort.merge", "_RUN", "own/sort-5-keys own/sort-3-keys-rows"),
-    Tuned("cpu.kernels.sort.merge", "_BLOCK", "own/sort-5-keys"),
+    Tuned("cpu.kernels.sort.merge", "_RUN", "own/sort-17-keys own/sort-3-keys-rows"),
+    Tuned("cpu.kernels.sort.merge", "_BLOCK", "own/sort-17-keys"),
     Tuned("cpu.kernels.sort.merge", "_TASK", "own/sort-3-keys-rows"),
     Tuned("cpu.kernels.sort.network", "_TASK", "sorting/sort-columns own/argsort-rows-48"),
     Tuned("cpu.kernels.sort.quicksort", "_SAMPLE", "sorting/argsort sorting/sort-operands"),
@@ -173,7 +174,7 @@ TUNED = (
     Tuned("cpu.kernels.sort.sort", "_NETWORK_SIZE", "own/argsort-rows own/argsort-rows-1000"),
     Tuned("cpu.kernels.sort.sort", "_LONE_NETWORK_SIZE", "own/sort-100"),
     Tuned("cpu.kernels.sort.sort", "_LEAST_KEY", "sorting/argsort random/permutation"),
-    Tuned("cpu.kernels.sort.sort", "_MOST_KEYS", "own/sort-5-keys own/sort-3-keys"),
+    Tuned("cpu.kernels.sort.sort", "_MOST_KEYS", "own/sort-9-keys"),
     Tuned("cpu.kernels.sort.sort", "_LEAST_IN_PAIRS", "own/sort-3-keys-rows"),
     Tuned("cpu.kernels.sort.top_k", "_NETWORK_SIZE", "own/top-k-short-rows"),
     Tuned("cpu.kernels.sort.vectors", "_SEGMENTS", "sorting/argsort sorting/sort", others=(8,)),
@@ -295,6 +296,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.rendezvous_ir.SPINS",
     ),
     "only in programs that take minutes to compile otherwise": (
+        "codegen.schedule.overwriting_last._WORK",
         "codegen.buffers.offsets.MANY",
         "cpu.entry.emitted_program.DEEP",
         "cpu.entry.emitted_program.LONG",
@@ -360,6 +362,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "llvm.scalar.complex_pair.LARGE",
         "llvm.scalar.complex_pair.EXPONENT",
     ),
+    "such that one cycle of copies brings all states back": ("codegen.buffers.state_rotation._LONGEST",),
     "parts of algorithms for random numbers": (
         "cpu.kernels.random.cipher._ROTATIONS",
         "cpu.kernels.random.rng._SEED",

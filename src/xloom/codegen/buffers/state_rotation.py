@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
 
-_LEAST_BYTES = 4096
+_LEAST_BYTES = 256
 """Less is as quickly copied as found where it lies: such arrays stay at addresses that LLVM knows."""
 _LONGEST = 2
 """State elements that follow one another. With the spare one they are a prime number: after any number of moves all
-are where they were, or one cycle of copies that begins in the spare memory brings all back; of four, two may be swapped.
+are where they were, or one cycle of copies, from the spare memory on, brings all back. Of four, two may be swapped.
 """
 
 

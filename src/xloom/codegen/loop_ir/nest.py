@@ -202,7 +202,7 @@ def outer_breakpoints(stage: LoopBody, loops: Sequence[Var]) -> list[int]:
 
 
 INTERLEAVED = 4
-INTERLEAVED_NODES = 200
+INTERLEAVED_NODES = 400
 """How many elements at most are done in a step, what processors shuffle well; and how many nodes they may have."""
 PIECES = 8
 PIECE_NODES = 1500

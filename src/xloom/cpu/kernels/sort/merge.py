@@ -24,7 +24,7 @@ from xloom.llvm.types import I64, POINTER
 
 _RUN = 8
 """Elements sorted by insertion."""
-_BLOCK = 1 << 12
+_BLOCK = 1 << 11
 _TASK = 500
 """Elements sorted in about 20 µs."""
 

@@ -24,7 +24,7 @@ _NETWORK_SIZE = 512
 _LONE_NETWORK_SIZE = 64
 _LEAST_KEY = 16
 """Bits of keys that radix sorts are as quick with."""
-_MOST_KEYS = 4
+_MOST_KEYS = 16
 """Of 32 bits, so many times of which a row is sorted by vectors sooner than once by all of them."""
 _LEAST_IN_PAIRS = 32
 """Elements of a row that vectors sort sooner by several such keys."""
