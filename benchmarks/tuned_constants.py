@@ -296,6 +296,7 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.rendezvous_ir.SPINS",
     ),
     "only in programs that take minutes to compile otherwise": (
+        "codegen.buffers.state_rotation._MOST",
         "codegen.schedule.overwriting_last._WORK",
         "codegen.buffers.offsets.MANY",
         "cpu.entry.emitted_program.DEEP",

@@ -15,6 +15,8 @@ _LONGEST = 2
 """State elements that follow one another. With the spare one they are a prime number: after any number of moves all
 are where they were, or one cycle of copies, from the spare memory on, brings all back. Of four, two may be swapped.
 """
+_MOST = 32
+"""In a loop, the largest: each is a pointer that LLVM carries through all of the loop's code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,4 +58,4 @@ def rotating_leaves(
                 break
             chain.append(after)
         found.append(chain)
-    return found
+    return sorted(found, key=lambda chain: -states[chain[0]].nbytes)[:_MOST]
