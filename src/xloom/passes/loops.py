@@ -51,6 +51,13 @@ def is_element(instruction: Instruction, of: Instruction) -> bool:
     return instruction.opcode == "get-tuple-element" and instruction.operands[0] is of
 
 
+def element_of(whole: Instruction, index: int) -> Instruction:
+    """A new get-tuple-element of an instruction that gives a tuple."""
+    assert whole.parent is not None
+    new = Instruction("get-tuple-element", "get-tuple-element", whole.shape.elements[index], [whole], {"index": index})
+    return whole.parent.add(new)
+
+
 def initial(loop: Instruction, index: int) -> Instruction | None:
     """Element `index` of the loop's first state, where that is put together by `tuple`."""
     state = loop.operands[0]

@@ -13,7 +13,7 @@ from xloom.hlo.shape import tuple_shape
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.dce import remove_dead
 from xloom.passes.effects import Effects
-from xloom.passes.loops import is_element
+from xloom.passes.loops import element_of, is_element
 from xloom.passes.rewrite import editable_computations
 
 _VIEWS = frozenset({"bitcast", "broadcast", "copy", "dynamic-slice", "reshape", "reverse", "slice"})
@@ -156,7 +156,7 @@ def _widen(loop: Instruction, values: list[Instruction]) -> None:
     assert host is not None
     (state,), root = body.parameters, body.root
     first, width = loop.operands[0], len(loop.shape.elements)
-    parts = list(first.operands) if first.opcode == "tuple" else [_element(first, k) for k in range(width)]
+    parts = list(first.operands) if first.opcode == "tuple" else [element_of(first, k) for k in range(width)]
     needed = _needed(values, state)
     before: dict[Instruction, Instruction] = {}
     for i in body.post_order():
@@ -175,7 +175,7 @@ def _widen(loop: Instruction, values: list[Instruction]) -> None:
         host.remove(first)
     passed = []
     for k, value in enumerate(values, width):
-        element = _element(state, k)
+        element = element_of(state, k)
         value.replace_all_uses_with(element)
         passed.append(element)
     root.set_operands([*root.operands, *passed])
@@ -197,16 +197,10 @@ def _read_by_elements(loop: Instruction) -> None:
     if not loop.is_root and all(is_element(u, loop) for u in loop.users):
         return
     assert loop.parent is not None
-    elements = [_element(loop, k) for k in range(len(loop.shape.elements))]
+    elements = [element_of(loop, k) for k in range(len(loop.shape.elements))]
     users = [u for u in loop.users if not is_element(u, loop)]
     whole = loop.parent.add(Instruction("tuple", "tuple", loop.shape, elements))
     for user in users:
         user.set_operands([whole if o is loop else o for o in user.operands])
     if loop.is_root:
         loop.parent.root = whole
-
-
-def _element(whole: Instruction, index: int) -> Instruction:
-    assert whole.parent is not None
-    new = Instruction("get-tuple-element", "get-tuple-element", whole.shape.elements[index], [whole], {"index": index})
-    return whole.parent.add(new)

@@ -13,7 +13,7 @@ from xloom.passes.base import Pass, instructions_of, pin_roots, register
 from xloom.passes.dce import remove_dead, remove_keeping_order
 from xloom.passes.effects import Effects
 from xloom.passes.inline import inline
-from xloom.passes.loops import initial, is_element, known_trip_count, needs
+from xloom.passes.loops import element_of, initial, is_element, known_trip_count, needs
 from xloom.passes.outside_in import expand_from_outside, is_deep
 from xloom.passes.rewrite import editable_computations
 
@@ -219,7 +219,7 @@ class _Loops:
         condition, body = self._own(loop, "condition"), self._own(loop, "body")
         kept = sorted(living)
         first, root = loop.operands[0], body.root
-        parts = first.operands if first.opcode == "tuple" else [_element(first, k) for k in range(width)]
+        parts = first.operands if first.opcode == "tuple" else [element_of(first, k) for k in range(width)]
         root.set_operands([root.operands[k] for k in kept])
         remove_dead(body, self.effects)
         for state in (loop, *condition.parameters, *body.parameters):
@@ -320,12 +320,6 @@ def _sink(computation: Computation, index: int, first: Instruction) -> None:
     constant = computation.add(first.clone(()))
     for user, k in _reads(computation, index):
         user.replace_operand(k, constant)
-
-
-def _element(whole: Instruction, index: int) -> Instruction:
-    assert whole.parent is not None
-    new = Instruction("get-tuple-element", "get-tuple-element", whole.shape.elements[index], [whole], {"index": index})
-    return whole.parent.add(new)
 
 
 def _renumber(state: Instruction, kept: list[int]) -> None:
