@@ -289,3 +289,11 @@ def test_nan_of_a_remainder_has_one_sign():
     module = xl.parse("ENTRY e { x = f32[24] parameter(0) y = f32[24] parameter(1) ROOT r = f32[24] remainder(x, y) }")
     result = np.asarray(xl.compile(module)(x, y))
     assert np.isnan(result).all() and len({bool(s) for s in np.signbit(result)}) == 1
+
+
+@pytest.mark.parametrize("opcode", ["sine", "cosine", "tan"])
+def test_a_nan_keeps_its_sign(opcode):
+    """It decides where a sort puts it."""
+    module = xl.parse(f"ENTRY e {{ x = f64[20] parameter(0) ROOT y = f64[20] {opcode}(x) }}")
+    x = np.where(np.arange(20) % 3 == 0, -np.nan, np.nan)
+    np.testing.assert_array_equal(np.signbit(xl.compile(module)(x)), np.signbit(x))

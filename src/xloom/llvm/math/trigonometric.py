@@ -128,7 +128,7 @@ def _finish(x: Scalar, size: Scalar, sign: Scalar) -> Scalar:
     result = (size.bits() ^ sign).as_float().to(x.format)
     if x.format is F32:
         return result  # infinity has become NaN on the way
-    return select(x.abs() < math.inf, result, math.nan)
+    return select(x.abs() < math.inf, result, x - x)  # of a NaN, with its sign
 
 
 def _keep_small(x: Scalar, result: Scalar) -> Scalar:
