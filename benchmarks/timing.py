@@ -74,7 +74,7 @@ def calls_a_block(run: Run) -> int:
 
 
 def block(run: Run, calls: int) -> Block:
-    """The time of so many calls, after one that nobody counts."""
+    """The time of so many calls, after one that is not counted."""
     time.sleep(_PAUSE_SECONDS)
     run()  # caches hold what the others left
     cpu, wall = time.process_time(), time.perf_counter()

@@ -199,7 +199,7 @@ class _Assigner:
         for k, shape in enumerate(leaf_shapes(conditional.shape)):
             result = self._reuse.reserved_for.get((conditional, k))
             result = result or self._reuse.overwritten(schedule, conditional, (conditional, k), number)
-            if result is None or result in taken:  # by a result that nobody reads, but that is written
+            if result is None or result in taken:  # by another result: one without readers is written, too
                 result = self._new(shape.nbytes)
             taken.add(result)
             result.use(self._position)

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from xloom.codegen.buffer_values import BufferValue, defining_values, leaf_shapes
 from xloom.codegen.buffers.in_place import changed_operand
-from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.hlo.instruction import Instruction
 
-
-class Reuse(Protocol):
-    """What is known of the computations in the branches."""
-
-    def overwritable(self, thunk: Thunk, made: BufferValue) -> list[BufferValue]:
-        """The values whose memory an output of a thunk may take while the thunk reads them."""
-        ...
-
-    def may_replace(self, schedule: ScheduledComputation, value: BufferValue, old: BufferValue) -> bool:
-        """True when a value may be written where an older one lies."""
-        ...
+if TYPE_CHECKING:
+    from xloom.codegen.buffers.reuse import BufferReuse
 
 
 def conditionals_inside_out(entry: ScheduledComputation) -> list[tuple[ScheduledComputation, Instruction]]:
@@ -40,7 +30,7 @@ def conditionals_inside_out(entry: ScheduledComputation) -> list[tuple[Scheduled
 class BranchResults:
     """The memory that results of one conditional may have, beside memory of their own."""
 
-    def __init__(self, schedule: ScheduledComputation, conditional: Instruction, reuse: Reuse):
+    def __init__(self, schedule: ScheduledComputation, conditional: Instruction, reuse: BufferReuse):
         self._reuse = reuse
         self._shapes = leaf_shapes(conditional.shape)
         self._branches = schedule.nested[conditional]

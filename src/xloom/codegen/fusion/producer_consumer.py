@@ -75,12 +75,16 @@ class FusionGroup:
         return self.most is None and self.nest.divided
 
     @cached_property
+    def values_read(self) -> list[BufferValue]:
+        """The arrays that it reads, its own ones among them where a stage reads those of one before it."""
+        read = (o for i in (*self.roots, *self.inlined) for o in i._operands if o not in self.inlined)
+        return list(dict.fromkeys(value for o in read for value in defining_values(o)))
+
+    @cached_property
     def reads(self) -> set[Instruction]:
-        """What makes the arrays that it reads."""
-        found: set[Instruction] = set()
-        for instruction in (*self.roots, *self.inlined):
-            found.update(made for o in instruction._operands if o not in self.inlined for made, _ in defining_values(o))
-            found.update(instruction.control_predecessors)
+        """What makes the arrays that it reads, and what it waits for."""
+        found = {made for made, _ in self.values_read}
+        found.update(before for i in (*self.roots, *self.inlined) for before in i.control_predecessors)
         return found.difference(self.roots)
 
 

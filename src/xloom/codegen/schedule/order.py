@@ -23,11 +23,10 @@ def reads_of(thunk: Thunk) -> set[Instruction]:
 
 def values_read(thunk: Thunk) -> list[BufferValue]:
     """The arrays that a thunk reads."""
-    if isinstance(thunk, Instruction):
-        skipped = unread_operands(thunk)
-        read = [o for k, o in enumerate(thunk._operands) if k not in skipped]
-    else:
-        read = [o for i in (*thunk.roots, *thunk.inlined) for o in i._operands if o not in thunk.inlined]
+    if isinstance(thunk, FusionGroup):
+        return thunk.values_read
+    skipped = unread_operands(thunk)
+    read = (o for k, o in enumerate(thunk._operands) if k not in skipped)
     return list(dict.fromkeys(value for o in read for value in defining_values(o)))
 
 

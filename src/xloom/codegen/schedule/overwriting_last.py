@@ -28,7 +28,7 @@ def overwriting_last(thunks: Sequence[Thunk], root: Instruction) -> list[Thunk]:
             break
         if not readers:
             continue
-        # a thunk of the part stays before those that it needs to come after: each half keeps its order
+        # those between that need the thunk go with it, the others before it, both in the order that they had
         needs, others = [thunk], []
         made = set(made_by(thunk))
         for other in order[at + 1 : readers[-1] + 1]:
@@ -37,7 +37,7 @@ def overwriting_last(thunks: Sequence[Thunk], root: Instruction) -> list[Thunk]:
                 made.update(made_by(other))
             else:
                 others.append(other)
-        if order[readers[-1]] is not needs[-1] and all(order[k] in others for k in readers):
+        if all(order[k] in others for k in readers):
             order[at : readers[-1] + 1] = [*others, *needs]
     return order
 

@@ -88,25 +88,20 @@ def _columns(
         step = times(b, number, axis.stride)
         return plus(b, start, step) if forward else b.sub(last, step)
 
+    def put(here: ir.Value, state: Sequence[Value], elements: Sequence[Value]) -> None:
+        _put(b, reducer, pointers, here, state, elements, forward)
+
     def steps(begin: ir.Value, end: ir.Value) -> None:
         with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
             here = plus(b, row(i), column)
             before = plus(b, here, -axis.stride if forward else axis.stride)
-            _put(
-                b,
-                reducer,
-                pointers,
-                here,
-                reducer.state(b, pointers, before),
-                reducer.elements(b, pointers, here),
-                forward,
-            )
+            put(here, reducer.state(b, pointers, before), reducer.elements(b, pointers, here))
 
     run = _RUN if axis.size >= 2 * _RUN and reducer.inputs == reducer.states else axis.size
     initial = reducer.initial(b, pointers)
     with loop(b, *columns, name="column") as column:
         here = plus(b, row(I64(0)), column)
-        _put(b, reducer, pointers, here, initial, reducer.elements(b, pointers, here), forward)
+        put(here, initial, reducer.elements(b, pointers, here))
     steps(I64(1), I64(run))
     if run == axis.size:
         return
@@ -118,15 +113,7 @@ def _columns(
         steps(plus(b, begin, 1), end)
         with loop(b, begin, end) as i, loop(b, *columns, name="column") as column:
             here, before = plus(b, row(i), column), plus(b, row(plus(b, begin, -1)), column)
-            _put(
-                b,
-                reducer,
-                pointers,
-                here,
-                reducer.state(b, pointers, before),
-                reducer.state(b, pointers, here),
-                forward,
-            )
+            put(here, reducer.state(b, pointers, before), reducer.state(b, pointers, here))
 
 
 def _runs(b: ir.IRBuilder, reducer: Reducer, pointers: list[ir.Value], axis: WindowAxis, start: ir.Value) -> None:
