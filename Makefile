@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep bench-npbench bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep bench-npbench bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -25,6 +25,15 @@ judges: $(JUDGES) ## What the outside judges need beside: absl-py, expecttest, f
 $(JUDGES): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax,torch,judges]'
 	@touch $(JUDGES)
+
+LEVELS := x86-64-v3 x86-64-v4 x86-64-v4-vnni x86-64-v4-vbmi2 x86-64-v4-bf16 x86-64-v4-fp16
+
+kernels: setup ## Compile the kernels that most programs share into src: what wheels bring, for this machine alone
+	@$(BIN)/xloom library --ship
+
+wheel: setup ## A wheel in dist with these kernels for x86-64: [LEVELS="x86-64-v3 x86-64-v4-bf16"]
+	@$(BIN)/xloom library --ship $(addprefix --target ,$(LEVELS))
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 LIBRARIES := .venv-libraries
 
@@ -55,7 +64,7 @@ lint: setup ## ruff and pyright
 	@$(BIN)/ruff format --check --quiet src tests examples benchmarks
 	@$(BIN)/pyright --level error
 
-bench: setup ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
+bench: kernels ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks.scaling && $(BIN)/python -m benchmarks.libraries \
 	  && $(BIN)/python -m benchmarks.bandwidth \
 	  && $(BIN)/python -m benchmarks
@@ -134,4 +143,4 @@ judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folde
 	  --libraries "$(ONLY)" --out $(or $(OUT),build/libraries)
 
 clean: ## Remove what make made
-	rm -rf $(VENV) $(LIBRARIES) .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LIBRARIES) .pytest_cache .ruff_cache src/xloom/compilation_cache/kernels

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import xloom as xl
 from xloom.cpu.compile import compile
 from xloom.cpu.printers import asm_text
 from xloom.errors import LoweringError, XloomError
-from xloom.llvm.target import AARCH64, X86_64, Target, VectorRegisters, host_target, target_named
+from xloom.llvm.processor_features import features_of
+from xloom.llvm.processor_levels import LEVELS
+from xloom.llvm.target import AARCH64, X86_64, Target, VectorRegisters, host_level, host_target, target_named
 
 LESS = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }"
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = f32[] add(a, b) }"
@@ -125,6 +128,39 @@ def test_what_a_processor_can_do():
     assert target_named("x86-64-v3").features < skylake.features < icelake.features
 
 
+@pytest.mark.parametrize(
+    ("level", "processor"),
+    [
+        ("v4-fp16", "sapphirerapids"),
+        ("v4-bf16", "znver4"),
+        ("v4-vbmi2", "icelake-server"),
+        ("v4-vnni", "cascadelake"),
+        ("v4", "skylake-avx512"),
+        ("v3", "haswell"),
+        ("v2", "nehalem"),
+    ],
+)
+def test_a_level_is_what_processors_have_in_common(level, processor):
+    level = LEVELS[f"x86-64-{level}"]
+    triple = "x86_64-unknown-linux-gnu"
+    assert features_of(processor, triple, level.features) == level.features
+    more = {name.lstrip("+") for name in level.more.split(",") if name.startswith("+")}
+    assert features_of(level.cpu, triple, level.features) | more == level.features
+
+
+def test_levels_get_less_and_code_is_for_the_best_that_runs_here():
+    assert all(a.features > b.features for a, b in pairwise(LEVELS.values()))
+    if host_target().is_x86:
+        names = list(LEVELS)
+        assert host_level().runs_here and host_level().name in names
+        assert not any(target_named(name).runs_here for name in names[: names.index(host_level().name)])
+
+
+def test_loops_take_the_registers_that_a_level_has():
+    text = asm_text(module("loops"), target_named("x86-64-v4-bf16"))
+    assert "zmm" in text
+
+
 def test_what_no_code_uses_need_not_be_there():
     host = host_target()
     assert not Target("new", host.triple, "new", frozenset({*host.features, "sgx", "uintr"})).lacking
@@ -132,7 +168,7 @@ def test_what_no_code_uses_need_not_be_there():
 
 
 def test_every_name_is_one_of_llvms():
-    program = "from xloom.llvm import jit, target\nfor n in (*target.X86_64, *target.AARCH64):\n"
+    program = "from xloom.llvm import jit, target\nfor n in (*target.LEVELS, *target.X86_64, *target.AARCH64):\n"
     program += "    jit.target_machine.__wrapped__(target.target_named(n))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -147,7 +183,7 @@ def test_code_for_other_machines_is_not_run():
 def test_an_unknown_name_is_refused():
     with pytest.raises(XloomError, match="no target is called 'pentium'") as error:
         target_named("pentium")
-    assert error.value.hint and all(name in error.value.hint for name in (*X86_64, *AARCH64))
+    assert error.value.hint and all(name in error.value.hint for name in (*LEVELS, *X86_64, *AARCH64))
 
 
 LOOP = "define void @f(ptr %p) { %x = load <16 x float>, ptr %p %y = fadd <16 x float> %x, %x "

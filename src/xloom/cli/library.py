@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -12,23 +13,51 @@ import xloom
 from xloom.compilation_cache.folder import cache_dir, cache_enabled
 from xloom.errors import XloomError
 
+if TYPE_CHECKING:
+    from xloom.llvm.target import Target
+
 
 @click.command()
-def library() -> None:
+@click.option(
+    "--ship",
+    is_flag=True,
+    help="Write a file into the package instead, which is used as long as no source file of the package changes.",
+)
+@click.option("--target", "targets", metavar="NAME", multiple=True, help="With --ship: for these, not this machine.")
+def library(ship: bool, targets: tuple[str, ...]) -> None:
     """Compile the kernels that most programs share, once a machine.
 
     Matrix products and convolutions of every usual type, layout and window: their machine code serves all sizes, is
     kept in the cache on disk, and need not be made when a program that has them is compiled. It takes some seconds; a
     program that meets a kernel which is not there adds it.
+
+    With --ship the kernels become a part of the installed package (`make wheel` does it for every level of x86-64).
     """
-    from xloom.compilation_cache import cache
     from xloom.cpu.library.programs import programs
+    from xloom.llvm.target import process_target, target_named
+
+    console = Console(stderr=True)
+    if ship:
+        for target in [target_named(name) for name in targets] or [process_target()]:
+            _ship(list(programs()), target, console)
+        return
+    if targets:
+        raise click.UsageError("--target goes with --ship: the cache has kernels for this machine alone")
+    from xloom.compilation_cache import cache
 
     if not cache_enabled():
-        raise XloomError("XLOOM_CACHE=0 keeps nothing", hint="unset it to build the library")
-    console = Console(stderr=True)
+        raise XloomError("XLOOM_CACHE=0 keeps nothing", hint="unset it to build the library, or --ship it")
     start = time.perf_counter()
     for text in track(list(programs()), "compiling", console=console, transient=True):
         xloom.compile(xloom.parse(text))
     cache.flush()
     console.print(f"built in {time.perf_counter() - start:.1f} s, kept in {cache_dir()}", highlight=False)
+
+
+def _ship(texts: list[str], target: Target, console: Console) -> None:
+    from xloom.cpu.library.shipping import ship
+
+    start = time.perf_counter()
+    path = ship(track(texts, f"compiling for {target.name}", console=console, transient=True), target)
+    size, seconds = path.stat().st_size / (1 << 20), time.perf_counter() - start
+    console.print(f"{target.name}: {size:.1f} MiB in {seconds:.1f} s, in {path}", highlight=False)

@@ -27,11 +27,11 @@ FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
 @click.option(
     "--target",
     metavar="NAME",
-    default="host",
+    default="",
     envvar="XLOOM_TARGET",
-    show_default=True,
     show_envvar=True,
-    help="Machine that the stages are for, such as x86-64-v3, znver4, neoverse-n1; a wrong name lists all.",
+    help="Machine that the stages are for, such as x86-64-v3, znver4, neoverse-n1; a wrong name lists all. "
+    "By default the level that this machine reaches; host is all that it can do.",
 )
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False), help="File to write (HLO as .hlo or .pb); default: print."
@@ -136,9 +136,10 @@ def _explained(module: Module, question: str) -> str:
 
 def _stage(module: Module, emit: str, target: str) -> str:
     from xloom.cpu import printers
-    from xloom.llvm.target import target_named
+    from xloom.llvm.target import process_target, target_named
 
-    return getattr(printers, f"{emit.replace('-', '_')}_text")(module, target_named(target))
+    print_stage = getattr(printers, f"{emit.replace('-', '_')}_text")
+    return print_stage(module, target_named(target) if target else process_target())
 
 
 def _list(context: click.Context, wanted: bool) -> None:

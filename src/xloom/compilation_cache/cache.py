@@ -88,6 +88,16 @@ class Folder:
         payload = data[_HEADER_BYTES:]
         return payload if data[:_HEADER_BYTES] == _header(key, payload) else None
 
+    def entries(self) -> dict[str, bytes]:
+        """All that is here, by key."""
+        keys = (name for number in range(DRAWERS) for name in self._names(f"{number:02d}"))
+        return {key: data for key in keys if (data := self.get(key)) is not None}
+
+    def _names(self, drawer: str) -> list[str]:
+        with contextlib.suppress(OSError):
+            return os.listdir(os.path.join(self.path, drawer))
+        return []
+
     def put(self, key: str, payload: bytes) -> None:
         """Writes an entry."""
         try:
@@ -193,9 +203,9 @@ def folder() -> Folder:
     return Folder(cache_dir() / "cpu")
 
 
-def key_of(*parts: bytes) -> str:
-    """The key of what is made of `parts` by this version of the package."""
-    digest = hashlib.sha256(VERSION.encode())
+def key_of(*parts: bytes, version: str = "") -> str:
+    """The key of what is made of `parts` by this version of the package, or another one."""
+    digest = hashlib.sha256((version or VERSION).encode())
     for part in parts:
         digest.update(b"%d\n" % len(part))
         digest.update(part)

@@ -130,7 +130,7 @@ def _found(key: str, module: Module, target: Target) -> LinkedExecutable | None:
         cache.flush()
         data = cache.folder().get(key)
         if data is not None:
-            anew, _ = _packed(module, target)
+            anew, _ = serialized(module, target)
             compare("program", module.name, SerializedExecutable.from_bytes(data).outline(), anew.outline())
     return image
 
@@ -148,7 +148,7 @@ def _kept(key: str, module: Module) -> LinkedExecutable | None:
     return image
 
 
-def _packed(
+def serialized(
     module: Module, target: Target, builder: Callable[..., EntryBuilder] = EntryBuilder
 ) -> tuple[SerializedExecutable, EmittedProgram]:
     """A program compiled now, but for what is only in this process."""
@@ -177,7 +177,7 @@ def _made(
     module: Module, target: Target, key: str | None, builder: Callable[..., EntryBuilder] = EntryBuilder
 ) -> LinkedExecutable:
     """A program compiled now, and kept."""
-    made, program = _packed(module, target, builder)
+    made, program = serialized(module, target, builder)
     calls = program.native_calls
     image = _image(made, calls, program.imports, program.calls, program.kept)
     if key is not None and not program.imports:

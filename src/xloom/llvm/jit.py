@@ -13,6 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from xloom.compilation_cache.cache import Cache, key_of
+from xloom.compilation_cache.shipped import shipped
 from xloom.llvm.compiler_runtime import SYMBOLS, support_ir
 from xloom.llvm.object_code import Passes, emitted
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -98,7 +99,16 @@ def target_header(target: Target) -> str:
 
 def object_key(text: str, pipeline: PassPipeline, target: Target) -> str:
     """What `object_cache` has the object file of LLVM IR `text` under."""
-    return key_of(target.key, pipeline.value.encode(), text.encode())
+    return key_of(*_parts(text, pipeline, target))
+
+
+def _parts(text: str, pipeline: PassPipeline, target: Target) -> tuple[bytes, ...]:
+    return target.key, pipeline.value.encode(), text.encode()
+
+
+def _shipped_object(text: str, pipeline: PassPipeline, target: Target) -> bytes | None:
+    entries = shipped(target.name)
+    return entries.get(entries.key_of(*_parts(text, pipeline, target))) if entries else None
 
 
 def object_code(text: str, pipeline: PassPipeline, target: Target) -> bytes:
@@ -106,7 +116,7 @@ def object_code(text: str, pipeline: PassPipeline, target: Target) -> bytes:
     if pipeline is PassPipeline.CALLS:  # quick, and no two programs have the same
         return made_anew(text, pipeline, target)
     key = object_key(text, pipeline, target)
-    data = object_cache.get(key)
+    data = object_cache.get(key) or _shipped_object(text, pipeline, target)
     if data is None:
         data = made_anew(text, pipeline, target)
         object_cache.put(key, data)

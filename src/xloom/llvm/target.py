@@ -11,15 +11,16 @@ import llvmlite.binding as llvm
 
 from xloom.errors import XloomError
 from xloom.llvm.processor_features import features_of
+from xloom.llvm.processor_levels import LEVELS
 
 SWITCH = "XLOOM_TARGET"
 X86_64 = (
-    "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "nehalem", "westmere", "sandybridge", "ivybridge", "haswell",
+    "x86-64", "nehalem", "westmere", "sandybridge", "ivybridge", "haswell",
     "broadwell", "skylake", "skylake-avx512", "cascadelake", "cooperlake", "icelake-client", "icelake-server",
     "tigerlake", "rocketlake", "alderlake", "sapphirerapids", "emeraldrapids", "graniterapids", "znver1", "znver2",
     "znver3", "znver4", "znver5",
 )  # fmt: skip
-"""Levels of x86-64, and processors, by LLVM's names. LLVM ends the process over a name that it does not know."""
+"""Processors, by LLVM's names. LLVM ends the process over a name that it does not know."""
 _CHOICES = ("avx", "avx512f", "avx512bw", "avx512vnni", "avx512bf16", "avx512vbmi", "avx512vbmi2")
 """Features on which code depends."""
 _ASKED_FOR = frozenset({
@@ -140,28 +141,40 @@ def host_target() -> Target:
 
 @lru_cache(maxsize=16)
 def target_named(name: str) -> Target:
-    """A level of x86-64, or a processor: see `X86_64` and `AARCH64`. Raises XloomError for a name of none."""
+    """A level, or a processor: see `LEVELS`, `X86_64`, `AARCH64`, or "host". Raises XloomError for a name of none."""
     if name == "host":
         return host_target()
-    if name in X86_64:
+    if name in LEVELS or name in X86_64:
         triple = host_target().triple if host_target().is_x86 else "x86_64-unknown-linux-gnu"
+        if level := LEVELS.get(name):
+            return Target(name, triple, level.cpu, level.features, level.more)
         asked = llvm.get_host_cpu_features() if host_target().is_x86 else _CHOICES
         return Target(name, triple, name, features_of(name, triple, asked))
     if name in AARCH64:
         triple = "aarch64-unknown-linux-gnu" if host_target().is_x86 else host_target().triple
         return Target(name, triple, "generic" if name == "aarch64" else name, frozenset())
-    raise XloomError(f"no target is called {name!r}", hint=f"host, or one of {', '.join((*X86_64, *AARCH64))}")
+    names = dict.fromkeys((*LEVELS, *X86_64, *AARCH64))
+    raise XloomError(f"no target is called {name!r}", hint=f"host, or one of {', '.join(names)}")
+
+
+@lru_cache(maxsize=1)
+def host_level() -> Target:
+    """The best level that this machine reaches, or else this machine: equal levels make equal code."""
+    levels = (target_named(name) for name in LEVELS if host_target().is_x86)
+    return next((level for level in levels if level.runs_here), host_target())
 
 
 @lru_cache(maxsize=1)
 def process_target() -> Target:
-    """What code that runs in this process is for: $XLOOM_TARGET, or the host.
+    """What code that runs in this process is for: $XLOOM_TARGET, or the level of the host.
 
     Raises XloomError for one whose code the host cannot run.
     """
     name = os.environ.get(SWITCH, "")
+    if not name:
+        return host_level()
     try:
-        target = target_named(name or "host")
+        target = target_named(name)
     except XloomError as error:
         raise XloomError(f"{SWITCH} is {name!r}", hint=error.hint) from None
     if not target.runs_here:

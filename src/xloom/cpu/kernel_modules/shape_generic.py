@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from xloom.compilation_cache.cache import Cache, key_of
+from xloom.compilation_cache.shipped import shipped
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase
 from xloom.llvm import jit
@@ -25,8 +26,8 @@ kept = Cache()
 """By form: the kernels that there are, each a line of JSON with its formula."""
 
 
-def _key(form: ShapeGenericProblem, target: Target) -> str:
-    return key_of(target.key, form.text.encode())
+def _parts(form: ShapeGenericProblem, target: Target) -> tuple[bytes, bytes]:
+    return target.key, form.text.encode()
 
 
 class CompiledModule(NamedTuple):
@@ -53,8 +54,18 @@ class ShapeGenericKernel:
 
 
 def find_kernel(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel | None:
-    """The kernel that was made for another shape and serves this one too."""
-    data = kept.get(_key(form, target))
+    """The kernel that was made for another shape and serves this one too: here, or with the package."""
+    parts = _parts(form, target)
+    found = _serving(form, kept.get(key_of(*parts)), jit.object_cache.get)
+    if found is None and (entries := shipped(target.name)):
+        found = _serving(form, entries.get(entries.key_of(*parts)), entries.get)
+    return found
+
+
+def _serving(
+    form: ShapeGenericProblem, data: bytes | None, code_by_key: Callable[[str], bytes | None]
+) -> ShapeGenericKernel | None:
+    """The first of the kernels in `data` that serves a shape."""
     for line in data.splitlines() if data else ():
         symbols, parts, formula = _read(line)
         served = formula.of(form.values)
@@ -62,7 +73,7 @@ def find_kernel(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel
             continue
         codes = []
         for name, pipeline, keys in parts:
-            found = [jit.object_cache.get(key) for key in keys]
+            found = [code_by_key(key) for key in keys]
             objects = tuple(data for data in found if data is not None)
             if len(objects) < len(keys):
                 return None
@@ -94,7 +105,7 @@ def remember_kernel(
         for name, (text, pipeline) in modules.items()
     ]
     line = json.dumps([list(symbols), parts, *astuple(formula)]).encode()
-    key = _key(form, kernel.target)
+    key = key_of(*_parts(form, kernel.target))
     data = kept.get(key)
     kept.put(key, b"\n".join([line, *(data.splitlines() if data else ())][:_MOST]))
 
