@@ -72,7 +72,7 @@ def forget() -> None:
     cache.flush()
     cpu.linked.clear()
     cpu.keys.clear()
-    convert.protos.clear()
+    convert.declarations.clear()
 
 
 @pytest.fixture

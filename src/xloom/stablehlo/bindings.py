@@ -24,6 +24,7 @@ class Bindings:
 
     version: str
     ir: Any
+    stablehlo: Any
     new_context: Callable[[], Any]
     to_bytecode: Callable[[Any], bytes]
     to_computation: Callable[[bytes], Any]
@@ -49,6 +50,7 @@ def load_bindings() -> Bindings:
     return Bindings(
         version=version,
         ir=ir,
+        stablehlo=stablehlo,
         new_context=jax_mlir.make_ir_context,
         to_bytecode=jax_mlir.module_to_bytecode,
         to_computation=_jax.mlir.mlir_module_to_xla_computation,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,17 +20,14 @@ from xloom.stablehlo.layouts import keep_layouts, restore_layouts
 from xloom.stablehlo.legalize import legalize, make_static, restore_constants
 from xloom.stablehlo.memory_kinds import place_results
 from xloom.stablehlo.shardings import has_shardings, propagate, restore_shardings
+from xloom.stablehlo.translate import NotTranslatedError, translated
+from xloom.stablehlo.translate.locations import UNNAMED
 
-protos = Cache()
-"""HloModuleProtos by program: to convert one takes several milliseconds even if it is small.
-
-Before each is that of its declaration, and how many bytes that has."""
-_SIZE = struct.Struct("<I")
+declarations = Cache()
+"""HloModuleProtos of what callers see of programs: to convert one takes milliseconds even if it is small."""
 
 _BYTECODE = b"ML\xefR"
 _ARTIFACT = b"StableHLO_v"  # the producer, which follows the bytecode's first numbers
-
-_UNNAMED = "-"  # how MLIR calls a text that it is not told the name of
 
 
 def from_stablehlo(program: str | bytes, file: str = "<mlir>", *, trusted: bool = False) -> Module:
@@ -48,17 +44,18 @@ def from_stablehlo(program: str | bytes, file: str = "<mlir>", *, trusted: bool 
             raise ParseError("neither MLIR text nor MLIR bytecode", where=file) from error
     data = program.encode("utf-8", "surrogateescape") if isinstance(program, str) else program
     key = key_of(b"stablehlo", bindings.version.encode(), data)
-    kept = protos.get(key)
+
+    def read() -> Module:
+        if isinstance(program, bytes) and not trusted and not has_only_text(program):
+            return _module(converted_apart(data, file), file)
+        return on_deep_stack(lambda: _converted(bindings, program, file))
+
+    kept = declarations.get(key)
     if kept is not None:
-        (size,) = _SIZE.unpack_from(kept)
-        at = _SIZE.size + size
-        return LazyModule(key, decode(kept[_SIZE.size : at]), lambda: _module(kept[at:], file))
-    apart = isinstance(program, bytes) and not trusted and not has_only_text(program)
-    proto = converted_apart(data, file) if apart else on_deep_stack(lambda: _to_proto(bindings, program, file))
-    module = _module(proto, file)
+        return LazyModule(key, decode(kept), read)
+    module = read()
     declaration = declared(module)
-    head = declaration.to_proto()
-    protos.put(key, _SIZE.pack(len(head)) + head + proto)
+    declarations.put(key, declaration.to_proto())
     return LazyModule(key, declaration, lambda: module)
 
 
@@ -74,7 +71,7 @@ def _module(proto: bytes, file: str) -> Module:
     restore_shardings(module)
     restore_layouts(module)
     for instruction in module.instructions:
-        if instruction.metadata.source_file == _UNNAMED:
+        if instruction.metadata.source_file == UNNAMED:
             instruction.metadata = replace(instruction.metadata, source_file=file)
     return module
 
@@ -100,29 +97,63 @@ def _borrowed_context(bindings: Bindings, size: int) -> Iterator[Any]:
         _contexts.append((context, used + size))
 
 
+def _converted(bindings: Bindings, program: str | bytes, file: str) -> Module:
+    """The module of a program: by our own rules, or else as jaxlib has it."""
+    with _borrowed_context(bindings, len(program)) as context, context:
+        module = _legal(bindings, context, program, file)
+        try:
+            found = translated(bindings, module, file)
+        except NotTranslatedError:
+            with _explained(program, file):
+                proto = _exported(bindings, module)
+            return _module(proto, file)
+    restore_shardings(found)
+    restore_layouts(found)
+    return found
+
+
 def _to_proto(bindings: Bindings, program: str | bytes, file: str) -> bytes:
     with _borrowed_context(bindings, len(program)) as context, context:
-        try:
-            module = _load(bindings, context, program)
-            place_results(bindings, module)
-            keep_layouts(bindings, module)
+        module = _legal(bindings, context, program, file)
+        with _explained(program, file):
+            return _exported(bindings, module)
+
+
+@contextmanager
+def _explained(program: str | bytes, file: str) -> Iterator[None]:
+    """What jaxlib raises as ParseError."""
+    try:
+        yield
+    except XloomError:
+        raise
+    except Exception as error:  # MLIRError and XlaRuntimeError have no common base that is public
+        raise parse_error(error, program, file) from None
+
+
+def _legal(bindings: Bindings, context: Any, program: str | bytes, file: str) -> Any:
+    """A program in MLIR, ready to become HLO."""
+    with _explained(program, file):
+        module = _load(bindings, context, program)
+        place_results(bindings, module)
+        keep_layouts(bindings, module)
+        text = _text(module)
+        if has_shardings(text):
+            propagate(bindings, module)
             text = _text(module)
-            if has_shardings(text):
-                propagate(bindings, module)
-                text = _text(module)
-            legalize(bindings, module, text)
-            try:
-                computation = bindings.to_computation(bindings.to_bytecode(module))
-            except Exception:
-                if "dynamic" not in _text(module):
-                    raise
-                make_static(bindings, module)
-                computation = bindings.to_computation(bindings.to_bytecode(module))
-            return computation.as_serialized_hlo_module_proto()
-        except XloomError:
+        legalize(bindings, module, text)
+        return module
+
+
+def _exported(bindings: Bindings, module: Any) -> bytes:
+    """The HloModuleProto that jaxlib makes of a module."""
+    try:
+        computation = bindings.to_computation(bindings.to_bytecode(module))
+    except Exception:
+        if "dynamic" not in _text(module):
             raise
-        except Exception as error:  # MLIRError and XlaRuntimeError have no common base that is public
-            raise parse_error(error, program, file) from None
+        make_static(bindings, module)
+        computation = bindings.to_computation(bindings.to_bytecode(module))
+    return computation.as_serialized_hlo_module_proto()
 
 
 def _text(module: Any) -> str:

@@ -34,9 +34,13 @@ _RESHARDS = frozenset(
 """Operations that only say how their operand is cut from then on."""
 
 
+_SHARDY = re.compile(r"sdy\.(?!sharding_rule|op_sharding_rule)")
+"""Anything but rules, which say how a custom call could be cut."""
+
+
 def has_shardings(text: str) -> bool:
     """True for a program that Shardy has something to say about."""
-    return "sdy." in text
+    return _SHARDY.search(text) is not None
 
 
 def propagate(bindings: Bindings, module: Any) -> None:
