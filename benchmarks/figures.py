@@ -55,7 +55,6 @@ class Summary:
     ratio: float
     cpu_ratio: float
     compile: float
-    bare_compile: float
     cached_compile: float
     compile_seconds: tuple[float, float]  # of all programs: XLA's and ours
     peak: float
@@ -77,7 +76,6 @@ def summarise(results: list[Result]) -> Summary:
         ratio=geometric_mean(r.ratio for r in good),
         cpu_ratio=geometric_mean(r.cpu_ratio for r in good),
         compile=geometric_mean(compile_factor(r, r.ours.compile) for r in good if r.ours),
-        bare_compile=geometric_mean(compile_factor(r, r.bare_compile) for r in good),
         cached_compile=geometric_mean(compile_factor(r, r.cached_compile) for r in good),
         compile_seconds=(sum(r.xla.compile for r in good if r.xla), sum(r.ours.compile for r in good if r.ours)),
         peak=geometric_mean(peaks),
@@ -97,9 +95,9 @@ def summary_lines(summary: Summary) -> list[str]:
         f"Run time: XLA's is {factor(summary.ratio)} times ours (geometric mean); "
         f"the least is {factor(summary.slowest.ratio)}, {summary.slowest.name}.",
         f"Processor time over all threads: XLA's is {factor(summary.cpu_ratio)} times ours.",
-        f"Compile time: ours is {factor(summary.compile)} of XLA's with the library of kernels, "
-        f"{factor(summary.bare_compile)} without it, and {factor(summary.cached_compile)} from the cache on disk; "
-        f"of all programs {duration(summary.compile_seconds[1])} with the library, "
+        f"Compile time: ours is {factor(summary.compile)} of XLA's with nothing cached, "
+        f"and {factor(summary.cached_compile)} from the cache on disk; "
+        f"of all programs {duration(summary.compile_seconds[1])} with nothing cached, "
         f"XLA's {duration(summary.compile_seconds[0])}.",
         f"Peak memory: ours is {factor(summary.peak)} of XLA's.",
         *_dispatch_lines(summary.dispatch),

@@ -17,7 +17,7 @@ class Times:
 
     run: float  # a call, by the clock
     cpu: float  # a call, over all threads
-    compile: float  # ours: with the library of kernels, and nothing else cached
+    compile: float  # ours: with what the package brings, and nothing cached
     peak_bytes: int
 
 
@@ -30,7 +30,6 @@ class Result:
     message: str = ""
     xla: Times | None = None
     ours: Times | None = None
-    bare_compile: float = 0.0  # ours, without the library
     cached_compile: float = 0.0  # ours, from the cache on disk
     ratio: float = 0.0  # XLA's time / ours, the median of alternated pairs
     ratio_low: float = 0.0  # quartiles of the pairs

@@ -6,7 +6,6 @@ import compileall
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree
 from tempfile import TemporaryDirectory
 
 import xloom
@@ -33,13 +32,11 @@ def measure(
     """A result a program, whatever happens to its process."""
     # as an installation does; else the first program of a family would be charged for compiling Python
     compileall.compile_dir(Path(xloom.__file__).parent, quiet=2)
-    with TemporaryDirectory() as library:
-        run_child(["xloom.cli.main", "library"], library, timeout)
-        for program in programs:
-            yield _measure_one(program, library, repeats, timeout, lambda text, p=program: stage(p, text))
+    for program in programs:
+        yield _measure_one(program, repeats, timeout, lambda text, p=program: stage(p, text))
 
 
-def _measure_one(program: Program, library: str, repeats: int, timeout: float, stage: Callable[[str], None]) -> Result:
+def _measure_one(program: Program, repeats: int, timeout: float, stage: Callable[[str], None]) -> Result:
     reached = "start"
 
     def line(data: dict) -> None:
@@ -49,8 +46,7 @@ def _measure_one(program: Program, library: str, repeats: int, timeout: float, s
             stage(reached)
 
     try:
-        with TemporaryDirectory() as cache, TemporaryDirectory() as empty:
-            copytree(library, cache, dirs_exist_ok=True)  # the trial's compilation finds nothing else
+        with TemporaryDirectory() as cache:  # the trial's compilation finds what the package brings, and nothing else
             # the bytes themselves: lowered elsewhere, the same program names other lines of Python
             file = str(Path(cache) / "program.mlirbc")
             answer = run_child(["benchmarks.trial", program.name, str(repeats), file], cache, timeout, line)
@@ -59,9 +55,7 @@ def _measure_one(program: Program, library: str, repeats: int, timeout: float, s
                 return result
             line({"stage": "compile from the cache"})
             again = run_child(["benchmarks.recompile", file], cache, timeout)
-            line({"stage": "compile without the library"})
-            bare = run_child(["benchmarks.recompile", file], empty, timeout)
-            return replace(result, cached_compile=again["seconds"], bare_compile=bare["seconds"])
+            return replace(result, cached_compile=again["seconds"])
     except ChildError as error:
         status = "not compiled" if reached == "xloom compiles" else "failed"
         return Result(program.name, status, f"{reached}: {error}")

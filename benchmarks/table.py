@@ -28,7 +28,6 @@ COLUMNS = (
     "compile, XLA",
     "xloom",
     "of XLA's",
-    "bare",
     "cached",
     "peak",
     "of XLA's",
@@ -39,14 +38,13 @@ _METHOD = """\
 Both compilers get the same StableHLO, arguments and number of threads, and run in one process. Results are compared
 first; then blocks of calls alternate, and each figure is a median. A ratio is XLA's time over ours, the median over
 pairs of neighbouring blocks: **above 1, xloom is faster**. The CPU ratio is the same of processor time over all
-threads. Compilation begins with StableHLO, and with the library of kernels that `xloom library` builds once a machine
-(products, convolutions and sorts, which XLA brings compiled); "bare" is without it, with nothing cached at all, and
-"cached" with the program's machine code on disk, both of XLA's time. Peak memory counts arguments, results and
-temporary buffers; on neither side what kernels take for themselves (ours on threads' stacks, in blocks of fixed size;
-Eigen's from malloc). "reaches" is the share of the machine's limits that xloom comes to: the bytes that a program must
-at least read and write against a STREAM triad, or its operations against f32 multiply-adds in registers, on all threads
-and alternated with the program, as machines with other guests have other limits each minute; what stays in caches, or
-multiplies narrower numbers, can pass 100%.
+threads. Compilation begins with StableHLO, in a new process with nothing cached: it finds what each side's package
+brings compiled (Eigen there, `make kernels` here); "cached" is with the program's machine code on disk, of XLA's time
+too. Peak memory counts arguments, results and temporary buffers; on neither side what kernels take for themselves (ours
+on threads' stacks, in blocks of fixed size; Eigen's from malloc). "reaches" is the share of the machine's limits that
+xloom comes to: the bytes that a program must at least read and write against a STREAM triad, or its operations against
+f32 multiply-adds in registers, on all threads and alternated with the program, as machines with other guests have other
+limits each minute; what stays in caches, or multiplies narrower numbers, can pass 100%.
 `make bench` makes this page."""
 
 
@@ -63,7 +61,6 @@ def cells(result: Result) -> tuple[str, ...]:
         duration(result.xla.compile),
         duration(result.ours.compile),
         factor(compile_factor(result, result.ours.compile)),
-        factor(compile_factor(result, result.bare_compile)),
         factor(compile_factor(result, result.cached_compile)),
         size(result.ours.peak_bytes),
         factor(peak_factor(result)),
