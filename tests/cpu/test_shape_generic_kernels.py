@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import xloom as xl
 from xloom.cli.main import cli
+from xloom.compilation_cache import shipped
 from xloom.cpu import compile
 from xloom.cpu.entry import function as entry_function
 from xloom.cpu.kernel_modules import shape_generic
@@ -36,11 +37,14 @@ def emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
         return run
 
     monkeypatch.setenv("XLOOM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "kernels")  # what `make kernels` may have left is not used
+    shipped.shipped.cache_clear()
     original = entry_function.rule_of
     monkeypatch.setattr(entry_function, "rule_of", lambda opcode: (r := original(opcode)) and noted(r))
     for cache in (compile.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
     yield found
+    shipped.shipped.cache_clear()
     for cache in (compile.linked, jit.object_cache, shape_generic.kept):
         cache.clear()
 

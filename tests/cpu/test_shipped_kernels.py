@@ -1,5 +1,7 @@
 """Kernels that the package brings compiled."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -9,6 +11,7 @@ from xloom.cli.main import cli
 from xloom.compilation_cache import shipped
 from xloom.cpu.compile import serialized
 from xloom.cpu.kernel_modules import sharing
+from xloom.cpu.library import products
 from xloom.cpu.library import programs as library
 from xloom.cpu.library.shipping import ship
 from xloom.llvm import jit
@@ -50,6 +53,21 @@ def test_a_shipped_kernel_serves_other_shapes(folder, monkeypatch):
     no_emission(monkeypatch)
     a, b = (np.random.default_rng(0).standard_normal(s, np.float32) for s in ((170, 200), (200, 300)))
     np.testing.assert_allclose(xl.compile(xl.parse(of_rows(170)))(a, b), a @ b, rtol=1e-3, atol=1e-4)
+
+
+SERVED = [(85, 102, 18), (348, 98, 512), (121, 64, 128), (256, 127, 168), (263, 256, 206)]
+
+
+def test_sizes_that_nobody_listed_are_served(folder, monkeypatch):
+    numbers, types = Random(0), ("f32", "f32", "f32")
+    drawn = [products._sizes(numbers, 16, 512) for _ in range(24)]
+    assert not {tuple(sizes) for sizes in drawn} & set(SERVED)
+    ship([products._product(types, sizes, 1, 0) for sizes in drawn], process_target())
+    no_emission(monkeypatch)
+    for rows, depth, columns in SERVED:
+        a, b = (np.random.default_rng(0).standard_normal(s, np.float32) for s in ((rows, depth), (depth, columns)))
+        product = xl.compile(xl.parse(products._product(types, (rows, depth, columns), 1, 0)))
+        np.testing.assert_allclose(product(a, b), a @ b, rtol=1e-3, atol=1e-4)
 
 
 def test_a_shipped_routine_is_not_compiled_again(folder, monkeypatch):

@@ -28,7 +28,7 @@ def library(ship: bool, targets: tuple[str, ...]) -> None:
     """Compile the kernels that most programs share, once a machine.
 
     Matrix products and convolutions of every usual type, layout and window: their machine code serves all sizes, is
-    kept in the cache on disk, and need not be made when a program that has them is compiled. It takes some seconds; a
+    kept in the cache on disk, and need not be made when a program that has them is compiled. It takes some minutes; a
     program that meets a kernel which is not there adds it.
 
     With --ship the kernels become a part of the installed package (`make wheel` does it for every level of x86-64).

@@ -1,8 +1,9 @@
 """What the package brings compiled: a file per target, which `make wheel` makes of the sources beside it.
 
 A file starts with `MAGIC`, the length of its header (u32) and the header, JSON: `sources`, the digest of the sources
-that made it; `version`, of its keys; `count`, of entries. Then come the keys (32 bytes each, sorted), where each entry
-ends (u64), and the entries, compressed. All numbers are little-endian.
+that made it; `version`, of its keys; `count`, of entries; `dictionary`, how many bytes it is. Then come the dictionary,
+the keys (32 bytes each, sorted), where each entry ends (u64), and the entries, each compressed with the dictionary. All
+numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from xloom.compilation_cache.cache import VERSION, Cache, key_of
 _DECIDING = ("cpu", "codegen", "llvm", "infer", "hlo")
 """The folders of the package whose sources decide what a kernel's code is."""
 FOLDER = Path(__file__).parent / "kernels"
-_MAGIC = b"xloom kernels 1\n"
+_MAGIC = b"xloom kernels 2\n"
 _LENGTH = struct.Struct("<I")
 _KEY, _END = 32, 8
+_SAMPLES, _SAMPLE = 12, 4096
+"""Entries that the dictionary has the beginnings of, and their bytes: as much as zlib looks back, 32 KiB."""
 _digests = Cache(1 << 10)
 
 
@@ -41,7 +44,8 @@ class ShippedEntries:
         self._version: str = header["version"]
         self._data = data
         self._count: int = header["count"]
-        self._keys = start + length
+        self._keys = start + length + header["dictionary"]
+        self._dictionary = bytes(data[start + length : self._keys])
         self._ends = self._keys + self._count * _KEY
         self._entries = self._ends + self._count * _END
 
@@ -56,7 +60,8 @@ class ShippedEntries:
         if at == self._count or self._key(at) != wanted:
             return None
         start = self._end(at - 1) if at else 0
-        return zlib.decompress(self._data[self._entries + start : self._entries + self._end(at)])
+        decompressor = zlib.decompressobj(zdict=self._dictionary)
+        return decompressor.decompress(self._data[self._entries + start : self._entries + self._end(at)])
 
     def _key(self, number: int) -> bytes:
         at = self._keys + number * _KEY
@@ -70,13 +75,20 @@ class ShippedEntries:
 def packed(entries: Mapping[str, bytes]) -> bytes:
     """A file of entries by the keys that they have in this process."""
     keys = sorted(entries)
-    blobs = [zlib.compress(entries[key], 9) for key in keys]
-    header = json.dumps({"sources": source_digest(), "version": VERSION, "count": len(keys)}).encode()
+    dictionary = b"".join(entries[key][:_SAMPLE] for key in keys[:: max(1, len(keys) // _SAMPLES)][:_SAMPLES])
+    blobs = [_compressed(entries[key], dictionary) for key in keys]
+    fields = {"sources": source_digest(), "version": VERSION, "count": len(keys), "dictionary": len(dictionary)}
+    header = json.dumps(fields).encode()
     ends, end = [], 0
     for blob in blobs:
         end += len(blob)
         ends.append(end.to_bytes(_END, "little"))
-    return b"".join([_MAGIC, _LENGTH.pack(len(header)), header, *map(bytes.fromhex, keys), *ends, *blobs])
+    return b"".join([_MAGIC, _LENGTH.pack(len(header)), header, dictionary, *map(bytes.fromhex, keys), *ends, *blobs])
+
+
+def _compressed(data: bytes, dictionary: bytes) -> bytes:
+    compressor = zlib.compressobj(9, zdict=dictionary)
+    return compressor.compress(data) + compressor.flush()
 
 
 def file_of(target: str) -> Path:

@@ -35,6 +35,24 @@ _CONDITIONS = {
 }
 
 
+STEP = 3
+"""Numbers of a step: what it does, and the two values that it does that to."""
+
+
+def run_steps(numbers: Sequence[int], values: list[int], at: int) -> int | None:
+    """Puts what steps compute into `values` from `at` on: where that ends, None where a condition does not hold."""
+    steps = iter(numbers)
+    for number, x, y in zip(steps, steps, steps, strict=True):
+        function, wanted = _TABLE[number]
+        result = function(values[x], values[y])
+        if wanted is None:
+            values[at] = result
+            at += 1
+        elif result is not wanted:
+            return None
+    return at
+
+
 @dataclass(frozen=True)
 class DimensionFormula:
     """Plain numbers, as they are kept for other processes.
@@ -45,28 +63,20 @@ class DimensionFormula:
     constants: list[int]
     """From the last one to the first."""
     steps: list[int]
-    """Three numbers a step: what it does, and the two values that it does that to."""
+    """`STEP` numbers each."""
     results: list[list[int]]
     """Values, in groups."""
 
     @cached_property
     def computed(self) -> int:
         """How many values the steps compute."""
-        return sum(operation < len(COMPUTE) for operation in self.steps[::3])
+        return sum(operation < len(COMPUTE) for operation in self.steps[::STEP])
 
     def of(self, sizes: Sequence[int]) -> list[list[int]] | None:
         """The results for these sizes, None where a condition does not hold."""
-        at = len(sizes)
         values = [*sizes, *[0] * self.computed, *self.constants]
-        steps = iter(self.steps)
-        for number, x, y in zip(steps, steps, steps, strict=True):
-            function, wanted = _TABLE[number]
-            result = function(values[x], values[y])
-            if wanted is None:
-                values[at] = result
-                at += 1
-            elif result is not wanted:
-                return None
+        if run_steps(self.steps, values, len(sizes)) is None:
+            return None
         return [[values[k] for k in group] for group in self.results]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from xloom.compilation_cache.cache import Cache, key_of
@@ -13,17 +11,17 @@ from xloom.compilation_cache.shipped import shipped
 from xloom.cpu.kernel_modules.form import ShapeGenericProblem
 from xloom.cpu.kernel_modules.kernel import Kernel, Phase
 from xloom.llvm import jit
-from xloom.llvm.dimension_formula import DimensionFormula
+from xloom.llvm.formula_tree import FormulaTree
 from xloom.llvm.module_partitioning import parts_of
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import number
 from xloom.llvm.target import Target
 
-_MOST = 64
-"""Kernels of one form that are remembered."""
+_MOST = 1 << 10
+"""Nodes of the tree of a form, with more of which it begins anew."""
 
 kept = Cache()
-"""By form: the kernels that there are, each a line of JSON with its formula."""
+"""By form: the kernels that there are, as a tree of their formulas."""
 
 
 def _parts(form: ShapeGenericProblem, target: Target) -> tuple[bytes, bytes]:
@@ -65,32 +63,21 @@ def find_kernel(form: ShapeGenericProblem, target: Target) -> ShapeGenericKernel
 def _serving(
     form: ShapeGenericProblem, data: bytes | None, code_by_key: Callable[[str], bytes | None]
 ) -> ShapeGenericKernel | None:
-    """The first of the kernels in `data` that serves a shape."""
-    for line in data.splitlines() if data else ():
-        symbols, parts, formula = _read(line)
-        served = formula.of(form.values)
-        if served is None:
-            continue
-        codes = []
-        for name, pipeline, keys in parts:
-            found = [code_by_key(key) for key in keys]
-            objects = tuple(data for data in found if data is not None)
-            if len(objects) < len(keys):
-                return None
-            codes.append(CompiledModule(name, PassPipeline(pipeline), objects))
-        table, counts, grains, scratch = served
-        phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
-        own, *needed = codes
-        return ShapeGenericKernel(
-            own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.pipeline
-        )
-    return None
-
-
-@lru_cache(maxsize=1024)
-def _read(line: bytes) -> tuple[list[str], list[tuple[str, str, list[str]]], DimensionFormula]:
-    symbols, parts, *formula = json.loads(line)
-    return symbols, parts, DimensionFormula(*formula)
+    """The kernel among those in `data` that serves a shape."""
+    found = FormulaTree(data).find(form.values) if data else None
+    if found is None:
+        return None
+    (table, counts, grains, scratch), (symbols, parts) = found
+    codes = []
+    for name, pipeline, keys in parts:
+        present = [code_by_key(key) for key in keys]
+        objects = tuple(data for data in present if data is not None)
+        if len(objects) < len(keys):
+            return None
+        codes.append(CompiledModule(name, PassPipeline(pipeline), objects))
+    phases = [Phase(*row) for row in zip(symbols, counts, grains, strict=True)]
+    own, *needed = codes
+    return ShapeGenericKernel(own.name, own.objects, tuple(needed), tuple(table), phases, tuple(scratch), own.pipeline)
 
 
 def remember_kernel(
@@ -104,10 +91,12 @@ def remember_kernel(
         (name, pipeline.value, [jit.object_key(part, pipeline, kernel.target) for part in parts_of(text)])
         for name, (text, pipeline) in modules.items()
     ]
-    line = json.dumps([list(symbols), parts, *astuple(formula)]).encode()
     key = key_of(*_parts(form, kernel.target))
-    data = kept.get(key)
-    kept.put(key, b"\n".join([line, *(data.splitlines() if data else ())][:_MOST]))
+    tree = FormulaTree(kept.get(key) or b"")
+    if len(tree) >= _MOST:
+        tree = FormulaTree()
+    tree.add(formula, [list(symbols), parts])
+    kept.put(key, tree.data)
 
 
 def for_shape(kernel: Kernel) -> tuple[list[Phase], list[int]]:

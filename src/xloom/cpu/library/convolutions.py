@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from random import Random
 from typing import NamedTuple
 
+from xloom.cpu.library.products import drawn_size
 from xloom.hlo.attributes import WindowDimension
 
 _WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (3, 2, 0, 1), (5, 1, 2, 2), (7, 2, 3, 3), (7, 2, 2, 3))
@@ -18,6 +20,12 @@ _PLANES = (56, 32, 28, 16)
 _CHANNELS = ((64, 64), (32, 16), (3, 64))
 _BATCHES = (1, 8)
 """Features of input and output, and images."""
+_DRAWN = (("b01f_01io->b01f", 700), ("bf01_oi01->bf01", 350))
+"""Convolutions whose sizes are drawn: kernels serve those of like sizes, as products' do."""
+_DRAWN_WINDOWS = ((1, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 1), (1, 1, 0, 0), (3, 1, 1, 1), (3, 1, 0, 0), (1, 2, 0, 0))
+"""More than others, beside all of `_WINDOWS`."""
+_DRAWN_SIDES, _DRAWN_CHANNELS, _DRAWN_BATCHES = (7, 8, 14, 16, 28, 32, 56, 64, 112, 128, 224), (16, 512), (0, 5)
+"""Sides of images; the least and most features, and logarithms of how many images."""
 
 
 class _Convolution(NamedTuple):
@@ -45,6 +53,7 @@ def _all() -> Iterator[_Convolution]:
     yield from _in_groups()
     yield from _dilated()
     yield from _backwards()
+    yield from _drawn(Random(0))
     for size, length, channels, batch in product((3, 5, 7, 9), (4096, 1000), ((32, 64), (64, 64)), (1, 4)):
         yield _Convolution("b0f_0io->b0f", _window(size, 1, size // 2, size // 2), (length,), *channels, batch)
     for side, channels, batch in product((32, 16, 8), ((16, 32), (32, 32)), (1, 4)):
@@ -77,6 +86,15 @@ def _backwards() -> Iterator[_Convolution]:
         for window in (reversed_window, *spread):
             yield _Convolution("b01f_01oi->b01f", window, (image, image), 64, 64, batch)
         yield _Convolution("f01b_i01o->01bf", _window(image, 1, 1, 1), (image, image), 4 * batch, 64, 64)
+
+
+def _drawn(numbers: Random) -> Iterator[_Convolution]:
+    for labels, count in _DRAWN:
+        for _ in range(count):
+            window = numbers.choice(_WINDOWS + _DRAWN_WINDOWS)
+            side = numbers.choice(_DRAWN_SIDES) if numbers.random() < 0.7 else numbers.randint(7, 224)
+            channels = drawn_size(numbers, *_DRAWN_CHANNELS), drawn_size(numbers, *_DRAWN_CHANNELS)
+            yield _Convolution(labels, _window(*window), (side, side), *channels, 2 ** numbers.randint(*_DRAWN_BATCHES))
 
 
 def _window(size: int, stride: int, low: int, high: int) -> WindowDimension:

@@ -1,0 +1,82 @@
+"""Fourier transforms, Cholesky's and triangular systems for the library of kernels.
+
+Code of transforms and of Cholesky's is of one length each, so that there are those of usual lengths alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from xloom.cpu.library.products import program
+
+_LENGTHS = tuple(2**k for k in range(1, 17))
+_OTHER_LENGTHS = (
+    3,
+    5,
+    6,
+    9,
+    10,
+    12,
+    15,
+    20,
+    24,
+    25,
+    30,
+    36,
+    48,
+    50,
+    60,
+    96,
+    100,
+    120,
+    192,
+    200,
+    240,
+    384,
+    480,
+    500,
+    1000,
+)
+"""Of complex transforms, which are not powers of two."""
+_LINES = (1, 8)
+"""How many transforms of a length there are at once."""
+_LONGEST_LINES = 4096
+"""Longer ones have the same code for any number of lines."""
+_SIDES = (16, 32, 50, 64, 100, 128, 200, 256, 300, 400, 500, 512, 1000, 1024)
+"""Of matrices that Cholesky's factors are of."""
+_RIGHT_SIDES = (1, 2, 4, 8, 16, 32, 48, 64)
+"""Of triangular systems."""
+
+
+def transforms() -> Iterator[str]:
+    """The HLO text of each."""
+    for kind, n, lines in product(("FFT", "IFFT", "RFFT", "IRFFT"), _LENGTHS, _LINES):
+        if lines == 1 or n < _LONGEST_LINES:
+            yield _fft(kind, n, lines)
+    for kind, n in product(("FFT", "IFFT"), _OTHER_LENGTHS):
+        yield _fft(kind, n, 1)
+    for dtype, side, matrices in product(("f32", "f64"), _SIDES, (1, 4)):
+        shape = f"{dtype}[{matrices},{side},{side}]"
+        yield (
+            f"HloModule library\nENTRY e {{\n a = {shape} parameter(0)\n ROOT c = {shape} cholesky(a), lower=true\n}}\n"
+        )
+    for dtype, sides, unit in product(("f32", "f64"), _RIGHT_SIDES, (False, True)):
+        yield _solution(dtype, sides, unit)
+
+
+def _fft(kind: str, length: int, lines: int) -> str:
+    real, half, whole = f"f32[{lines},{length}]", f"c64[{lines},{length // 2 + 1}]", f"c64[{lines},{length}]"
+    shapes = {"RFFT": (real, half), "IRFFT": (half, real)}
+    operand, result = shapes.get(kind, (whole, whole))
+    return (
+        f"HloModule library\nENTRY e {{\n a = {operand} parameter(0)\n"
+        f" ROOT c = {result} fft(a), fft_type={kind}, fft_length={{{length}}}\n}}\n"
+    )
+
+
+def _solution(dtype: str, sides: int, unit: bool) -> str:
+    """Of triangular systems."""
+    flags = f"left_side=true, lower=true, unit_diagonal={str(unit).lower()}, transpose_a=NO_TRANSPOSE"
+    right = (dtype, (30, sides))
+    return program("triangular-solve", (dtype, (30, 30)), right, right, flags)
