@@ -5,6 +5,7 @@ import pytest
 from kernels import run_kernel
 
 import xloom as xl
+from xloom.cpu.kernel_modules import sharing
 
 KINDS = ["FFT", "IFFT", "RFFT", "IRFFT"]
 
@@ -127,3 +128,20 @@ def test_the_sum_of_real_points_is_real(n: int) -> None:
         f"ENTRY e {{ a = f64[{n}] parameter(0) ROOT r = c128[{n // 2 + 1}] fft(a), fft_type=RFFT, fft_length={{{n}}} }}"
     )
     assert run_kernel(text, np.random.default_rng(0).normal(size=n))[0].imag == 0
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IRFFT"])
+def test_one_kernel_serves_any_number_of_transforms(kind, monkeypatch):
+    emitted = []
+    emit = sharing._for_sizes
+    monkeypatch.setattr(sharing, "_for_sizes", lambda form, *rest: emitted.append(form.values) or emit(form, *rest))
+    x = np.random.default_rng(0).standard_normal((77, 91)) + 1j  # a length that no other test has
+    points = 180 if kind == "IRFFT" else 91
+    result = "f64" if kind == "IRFFT" else "c128"
+    for count in (70, 77, 0, 72):
+        text = f"HloModule m\nENTRY e {{ x = c128[{count},91] parameter(0)\n ROOT y = {result}[{count},{points}] fft(x), fft_type={kind}, fft_length={{{points}}} }}"
+        expected = (
+            np.fft.fft(x[:count]) if kind == "FFT" else np.fft.irfft(x[:count], 180) if count else np.zeros((0, 180))
+        )
+        np.testing.assert_allclose(xl.compile(xl.parse(text))(x[:count]), expected, rtol=1e-9, atol=1e-9)
+    assert (70,) in emitted and (77,) not in emitted

@@ -158,7 +158,7 @@ def serialized(
             ready = prepared(module)
         with trace.span("LLVM IR", "compile"):  # of which machine code is made meanwhile
             _, assignment, program = lowered(ready, target, builder, partial(_add_kernel, codes))
-        codes.add(program.main, program.main_pipeline)
+        codes.add(program.main, program.main_pipeline, is_last=True)
         with trace.span("machine code", "compile", modules=len(program.modules) + 1):
             objects = codes.finished()
     constants = [aligned(a) for c in assignment.constants for a in _constants(c)]

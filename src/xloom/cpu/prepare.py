@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
 from xloom.codegen.buffers.separation import ControlFlowSeparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
 from xloom.errors import LoweringError
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.module import Module
-from xloom.passes import OrderedOperandRounding, run_passes
+from xloom.passes import OrderedOperandRounding, Pass, parse_pipeline, run_passes
 
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,"
@@ -18,6 +21,7 @@ PIPELINE = (
 )
 
 _FIRST = "effect-ordering,call-naming,built-in-call-expansion,lapack-call-expansion,inlining"
+_passes: Callable[[str], Sequence[Pass]] = lru_cache(parse_pipeline)
 _LAST = (OrderedOperandRounding(), DotOperandFusion(), ControlFlowSeparation())
 
 
@@ -32,10 +36,10 @@ def prepared(module: Module) -> Module:
             hint="put what is called often into a loop",
         )
     module = module.clone()
-    run_passes(module, f"{_FIRST},{PIPELINE}", verify=False)
+    run_passes(module, _passes(f"{_FIRST},{PIPELINE}"), verify=False)
     # of simplified computations, which some scans need not be loops in, and where products are found
-    if any(report.changed for report in run_passes(module, "scan-expansion,product-blocking", verify=False)):
-        run_passes(module, PIPELINE, verify=False)
+    if any(report.changed for report in run_passes(module, _passes("scan-expansion,product-blocking"), verify=False)):
+        run_passes(module, _passes(PIPELINE), verify=False)
     run_passes(module, _LAST, verify=False)
     for computation in module.computations:
         for instruction in computation:

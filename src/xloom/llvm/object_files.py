@@ -56,14 +56,17 @@ class ObjectFiles:
             self._waiting.clear()
         self._join()
 
-    def add(self, text: str, pipeline: PassPipeline) -> None:
-        """Has a module compiled, part by part, by this and other threads."""
+    def add(self, text: str, pipeline: PassPipeline, is_last: bool = False) -> None:
+        """Has a module compiled, part by part, by this and other threads; the last one by those that there are.
+
+        To begin a thread for it takes longer than most programs' last module, which is little but calls.
+        """
         with self._change:
             for part in parts_of(text):
                 self._waiting.append((len(self._objects), part, pipeline))
                 self._objects.append(b"")
             self._change.notify_all()
-        if len(self._helpers) < self._threads - 1:
+        if len(self._helpers) < self._threads - 1 and not (is_last and len(self._waiting) < 2):
             helper = threading.Thread(target=self._help, name="xloom-llvm")
             self._helpers.append(helper)
             helper.start()

@@ -19,7 +19,7 @@ from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.register_transpose import transposed
 from xloom.llvm.target import Target
-from xloom.llvm.types import I8, I32, I64
+from xloom.llvm.types import I8, I32, I64, i64
 
 _STACK = (1 << 19) + (1 << 10)
 """Bytes of two buffers up to which they lie on the stack."""
@@ -80,10 +80,11 @@ class BatchedTransform:
                 local = allocate(b, I8, nbytes)
                 local.align = 64
             with loop(b, p.begin, p.end, name="lines") as item:
-                group = b.udiv(item, I64(blocks))
+                group = b.udiv(item, i64(blocks))
                 # the last vector may do some lines of the one before again
-                own, last = b.mul(b.sub(item, b.mul(group, I64(blocks))), I64(lanes.count)), self.count - lanes.count
-                first = b.select(b.icmp_signed("<", own, I64(last)), own, I64(last))
+                own = b.mul(b.sub(item, b.mul(group, i64(blocks))), I64(lanes.count))
+                last = i64(self.count - lanes.count)
+                first = b.select(b.icmp_signed("<", own, last), own, last)
                 data = local
                 if scratch is not None:
                     data = b.gep(p.scratch(scratch), [b.mul(item, I64(nbytes))], inbounds=True, source_etype=I8)
@@ -104,8 +105,10 @@ class BatchedTransform:
 
 def lanes_of(dtype: DType, count: int, target: Target) -> Lanes:
     """The vectors that transform `count` lines."""
-    widest = target.registers.nbytes // dtype.real.bytes
-    return Lanes(dtype, min(widest, 1 << (count.bit_length() - 1)))
+    lanes = target.registers.nbytes // dtype.real.bytes
+    while count < lanes:
+        lanes //= 2
+    return Lanes(dtype, lanes)
 
 
 class _Work:

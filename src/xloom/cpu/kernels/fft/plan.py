@@ -49,14 +49,16 @@ def convolution_length(n: int) -> int:
     return min(f << k for f in odd for k in range(bits + 1) if f << k >= least)
 
 
-@lru_cache(maxsize=256)
 def split(n: int, lines: int) -> int:
     """The height of the matrix that a line is transformed as; 1 for a line that is done at once.
 
     Long lines are, and those that are too few to fill vectors.
     """
-    if n <= _LONG and (lines >= _MANY or n < _SHORT):
-        return 1
+    return 1 if n <= _LONG and (n < _SHORT or lines >= _MANY) else _height(n)
+
+
+@lru_cache(maxsize=256)
+def _height(n: int) -> int:
     return max(d for d in range(1, int(n**0.5) + 1) if n % d == 0)
 
 
