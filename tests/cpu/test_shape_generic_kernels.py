@@ -19,7 +19,7 @@ from xloom.cpu.entry import function as entry_function
 from xloom.cpu.kernel_modules import shape_generic
 from xloom.cpu.library import programs
 from xloom.llvm import jit
-from xloom.llvm.symbolic_dimension import SymbolicDimensions, divides, greatest, least
+from xloom.llvm.symbolic_dimension import SymbolicDimensions, divides, greatest, if_less, least
 
 SIZE = st.integers(16, 90) | st.sampled_from([128, 256, 257, 300])
 
@@ -88,6 +88,20 @@ def test_what_is_decided_is_a_condition():
     assert formula.of((51, 7)) == [[]]
     assert formula.of((50, 7)) is None
     assert formula.of((51, 6)) is None
+
+
+def test_a_choice_of_numbers_is_no_condition():
+    sizes = SymbolicDimensions([100, 7])
+    a, b = sizes.symbols
+    assert if_less(3, 4, 1, 2) == 1 and if_less(4, 4, 1, 2) == 2
+    formula = sizes.formula([if_less(a, 50, b, a), if_less(b, a, 1, 2)])
+    assert formula.of((100, 7)) == [[], [100, 1]] and formula.of((49, 60)) == [[], [60, 1]]
+    assert formula.of((50, 50)) == [[], [50, 2]]
+
+
+def test_how_many_blocks_there_are_is_no_condition(emitted):
+    assert agrees(dot(160, 400, 520)) and agrees(dot(160, 400, 200))  # an even number where there are few
+    assert emitted == ["dot"]
 
 
 def test_a_product_of_another_shape_is_not_written_again(emitted):

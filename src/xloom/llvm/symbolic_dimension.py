@@ -179,6 +179,12 @@ def greatest(x: Any, y: Any) -> Any:
     return _of_two("max", x, y)
 
 
+def if_less(x: Any, y: Any, this: Any, other: Any) -> Any:
+    """`this` where x is less than y, else `other`; of sizes, without a decision."""
+    is_less = least(1, greatest(0, y - x))
+    return other + is_less * (this - other)
+
+
 def divides(step: int, x: Any) -> bool:
     """True when `x` is known to be a multiple of `step`; not of sizes, for it is no use to have code for either."""
     return step == 1 or (isinstance(x, int) and x % step == 0)

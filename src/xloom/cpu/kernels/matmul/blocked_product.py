@@ -18,7 +18,7 @@ from xloom.cpu.kernels.matmul.packing import BLOCK, DEPTH_BYTES, Packing, Packin
 from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, fitting, rolled, share, spaced
 from xloom.llvm.cache_lines import fetch
 from xloom.llvm.loop import allocate
-from xloom.llvm.symbolic_dimension import divides, greatest, least
+from xloom.llvm.symbolic_dimension import divides, greatest, if_less, least
 from xloom.llvm.types import POINTER, element_pointer, i64
 
 _OTHER_ROWS = 128
@@ -35,10 +35,9 @@ def depth_block(arithmetic: Arithmetic, product: Product) -> int:
     """How much of the depth is summed before the result is written, in packed elements."""
     depth = -(-count(product.depth) // arithmetic.pack_factor)
     rows, columns = count(product.rows), count(product.columns)
-    few = min(rows, columns) <= _FEW_ROWS
     large = inner(product.columns).b if rows <= columns else inner(product.rows).a
-    few = few and large == 1
-    nbytes = DEPTH_BYTES // 4 if few else DEPTH_BYTES
+    few_bytes = DEPTH_BYTES // 4 if large == 1 else DEPTH_BYTES
+    nbytes = if_less(least(rows, columns), _FEW_ROWS + 1, few_bytes, DEPTH_BYTES)
     size = share(depth, nbytes // (arithmetic.dtype.real.bytes * arithmetic.parts))
     return -(-size // BLOCK) * BLOCK
 
@@ -96,9 +95,8 @@ def _panels(own: Packing, depth_per_block: int, in_place: bool) -> int:
         panels = greatest(panels, _LEAST_ROWS // own.width)
     panels = greatest(1, least(block_bytes(own.arithmetic) // line, panels))
     outer = -(-own.panels // panels)
-    if outer < _LEAST_BLOCKS:  # an even number, for two threads to have as much
-        panels = -(-own.panels // (outer + outer % 2))
-    return panels
+    even = -(-own.panels // (outer + outer % 2))  # for two threads to have as much
+    return if_less(outer, _LEAST_BLOCKS, even, panels)
 
 
 def _packs_less(right: Packing, left: Packing, is_wide: bool, depth_per_block: int) -> bool:
