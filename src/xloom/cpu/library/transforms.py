@@ -1,6 +1,6 @@
 """Fourier transforms, Cholesky's and triangular systems for the library of kernels.
 
-Code of transforms and of Cholesky's is of one length each, so that there are those of usual lengths alone.
+Code of transforms and of Cholesky's is for one length each, so that there are those of usual lengths alone.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _OTHER_LENGTHS = (
     1000,
 )
 """Of complex transforms, which are not powers of two."""
-_LINES = (1, 8)
-"""How many transforms of a length there are at once."""
-_LONGEST_LINES = 4096
-"""Longer ones have the same code for any number of lines."""
+_LINES = (1, 16, 17)
+"""How many transforms of a length there are at once: of many, vectors of them are whole, or the last one is not."""
+_LONGEST_LINES = 8192
+"""Transforms of this length and longer ones have the same code for any number of them."""
 _SIDES = (16, 32, 50, 64, 100, 128, 200, 256, 300, 400, 500, 512, 1000, 1024)
 """Of matrices that Cholesky's factors are of."""
 _RIGHT_SIDES = (1, 2, 4, 8, 16, 32, 48, 64)
