@@ -12,7 +12,7 @@ class Level(NamedTuple):
     """One of them, by LLVM's names."""
 
     cpu: str
-    """The psABI's level."""
+    """The psABI's level, or a processor whose code runs on all."""
     more: str
     """What these processors differ in from it, as LLVM wants it."""
     features: frozenset[str]
@@ -36,7 +36,8 @@ def _v4(*more: str) -> Level:
 
 LEVELS = {
     "x86-64-v4-fp16": _v4(*_VBMI2, "avx512bf16", "avx512fp16"),
-    "x86-64-v4-bf16": _v4(*_VBMI2, "avx512bf16"),
+    # those that have no more are Zen 4 and what followed it, by whose times code is scheduled
+    "x86-64-v4-bf16": Level("znver4", "-sse4a", frozenset((*_V4, *_VBMI2, "avx512bf16"))),
     "x86-64-v4-vbmi2": _v4(*_VBMI2),
     "x86-64-v4-vnni": _v4("avx512vnni"),
     "x86-64-v4": _v4(),
