@@ -70,7 +70,9 @@ _own("1x1-stride-batch", _conv(_NCHW, window_strides=(2, 2)), normal(4, 64, 56, 
 _own("sort-300", jnp.sort, normal(300))
 _own("sort-4096", jnp.sort, normal(4096))
 _own("sort-rows-24", jnp.sort, normal(2048, 24))
-_own("argsort-rows", jnp.argsort, normal(64, 512))
+_own("argsort-rows-100", jnp.argsort, normal(256, 100))
+_own("argsort-columns", lambda x: jnp.argsort(x, axis=0), normal(400, 300))
+_own("argsort-narrow-rows", lambda x: jnp.argsort(x.astype(jnp.bfloat16)), normal(64, 512))
 _own("argsort-rows-48", jnp.argsort, normal(512, 48))
 _own("sort-3-keys", lambda a, b, c: lax.sort((a, b, c), num_keys=3), normal(4096), normal(4096), normal(4096))
 _own("sort-3-keys-rows", lambda a, b, c: lax.sort((a, b, c), num_keys=3), *(normal(256, 24) for _ in range(3)))
@@ -81,7 +83,7 @@ _own("top-k-50", lambda x: lax.top_k(x, 50), normal(64, 4096))
 _own("top-k-500", lambda x: lax.top_k(x, 500), normal(16, 8192))
 _own("top-k-short-rows", lambda x: lax.top_k(x, 100), normal(64, 500))
 
-_own("argsort-rows-1000", jnp.argsort, normal(40, 1000))
+_own("argsort-narrow-rows-1000", lambda x: jnp.argsort(x.astype(jnp.bfloat16)), normal(40, 1000))
 _own("sort-100", lambda a, b: lax.sort((a, b), num_keys=1), normal(100), normal(100))
 
 # --- folds, windows, scans
@@ -205,8 +207,8 @@ _own("sort-u16-pairs-rows", lambda a, b: lax.sort((a, b), num_keys=1),
 _own("sum-dilated-5x5", lambda x: lax.reduce_window(x, 0.0, lax.add, (5, 5), (1, 1), "SAME", window_dilation=(2, 2)),
      normal(256, 256))  # fmt: skip
 _own("sum-window-600", lambda x: lax.reduce_window(x, 0.0, lax.add, (600, 1), (1, 1), "SAME"), normal(4000, 128))
-_own("max-gradient-step-12", _max_gradient((1, 1, 2, 12), (1, 1, 2, 12)), normal(4, 16, 56, 120))
-_own("max-gradient-step-6", _max_gradient((1, 1, 2, 6), (1, 1, 2, 6)), normal(4, 16, 56, 120))
+_own("max-gradient-16-windows", _max_gradient((1, 1, 2, 4), (1, 1, 2, 4)), normal(4, 16, 56, 64))
+_own("max-gradient-12-windows", _max_gradient((1, 1, 2, 4), (1, 1, 2, 4)), normal(4, 16, 56, 48))
 _own("max-gradient-wide", _max_gradient((1, 2, 2, 1), (1, 2, 2, 1)), normal(1, 16, 16, 1500))
 _own("max-gradient-many", _max_gradient((1, 2, 2, 1), (1, 2, 2, 1)), normal(8, 64, 64, 32))
 _own("depthwise-nchw-6", _conv(_NCHW, feature_group_count=128), normal(1, 128, 6, 6), normal(128, 1, 3, 3))

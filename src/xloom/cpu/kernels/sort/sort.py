@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _NETWORK_SIZE = 512
 """The longest rows that a network sorts faster, when there are enough of them to fill its lanes."""
+_NETWORK_ROWS, _NETWORK_COLUMNS = 64, 256
+"""The same where vectors sort numbered keys: of rows that lie one after another, and of others."""
 _LONE_NETWORK_SIZE = 64
 _LEAST_KEY = 16
 """Bits of keys that radix sorts are as quick with."""
@@ -116,12 +118,11 @@ class _Method(Enum):
 
 def _method(p: _Problem, target: Target) -> _Method:
     rows, bits = p.rows, sum(k.bits for k in p.keys)
-    short = rows.size <= (_NETWORK_SIZE if rows.count >= 8 else _LONE_NETWORK_SIZE)
     if not p.keys:
         return _Method.MERGE
     if _element_key(p, target):
         return _Method.ELEMENTS
-    if short and bits + INDEX_BITS <= 64:
+    if bits + INDEX_BITS <= 64 and rows.size <= _longest_in_network(rows, bits, target):
         return _Method.NETWORK
     if _in_pairs(rows, p.keys, target):
         return _Method.PAIRS
@@ -130,6 +131,15 @@ def _method(p: _Problem, target: Target) -> _Method:
     if bits + INDEX_BITS <= _WIDEST and _radix_is_faster(rows.size, -(-bits // 8)):
         return _Method.RADIX
     return _Method.MERGE
+
+
+def _longest_in_network(rows: Rows, bits: int, target: Target) -> int:
+    """Elements of the longest rows of such keys that a network sorts faster than what else there is."""
+    if rows.count < 8:
+        return _LONE_NETWORK_SIZE
+    if bits > _LEAST_KEY and target.packs_lanes():
+        return _NETWORK_ROWS if rows.stride == 1 else _NETWORK_COLUMNS
+    return _NETWORK_SIZE
 
 
 def _element_key(p: _Problem, target: Target) -> ElementKey | None:

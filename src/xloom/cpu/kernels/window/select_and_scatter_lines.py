@@ -33,8 +33,8 @@ from xloom.llvm.types import I64
 
 _UNROLLED = 32
 """Elements of a window, at the most: all are compared in registers."""
-_STEP = 8
-"""How far windows along the last dimension lie apart, at the most."""
+_FEWEST = 16
+"""Windows of a line, at the least: each is a lane."""
 _LANES = 1024
 """Elements of the last dimension that are a line, at the most."""
 _ITEM = 16_000
@@ -83,8 +83,10 @@ def line_tiling(axes: Sequence[WindowAxis], dtype: DType) -> LineTiling | None:
     dense = all(w.base_dilation == w.window_dilation == 1 and not w.window_reversal for w in windows)
     whole = all(a.whole_windows == (0, a.count) for a in axes)
     small = 0 < math.prod(w.size for w in windows) <= _UNROLLED
-    fits = not tiling.is_along or (tiling.stride <= _STEP and tiling.kept * dtype.bytes <= _STACK)
-    return tiling if dense and whole and small and fits else None
+    fits = not tiling.is_along or (tiling.lanes >= _FEWEST and tiling.kept * dtype.bytes <= _STACK)
+    # what lies between windows is gone over, too: half of it at the most
+    near = not tiling.is_along or tiling.stride < 2 * windows[-1].size
+    return tiling if dense and whole and small and fits and near else None
 
 
 def emit_by_lines(kernel: Kernel, instruction: Instruction, tiling: LineTiling) -> None:
