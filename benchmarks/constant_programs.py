@@ -86,7 +86,9 @@ _own("top-k-short-rows", lambda x: lax.top_k(x, 100), normal(64, 500))
 _own("argsort-narrow-rows-1000", lambda x: jnp.argsort(x.astype(jnp.bfloat16)), normal(40, 1000))
 _own("sort-100", lambda a, b: lax.sort((a, b), num_keys=1), normal(100), normal(100))
 
-# --- folds, windows, scans
+# --- reductions, windows, scans
+
+_own("sum-long-rows", lambda x: x.sum(axis=1), normal(5, 300_000))
 
 _own("sum-short-rows", lambda x: x.sum(1), normal(20_000, 5))
 _own("softmax-10", lambda x: jax.nn.softmax(x, axis=1), normal(20_000, 10))

@@ -217,6 +217,8 @@ TUNED = (
     Tuned("cpu.loops.blocked_loop", "_MANY", "loops/rnn random/threefry-bits"),
     Tuned("cpu.loops.blocked_loop", "_AHEAD", "loops/mandelbrot own/many-arrays"),
     Tuned("cpu.loops.blocked_loop", "_MOSTLY", "elementwise/gelu-tanh loops/fill-rows"),
+    Tuned("cpu.loops.row_reduction", "RUN", "reduction/sum-all own/sum-long-rows"),
+    Tuned("cpu.loops.row_reduction", "_AT_ONCE", "own/sum-long-rows"),
     Tuned("cpu.loops.column_reduction", "FEW", "reduction/batch-norm pooling/global-average"),
     Tuned("cpu.loops.column_reduction", "RUN", "reduction/batch-norm pooling/global-average"),
     Tuned("cpu.loops.column_reduction", "TASKS", "reduction/sum-columns reduction/batch-norm"),

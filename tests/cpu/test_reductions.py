@@ -185,3 +185,27 @@ def test_rows_of_a_few_elements(size, dtype):
     module = xl.from_stablehlo(jax.jit(function).lower(x).as_text())
     for got, expected in zip(xl.compile(module)(x), xl.evaluate(module, x), strict=True):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("dims", "reduced"),
+    [
+        ((600_000,), (0,)),
+        ((3, 200_000), (1,)),
+        ((200_001, 3), (0,)),
+        ((2, 300, 1000), (1, 2)),
+        ((2, 3000, 100), (1, 2)),
+    ],
+)
+def test_long_sums_err_little(dtype, dims, reduced):
+    """Equal numbers are rounded the same way again and again: one after the other, the last digits of millions are lost."""
+    count = math.prod(dims[d] for d in reduced)
+    rest = [n for d, n in enumerate(dims) if d not in reduced]
+    text = f"""HloModule m
+sum {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT r = {dtype}[] add(a, b) }}
+ENTRY e {{ x = {dtype}[{",".join(map(str, dims))}] parameter(0) z = {dtype}[] constant(0)
+  ROOT r = {dtype}[{",".join(map(str, rest))}] reduce(x, z), dimensions={{{",".join(map(str, reduced))}}}, to_apply=sum }}"""
+    x = np.full(dims, 0.1, {"f32": np.float32, "f64": np.float64}[dtype])
+    found = xl.compile(xl.parse(text))(x)
+    np.testing.assert_allclose(found, float(x.flat[0]) * count, rtol=32 * np.finfo(x.dtype).eps)

@@ -11,12 +11,13 @@ from llvmlite import ir
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
 from xloom.codegen.loop_ir.nodes import Reduction
-from xloom.cpu.loops.accumulators import Accumulator, Merging, State, accumulators, representation_of
+from xloom.cpu.loops.accumulators import Accumulator, Merging, State, Sum, accumulators, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import transposed_rows_fit
 from xloom.hlo.dtype import Kind
 from xloom.llvm import element_access
+from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import VECTOR_ONLY, loop
 from xloom.llvm.types import I64
 
@@ -24,6 +25,10 @@ LANES = (16, 64)
 """Accumulators, at least and at most, of a reduction along a row that LLVM does not vectorise by itself."""
 PARTS = 64
 """Pieces of a reduction to a single value; a constant, so that results do not depend on the number of threads."""
+RUN = 1 << 12
+"""Elements whose sum is made before it is added to that of those before, at the least."""
+_AT_ONCE = 64
+"""Numbers that a loop adds side by side, about."""
 MANY = 4096
 """Elements of each result that are worth lanes of fewer results than make a vector."""
 
@@ -61,8 +66,7 @@ class RowReduction:
         elements.unbind(gone)
         if self._is_scalar(loops):
             state = self._started(elements)
-            with elements.loops(loops):
-                self._accumulate(elements, state)
+            self._take(elements, state, loops)
         else:
             *outer, inner = loops
             lanes = _Lanes(elements, self.reductions, inner)
@@ -96,8 +100,7 @@ class RowReduction:
             at = elements.vars[part]
             begin, end = _part(b, at, split.size, parts)
             if self._is_scalar(loops):
-                with _ranging(elements, split, begin, end), elements.loops(rest):
-                    self._accumulate(elements, state)
+                self._take(elements, state, loops, (begin, end))
             else:
                 lanes = _Lanes(elements, reductions, loops[-1])
                 if rest:
@@ -136,6 +139,47 @@ class RowReduction:
     def _accumulate(self, elements: Elements, state: States) -> None:
         for reduction in self.reductions:
             elements.accumulate(reduction, state[id(reduction)])
+
+    def _take(
+        self, elements: Elements, state: States, loops: list[Var], bounds: tuple[ir.Value, ir.Value] | None = None
+    ) -> None:
+        """All elements one by one, of the first loop those within `bounds`; long sums run by run.
+
+        The error of a sum grows with the number of steps: of sums of sums, with the steps of a run and their number.
+        """
+        total, b = math.prod(v.size for v in loops), elements.b
+        run = max(RUN, 1 << round(math.log2(math.sqrt(_AT_ONCE * max(1, total)))))
+        if total <= 2 * run or not self._sums():
+            with _bounded(elements, loops, bounds):
+                self._accumulate(elements, state)
+            return
+        within = next(k for k in range(1, len(loops) + 1) if math.prod(v.size for v in loops[k:]) <= run)
+        if within < len(loops):
+            with (
+                _bounded(elements, loops[:within], bounds),
+                self._run(elements, state) as part,
+                elements.loops(loops[within:]),
+            ):
+                self._accumulate(elements, part)
+            return
+        *outer, inner = loops
+        with _bounded(elements, outer, bounds if outer else None):
+            begin, end = bounds if bounds and not outer else (I64(0), I64(inner.size))
+            with loop(b, begin, end, run, name="run") as first, elements.scope():
+                last = intrinsic(b, "smin", b.add(first, I64(run), flags=["nsw"]), end)
+                with self._run(elements, state) as part, _ranging(elements, inner, first, last):
+                    self._accumulate(elements, part)
+
+    @contextmanager
+    def _run(self, elements: Elements, state: States) -> Iterator[States]:
+        """Accumulators of a run, which `state` then takes up."""
+        part = self._started(elements, identity_value=True)
+        yield part
+        for reduction in self.reductions:
+            elements.combine(reduction, state[id(reduction)], [a.get() for a in part[id(reduction)]])
+
+    def _sums(self) -> bool:
+        return all(f.plain == "add" and isinstance(representation_of(f), Sum) for f in self.reductions)
 
     def _results(self, elements: Elements, state: States, lane: ir.Value | None) -> None:
         for store in self.stage.stores:
@@ -205,6 +249,17 @@ class _Moving:
 
 def _states(elements: Elements, reductions: Sequence[Reduction], lanes: int | None = None) -> States:
     return {id(f): accumulators(elements.b, f, lanes) for f in reductions}
+
+
+@contextmanager
+def _bounded(elements: Elements, loops: list[Var], bounds: tuple[ir.Value, ir.Value] | None) -> Iterator[None]:
+    """Loops, the first within bounds if there are any."""
+    if bounds is None:
+        with elements.loops(loops):
+            yield
+        return
+    with _ranging(elements, loops[0], *bounds), elements.loops(loops[1:]):
+        yield
 
 
 @contextmanager
