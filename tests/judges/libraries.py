@@ -57,7 +57,7 @@ def compare(library: Library, wanted: list[str], theirs: Verdicts, ours: Verdict
             counts["unused"] += verdict == "unused"
             for side, row in ("cpu", theirs[name]), ("xloom", mine):
                 counts[f"{side}_ms"] += round(1000 * row["seconds"])
-                counts[f"{side}_processor_ms"] += round(1000 * row["processor"])
+                counts[f"{side}_processor_ms"] += round(1000 * row.get("processor", 0.0))
         else:
             print(f"  {verdict} {library.name} {name}: {first_line(mine.get('message', ''))}", flush=True)
     return counts
