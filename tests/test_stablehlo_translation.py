@@ -165,6 +165,19 @@ def test_what_no_rule_knows_is_left_to_jaxlib(operation, monkeypatch):
     assert re.search("tanh", xl.from_stablehlo(text).to_text()) and exported
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@other(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }", "`main`"),
+        ("private @main(%a: tensor<f32>) -> tensor<f32>", "@main has no body"),
+        ("@main(%a: tensor<f32>) -> tensor<f32> { cf.br ^b\n ^b: return %a : tensor<f32> }", "@main has 2 blocks"),
+    ],
+)
+def test_what_is_no_program_is_refused(text, message):
+    with pytest.raises(xl.ParseError, match=message):
+        xl.from_stablehlo(f"func.func {text}")
+
+
 def test_calls_go_deep():
     depth = 3000
     functions = [

@@ -32,6 +32,7 @@ def legalize(bindings: Bindings, module: Any, text: str) -> None:
 
     Raises ParseError and UnsupportedError for programs that cannot become HLO.
     """
+    _refuse_other_than_one_block(module)
     if "!quant" in text:
         bindings.run_passes(module, _QUANTIZED)
     if "call @" in text:
@@ -129,6 +130,15 @@ def _add_booleans(bindings: Bindings, module: Any) -> None:
                 )
             result.replace_all_uses_with(either.result)
             add.erase()
+
+
+def _refuse_other_than_one_block(module: Any) -> None:
+    # the converter would read a block that is not there, or end the process
+    for function in module.body:
+        operation = function.operation
+        if operation.name == "func.func" and (count := len(list(operation.regions[0].blocks))) != 1:
+            name = operation.attributes["sym_name"].value
+            raise ParseError(f"@{name} has {count} blocks" if count else f"@{name} has no body")
 
 
 def _refuse_recursion(bindings: Bindings, module: Any) -> None:

@@ -8,7 +8,7 @@ from xloom.hlo import dtype as dt
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, tuple_shape
 from xloom.stablehlo.translate.rules import rule
-from xloom.stablehlo.translate.scope import Captures, Scope
+from xloom.stablehlo.translate.scope import Captures, Scope, only_block
 
 
 @rule("func.call", attributes="callee")
@@ -86,7 +86,7 @@ class _Region:
     """A region of one parameter, the tuple of its block's arguments and of what it reads from outside."""
 
     def __init__(self, s: Scope, blocks: Any, captures: Captures):
-        (block,) = blocks.blocks
+        block = only_block(blocks)
         self.scope = Scope(s.program, "region", s, captures)
         shape = tuple_shape([s.shape(a) for a in block.arguments])  # for now: captures come after
         self.scope.state = self.scope.add("parameter", shape, (), {"parameter_number": 0}, "arg_tuple")

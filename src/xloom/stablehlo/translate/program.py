@@ -10,9 +10,10 @@ from xloom.hlo.stack_frames import keep_used_frames
 from xloom.stablehlo.bindings import Bindings
 from xloom.stablehlo.translate.locations import Locations
 from xloom.stablehlo.translate.rules import NotTranslatedError
-from xloom.stablehlo.translate.scope import FRONTEND, Scope, strings
+from xloom.stablehlo.translate.scope import FRONTEND, Scope, only_block, strings
 from xloom.stablehlo.translate.types import Types
 
+_FUNCTION = "func.func"
 _OF_MODULE = frozenset({"sym_name", "mhlo.num_partitions", "mhlo.num_replicas", FRONTEND})
 _OF_FUNCTION = frozenset({"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs"})
 _OF_ARGUMENT = frozenset({"tf.aliasing_output", "jax.buffer_donor", "mhlo.layout_mode", "jax.arg_info"})
@@ -47,7 +48,11 @@ class Program:
         if any(name not in _OF_MODULE for name in attributes):
             raise NotTranslatedError("attributes of the module")
         found = Module(attributes["sym_name"].value if "sym_name" in attributes else "main")
-        functions = {f.operation.attributes["sym_name"].value: f.operation for f in module.body}
+        functions = {
+            f.operation.attributes["sym_name"].value: f.operation for f in module.body if f.operation.name == _FUNCTION
+        }
+        if "main" not in functions:
+            raise NotTranslatedError("a program without @main")
         entry = self.function("main")
         bodies: list[list[Computation]] = []
         while self._waiting:  # not one within another: calls may go deep
@@ -66,10 +71,10 @@ class Program:
 
     def _translate_function(self, name: str, function: Any) -> None:
         attributes = function.attributes
-        if function.name != "func.func" or any(a not in _OF_FUNCTION for a in attributes):
+        if any(a not in _OF_FUNCTION for a in attributes):
             raise NotTranslatedError(f"function {name}")
         _check(attributes, *((_OF_ARGUMENT, _OF_RESULT) if name == "main" else (_OF_INNER, _OF_INNER)))
-        (block,) = function.regions[0].blocks
+        block = only_block(function.regions[0])
         scope = self._functions[name]
         scope.parameters(block, "Arg")
         results = scope.block(block)

@@ -7,13 +7,13 @@ from typing import Any
 from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.computation import Computation
 from xloom.stablehlo.translate.rules import NotTranslatedError, rule
-from xloom.stablehlo.translate.scope import Scope
+from xloom.stablehlo.translate.scope import Scope, only_block
 from xloom.stablehlo.translate.types import ints, pairs
 
 
 def region(s: Scope, blocks: Any) -> Computation:
     """The computation of a region that reads nothing from outside but constants."""
-    (block,) = blocks.blocks
+    block = only_block(blocks)
     inner = Scope(s.program, "region", s)
     inner.parameters(block, "Arg")
     return inner.finish(inner.tuple(inner.block(block)))

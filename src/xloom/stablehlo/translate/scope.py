@@ -31,11 +31,20 @@ class Captures:
         """How many elements come before them."""
         self.sources: dict[Any, Instruction] = {}
         """What they are outside, by value."""
+        self._indices: dict[Any, int] = {}
 
     def index(self, value: Any, source: Instruction) -> int:
         """The element that a value is."""
         self.sources.setdefault(value, source)
-        return self.first + list(self.sources).index(value)
+        return self._indices.setdefault(value, self.first + len(self._indices))
+
+
+def only_block(region: Any) -> Any:
+    """The block of a region. Raises NotTranslatedError where there is none, or are several."""
+    blocks = list(region.blocks)
+    if len(blocks) != 1:
+        raise NotTranslatedError(f"{len(blocks)} blocks")
+    return blocks[0]
 
 
 class Scope:
