@@ -38,6 +38,14 @@ def grow(x):
     return x[:, :1] + x[:1] + jnp.broadcast_to(x[:1, :1], x.shape), jnp.full((2, 0), 3.0)
 
 
+def loops_with_columns_of_lapack(x):
+    """What LAPACK gives lies by columns: as state, as what a region reads, and as a function's result."""
+    solve = jax.jit(lambda a, b: jax.lax.linalg.triangular_solve(a + 9 * jnp.eye(4), b, left_side=True, lower=True))
+    first = solve(x, x)
+    y, z = jax.lax.fori_loop(0, 3, lambda i, s: (solve(x, s[1]) @ first, s[0]), (first, x))
+    return jax.lax.cond(x[0, 0] > 0, lambda: first + y, lambda: solve(x, z)), first
+
+
 def complex_functions(x):
     z = x + 1j * x.T
     return [f(z) for f in (jnp.exp, jnp.log, jnp.sin, jnp.tanh, jnp.sqrt, jnp.abs, jnp.sign, jnp.log1p)], z / (z + 1)
@@ -78,6 +86,7 @@ FUNCTIONS = {
     ),
     "random": lambda x: (jax.random.normal(jax.random.key(3), (3,)), jax.random.permutation(jax.random.key(1), 5), x),
     "calls": lambda x: jax.jit(lambda a: (a + 1, a * 2))(x)[1] + jax.jit(jnp.linalg.norm)(x),
+    "columns": loops_with_columns_of_lapack,
     "loops": loop_that_reads_from_outside,
     "branches": branches_that_read_from_outside,
     "nests": loops_in_branches_in_loops,
