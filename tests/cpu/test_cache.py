@@ -260,7 +260,7 @@ def test_stablehlo_is_converted_once(place: Path, monkeypatch: pytest.MonkeyPatc
 
     convert.declarations.clear()
     assert [last_sum(number) for number in ("1.0", "2.0")] == [1, 2]
-    monkeypatch.setattr(convert, "on_deep_stack", refuse)  # its machine code is there, so that nobody reads it
+    monkeypatch.setattr(convert, "on_deep_stack", refuse)  # its machine code is there, so that it is not read
     assert last_sum("1.0") == 1
     cache.flush()
     convert.declarations.clear()

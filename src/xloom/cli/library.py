@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--ship",
     is_flag=True,
-    help="Write a file into the package instead, which is used as long as no source file of the package changes.",
+    help="Write a file into the package instead, which is used as long as the sources of kernels stay what they are.",
 )
 @click.option("--target", "targets", metavar="NAME", multiple=True, help="With --ship: for these, not this machine.")
 def library(ship: bool, targets: tuple[str, ...]) -> None:

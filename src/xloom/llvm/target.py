@@ -153,8 +153,8 @@ def target_named(name: str) -> Target:
     if name in AARCH64:
         triple = "aarch64-unknown-linux-gnu" if host_target().is_x86 else host_target().triple
         return Target(name, triple, "generic" if name == "aarch64" else name, frozenset())
-    names = dict.fromkeys((*LEVELS, *X86_64, *AARCH64))
-    raise XloomError(f"no target is called {name!r}", hint=f"host, or one of {', '.join(names)}")
+    names = ", ".join((*LEVELS, *X86_64, *AARCH64))
+    raise XloomError(f"no target is called {name!r}", hint=f"host, or one of {names}")
 
 
 @lru_cache(maxsize=1)

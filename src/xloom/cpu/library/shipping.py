@@ -34,7 +34,10 @@ def ship(programs: Iterable[str], target: Target) -> Path:
     if shipped.source_digest() != before:
         raise XloomError("a source file changed while its kernels were compiled", hint="run it again")
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(data)
+    # others see all of the file or nothing, and may have the one before open
+    unfinished = path.with_name(f"unfinished-{os.getpid()}.kernels")
+    unfinished.write_bytes(data)
+    unfinished.replace(path)
     shipped.shipped.cache_clear()
     return path
 

@@ -12,32 +12,8 @@ from xloom.cpu.library.products import program
 
 _LENGTHS = tuple(2**k for k in range(1, 17))
 _OTHER_LENGTHS = (
-    3,
-    5,
-    6,
-    9,
-    10,
-    12,
-    15,
-    20,
-    24,
-    25,
-    30,
-    36,
-    48,
-    50,
-    60,
-    96,
-    100,
-    120,
-    192,
-    200,
-    240,
-    384,
-    480,
-    500,
-    1000,
-)
+    3, 5, 6, 9, 10, 12, 15, 20, 24, 25, 30, 36, 48, 50, 60, 96, 100, 120, 192, 200, 240, 384, 480, 500, 1000,
+)  # fmt: skip
 """Of complex transforms, which are not powers of two."""
 _LINES = (1, 16, 17)
 """How many transforms of a length there are at once: of many, vectors of them are whole, or the last one is not."""

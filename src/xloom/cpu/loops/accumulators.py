@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from llvmlite import ir
@@ -103,6 +104,11 @@ def representation_of(reduction: Reduction, number: int = 0) -> Representation:
     if reduction.plain in ("maximum", "minimum") and dtype.is_float:
         return Extremum(reduction.plain, dtype)
     return Representation(dtype)
+
+
+def are_sums(reductions: Sequence[Reduction]) -> bool:
+    """True where all reductions add floats, whose error grows with the number of steps."""
+    return all(f.plain == "add" and isinstance(representation_of(f), Sum) for f in reductions)
 
 
 class State(Protocol):

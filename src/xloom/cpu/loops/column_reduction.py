@@ -12,7 +12,7 @@ from llvmlite import ir
 from xloom.codegen.loop_ir.affine import Var, linear, variable
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered
 from xloom.codegen.loop_ir.nodes import Reduction, walk
-from xloom.cpu.loops.accumulators import Accumulator, Sum, accumulators, representation_of
+from xloom.cpu.loops.accumulators import Accumulator, accumulators, are_sums, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import BLOCK, LONGEST, TransposedRows, loads_of_short_rows
@@ -206,10 +206,7 @@ class ColumnReduction:
 
     def _in_runs(self, outermost: int) -> bool:
         steps = outermost * math.prod(v.size for v in self.rows[1:]) // self._together()
-        return self._sums() and steps > STEPS
-
-    def _sums(self) -> bool:
-        return all(f.plain == "add" and isinstance(representation_of(f), Sum) for f in self.reductions)
+        return are_sums(self.reductions) and steps > STEPS
 
     def _together(self) -> int:
         """How many rows are taken in one step."""
@@ -229,7 +226,7 @@ class ColumnReduction:
                 elements.vars[last] = index = b.add(row, I64(k), flags=["nsw"]) if k else row
                 elements.staged = {id(a.node): a.staged(index, lane) for a in self._apart}
                 # sums of a step are added to each other first: the error grows with the number of steps
-                if self._sums():
+                if are_sums(self.reductions):
                     taken.append(self._started(elements, elements.identity_values))
                 with elements.scope():
                     for reduction in self.reductions:

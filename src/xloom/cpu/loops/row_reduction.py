@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.codegen.loop_ir.affine import Var
 from xloom.codegen.loop_ir.nest import LoopBody, arranged, ordered, stride_score
 from xloom.codegen.loop_ir.nodes import Reduction
-from xloom.cpu.loops.accumulators import Accumulator, Merging, State, Sum, accumulators, representation_of
+from xloom.cpu.loops.accumulators import Accumulator, Merging, State, accumulators, are_sums, representation_of
 from xloom.cpu.loops.emission import Elements
 from xloom.cpu.loops.phases import TASK_COST, Phases
 from xloom.cpu.loops.short_rows import transposed_rows_fit
@@ -149,7 +149,7 @@ class RowReduction:
         """
         total, b = math.prod(v.size for v in loops), elements.b
         run = max(RUN, 1 << round(math.log2(math.sqrt(_AT_ONCE * max(1, total)))))
-        if total <= 2 * run or not self._sums():
+        if total <= 2 * run or not are_sums(self.reductions):
             with _bounded(elements, loops, bounds):
                 self._accumulate(elements, state)
             return
@@ -177,9 +177,6 @@ class RowReduction:
         yield part
         for reduction in self.reductions:
             elements.combine(reduction, state[id(reduction)], [a.get() for a in part[id(reduction)]])
-
-    def _sums(self) -> bool:
-        return all(f.plain == "add" and isinstance(representation_of(f), Sum) for f in self.reductions)
 
     def _results(self, elements: Elements, state: States, lane: ir.Value | None) -> None:
         for store in self.stage.stores:

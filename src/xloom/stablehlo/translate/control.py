@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xloom.hlo import dtype as dt
+from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape, tuple_shape
 from xloom.stablehlo.translate.rules import rule
@@ -97,7 +98,7 @@ class _Region:
         """The tuple of values."""
         return self.scope.add("tuple", tuple_shape([x.shape for x in values]), values, name="tuple")
 
-    def finish(self, root: Instruction, state: Shape) -> Any:
+    def finish(self, root: Instruction, state: Shape) -> Computation:
         """The computation, of a state that is known by now."""
         assert self.scope.state is not None
         self.scope.state.shape = state

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from xloom.hlo.attributes import ConvolutionDimensions, WindowDimension
+from xloom.hlo.attributes import ConvolutionDimensions
 from xloom.stablehlo.translate.rules import rule
 from xloom.stablehlo.translate.scope import Scope
-from xloom.stablehlo.translate.types import ints, pairs
+from xloom.stablehlo.translate.types import ints
+from xloom.stablehlo.translate.windows import window
 
 
 def _add_precision(s: Scope, attrs: dict[str, Any], attributes: Any) -> None:
@@ -52,25 +53,8 @@ def _convolution(s: Scope, op: Any) -> None:
     )
     kernel = s.shape(op.operands[1]).dims
     sizes = [kernel[d] for d in dims.kernel_spatial]
-
-    def row(name: str, default: Any) -> list[Any]:
-        return list(attributes[name]) if name in attributes else [default] * len(sizes)
-
-    padding = pairs(attributes["padding"]) if "padding" in attributes else [(0, 0)] * len(sizes)
-    rows = zip(
-        sizes,
-        row("window_strides", 1),
-        padding,
-        row("rhs_dilation", 1),
-        row("lhs_dilation", 1),
-        row("window_reversal", False),
-        strict=True,
-    )
     attrs: dict[str, Any] = {
-        "window": tuple(
-            WindowDimension(size, stride, low, high, dilation, base, bool(reversal))
-            for size, stride, (low, high), dilation, base, reversal in rows
-        ),
+        "window": window(attributes, sizes, "rhs_dilation", "lhs_dilation"),
         "dim_labels": dims,
     }
     for name in ("feature_group_count", "batch_group_count"):

@@ -6,9 +6,10 @@ from typing import Any
 
 from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.computation import Computation
-from xloom.stablehlo.translate.rules import NotTranslatedError, rule
+from xloom.stablehlo.translate.rules import rule
 from xloom.stablehlo.translate.scope import Scope, only_block
-from xloom.stablehlo.translate.types import ints, pairs
+from xloom.stablehlo.translate.types import ints
+from xloom.stablehlo.translate.windows import window
 
 
 def region(s: Scope, blocks: Any) -> Computation:
@@ -47,30 +48,15 @@ def _sort(s: Scope, op: Any) -> None:
     attributes="window_dimensions window_strides base_dilations window_dilations padding",
 )
 def _reduce_window(s: Scope, op: Any) -> None:
-    s.emit(op, "reduce-window", {"window": window(op.operation), "to_apply": region(s, op.regions[0])})
+    s.emit(op, "reduce-window", {"window": _window(op), "to_apply": region(s, op.regions[0])})
 
 
 @rule("stablehlo.select_and_scatter", attributes="window_dimensions window_strides padding")
 def _select_and_scatter(s: Scope, op: Any) -> None:
     select, scatter = (region(s, r) for r in op.regions)
-    s.emit(op, "select-and-scatter", {"window": window(op.operation), "select": select, "scatter": scatter})
+    s.emit(op, "select-and-scatter", {"window": _window(op), "select": select, "scatter": scatter})
 
 
-def window(operation: Any) -> tuple[WindowDimension, ...]:
-    """The window of an operation over its operand."""
-    attributes = operation.attributes
-    sizes = ints(attributes["window_dimensions"])
-    ones = (1,) * len(sizes)
-
-    def row(name: str) -> tuple[int, ...]:
-        return ints(attributes[name]) if name in attributes else ones
-
-    padding = pairs(attributes["padding"]) if "padding" in attributes else [(0, 0)] * len(sizes)
-    if len(padding) != len(sizes):
-        raise NotTranslatedError("padding")
-    return tuple(
-        WindowDimension(size, stride, low, high, dilation, base)
-        for size, stride, (low, high), dilation, base in zip(
-            sizes, row("window_strides"), padding, row("window_dilations"), row("base_dilations"), strict=True
-        )
-    )
+def _window(op: Any) -> tuple[WindowDimension, ...]:
+    attributes = op.operation.attributes
+    return window(attributes, ints(attributes["window_dimensions"]), "window_dilations", "base_dilations")

@@ -112,18 +112,15 @@ class Scope:
 
     def emit(
         self, op: Any, opcode: str, attrs: dict[str, Any] | None = None, operands: Sequence[Instruction] | None = None
-    ) -> Instruction:
-        """The instruction that an operation is, and its results: several are elements of a tuple."""
+    ) -> None:
+        """Adds the instruction that an operation is, and its results: several are elements of a tuple."""
         operands = self.values(op.operands) if operands is None else operands
         results = list(op.results)
         shapes = [self.shape(r) for r in results]
         if len(results) == 1:
-            made = self.add(opcode, shapes[0], operands, attrs)
-            self._values[results[0]] = made
-            return made
-        made = self.add(opcode, tuple_shape(shapes), operands, attrs)
-        self.define_elements(results, made)
-        return made
+            self._values[results[0]] = self.add(opcode, shapes[0], operands, attrs)
+        else:
+            self.define_elements(results, self.add(opcode, tuple_shape(shapes), operands, attrs))
 
     def define_elements(self, values: Sequence[Any], whole: Instruction) -> None:
         """Says that values are the first elements of a tuple."""

@@ -23,7 +23,7 @@ _ELEMENTS = {
 }  # fmt: skip
 """HLO's names of element types by MLIR's."""
 _DENSE = re.compile(r"dense<(.*)> : ", re.S)
-_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false")
+_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 class Types:
@@ -56,11 +56,6 @@ class Types:
 def ints(attribute: Any) -> tuple[int, ...]:
     """A list of integers."""
     return tuple(attribute)
-
-
-def pairs(attribute: Any) -> list[tuple[int, int]]:
-    """Rows of two integers."""
-    return [(int(low), int(high)) for low, high in np.array(attribute).reshape(-1, 2)]
 
 
 def literal(operation: Any, shape: Shape) -> tuple[Literal, bool]:
