@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep bench-npbench bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep bench-npbench bench-models bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,6 +42,15 @@ libraries: $(LIBRARIES)/.installed ## A .venv-libraries with the libraries whose
 $(LIBRARIES)/.installed: pyproject.toml
 	@test -x $(LIBRARIES)/bin/python || $(PYTHON) -m venv $(LIBRARIES)
 	@$(LIBRARIES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[jax,torch,libraries]'
+	@touch $@
+
+MODELS_VENV := .venv-models
+
+models: $(MODELS_VENV)/.installed ## A .venv-models with what bench-models compares with: ONNX Runtime, OpenVINO
+
+$(MODELS_VENV)/.installed: pyproject.toml
+	@test -x $(MODELS_VENV)/bin/python || $(PYTHON) -m venv $(MODELS_VENV)
+	@$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[torch,models]'
 	@touch $@
 
 demo: setup ## Custom calls in C and Python; a call that carries its HLO, expanded; a call that fails
@@ -83,6 +92,10 @@ bench-sweep: setup ## The breadth of JAX's API against XLA:CPU, half an hour: [F
 
 bench-npbench: setup ## NPBench's programs in JAX against XLA:CPU, NumPy and Numba: FROM=<checkout of spcl/npbench> [PRESET=M] [FILTER=syrk]
 	@$(BIN)/python -m benchmarks.npbench "$(FROM)" --preset $(or $(PRESET),M) --filter "$(FILTER)"
+
+bench-models: models ## Whole models against inductor, ONNX Runtime and OpenVINO: [MODELS=resnet50,vit_b] [BATCH=1,8] [DTYPES=f32,bf16] [OUT=models.jsonl]
+	@$(MODELS_VENV)/bin/python -m benchmarks.models --models "$(MODELS)" --batch $(or $(BATCH),1) \
+	  --dtypes $(or $(DTYPES),f32) $(if $(OUT),--out "$(OUT)")
 
 bench-constants: setup ## What tuned constants decide, as they are against half and double; writes benchmarks/CONSTANTS.md: [ONLY=tile,...]
 	@$(BIN)/python -m benchmarks.constants --only "$(ONLY)"
@@ -143,4 +156,4 @@ judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folde
 	  --libraries "$(ONLY)" --out $(or $(OUT),build/libraries)
 
 clean: ## Remove what make made
-	rm -rf $(VENV) $(LIBRARIES) .pytest_cache .ruff_cache src/xloom/compilation_cache/kernels
+	rm -rf $(VENV) $(LIBRARIES) $(MODELS_VENV) .pytest_cache .ruff_cache src/xloom/compilation_cache/kernels

@@ -6,6 +6,7 @@ from xloom.passes.base import PASSES, Pass, register
 from xloom.passes.batch_norm_expansion import BatchNormExpansion
 from xloom.passes.built_in_call_expansion import BuiltInCallExpansion
 from xloom.passes.call_inlining import CallInlining
+from xloom.passes.channels_last import ChannelsLast
 from xloom.passes.choice_sinking import ChoiceSinking
 from xloom.passes.collective_expansion import CollectiveExpansion
 from xloom.passes.collective_simplification import CollectiveSimplification
@@ -48,6 +49,7 @@ __all__ = [
     "BuiltInCallExpansion",
     "CallInlining",
     "CallNaming",
+    "ChannelsLast",
     "ChoiceSinking",
     "CollectiveExpansion",
     "CollectiveSimplification",

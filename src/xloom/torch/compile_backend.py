@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch.fx import GraphModule
 
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
+from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import translate
 from xloom.torch.graph_memory import read_from_owners
 
@@ -25,14 +25,23 @@ SHAPES = 32
 """How many shapes of a dynamic graph have programs at a time; the least recently used one goes."""
 
 
-def compile_graph(graph: GraphModule, arguments: Sequence[Any], strided: int | None = 0, *, views: bool = False) -> Any:
+def compile_graph(
+    graph: GraphModule,
+    arguments: Sequence[Any],
+    strided: int | None = 0,
+    *,
+    views: bool = False,
+    weights: Sequence[int] = (),
+) -> Any:
     """A function that runs a graph of ATen operators; AOTAutograd calls it with a list, which it empties.
 
     The first `strided` results, or all, lie in memory as torch's do: with `views`, as views where they share it.
+    `weights` are the numbers of arguments that are expected to stay as they are.
     """
     if any(_is_symbolic(a) for a in arguments):
-        return make_boxed_func(_Dynamic(graph, strided, views=views))
-    program = CompiledGraph(translate(graph, arguments, strided=strided), views=views)
+        return make_boxed_func(_Dynamic(graph, strided, views=views, weights=weights))
+    translated = frozen(translate(graph, arguments, strided=strided), weights)
+    program = CompiledGraph(translated, views=views)
 
     def run(boxed: list[Any]) -> list[Any]:
         results = program(boxed)
@@ -43,11 +52,23 @@ def compile_graph(graph: GraphModule, arguments: Sequence[Any], strided: int | N
     return run
 
 
-def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False) -> Any:
+def compile_forward(graph: GraphModule, arguments: Sequence[Any]) -> Any:
     """The same of a forward graph, whose first results are what the user sees or what views are made of."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns, views=views)
+    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns)
+
+
+def compile_inference(graph: GraphModule, arguments: Sequence[Any]) -> Any:
+    """The same of a graph without a backward one, whose weights stay as they are for several calls, as a rule."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    strided = None if metadata is None else metadata.num_forward_returns
+    weights: list[int] = []
+    if metadata is not None:
+        told = metadata.input_info
+        weights = [k for k in metadata.static_input_indices if k < len(told) and not told[k].mutates_data]
+    return compile_graph(graph, arguments, strided, views=True, weights=weights)
 
 
 def _is_symbolic(argument: Any) -> bool:
@@ -59,9 +80,10 @@ def _is_symbolic(argument: Any) -> bool:
 class _Dynamic:
     """A graph with symbolic sizes: a program for each combination of them that comes."""
 
-    def __init__(self, graph: GraphModule, strided: int | None, *, views: bool):
+    def __init__(self, graph: GraphModule, strided: int | None, *, views: bool, weights: Sequence[int]):
         self.graph = graph
         self.views = views
+        self.weights = weights
         self.strided = strided
         self.programs: OrderedDict[tuple[Any, ...], CompiledGraph] = OrderedDict()
 
@@ -69,7 +91,7 @@ class _Dynamic:
         key = tuple([tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments])
         program = self.programs.get(key)
         if program is None:
-            translated = translate(self.graph, arguments, strided=self.strided)
+            translated = frozen(translate(self.graph, arguments, strided=self.strided), self.weights)
             program = self.programs[key] = CompiledGraph(translated, views=self.views)
             if len(self.programs) > SHAPES:
                 self.programs.popitem(last=False)
@@ -108,7 +130,7 @@ def backend(graph: GraphModule, arguments: list[Any]) -> Callable[..., Any]:
     """What torch.compile calls for `backend="xloom"`."""
     return aot_autograd(
         fw_compiler=compile_forward,
-        inference_compiler=partial(compile_forward, views=True),
+        inference_compiler=compile_inference,
         bw_compiler=compile_graph,
         partition_fn=partitioned,
         decompositions=decompositions(),

@@ -16,6 +16,8 @@ from xloom.cpu.runtime.memory_pool import MemoryPool
 from xloom.pjrt.compiler import CpuCompiler, Native
 from xloom.torch.arrays import as_array, in_memory_of
 from xloom.torch.dtypes import torch_dtype
+from xloom.torch.frozen.division import spelled
+from xloom.torch.frozen.kept_values import KeptValues
 from xloom.torch.fx_graph import Given, Same, Translated
 from xloom.torch.strides import contiguous_strides, inverse
 
@@ -38,13 +40,19 @@ class CompiledGraph:
         self._arguments = translated.arguments
         self._stretches = translated.stretches
         self._complex = any(p.shape.dtype.is_complex for p in translated.module.entry.parameters)
-        count = len(self._arguments) + len(self._stretches) + len(translated.held) + translated.needs_key
+        count = len(translated.module.entry.parameters)
         self._pack_arguments = struct.Struct(f"{max(1, count)}Q").pack
         self._pack_results = struct.Struct(f"{max(1, len(shapes))}Q").pack
         self._pad_arguments = [0] * (count == 0)
         self._pad_results = [0] * (not shapes)
         self._permuted = [(k, inverse(order)) for k, order in translated.orders.items()]
         self._assertions = translated.assertions
+        self._sources = translated.sources
+        self._kept: KeptValues | None = None
+        if translated.weights is not None:
+            weights = Translated(translated.weights, list(range(len(translated.sources))))
+            weights.results = list(range(len(translated.weights.entry.root.shape.elements)))
+            self._kept = KeptValues(CompiledGraph(weights), spelled(translated.weights))
         self._bases = -translated.bases
         placed = [(k, r) for k, r in enumerate(translated.results) if not isinstance(r, int)]
         self._same = [(k, r.result) for k, r in placed if isinstance(r, Same)]
@@ -60,6 +68,8 @@ class CompiledGraph:
         tensors += self.translated.held
         if self.translated.needs_key:  # drawn from torch's generator, so that torch.manual_seed decides it
             tensors.append(torch.empty(2, dtype=torch.int64).random_().view(torch.uint64))
+        if self._kept is not None:
+            tensors += self._kept([arguments[s] if isinstance(s, int) else s for s in self._sources])
         results = [make() for make in self._makers]
         if self._has_calls:
             self._executable.call_into([*map(as_array, tensors)], [*map(as_array, results)])

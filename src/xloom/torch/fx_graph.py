@@ -56,6 +56,10 @@ class Translated:
     """Whether the graph returns several values."""
     assertions: list[str] = field(default_factory=list)
     """What to say where one of the program's last leaves is false."""
+    weights: Module | None = None
+    """What makes the program's last arguments, of weights alone."""
+    sources: list[int | torch.Tensor] = field(default_factory=list)
+    """Those weights: numbers of the graph's arguments, and tensors of the graph."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,7 @@ class _Translator:
 
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(target, torch._ops.OpOverload):
-            self.g.metadata = _metadata(node)
+            self.g.metadata, self.g.read = _metadata(node), _results_read(node)
             try:
                 if target in OF_MEMORY:
                     result = lowered(self.g, node, args, kwargs, self.values, self.memories)
@@ -197,7 +201,7 @@ class _Translator:
                 error.where = error.where or _described(node)
                 raise
             finally:
-                self.g.metadata = None
+                self.g.metadata = self.g.read = None
         if target is operator.getitem or not _has_instruction((args, kwargs)):
             return target(*args, **kwargs)  # type: ignore[operator]
         raise LoweringError(f"{target} is no ATen operator", where=_described(node))
@@ -287,6 +291,13 @@ def _check(node: Node, result: Any) -> None:
         if not same or any(isinstance(d, int) and d != o for d, o in zip(theirs.shape, ours.shape.dims, strict=True)):
             found = f"{theirs.dtype}{list(theirs.shape)}"
             raise LoweringError(f"the lowering of {node.target} gives {ours.shape.to_text(False)}, torch {found}")
+
+
+def _results_read(node: Node) -> set[int] | None:
+    """Which results of an operator any other reads, where it has several."""
+    if any(user.target is not operator.getitem for user in node.users):
+        return None
+    return {int(user.args[1]) for user in node.users}  # type: ignore[call-overload]
 
 
 def _as_list(value: Any) -> list[Any]:

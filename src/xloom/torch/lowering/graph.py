@@ -34,6 +34,8 @@ class Graph:
         self.builder = builder
         self.metadata: Metadata | None = None
         self.state: Instruction | None = None
+        self.read: set[int] | None = None
+        """Of an operator with several results, those that anything reads; None where that is not known."""
         self._random_state = random_state
         self._regions: dict[Any, Computation] = {}
 

@@ -169,8 +169,12 @@ def greatest_with_place(g: Graph, x: Instruction, places: Instruction, window: l
     return g.get_tuple_element(both, index=0), g.get_tuple_element(both, index=1)
 
 
-def _max_pool(g: Graph, x, rank: int, kernel, stride, padding, dilation, ceil_mode) -> list[Instruction]:
+def _max_pool(g: Graph, x, rank: int, kernel, stride, padding, dilation, ceil_mode) -> list[Instruction | None]:
     window = PoolingWindow(x, rank, kernel, stride, padding, dilation, ceil_mode)
+    if g.read == {0}:
+        dtype = x.shape.dtype
+        initial = g.scalar(identity_value("amax", dtype), dtype)
+        return [g.reduce_window(x, initial, window=window.dimensions(), to_apply=g.region("maximum", dtype)), None]
     places = _flat_places(g, window.sizes, x.shape.dims)
     return list(greatest_with_place(g, x, places, window.dimensions()))
 

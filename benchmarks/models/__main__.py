@@ -1,0 +1,5 @@
+"""`python -m benchmarks.models`."""
+
+from benchmarks.models.cli import main
+
+main()

@@ -1,0 +1,7 @@
+"""Inference with weights that stay as they are: what is computed of them alone is computed once.
+
+preparation.py      a graph's module, its channels last and its batch norms part of the weights, in two
+scale_folding.py    channels of a convolution's result that are scaled: its weights are
+division.py         a module in two: what is computed of weights alone, and the rest
+kept_values.py      the values of the first part, until a weight changes
+"""

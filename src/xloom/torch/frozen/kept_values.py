@@ -1,0 +1,60 @@
+"""What is computed of weights alone, kept until one of them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakSet, WeakValueDictionary
+
+import torch
+
+_ALIKE: WeakValueDictionary[str, WeakSet[KeptValues]] = WeakValueDictionary()
+
+Compute = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+
+
+class _Kept(NamedTuple):
+    state: list[Any]
+    weights: list[torch.Tensor]
+    """Aliases, so that no other tensor's memory is where theirs was."""
+    values: list[torch.Tensor]
+
+
+class KeptValues:
+    """`compute` of weights, once for each state of them.
+
+    A state is each weight's memory and torch's count of what was written there; where torch does not count, as in
+    inference tensors, values are not kept. What is `alike` computes the same: one's values are all others'.
+    """
+
+    def __init__(self, compute: Compute, alike: str):
+        self._compute = compute
+        self._kept: _Kept | None = None
+        self._others = _ALIKE.setdefault(alike, WeakSet())
+        self._others.add(self)
+
+    def __call__(self, weights: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The values of these weights."""
+        state = _state(weights)
+        kept = self._kept
+        if kept is not None and state is not None and kept.state == state:
+            return kept.values
+        if state is not None:  # programs of other shapes have the same weights
+            for other in list(self._others):
+                if other._kept is not None and other._kept.state == state:
+                    self._kept = other._kept
+                    return self._kept.values
+        values = self._compute([w if w.is_contiguous() else w.contiguous() for w in weights])
+        aliases = [w.detach() for w in weights]
+        self._kept = None if state is None else _Kept(state, aliases, values)
+        return values
+
+
+def _state(weights: Sequence[torch.Tensor]) -> list[Any] | None:
+    try:
+        found: list[Any] = [w._version for w in weights]
+    except RuntimeError:  # inference tensors have none
+        return None
+    found += [w.data_ptr() for w in weights]
+    found += [None if w.is_contiguous() else w.stride() for w in weights]
+    return found

@@ -1,0 +1,218 @@
+"""Inference keeps what is computed of weights alone, and only for as long as they are what they were."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from xloom.torch import compile_backend
+from xloom.torch.frozen.kept_values import KeptValues
+
+
+def network(channels: int = 8) -> Any:
+    torch.manual_seed(0)
+    layers = nn.Sequential(
+        nn.Conv2d(3, channels, 3, padding=1),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(),
+        nn.Conv2d(channels, channels, 3, groups=channels, bias=False),
+        nn.BatchNorm2d(channels),
+        nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(channels, 5),
+    )
+    for norm in (layers[1], layers[4]):
+        assert isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None and norm.running_var is not None
+        norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
+    return layers.eval()
+
+
+def images() -> torch.Tensor:
+    return torch.randn(2, 3, 9, 11, generator=torch.Generator().manual_seed(1))
+
+
+def agrees(compiled, model: nn.Module, x: torch.Tensor, **tolerance) -> None:
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x), **(tolerance or {"rtol": 1e-4, "atol": 1e-5}))
+
+
+@pytest.fixture
+def computations(monkeypatch) -> list[int]:
+    """How many weights were gone through, each time that something was computed of them."""
+    found: list[int] = []
+
+    class Counting(KeptValues):
+        def __init__(self, compute, alike):
+            super().__init__(lambda weights: (found.append(len(weights)), compute(weights))[1], alike)
+
+    monkeypatch.setattr("xloom.torch.compiled_graph.KeptValues", Counting)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _afresh():
+    torch._dynamo.reset()
+
+
+def test_weights_are_gone_through_once(computations):
+    model, x = network(), images()
+    compiled = torch.compile(model, backend="xloom")
+    for _ in range(3):
+        agrees(compiled, model, x)
+    assert len(computations) == 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_programs_of_other_shapes_have_the_same_values(computations, dynamic):
+    model, x = network(), images()
+    compiled = torch.compile(model, backend="xloom", dynamic=dynamic)
+    for size in (9, 10, 11):
+        agrees(compiled, model, x[:, :, :, :size])
+    assert len(computations) == 1
+
+
+@torch.no_grad()
+def _scaled(model):
+    model[0].weight.mul_(3)
+
+
+@torch.no_grad()
+def _statistics(model):
+    model[1].running_var.mul_(2)
+
+
+@torch.no_grad()
+def _view(model):
+    model[3].weight[1:3].zero_()
+
+
+def _optimizer(model):
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    torch.optim.SGD(model.parameters(), 0.1).step()
+
+
+def _loaded(model):
+    model.load_state_dict({k: v * 2 for k, v in model.state_dict().items()})
+
+
+def _other_memory(model):
+    model[0].weight.data = model[0].weight.data * 2
+
+
+def _other_parameter(model):
+    model[0].weight = nn.Parameter(model[0].weight.detach() * 2)
+
+
+@pytest.mark.parametrize("change", [_scaled, _statistics, _view, _optimizer, _loaded, _other_memory, _other_parameter])
+def test_changed_weights_count(change):
+    model, x = network(), images()
+    compiled = torch.compile(model, backend="xloom")
+    agrees(compiled, model, x)
+    with torch.no_grad():
+        before = compiled(x)
+    change(model)
+    agrees(compiled, model, x)
+    with torch.no_grad():
+        assert not torch.equal(before, compiled(x))
+
+
+def test_memory_that_is_used_again_is_another_weight():
+    model, x = network(), images()
+    compiled = torch.compile(model, backend="xloom")
+    for k in range(4):  # an allocator gives the same memory again where nobody has it
+        model[0].weight.data = torch.full_like(model[0].weight, k / 10)
+        agrees(compiled, model, x)
+
+
+def test_two_models_of_one_class_have_their_own_weights():
+    model, x = network(), images()
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other[0].weight.mul_(2)
+    for each in (model, other, model, other):
+        agrees(torch.compile(each, backend="xloom"), each, x)
+
+
+def test_training_is_as_it_was():
+    model, x = network(), images()
+    compiled = torch.compile(model, backend="xloom")
+    agrees(compiled, model, x)
+    model.train()
+    expected = copy.deepcopy(model)
+    optimizers = [torch.optim.SGD(m.parameters(), 0.1) for m in (model, expected)]
+    for _ in range(2):
+        for run, optimizer in zip((compiled, expected), optimizers, strict=True):
+            optimizer.zero_grad()
+            run(x).square().sum().backward()
+            optimizer.step()
+    for a, b in zip(model.state_dict().values(), expected.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    agrees(compiled, model.eval(), x)
+
+
+def test_shared_parameters_and_views_of_them():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(6, 6, 3, 3) / 6)
+            self.scale = nn.Parameter(torch.rand(12))
+
+        def forward(self, x):
+            y = torch.conv2d(x, self.weight, padding=1) * self.scale[:6, None, None]
+            y = torch.conv2d(y, self.weight.transpose(0, 1), padding=1) * self.scale.view(2, 6)[1].view(-1, 1, 1)
+            return y, self.weight
+
+    torch.manual_seed(0)
+    model, x = Tied(), torch.randn(2, 6, 5, 7)
+    compiled = torch.compile(model, backend="xloom")
+    for _ in range(2):
+        with torch.no_grad():
+            (a, given), (b, _) = compiled(x), model(x)
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+            assert given is model.weight
+            model.weight.add_(0.1)
+            model.scale[7] = 3
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_weights_in_other_orders_of_memory(layout):
+    model, x = network().to(memory_format=layout), images().contiguous(memory_format=layout)
+    with torch.no_grad():
+        model[8].weight.data = torch.randn(8, 5).t()
+    compiled = torch.compile(model, backend="xloom")
+    agrees(compiled, model, x)
+    model[8].weight.data = model[8].weight.data.contiguous()
+    agrees(compiled, model, x)
+
+
+def test_bfloat16():
+    model, x = network(32).bfloat16(), images().bfloat16()
+    agrees(torch.compile(model, backend="xloom"), model, x, rtol=5e-2, atol=5e-2)
+
+
+def test_inference_tensors_are_not_counted_by_torch():
+    with torch.inference_mode():
+        model, x = network(), images()
+        compiled = torch.compile(model, backend="xloom")
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+            model[0].weight.mul_(2)
+
+
+def test_nothing_is_transposed_between_convolutions():
+    found = []
+    original = compile_backend.frozen
+    model, x = network(), images()
+    try:
+        compile_backend.frozen = lambda *a: found.append(original(*a)) or found[-1]
+        agrees(torch.compile(model, backend="xloom"), model, x)
+    finally:
+        compile_backend.frozen = original
+    [translated] = found
+    opcodes = [i.opcode for i in translated.module.entry]
+    assert "transpose" not in opcodes and "rsqrt" not in opcodes
+    assert opcodes.count("convolution") == 2 and opcodes.count("multiply") <= 1  # the mean's
