@@ -35,33 +35,47 @@ _NUMBA = ("numba_n", "numba_np", "numba_o", "numba_op", "numba_npr", "numba_opr"
 
 def measure(checkout: str, name: str, preset: str, seconds: float) -> list[float]:
     """Seconds of XLA:CPU, xloom, NumPy and the fastest of Numba's ways (0 for none), and XLA:CPU's over xloom's."""
-    sys.path.insert(0, checkout)
     warnings.simplefilter("ignore")
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    info = json.loads((Path(checkout) / "bench_info" / f"{name}.json").read_text())["benchmark"]
-    arguments = _arguments(info, preset)
-    function = _function(info, "jax")
-    assert function is not None
-
-    def prepare(platform: str) -> Run:
-        device = jax.devices(platform)[0]
-        with jax.default_device(device):
-            held = [jax.device_put(a, device) if k in info["array_args"] else a for k, a in arguments.items()]
-
-        def run() -> Any:
-            with jax.default_device(device):
-                return jax.block_until_ready(function(*held))
-
-        return run
-
-    sides = [prepare("cpu"), prepare("xloom")]
+    info, arguments = _program(checkout, name, preset)
+    sides = [runner(checkout, name, preset, platform) for platform in ("cpu", "xloom")]
     _compare(*(side() for side in sides))
     theirs, ours = alternate(*sides, repeats=_REPEATS)
     others = [_best([_function(info, "numpy")], info, arguments, seconds)]
     others.append(_best([_function(info, way) for way in _NUMBA], info, arguments, seconds))
     return [median_wall(theirs), median_wall(ours), *others, statistics.median(ratios(theirs, ours))]
+
+
+def runner(checkout: str, name: str, preset: str, platform: str) -> Run:
+    """A program of the checkout in JAX on a platform, with its arguments there."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    info, arguments = _program(checkout, name, preset)
+    function = _function(info, "jax")
+    assert function is not None
+    device = jax.devices(platform)[0]
+    with jax.default_device(device):
+        held = [jax.device_put(a, device) if k in info["array_args"] else a for k, a in arguments.items()]
+
+    def run() -> Any:
+        with jax.default_device(device):
+            return jax.block_until_ready(function(*held))
+
+    return run
+
+
+def programs(checkout: str) -> list[str]:
+    """The names of those that there are in JAX."""
+    names = sorted(path.stem for path in Path(checkout, "bench_info").glob("*.json"))
+    return [name for name in names if _has_jax(checkout, name)]
+
+
+def _program(checkout: str, name: str, preset: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the checkout says of a program, and its arguments."""
+    if checkout not in sys.path:
+        sys.path.insert(0, checkout)
+    info = json.loads((Path(checkout) / "bench_info" / f"{name}.json").read_text())["benchmark"]
+    return info, _arguments(info, preset)
 
 
 def _arguments(info: dict[str, Any], preset: str) -> dict[str, Any]:
@@ -135,11 +149,11 @@ def main() -> None:
         return
     os.environ["JAX_PLATFORMS"] = "xloom,cpu"
     checkout = str(Path(options.checkout).resolve())
-    names = sorted(path.stem for path in Path(checkout, "bench_info").glob("*.json"))
+    names = programs(checkout)
     if not names:
         parser.error(f"{checkout} has no bench_info: name a checkout of github.com/spcl/npbench")
     rest = [checkout, "--preset", options.preset, "--seconds", str(options.seconds)]
-    cases = [(name, *rest) for name in names if re.search(options.filter, name) and _has_jax(checkout, name)]
+    cases = [(name, *rest) for name in names if re.search(options.filter, name)]
     found: dict[str, list[float]] = {}
     with limited_threads(options.threads) if options.threads else nullcontext():
         for (name, *_), figures, say in one_by_one("benchmarks.npbench", cases):

@@ -52,12 +52,12 @@ def expected_chunks(size: int, count: int, grain: int) -> list[tuple[int, int]]:
 
 @pytest.fixture(scope="module", params=[(1, 1), (2, 2), (3, 3), (8, 8), (8, 2), (64, 3)], ids=str)
 def any_pool(request: pytest.FixtureRequest) -> ThreadPool:
-    return ThreadPool(*request.param)
+    return ThreadPool(*request.param, finds_out=False)
 
 
 @pytest.fixture(scope="module")
 def four() -> ThreadPool:
-    return ThreadPool(4, 4)
+    return ThreadPool(4, 4, finds_out=False)
 
 
 COUNTS = [-5, 0, 1, 2, 3, 5, 7, 8, 9, 16, 63, 64, 65, 127, 1000, 2**40 + 3]
@@ -96,7 +96,7 @@ def test_more_chunks_than_threads_use_every_thread():
         seen.append(threading.get_native_id())
         met.wait()
 
-    share(ThreadPool(8, 2), body, 8)
+    share(ThreadPool(8, 2, finds_out=False), body, 8)
     assert not met.broken
     assert len(seen) == 8
     assert len(set(seen)) == 2
@@ -170,7 +170,7 @@ def test_workers_and_callers_wake_up_from_sleep(any_pool: ThreadPool):
 
 @pytest.mark.parametrize("threads, always", [(2, "true"), (4, "true"), (8, "false")])
 def test_workers_of_few_processors_are_always_steered(threads: int, always: str):
-    assert f"call void @steer(ptr %a.berth, i1 {always})" in pool_ir.pool_ir(threads, threads, SPIN_NS)
+    assert f"call void @steer(ptr %a.berth, i1 {always})" in pool_ir.pool_ir(threads, threads, SPIN_NS, False)
 
 
 def test_workers_compute_with_the_callers_rounding(four: ThreadPool):
@@ -214,7 +214,7 @@ two_processors = pytest.mark.skipif(
 @two_processors
 def test_a_worker_does_not_wake_up_on_its_callers_processor():
     libc = ctypes.CDLL(None)
-    two = ThreadPool(2, 2)
+    two = ThreadPool(2, 2, finds_out=False)
     workers: list[int] = []
     places: list[int] = []
 
@@ -253,7 +253,7 @@ import ctypes, os, threading, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from xloom.cpu.runtime.threads import ThreadPool
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(ThreadPool(2, 2).parallel_for_address)
+run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(ThreadPool(2, 2, finds_out=False).parallel_for_address)
 met = threading.Barrier(2, timeout=30)
 for _ in range(10):
     run(TASK(lambda *chunk: met.wait() and None), None, 2, 1)
@@ -266,7 +266,7 @@ print("broken" if met.broken else "met")
 def test_sleep_without_a_futex(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host_ir, "FUTEX_NUMBER", None)
     assert "pthread_cond_wait" in host_ir.host_ir()
-    plain = ThreadPool(4, 4)
+    plain = ThreadPool(4, 4, finds_out=False)
     test_workers_and_callers_wake_up_from_sleep(plain)
     test_chunks_run_at_the_same_time(plain)
     in_child(lambda: test_chunks_run_at_the_same_time(plain))
@@ -275,7 +275,7 @@ def test_sleep_without_a_futex(monkeypatch: pytest.MonkeyPatch):
 def test_a_system_and_processor_of_another_kind(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host_ir, "PROCESSOR_IR", {})
     monkeypatch.setattr(host_ir, "LINUX_STEER_IR", host_ir.PLAIN_STEER_IR)
-    plain = ThreadPool(4, 4)
+    plain = ThreadPool(4, 4, finds_out=False)
     test_chunks_run_at_the_same_time(plain)
 
 
@@ -287,7 +287,7 @@ def test_each_processor_has_code(monkeypatch: pytest.MonkeyPatch, processor: str
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     monkeypatch.setattr(host_ir.platform, "machine", lambda: processor)
-    source = host_ir.host_ir() + pool_ir.pool_ir(4, 4, SPIN_NS)
+    source = host_ir.host_ir() + pool_ir.pool_ir(4, 4, SPIN_NS, False)
     assert "@sched_yield" not in source
     machine = llvm.Target.from_triple(triple).create_target_machine()
     assert "xloom_parallel_for" in machine.emit_assembly(llvm.parse_assembly(source))
@@ -369,7 +369,7 @@ def test_the_process_exits_with_workers_around(pause: float):
 import ctypes, time
 from xloom.cpu.runtime.threads import ThreadPool
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(ThreadPool(4, 4).parallel_for_address)
+run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(ThreadPool(4, 4, finds_out=False).parallel_for_address)
 run(TASK(lambda *chunk: None), None, 4, 1)
 time.sleep({pause})
 print("done")

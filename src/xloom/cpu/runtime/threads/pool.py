@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 
 from xloom.cpu.runtime.threads.code import pinned_code
 from xloom.cpu.runtime.threads.host_ir import host_ir
@@ -40,16 +41,22 @@ class ThreadPool:
     `void xloom_parallel_for(void (*task)(void *buffers, int64_t begin, int64_t end), void *buffers, int64_t count,
     int64_t grain)` cuts [0, count) into at most `size` chunks of at least `grain` items, the same ones at every call,
     and returns when `task` has done them all. A call from inside a task, or while another thread's loop has the pool,
-    runs its chunks in the calling thread. Workers compute with the caller's rounding mode. They start at the first loop
+    runs its chunks in the calling thread; so do loops that take longer when they are shared, unless all are to be
+    (`finds_out`). Workers compute with the caller's rounding mode. They start at the first loop
     that needs them, and never end. `poll_address` is what programs call now and then, to end where `interrupts` says.
     """
 
-    def __init__(self, size: int, processors: int):
+    def __init__(self, size: int, processors: int, *, finds_out: bool = True):
         self.size = size
-        self.parallel_for_address, reset_address, self.poll_address, self.call_python_address, words = pinned_code(
-            host_ir() + pool_ir(size, min(size, processors), SPIN_NS) + poll_ir(POLL_NS) + call_python_ir(),
-            ("xloom_parallel_for", "xloom_reset_pool", POLL, CALL_PYTHON, WORDS),
+        pool_code = pool_ir(size, min(size, processors), SPIN_NS, finds_out)
+        self.parallel_for_address, reset_address, limit_address, self.poll_address, self.call_python_address, words = (
+            pinned_code(
+                host_ir() + pool_code + poll_ir(POLL_NS) + call_python_ir(),
+                ("xloom_parallel_for", "xloom_reset_pool", "xloom_limit_threads", POLL, CALL_PYTHON, WORDS),
+            )
         )
+        self.limit: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_int64)(limit_address)
+        """Has loops be cut into no more chunks than that, from now on."""
         self.interrupts = Interrupts(words)
         self._reset = ctypes.CFUNCTYPE(None)(reset_address)
         self._reset()

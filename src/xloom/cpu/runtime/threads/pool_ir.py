@@ -9,6 +9,7 @@ not be created is not missed.
 from __future__ import annotations
 
 from xloom.cpu.runtime.threads.affinity_ir import FEW
+from xloom.cpu.runtime.threads.sharing_ir import sharing_ir
 
 # what a slot holds
 IDLE, ARMED, SLEEPING = 0, 1, 2
@@ -17,9 +18,12 @@ IDLE, ARMED, SLEEPING = 0, 1, 2
 CALLER_SLEEPS = -1 << 31
 
 
-def pool_ir(size: int, threads: int, spin_ns: int) -> str:
-    """The pool that cuts loops for `size` and runs them on `threads`, which spin for `spin_ns` before they sleep."""
-    return f"""
+def pool_ir(size: int, threads: int, spin_ns: int, finds_out: bool) -> str:
+    """The pool that cuts loops for `size` and runs them on `threads`, which spin for `spin_ns` before they sleep.
+
+    It `finds_out` which loops are worth sharing, or shares all.
+    """
+    return f"""{sharing_ir()}
 ; The size of two cache lines, as processors fetch them in pairs.
 %Slot = type {{ i32, [124 x i8] }}
 ; task, buffers, items in a chunk, number of chunks with one more, the caller's rounding
@@ -36,6 +40,16 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 
+; As many threads as loops are cut for, at the most.
+@limit = internal global i64 {size}
+
+define void @xloom_limit_threads(i64 %most) {{
+  %least = call i64 @llvm.smax.i64(i64 %most, i64 1)
+  %limit = call i64 @llvm.umin.i64(i64 %least, i64 {size})
+  store atomic i64 %limit, ptr @limit monotonic, align 8
+  ret void
+}}
+
 ; Run task over [0, count) in chunks of at least grain items; return when all are done.
 define void @xloom_parallel_for(ptr %task, ptr %buffers, i64 %count, i64 %grain) {{
 entry:
@@ -44,26 +58,81 @@ entry:
 measure:
   %least = call i64 @llvm.smax.i64(i64 %grain, i64 1)
   %room = udiv i64 %count, %least
-  %chunks = call i64 @llvm.umin.i64(i64 %room, i64 {size})
+  %limit = load atomic i64, ptr @limit monotonic, align 8
+  %chunks = call i64 @llvm.umin.i64(i64 %room, i64 %limit)
   %alone = icmp ule i64 %chunks, 1
   br i1 %alone, label %whole, label %divide
 whole:
   tail call void %task(ptr %buffers, i64 0, i64 %count)
   ret void
 divide:
+  br i1 {str(finds_out).lower()}, label %look, label %all
+all:
+  call void @share(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
+  ret void
+
+; What a loop takes while the pool is another's says nothing.
+look:
+  %occupied = load atomic i32, ptr @busy monotonic, align 4
+  %is.free = icmp eq i32 %occupied, 0
+  br i1 %is.free, label %choose, label %serial
+choose:
+  %caller = call ptr @llvm.returnaddress(i32 0)
+  %site = call ptr @site(ptr %caller, ptr %task, i64 %count)
+  %how = call {{ i1, i1 }} @shares(ptr %site)
+  %is.shared = extractvalue {{ i1, i1 }} %how, 0
+  %is.timed = extractvalue {{ i1, i1 }} %how, 1
+  br i1 %is.timed, label %time, label %known
+known:
+  br i1 %is.shared, label %all, label %serial
+serial:
+  call void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
+  ret void
+time:
+  %from = call i64 @now()
+  br i1 %is.shared, label %together, label %by.itself
+together:
+  call void @share(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
+  br label %timed
+by.itself:
+  call void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
+  br label %timed
+timed:
+  %to = call i64 @now()
+  %taken = sub i64 %to, %from
+  call void @note(ptr %site, i64 %taken)
+  ret void
+done:
+  ret void
+}}
+
+; The chunks one after the other.
+define internal void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks) {{
+entry:
+  %items = udiv i64 %count, %chunks
+  %longer = urem i64 %count, %chunks
+  br label %next
+next:
+  %s = phi i64 [ 0, %entry ], [ %s.next, %next ]
+  call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 %s)
+  %s.next = add i64 %s, 1
+  %s.more = icmp ult i64 %s.next, %chunks
+  br i1 %s.more, label %next, label %done
+done:
+  ret void
+}}
+
+; The chunks on the threads that there are; in this one while another caller, or a task of this one's, has the pool.
+define internal void @share(ptr %task, ptr %buffers, i64 %count, i64 %chunks) {{
+entry:
   %items = udiv i64 %count, %chunks
   %longer = urem i64 %count, %chunks
   %taken = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
   %free = extractvalue {{ i32, i1 }} %taken, 1
   br i1 %free, label %share, label %serial
-
-; Another caller, or a task of this one's, has the pool: the same chunks, one after the other.
 serial:
-  %s = phi i64 [ 0, %divide ], [ %s.next, %serial ]
-  call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 %s)
-  %s.next = add i64 %s, 1
-  %s.more = icmp ult i64 %s.next, %chunks
-  br i1 %s.more, label %serial, label %done
+  call void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
+  ret void
 
 share:
   %started = load i1, ptr @started
@@ -133,8 +202,6 @@ rest:
   br label %look
 release:
   store atomic i32 0, ptr @busy release, align 4
-  ret void
-done:
   ret void
 }}
 
@@ -218,7 +285,6 @@ seek:
   br i1 %more, label %seek, label %sought
 sought:
   br i1 %any, label %watch, label %lie.down
-; With no more spinning if the caller was faster: the processor has others to run.
 lie.down:
   call void @lie_down(ptr %berth)
   %down = cmpxchg ptr %slot, i32 {IDLE}, i32 {SLEEPING} release monotonic
@@ -231,7 +297,7 @@ rest:
   br i1 %early, label %rest, label %rise
 rise:
   call void @rise(ptr %berth)
-  br label %look
+  br label %watch
 }}
 
 ; Run the chunk at %index if it can be claimed; true if so. The job stays what it is until the chunk is reported done.

@@ -1,0 +1,179 @@
+"""LLVM IR that finds out which steps are worth sharing: each is timed both ways, and runs the faster one from then on.
+
+What sharing costs depends on whether workers are awake, where the data lie and who else wants the processors; what it
+brings, on how long the step takes. Both are measured where they count, in the step itself, now and again.
+"""
+
+from __future__ import annotations
+
+SITES = 1024
+"""Steps that are remembered. Of two with one place, each is found out anew when it follows the other."""
+WARM_NS = 60_000
+"""Each way is tried that long before it is timed: workers wake up, and data move to their caches."""
+TIMED_NS = 60_000
+RUNS = 4
+"""Then that long, and at least so many runs."""
+OUTLIER = 4
+"""Of the shortest time, what a longer one counts for at most: something else had the processor."""
+LONG_NS = 250_000
+"""Steps that take as long on all threads are shared: it would cost to find out what little could be gained."""
+GAIN = 15, 16
+"""Of the time alone, what sharing must come below: it takes several processors."""
+FIRST_REST = 64
+"""Runs between the first trial and the second. From then on twice as many each, until trials take little time."""
+TRIAL_SHARE = 64
+"""Of all time, trials take one such part."""
+
+_SHARED, _ALONE, _SETTLED = range(3)
+_FIELDS = ("key", "stage", "shares", "left", "rest", "warm", "runs", "sum", "least", "shared", "spent")
+
+
+def _load(name: str, field: str) -> str:
+    return f"""%{name}.place = getelementptr %Site, ptr %site, i64 0, i32 {_FIELDS.index(field)}
+  %{name} = load atomic i64, ptr %{name}.place monotonic, align 8"""
+
+
+def _store(value: str, field: str, name: str) -> str:
+    return f"""%{name} = getelementptr %Site, ptr %site, i64 0, i32 {_FIELDS.index(field)}
+  store atomic i64 {value}, ptr %{name} monotonic, align 8"""
+
+
+def sharing_ir() -> str:
+    """`@site` of a step, `@shares` whether it is to be shared now, and `@note` of the time that it took.
+
+    Threads that come to a site at once may lose a time, or have one too many.
+    """
+    return f"""
+; {", ".join(_FIELDS)}
+%Site = type {{ {", ".join(["i64"] * 16)} }}
+@sites = internal global [{SITES} x %Site] zeroinitializer, align 128
+
+declare ptr @llvm.returnaddress(i32)
+declare i64 @llvm.fshl.i64(i64, i64, i64)
+
+; Where is remembered what is known of a step; of a new one nothing.
+define internal ptr @site(ptr %caller, ptr %task, i64 %count) {{
+  %from = ptrtoint ptr %caller to i64
+  %to = ptrtoint ptr %task to i64
+  %turned = call i64 @llvm.fshl.i64(i64 %to, i64 %to, i64 20)
+  %both = xor i64 %from, %turned
+  %counted = mul i64 %count, -7046029254386353131
+  %key = xor i64 %both, %counted
+  %mixed = mul i64 %key, -7046029254386353131
+  %high = lshr i64 %mixed, {65 - SITES.bit_length()}
+  %site = getelementptr [{SITES} x %Site], ptr @sites, i64 0, i64 %high
+  {_load("known", "key")}
+  %same = icmp eq i64 %known, %key
+  br i1 %same, label %leave, label %begin
+begin:
+  {_store(str(FIRST_REST), "rest", "rest")}
+  {_store("0", "spent", "spent")}
+  call void @try(ptr %site, i64 {_SHARED})
+  store atomic i64 %key, ptr %known.place monotonic, align 8
+  br label %leave
+leave:
+  ret ptr %site
+}}
+
+; Begin to run a step one way.
+define internal void @try(ptr %site, i64 %stage) {{
+  {_store("0", "warm", "warm")}
+  {_store("0", "runs", "runs")}
+  {_store("0", "sum", "sum")}
+  {_store(str((1 << 63) - 1), "least", "least")}
+  {_store("%stage", "stage", "stages")}
+  ret void
+}}
+
+; Whether to share this run, and whether it is part of a trial.
+define internal {{ i1, i1 }} @shares(ptr %site) {{
+  {_load("stage", "stage")}
+  %is.settled = icmp eq i64 %stage, {_SETTLED}
+  br i1 %is.settled, label %settled, label %trial
+trial:
+  %first = icmp eq i64 %stage, {_SHARED}
+  %tried = insertvalue {{ i1, i1 }} {{ i1 false, i1 true }}, i1 %first, 0
+  ret {{ i1, i1 }} %tried
+settled:
+  {_load("left", "left")}
+  %fewer = sub i64 %left, 1
+  store atomic i64 %fewer, ptr %left.place monotonic, align 8
+  %over = icmp slt i64 %fewer, 0
+  br i1 %over, label %again, label %known
+again:
+  {_store("0", "spent", "spent")}
+  call void @try(ptr %site, i64 {_SHARED})
+  br label %known
+known:
+  {_load("shares", "shares")}
+  %is.shared = icmp ne i64 %shares, 0
+  %found = insertvalue {{ i1, i1 }} zeroinitializer, i1 %is.shared, 0
+  ret {{ i1, i1 }} %found
+}}
+
+; A run of a trial has taken %time.
+define internal void @note(ptr %site, i64 %time) {{
+  {_load("spent", "spent")}
+  %spent.now = add i64 %spent, %time
+  store atomic i64 %spent.now, ptr %spent.place monotonic, align 8
+  {_load("warm", "warm")}
+  %is.warm = icmp uge i64 %warm, {WARM_NS}
+  br i1 %is.warm, label %count, label %heat
+heat:
+  %warmer = add i64 %warm, %time
+  store atomic i64 %warmer, ptr %warm.place monotonic, align 8
+  ret void
+count:
+  {_load("shortest", "least")}
+  %least = call i64 @llvm.umin.i64(i64 %shortest, i64 %time)
+  store atomic i64 %least, ptr %shortest.place monotonic, align 8
+  %most = mul i64 %least, {OUTLIER}
+  %counted = call i64 @llvm.umin.i64(i64 %most, i64 %time)
+  {_load("before", "sum")}
+  %sum = add i64 %before, %counted
+  store atomic i64 %sum, ptr %before.place monotonic, align 8
+  {_load("earlier", "runs")}
+  %runs = add i64 %earlier, 1
+  store atomic i64 %runs, ptr %earlier.place monotonic, align 8
+  %many = icmp uge i64 %runs, {RUNS}
+  %long = icmp uge i64 %sum, {TIMED_NS}
+  %enough = and i1 %many, %long
+  br i1 %enough, label %end, label %leave
+leave:
+  ret void
+end:
+  %mean = udiv i64 %sum, %runs
+  {_load("stage", "stage")}
+  %is.shared = icmp eq i64 %stage, {_SHARED}
+  br i1 %is.shared, label %half, label %whole
+half:
+  {_store("%mean", "shared", "shared.to")}
+  %is.long = icmp ugt i64 %mean, {LONG_NS}
+  br i1 %is.long, label %for.ever, label %other
+for.ever:
+  {_store("1", "shares", "shares.yes")}
+  {_store(str((1 << 63) - 1), "left", "left.all")}
+  {_store(str(_SETTLED), "stage", "stage.last")}
+  ret void
+other:
+  call void @try(ptr %site, i64 {_ALONE})
+  ret void
+whole:
+  {_load("shared", "shared")}
+  %there = mul i64 %shared, {GAIN[1]}
+  %here = mul i64 %mean, {GAIN[0]}
+  %gains = icmp ult i64 %there, %here
+  %word = zext i1 %gains to i64
+  {_store("%word", "shares", "shares")}
+  {_load("rest", "rest")}
+  {_store("%rest", "left", "left")}
+  %twice = mul i64 %rest, 2
+  %each = select i1 %gains, i64 %shared, i64 %mean
+  %parts = mul i64 %spent.now, {TRIAL_SHARE}
+  %due = udiv i64 %parts, %each
+  %longer = call i64 @llvm.umin.i64(i64 %twice, i64 %due)
+  store atomic i64 %longer, ptr %rest.place monotonic, align 8
+  {_store(str(_SETTLED), "stage", "stage.to")}
+  ret void
+}}
+"""

@@ -1,0 +1,82 @@
+"""Which steps are shared among threads, by the times that runs of them took."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import pytest
+
+from xloom.cpu.runtime.threads.code import pinned_code
+from xloom.cpu.runtime.threads.sharing_ir import FIRST_REST, LONG_NS, sharing_ir
+
+_STEP = """
+declare i64 @llvm.umin.i64(i64, i64)
+define i32 @step(i64 %number, i64 %shared, i64 %alone) {
+entry:
+  %caller = inttoptr i64 %number to ptr
+  %site = call ptr @site(ptr %caller, ptr null, i64 2)
+  %how = call { i1, i1 } @shares(ptr %site)
+  %is.shared = extractvalue { i1, i1 } %how, 0
+  %is.timed = extractvalue { i1, i1 } %how, 1
+  %result = zext i1 %is.shared to i32
+  br i1 %is.timed, label %time, label %leave
+time:
+  %taken = select i1 %is.shared, i64 %shared, i64 %alone
+  call void @note(ptr %site, i64 %taken)
+  %timed = or i32 %result, 2
+  ret i32 %timed
+leave:
+  ret i32 %result
+}
+"""
+Step = Callable[[int, int, int], int]
+
+
+@pytest.fixture(scope="module")
+def step() -> Step:
+    """Runs step `number`, which takes so many nanoseconds shared and alone: 1 if it is shared, 2 if it is timed."""
+    return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 3)(pinned_code(sharing_ir() + _STEP, ("step",))[0])
+
+
+def settled(step: Step, number: int, shared: int, alone: int) -> int:
+    """What is done between trials, the first of which tries both."""
+    seen = set()
+    for _ in range(10_000):
+        how = step(number, shared, alone)
+        if not how & 2:
+            assert 3 in seen
+            return how
+        seen.add(how)
+    raise AssertionError("the trial does not end")
+
+
+@pytest.mark.parametrize(
+    ("shared", "alone", "is_shared"),
+    [(6_000, 11_000, 1), (20_000, 11_000, 0), (10_900, 11_000, 0), (700, 500, 0), (100_000, 190_000, 1)],
+)
+def test_a_step_runs_as_it_takes_less_time(step: Step, shared: int, alone: int, is_shared: int):
+    assert settled(step, 1000 + shared, shared, alone) == is_shared
+
+
+def test_a_long_step_is_shared_without_a_run_alone(step: Step):
+    assert all(step(1, 2 * LONG_NS, LONG_NS) & 1 for _ in range(1000))
+
+
+def test_one_slow_run_decides_nothing(step: Step):
+    times = iter([6_000] * 12 + [3_000_000] + [6_000] * 1000)
+    for _ in range(200):
+        how = step(2, next(times), 11_000)
+    assert how == 1
+
+
+def test_what_changes_is_found_out_again(step: Step):
+    assert settled(step, 3, 6_000, 11_000) == 1
+    found = [step(3, 20_000, 11_000) for _ in range(10_000)]
+    assert set(found[:FIRST_REST]) == {1}
+    assert found[-1] == 0
+
+
+def test_trials_become_rare(step: Step):
+    found = [step(4, 30_000, 1_000) for _ in range(200_000)]
+    assert sum(how & 1 for how in found[100_000:]) < 40
