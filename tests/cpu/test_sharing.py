@@ -12,7 +12,8 @@ from xloom.cpu.runtime.threads.sharing_ir import FIRST_REST, LONG_NS, sharing_ir
 
 _STEP = """
 declare i64 @llvm.umin.i64(i64, i64)
-define i32 @step(i64 %number, i64 %shared, i64 %alone) {
+@clock = internal global i64 1
+define i32 @step(i64 %number, i64 %shared, i64 %alone, i64 %after.shared, i64 %after.alone) {
 entry:
   %caller = inttoptr i64 %number to ptr
   %site = call ptr @site(ptr %caller, ptr null, i64 2)
@@ -20,30 +21,39 @@ entry:
   %is.shared = extractvalue { i1, i1 } %how, 0
   %is.timed = extractvalue { i1, i1 } %how, 1
   %result = zext i1 %is.shared to i32
+  %from = load i64, ptr @clock
+  %taken = select i1 %is.shared, i64 %shared, i64 %alone
+  %to = add i64 %from, %taken
+  %after = select i1 %is.shared, i64 %after.shared, i64 %after.alone
+  %next = add i64 %to, %after
+  store i64 %next, ptr @clock
   br i1 %is.timed, label %time, label %leave
 time:
-  %taken = select i1 %is.shared, i64 %shared, i64 %alone
-  call void @note(ptr %site, i64 %taken)
+  call void @note(ptr %site, i64 %from, i64 %to)
   %timed = or i32 %result, 2
   ret i32 %timed
 leave:
   ret i32 %result
 }
 """
-Step = Callable[[int, int, int], int]
+Step = Callable[..., int]
 
 
 @pytest.fixture(scope="module")
 def step() -> Step:
-    """Runs step `number`, which takes so many nanoseconds shared and alone: 1 if it is shared, 2 if it is timed."""
-    return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 3)(pinned_code(sharing_ir() + _STEP, ("step",))[0])
+    """Runs step `number`, which takes so many nanoseconds shared and alone: 1 if it is shared, 2 if it is timed.
+
+    `after` it, as many pass until its next run.
+    """
+    run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(pinned_code(sharing_ir() + _STEP, ("step",))[0])
+    return lambda number, shared, alone, after=(0, 0): run(number, shared, alone, *after)
 
 
-def settled(step: Step, number: int, shared: int, alone: int) -> int:
+def settled(step: Step, number: int, shared: int, alone: int, after: tuple[int, int] = (0, 0)) -> int:
     """What is done between trials, the first of which tries both."""
     seen = set()
     for _ in range(10_000):
-        how = step(number, shared, alone)
+        how = step(number, shared, alone, after)
         if not how & 2:
             assert 3 in seen
             return how
@@ -57,6 +67,13 @@ def settled(step: Step, number: int, shared: int, alone: int) -> int:
 )
 def test_a_step_runs_as_it_takes_less_time(step: Step, shared: int, alone: int, is_shared: int):
     assert settled(step, 1000 + shared, shared, alone) == is_shared
+
+
+@pytest.mark.parametrize(
+    ("after", "is_shared"), [((9_000, 9_000), 1), ((20_000, 9_000), 0), ((3_000_000, 2_000_000), 1)]
+)
+def test_what_others_wait_for_counts(step: Step, after: tuple[int, int], is_shared: int):
+    assert settled(step, 2000 + sum(after), 6_000, 11_000, after) == is_shared
 
 
 def test_a_long_step_is_shared_without_a_run_alone(step: Step):

@@ -99,8 +99,7 @@ by.itself:
   br label %timed
 timed:
   %to = call i64 @now()
-  %taken = sub i64 %to, %from
-  call void @note(ptr %site, i64 %taken)
+  call void @note(ptr %site, i64 %from, i64 %to)
   ret void
 done:
   ret void

@@ -1,7 +1,9 @@
 """LLVM IR that finds out which steps are worth sharing: each is timed both ways, and runs the faster one from then on.
 
 What sharing costs depends on whether workers are awake, where the data lie and who else wants the processors; what it
-brings, on how long the step takes. Both are measured where they count, in the step itself, now and again.
+brings, on how long the step takes. Both are measured where they count, in the step itself, now and again. So is the
+time from one run to the next: where each pass of a loop shares its data with others, what runs alone there waits for
+them. The steps of a loop try each way in the same passes, as these take equal times for all of them.
 """
 
 from __future__ import annotations
@@ -19,13 +21,20 @@ LONG_NS = 250_000
 """Steps that take as long on all threads are shared: it would cost to find out what little could be gained."""
 GAIN = 15, 16
 """Of the time alone, what sharing must come below: it takes several processors."""
+LOSS = 33, 32
+"""Of the time from run to run when alone, what it must not come above."""
+PASS_NS = 1_000_000
+"""What a longer time from run to run counts for."""
 FIRST_REST = 64
 """Runs between the first trial and the second. From then on twice as many each, until trials take little time."""
 TRIAL_SHARE = 64
 """Of all time, trials take one such part."""
 
 _SHARED, _ALONE, _SETTLED = range(3)
-_FIELDS = ("key", "stage", "shares", "left", "rest", "warm", "runs", "sum", "least", "shared", "spent")
+_FIELDS = (
+    "key", "stage", "shares", "left", "rest", "spent", "begun", "warm", "runs",
+    "sum", "least", "shared", "pass_sum", "pass_least", "pass_shared",
+)  # fmt: skip
 
 
 def _load(name: str, field: str) -> str:
@@ -67,12 +76,19 @@ define internal ptr @site(ptr %caller, ptr %task, i64 %count) {{
   br i1 %same, label %leave, label %begin
 begin:
   {_store(str(FIRST_REST), "rest", "rest")}
-  {_store("0", "spent", "spent")}
-  call void @try(ptr %site, i64 {_SHARED})
+  call void @begin(ptr %site)
   store atomic i64 %key, ptr %known.place monotonic, align 8
   br label %leave
 leave:
   ret ptr %site
+}}
+
+; Begin a trial.
+define internal void @begin(ptr %site) {{
+  {_store("0", "spent", "spent")}
+  {_store("0", "begun", "begun")}
+  call void @try(ptr %site, i64 {_SHARED})
+  ret void
 }}
 
 ; Begin to run a step one way.
@@ -81,6 +97,8 @@ define internal void @try(ptr %site, i64 %stage) {{
   {_store("0", "runs", "runs")}
   {_store("0", "sum", "sum")}
   {_store(str((1 << 63) - 1), "least", "least")}
+  {_store("0", "pass_sum", "pass.sum")}
+  {_store(str((1 << 63) - 1), "pass_least", "pass.least")}
   {_store("%stage", "stage", "stages")}
   ret void
 }}
@@ -101,8 +119,7 @@ settled:
   %over = icmp slt i64 %fewer, 0
   br i1 %over, label %again, label %known
 again:
-  {_store("0", "spent", "spent")}
-  call void @try(ptr %site, i64 {_SHARED})
+  call void @begin(ptr %site)
   br label %known
 known:
   {_load("shares", "shares")}
@@ -111,8 +128,15 @@ known:
   ret {{ i1, i1 }} %found
 }}
 
-; A run of a trial has taken %time.
-define internal void @note(ptr %site, i64 %time) {{
+; A run of a trial was between these times.
+define internal void @note(ptr %site, i64 %from, i64 %to) {{
+  %time = sub i64 %to, %from
+  {_load("begun", "begun")}
+  store atomic i64 %from, ptr %begun.place monotonic, align 8
+  %since = sub i64 %from, %begun
+  %clipped = call i64 @llvm.umin.i64(i64 %since, i64 {PASS_NS})
+  %is.known = icmp ne i64 %begun, 0
+  %pass = select i1 %is.known, i64 %clipped, i64 %time
   {_load("spent", "spent")}
   %spent.now = add i64 %spent, %time
   store atomic i64 %spent.now, ptr %spent.place monotonic, align 8
@@ -120,34 +144,30 @@ define internal void @note(ptr %site, i64 %time) {{
   %is.warm = icmp uge i64 %warm, {WARM_NS}
   br i1 %is.warm, label %count, label %heat
 heat:
-  %warmer = add i64 %warm, %time
+  %warmer = add i64 %warm, %pass
   store atomic i64 %warmer, ptr %warm.place monotonic, align 8
   ret void
 count:
-  {_load("shortest", "least")}
-  %least = call i64 @llvm.umin.i64(i64 %shortest, i64 %time)
-  store atomic i64 %least, ptr %shortest.place monotonic, align 8
-  %most = mul i64 %least, {OUTLIER}
-  %counted = call i64 @llvm.umin.i64(i64 %most, i64 %time)
-  {_load("before", "sum")}
-  %sum = add i64 %before, %counted
-  store atomic i64 %sum, ptr %before.place monotonic, align 8
+  %sum = call i64 @added(ptr %site, i64 {_FIELDS.index("sum")}, i64 %time)
+  %passes = call i64 @added(ptr %site, i64 {_FIELDS.index("pass_sum")}, i64 %pass)
   {_load("earlier", "runs")}
   %runs = add i64 %earlier, 1
   store atomic i64 %runs, ptr %earlier.place monotonic, align 8
   %many = icmp uge i64 %runs, {RUNS}
-  %long = icmp uge i64 %sum, {TIMED_NS}
+  %long = icmp uge i64 %passes, {TIMED_NS}
   %enough = and i1 %many, %long
   br i1 %enough, label %end, label %leave
 leave:
   ret void
 end:
   %mean = udiv i64 %sum, %runs
+  %pass.mean = udiv i64 %passes, %runs
   {_load("stage", "stage")}
   %is.shared = icmp eq i64 %stage, {_SHARED}
   br i1 %is.shared, label %half, label %whole
 half:
   {_store("%mean", "shared", "shared.to")}
+  {_store("%pass.mean", "pass_shared", "pass.to")}
   %is.long = icmp ugt i64 %mean, {LONG_NS}
   br i1 %is.long, label %for.ever, label %other
 for.ever:
@@ -162,18 +182,40 @@ whole:
   {_load("shared", "shared")}
   %there = mul i64 %shared, {GAIN[1]}
   %here = mul i64 %mean, {GAIN[0]}
-  %gains = icmp ult i64 %there, %here
+  %is.faster = icmp ult i64 %there, %here
+  {_load("pass.shared", "pass_shared")}
+  %pass.there = mul i64 %pass.shared, {LOSS[1]}
+  %pass.here = mul i64 %pass.mean, {LOSS[0]}
+  %is.harmless = icmp ule i64 %pass.there, %pass.here
+  %gains = and i1 %is.faster, %is.harmless
   %word = zext i1 %gains to i64
   {_store("%word", "shares", "shares")}
   {_load("rest", "rest")}
   {_store("%rest", "left", "left")}
   %twice = mul i64 %rest, 2
   %each = select i1 %gains, i64 %shared, i64 %mean
+  %some = call i64 @llvm.umax.i64(i64 %each, i64 1)
   %parts = mul i64 %spent.now, {TRIAL_SHARE}
-  %due = udiv i64 %parts, %each
+  %due = udiv i64 %parts, %some
   %longer = call i64 @llvm.umin.i64(i64 %twice, i64 %due)
   store atomic i64 %longer, ptr %rest.place monotonic, align 8
   {_store(str(_SETTLED), "stage", "stage.to")}
   ret void
+}}
+declare i64 @llvm.umax.i64(i64, i64)
+
+; The sum at a field of a site, with another time, and the shortest of them behind it.
+define internal i64 @added(ptr %site, i64 %field, i64 %time) {{
+  %place = getelementptr i64, ptr %site, i64 %field
+  %least.place = getelementptr i64, ptr %place, i64 1
+  %shortest = load atomic i64, ptr %least.place monotonic, align 8
+  %least = call i64 @llvm.umin.i64(i64 %shortest, i64 %time)
+  store atomic i64 %least, ptr %least.place monotonic, align 8
+  %most = mul i64 %least, {OUTLIER}
+  %counted = call i64 @llvm.umin.i64(i64 %most, i64 %time)
+  %before = load atomic i64, ptr %place monotonic, align 8
+  %sum = add i64 %before, %counted
+  store atomic i64 %sum, ptr %place monotonic, align 8
+  ret i64 %sum
 }}
 """
