@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep bench-npbench bench-models bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries models judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -96,6 +96,9 @@ bench-npbench: setup ## NPBench's programs in JAX against XLA:CPU, NumPy and Num
 bench-models: models ## Whole models against inductor, ONNX Runtime and OpenVINO: [MODELS=resnet50,vit_b] [BATCH=1,8] [DTYPES=f32,bf16] [OUT=models.jsonl]
 	@$(MODELS_VENV)/bin/python -m benchmarks.models --models "$(MODELS)" --batch $(or $(BATCH),1) \
 	  --dtypes $(or $(DTYPES),f32) $(if $(OUT),--out "$(OUT)")
+
+bench-threads: setup ## Each program with one thread and with all: [SET=programs|loops|npbench-S|npbench-M] [FROM=<checkout of spcl/npbench>] [FILTER=matmul] [OUT=threads.jsonl]
+	@$(BIN)/python -m benchmarks.threads $(if $(SET),--set $(SET)) --from "$(FROM)" --filter "$(FILTER)" $(if $(OUT),--out "$(OUT)")
 
 bench-constants: setup ## What tuned constants decide, as they are against half and double; writes benchmarks/CONSTANTS.md: [ONLY=tile,...]
 	@$(BIN)/python -m benchmarks.constants --only "$(ONLY)"

@@ -303,6 +303,19 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernel_modules.shape_generic._MOST",
         "cpu.runtime.threads.rendezvous_ir.SPINS",
     ),
+    "how loops are tried that a pool may share: it decides how soon the faster way is found, and not which one it is": (
+        "cpu.runtime.threads.sharing_ir.SITES",
+        "cpu.runtime.threads.sharing_ir.WARM_NS",
+        "cpu.runtime.threads.sharing_ir.TIMED_NS",
+        "cpu.runtime.threads.sharing_ir.RUNS",
+        "cpu.runtime.threads.sharing_ir.OUTLIER",
+        "cpu.runtime.threads.sharing_ir.LONG_NS",
+        "cpu.runtime.threads.sharing_ir.GAIN",
+        "cpu.runtime.threads.sharing_ir.LOSS",
+        "cpu.runtime.threads.sharing_ir.PASS_NS",
+        "cpu.runtime.threads.sharing_ir.FIRST_REST",
+        "cpu.runtime.threads.sharing_ir.TRIAL_SHARE",
+    ),
     "only in programs that take minutes to compile otherwise": (
         "codegen.buffers.state_rotation._MOST",
         "codegen.schedule.overwriting_last._WORK",
@@ -412,6 +425,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.host_ir.STACK_BYTES",
     ),
     "how soon a signal is heard": ("cpu.runtime.threads.pool.POLL_NS",),
+    "lines of caches": ("cpu.runtime.threads.pool_ir.ALIGNED",),
     "steps between numbers that are told apart": ("cpu.kernels.convolution.tiling._TIME",),
     "checks and texts, of which no program depends": (
         "codegen.loop_ir.verify._POINTS",

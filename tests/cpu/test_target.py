@@ -122,7 +122,7 @@ def test_registers(name, registers):
 
 def test_what_a_processor_can_do():
     skylake, icelake, zen = map(target_named, ("skylake-avx512", "icelake-server", "znver4"))
-    assert (skylake.has_pair_products, icelake.has_pair_products) == (False, True)
+    assert (skylake.adds_pair_products, icelake.adds_pair_products) == (False, True)
     assert (icelake.has_bfloat_products, zen.has_bfloat_products) == (False, True)
     assert skylake.packs_lanes(32) and not skylake.packs_lanes(16) and icelake.packs_lanes(16)
     assert target_named("x86-64-v3").features < skylake.features < icelake.features
@@ -222,3 +222,18 @@ def test_a_wrong_target_of_the_process(name, message):
         pytest.skip("the host may be one")
     ran = run(name, "import xloom as xl\nxl.compile(xl.parse('HloModule m ENTRY e { ROOT x = f32[] parameter(0) }'))")
     assert ran.returncode and message in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "adds"),
+    [("x86-64-v2", "pmaddwd"), ("x86-64-v3", "vpmaddwd"), ("x86-64-v4", "vpmaddwd"), ("x86-64-v4-vnni", "vpdpwssd")],
+)
+def test_products_of_bytes_are_summed_in_pairs(name, adds):
+    module = xl.parse("""HloModule m
+        ENTRY e {
+          x = s8[256,512] parameter(0)
+          y = s8[512,256] parameter(1)
+          ROOT z = s32[256,256] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }""")
+    text = asm_text(module, target_named(name))
+    assert adds in text and "pmulld" not in text

@@ -47,6 +47,8 @@ def expected_chunks(size: int, count: int, grain: int) -> list[tuple[int, int]]:
     number = max(1, min(size, count // max(grain, 1)))
     items, longer = divmod(count, number)
     starts = [i * items + min(i, longer) for i in range(number + 1)]
+    if items >= 16 * pool_ir.ALIGNED:
+        starts = [x - x % pool_ir.ALIGNED for x in starts[:-1]] + starts[-1:]
     return list(itertools.pairwise(starts))
 
 

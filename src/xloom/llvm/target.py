@@ -92,7 +92,12 @@ class Target:
 
     @property
     def has_pair_products(self) -> bool:
-        """Sums of two products of 16-bit integers at once, in vectors of 64 bytes."""
+        """Sums of two products of 16-bit integers at once."""
+        return self.is_x86
+
+    @property
+    def adds_pair_products(self) -> bool:
+        """The same, added to what a vector of 64 bytes has, by one instruction."""
         return self.registers.nbytes == 64 and "avx512vnni" in self.features
 
     @property

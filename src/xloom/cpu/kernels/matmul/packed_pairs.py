@@ -11,6 +11,8 @@ from xloom.llvm.types import I16, I32, element_pointer
 
 _LANES = (4, 8, 16)
 """Of registers that have the instruction."""
+_MULTIPLY = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
+"""The same without a sum that they are added to, by lanes."""
 
 
 class PairArithmetic(Arithmetic):
@@ -24,8 +26,12 @@ class PairArithmetic(Arithmetic):
         if kind.count not in _LANES:
             halves = [(self._half(b, x[0], k), self._half(b, y[0], k)) for k in (0, 1)]
             return [b.add(b.add(total[0], b.mul(*halves[0])), b.mul(*halves[1]))]
-        name = f"x86.avx512.vpdpwssd.{32 * kind.count}"
-        return [overloaded(b, name, [], kind, [total[0], x[0], y[0]])]
+        if self.target.adds_pair_products:
+            name = f"x86.avx512.vpdpwssd.{32 * kind.count}"
+            return [overloaded(b, name, [], kind, [total[0], x[0], y[0]])]
+        pairs = ir.VectorType(I16, 2 * kind.count)
+        operands = [b.bitcast(x[0], pairs), b.bitcast(y[0], pairs)]
+        return [b.add(total[0], overloaded(b, _MULTIPLY[kind.count], [], kind, operands))]
 
     def _half(self, b: ir.IRBuilder, x: ir.Value, k: int) -> ir.Value:
         """The low or the high 16 bits of each element, with their sign."""

@@ -14,6 +14,9 @@ from xloom.cpu.runtime.threads.sharing_ir import sharing_ir
 # what a slot holds
 IDLE, ARMED, SLEEPING = 0, 1, 2
 
+ALIGNED = 64
+"""Items that are as many lines of a cache, whatever their elements are."""
+
 # set in the count of pending chunks while the caller sleeps
 CALLER_SLEEPS = -1 << 31
 
@@ -26,7 +29,7 @@ def pool_ir(size: int, threads: int, spin_ns: int, finds_out: bool) -> str:
     return f"""{sharing_ir()}
 ; The size of two cache lines, as processors fetch them in pairs.
 %Slot = type {{ i32, [124 x i8] }}
-; task, buffers, items in a chunk, number of chunks with one more, the caller's rounding
+; task, buffers, items, chunks, the caller's rounding
 %Job = type {{ ptr, ptr, i64, i64, i64 }}
 
 @busy = internal global i32 0, align 128
@@ -76,6 +79,9 @@ look:
   %occupied = load atomic i32, ptr @busy monotonic, align 4
   %is.free = icmp eq i32 %occupied, 0
   br i1 %is.free, label %choose, label %serial
+serial:
+  call void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
+  ret void
 choose:
   %caller = call ptr @llvm.returnaddress(i32 0)
   %site = call ptr @site(ptr %caller, ptr %task, i64 %count)
@@ -84,10 +90,7 @@ choose:
   %is.timed = extractvalue {{ i1, i1 }} %how, 1
   br i1 %is.timed, label %time, label %known
 known:
-  br i1 %is.shared, label %all, label %serial
-serial:
-  call void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
-  ret void
+  br i1 %is.shared, label %all, label %whole
 time:
   %from = call i64 @now()
   br i1 %is.shared, label %together, label %by.itself
@@ -95,7 +98,7 @@ together:
   call void @share(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
   br label %timed
 by.itself:
-  call void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks)
+  call void %task(ptr %buffers, i64 0, i64 %count)
   br label %timed
 timed:
   %to = call i64 @now()
@@ -108,12 +111,10 @@ done:
 ; The chunks one after the other.
 define internal void @run_chunks(ptr %task, ptr %buffers, i64 %count, i64 %chunks) {{
 entry:
-  %items = udiv i64 %count, %chunks
-  %longer = urem i64 %count, %chunks
   br label %next
 next:
   %s = phi i64 [ 0, %entry ], [ %s.next, %next ]
-  call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 %s)
+  call void @run_chunk(ptr %task, ptr %buffers, i64 %count, i64 %chunks, i64 %s)
   %s.next = add i64 %s, 1
   %s.more = icmp ult i64 %s.next, %chunks
   br i1 %s.more, label %next, label %done
@@ -124,8 +125,6 @@ done:
 ; The chunks on the threads that there are; in this one while another caller, or a task of this one's, has the pool.
 define internal void @share(ptr %task, ptr %buffers, i64 %count, i64 %chunks) {{
 entry:
-  %items = udiv i64 %count, %chunks
-  %longer = urem i64 %count, %chunks
   %taken = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
   %free = extractvalue {{ i32, i1 }} %taken, 1
   br i1 %free, label %share, label %serial
@@ -143,8 +142,8 @@ start:
 publish:
   store ptr %task, ptr @job
   store ptr %buffers, ptr getelementptr (%Job, ptr @job, i64 0, i32 1)
-  store i64 %items, ptr getelementptr (%Job, ptr @job, i64 0, i32 2)
-  store i64 %longer, ptr getelementptr (%Job, ptr @job, i64 0, i32 3)
+  store i64 %count, ptr getelementptr (%Job, ptr @job, i64 0, i32 2)
+  store i64 %chunks, ptr getelementptr (%Job, ptr @job, i64 0, i32 3)
   call void @get_rounding(ptr getelementptr (%Job, ptr @job, i64 0, i32 4))
   %last = sub i64 %chunks, 1
   %last.32 = trunc i64 %last to i32
@@ -168,7 +167,7 @@ armed:
   %a.more = icmp ne i64 %a.next, 0
   br i1 %a.more, label %arm, label %own
 own:
-  call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 0)
+  call void @run_chunk(ptr %task, ptr %buffers, i64 %count, i64 %chunks, i64 0)
   br label %help
 
 ; From the first slot up: its worker was told last.
@@ -178,7 +177,7 @@ help:
   %h.claimed = call i1 @claim(ptr %h.slot)
   br i1 %h.claimed, label %stand.in, label %helped
 stand.in:
-  call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 %h)
+  call void @run_chunk(ptr %task, ptr %buffers, i64 %count, i64 %chunks, i64 %h)
   atomicrmw sub ptr @pending, i32 1 monotonic
   br label %helped
 helped:
@@ -204,17 +203,29 @@ release:
   ret void
 }}
 
-; Run the chunk at `index`: the first %longer chunks have one item more than %items.
-define internal void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 %index) {{
+; Run the chunk at `index`.
+define internal void @run_chunk(ptr %task, ptr %buffers, i64 %count, i64 %chunks, i64 %index) {{
+  %next = add i64 %index, 1
+  %begin = call i64 @chunk_begin(i64 %count, i64 %chunks, i64 %index)
+  %end = call i64 @chunk_begin(i64 %count, i64 %chunks, i64 %next)
+  call void %task(ptr %buffers, i64 %begin, i64 %end)
+  ret void
+}}
+
+; The first chunks have one item more than the others. Where they have many, they begin at multiples of {ALIGNED}: if
+; items are adjacent elements, vectors of them are then as aligned as the array.
+define internal i64 @chunk_begin(i64 %count, i64 %chunks, i64 %index) {{
+  %items = udiv i64 %count, %chunks
+  %longer = urem i64 %count, %chunks
   %even = mul i64 %index, %items
   %extra = call i64 @llvm.umin.i64(i64 %index, i64 %longer)
   %begin = add i64 %even, %extra
-  %is.longer = icmp ult i64 %index, %longer
-  %one = zext i1 %is.longer to i64
-  %length = add i64 %items, %one
-  %end = add i64 %begin, %length
-  call void %task(ptr %buffers, i64 %begin, i64 %end)
-  ret void
+  %many = icmp uge i64 %items, {16 * ALIGNED}
+  %inner = icmp ne i64 %begin, %count
+  %moves = and i1 %many, %inner
+  %mask = select i1 %moves, i64 {-ALIGNED}, i64 -1
+  %aligned = and i64 %begin, %mask
+  ret i64 %aligned
 }}
 
 ; Turn an armed slot idle; true for the one thread that did it.
@@ -307,10 +318,10 @@ define internal i1 @work(i64 %index) {{
 run:
   %task = load ptr, ptr @job
   %buffers = load ptr, ptr getelementptr (%Job, ptr @job, i64 0, i32 1)
-  %items = load i64, ptr getelementptr (%Job, ptr @job, i64 0, i32 2)
-  %longer = load i64, ptr getelementptr (%Job, ptr @job, i64 0, i32 3)
+  %count = load i64, ptr getelementptr (%Job, ptr @job, i64 0, i32 2)
+  %chunks = load i64, ptr getelementptr (%Job, ptr @job, i64 0, i32 3)
   call void @set_rounding(ptr getelementptr (%Job, ptr @job, i64 0, i32 4))
-  call void @run_chunk(ptr %task, ptr %buffers, i64 %items, i64 %longer, i64 %index)
+  call void @run_chunk(ptr %task, ptr %buffers, i64 %count, i64 %chunks, i64 %index)
   %before = atomicrmw sub ptr @pending, i32 1 release
   %awaited = icmp eq i32 %before, {CALLER_SLEEPS + 1}
   br i1 %awaited, label %report, label %leave
