@@ -96,7 +96,15 @@ class KernelModules:
         """
         operands = [_dense(s) for s in operands or (o.shape for o in instruction._operands)]
         outputs = [_dense(s) for s in leaf_shapes(instruction.shape)]
-        key = (instruction.opcode, *operands, made, *outputs, unread, repr(instruction.attrs))
+        key = (
+            instruction.opcode,
+            *operands,
+            made,
+            *outputs,
+            unread,
+            repr(instruction.attrs),
+            instruction.backend_config,
+        )
         known = self._shaped.get(key)
         if known is not None and self._checks is None:
             return known

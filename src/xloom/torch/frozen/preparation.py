@@ -9,6 +9,7 @@ import torch
 
 from xloom.passes import run_passes
 from xloom.torch.frozen.division import divided
+from xloom.torch.frozen.filter_panels import put_in_panels
 from xloom.torch.frozen.scale_folding import fold_scales
 from xloom.torch.fx_graph import Translated
 
@@ -29,6 +30,7 @@ def frozen(translated: Translated, weights: Collection[int]) -> Translated:
     run_passes(module, _SIMPLIFICATION, verify=False)
     fold_scales(module.entry, static)
     run_passes(module, f"channels-last,{_SIMPLIFICATION}", verify=False)
+    put_in_panels(module.entry, static)
     division = divided(module, static)
     if division is None:
         return replace(translated, module=module)

@@ -6,6 +6,7 @@ tiling.py                 which axes of the output are a tile's rows and vectors
 padding.py                a copy of the input with its padding
 strided_compaction.py     a copy of the input without what no window meets
 edges.py                  copies of what single tiles meet at the edges of the input, where that is enough
+filter_panels.py          filters that come packed
 packed_filter.py          the filter, packed
 blocks.py                 long sums in pieces, for which the packed filter stays in the second-level cache
 tile_loop.py              the loop over tiles of the output

@@ -25,7 +25,8 @@ def convolution_form(instruction: Instruction, shapes: Sequence[Shape]) -> Shape
         return [*dims, (size(groups) if groups > 1 else 1,)]
 
     attrs = {**instruction.attrs, "feature_group_count": None}
-    return form(repr((instruction.opcode, [s.dtype.name for s in shapes], attrs)), opened)
+    told = instruction.opcode, [s.dtype.name for s in shapes], attrs, *filter(None, [instruction.backend_config])
+    return form(repr(told), opened)
 
 
 @kernel("convolution")

@@ -10,6 +10,7 @@ from xloom.cpu.kernels.convolution.correlation import correlate, correlation_of
 from xloom.cpu.kernels.convolution.depthwise import depthwise, plan_of
 from xloom.cpu.kernels.convolution.depthwise_adjacent import DepthwiseEmitter, is_adjacent
 from xloom.cpu.kernels.convolution.edges import edges_of
+from xloom.cpu.kernels.convolution.filter_panels import panel_width
 from xloom.cpu.kernels.convolution.geometry import Convolution, Spatial, as_pointwise_product, as_product, spatial
 from xloom.cpu.kernels.convolution.padding import Extent, padded
 from xloom.cpu.kernels.convolution.strided_compaction import is_sparse, stride_of, thinned
@@ -78,7 +79,7 @@ def _form_sums(
     is_large = nbytes >= (large if is_gradient else largest)
     sums = y if arithmetic.stores(out.dtype) else new_array(kernel, arithmetic.dtype, prod(out.dims))
     sides = [lhs.dims[p] for p in labels.input_spatial]
-    if _across_groups(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
+    if not problem.in_panels and _across_groups(kernel, arithmetic, problem, instruction, sides, (x, w, sums)):
         if sums is not y:
             converted_array(kernel, sums, prod(out.dims), y)
         return
@@ -88,7 +89,11 @@ def _form_sums(
         strides, sides = row_major(lhs.dims), [lhs.dims[p] for p in labels.input_spatial]
         problem = _problem(instruction, groups, (lhs, rhs, out), dims, starts, strides)
     # a large kernel is packed once for all images, which a product would do for each
-    product = None if reaches_out or (nbytes >= large and problem.batch.size > 1) else as_pointwise_product(problem)
+    product = (
+        None
+        if problem.in_panels or reaches_out or (nbytes >= large and problem.batch.size > 1)
+        else as_pointwise_product(problem)
+    )
     if product is not None:
         _multiply(kernel, product, w, x, y)
         return
@@ -127,6 +132,7 @@ def _form_sums(
         else:
             extents = _met(lhs, labels, ())
         x = padded(kernel, arithmetic, x, [extents[k] for k in order])
+    is_large = is_large and not problem.in_panels
     product = as_product(problem) if is_large and (positions == 1 or problem.output.size > _FEW_OUTPUTS) else None
     if product is not None:
         _multiply(kernel, product, x, w, y)
@@ -251,7 +257,8 @@ def _problem(
 ) -> Convolution:
     lhs, rhs, out = shapes
     labels, window = instruction["dim_labels"], instruction["window"]
-    sw, sy = row_major(rhs.dims), row_major(out.dims)
+    panel = panel_width(instruction)
+    sw, sy = row_major([*rhs.dims[:-1], panel] if panel else rhs.dims), row_major(out.dims)
     batch_groups = instruction["batch_group_count"]
     features, outputs = rhs.dims[labels.kernel_input_feature], rhs.dims[labels.kernel_output_feature]
     batch = lhs.dims[labels.input_batch] // batch_groups
@@ -262,8 +269,11 @@ def _problem(
         Axis(d.size, sx[p], -sw[q] if d.window_reversal else sw[q], sy[r])
         for d, p, q, r in zip(window, labels.input_spatial, labels.kernel_spatial, labels.output_spatial, strict=True)
     ]
+    if panel:
+        groups, group_stride, each = outputs // panel, 0, panel
+    w_group = prod(rhs.dims[:-1]) * panel if panel else w_output * each
     return Convolution(
-        group=Axis(groups * batch_groups, group_stride, w_output * each, y_feature * each),
+        group=Axis(groups * batch_groups, group_stride, w_group, y_feature * each),
         batch=Axis(batch, sx[labels.input_batch], 0, sy[labels.output_batch]),
         feature=Axis(features, sx[labels.input_feature], sw[labels.kernel_input_feature], 0),
         output=Axis(each, 0, w_output, y_feature),
@@ -271,5 +281,6 @@ def _problem(
         taps=tuple(taps),
         x_base=-sum(a * s for a, s in zip(starts, sx, strict=True)),
         w_base=-sum((t.size - 1) * t.b for t in taps if t.b < 0),
-        feature_groups=groups > 1,
+        feature_groups=groups > 1 and not panel,
+        in_panels=panel > 0,
     )

@@ -113,6 +113,8 @@ class Convolution(NamedTuple):
     w_base: int
     feature_groups: bool
     """True when groups lie side by side in the features of the input."""
+    in_panels: bool = False
+    """True when groups are panels of a kernel: of features of the output, which all meet the same input."""
 
     def spatial_axes(self, kernel: Sequence[int]) -> list[OutputAxis]:
         """The spatial dimensions of the output, for a kernel with these strides."""

@@ -17,9 +17,11 @@ from xloom.cpu.kernels.convolution.nan_propagation import NUMBERS, PLACE_NUMBERS
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
+from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.hlo.attributes import Window, WindowDimension
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import greatest
+from xloom.llvm.types import element_pointer, i64
 
 
 def multiply_zeros(
@@ -39,7 +41,8 @@ def multiply_zeros(
     seen = [_seen(d, *n) for d, n in zip(window, sizes, strict=True)]
     known = [some for some in seen if some is not None]
     is_seen = len(known) == len(seen) and arithmetic.stores(y.dtype)
-    features, taps = problem.group.size * problem.output.size, prod(d.size for d in window)
+    panels = problem.group.size if problem.in_panels else 1
+    features, taps = problem.group.size * problem.output.size // panels, prod(d.size for d in window)
     words = arithmetic.parts
     numbers = {
         "features": features,
@@ -77,6 +80,14 @@ def multiply_zeros(
     # code as it comes is made soonest, and little of it runs
     kernel.need(spoiling.text(kernel.target), PassPipeline.CALLERS)
     of_feature = grain(2 * taps * problem.feature.size, arithmetic)
+    if problem.in_panels:  # each by itself is a kernel
+        with kernel.phase(panels, greatest(1, panels) if is_seen else of_feature) as phase:
+            b, routine = phase.b, ir.Function(kernel.module, ROUTINE, spoiling.symbol)
+            with rolled(b, phase.begin, phase.end, name="panel") as panel:
+                at = (b.mul(panel, i64(stride)) for stride in (problem.group.b, problem.group.c))
+                pointers = [element_pointer(b, a.pointer(phase), a.dtype, o) for a, o in zip(arrays, at, strict=True)]
+                b.call(routine, [phase.numbers(row), *pointers, i64(0), i64(features)])
+        return
     with kernel.phase(features, greatest(1, features) if is_seen else of_feature) as phase:
         routine = ir.Function(kernel.module, ROUTINE, spoiling.symbol)
         arrays_at = w.pointer(phase), y.pointer(phase)

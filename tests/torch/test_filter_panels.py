@@ -1,0 +1,56 @@
+"""Convolutions whose filters were put in the order in which kernels read them, against torch's."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from xloom.torch import compile_backend
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "kernel", "options"),
+    [
+        (40, 128, 3, {"padding": 1}),
+        (70, 192, 1, {}),
+        (16, 96, 3, {"stride": 2, "padding": 1}),
+        (8, 144, (1, 5), {"padding": (0, 2), "dilation": (1, 2)}),
+        (3, 128, 7, {"stride": 2, "padding": 3}),
+        (300, 256, 3, {"padding": 1}),
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_values(inputs, outputs, kernel, options, batch, monkeypatch):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    found, original = [], compile_backend.frozen
+    monkeypatch.setattr(compile_backend, "frozen", lambda *a: found.append(original(*a)) or found[-1])
+    model, x = nn.Conv2d(inputs, outputs, kernel, **options), torch.randn(batch, inputs, 13, 9)
+    compiled = torch.compile(model, backend="xloom")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+    [convolution] = [i for i in found[0].module.entry if i.opcode == "convolution"]
+    assert convolution.backend_config.startswith("filter_panels=")
+
+
+def test_what_is_not_finite_in_a_filter():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model, x = nn.Conv2d(8, 160, 3, padding=1), torch.randn(2, 8, 6, 5)
+    with torch.no_grad():
+        model.weight[3, 2, 0, 0], model.weight[131, 5, 2, 1] = math.inf, math.nan
+        got = torch.compile(model, backend="xloom")(x)
+        given = torch.compile(lambda x, w, b: torch.conv2d(x, w, b, padding=1), backend="xloom")  # as it lies
+        expected = given(x, model.weight.clone(), model.bias.clone())
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
+    assert expected[:, 3].isnan().any() and expected[:, 131].isnan().all() and expected[:, 130].isfinite().all()
+
+
+def test_a_transposed_convolution_and_groups_are_as_they_were():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.ConvTranspose2d(20, 128, 2, 2), nn.Conv2d(128, 256, 3, groups=2)).eval()
+    x = torch.randn(1, 20, 6, 7)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend="xloom")(x), model(x), rtol=1e-4, atol=1e-4)
