@@ -299,6 +299,10 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.loops.nontemporal_stores.RUN",
         "cpu.loops.short_rows.LONGEST",
     ),
+    "of filters that frameworks give in panels, as benchmarks.models has them": (
+        "cpu.kernels.convolution.filter_panels._LARGE",
+        "cpu.kernels.convolution.filter_panels._WIDTHS",
+    ),
     "not of one program: kernels of one form that a process keeps, devices that wait for one another": (
         "cpu.kernel_modules.shape_generic._MOST",
         "cpu.runtime.threads.rendezvous_ir.SPINS",

@@ -7,15 +7,16 @@ from collections.abc import Collection
 from xloom.cpu.kernels.convolution.filter_panels import in_panels, useful_width
 from xloom.hlo.computation import Computation
 from xloom.hlo.shape import array_shape
+from xloom.llvm.target import process_target
 from xloom.passes.rewrite import Rewriter
 from xloom.torch.frozen.division import computed_of
 
 
 def put_in_panels(computation: Computation, static: Collection[int]) -> None:
     """Has convolutions read filters that are computed of `static` parameters in panels."""
-    weights, make = computed_of(computation, static), Rewriter(computation).make
+    weights, make, target = computed_of(computation, static), Rewriter(computation).make, process_target()
     for i in computation.post_order():
-        width = useful_width(i) if i.opcode == "convolution" and i.operands[1] in weights else 0
+        width = useful_width(i, target) if i.opcode == "convolution" and i.operands[1] in weights else 0
         if width:
             x, w = i.operands
             *lead, outputs = w.shape.dims

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from xloom.hlo.dtype import f32
 from xloom.hlo.instruction import Instruction
+from xloom.llvm.target import Target
 
 _CONFIG = "filter_panels="
 _WIDTHS = (64, 48, 32)
 """Of a panel, the first one that divides the features: a few vectors."""
+
+_LARGE = 1 / 2
+"""Of the second cache, what a filter takes that comes from memory at each use."""
 
 
 def panel_width(convolution: Instruction) -> int:
@@ -21,11 +25,13 @@ def panel_width(convolution: Instruction) -> int:
     return int(config.removeprefix(_CONFIG)) if config.startswith(_CONFIG) else 0
 
 
-def useful_width(convolution: Instruction) -> int:
+def useful_width(convolution: Instruction, target: Target) -> int:
     """How wide panels are best; 0 where it is better that there are none."""
     (_, w), labels, rank = convolution.operands, convolution["dim_labels"], convolution.shape.rank
-    last = (rank - 2, rank - 1, rank - 1)
-    if (labels.kernel_input_feature, labels.kernel_output_feature, labels.output_feature) != last:
+    features = labels.kernel_input_feature, labels.kernel_output_feature
+    if features != (rank - 2, rank - 1) or (labels.input_feature, labels.output_feature) != (rank - 1, rank - 1):
+        return 0
+    if w.shape.nbytes < _LARGE * target.caches.second:  # the input would be read for each panel for little
         return 0
     groups = max(convolution["feature_group_count"], convolution["batch_group_count"])
     if groups > 1 or not w.shape.dtype is convolution.shape.dtype is f32:
