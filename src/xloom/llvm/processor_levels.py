@@ -41,7 +41,8 @@ LEVELS = {
     "x86-64-v4-vbmi2": _v4(*_VBMI2),
     "x86-64-v4-vnni": _v4("avx512vnni"),
     "x86-64-v4": _v4(),
-    "x86-64-v3": Level("x86-64-v3", "", frozenset(_V3)),
+    # LLVM would take apart the vectors of indices, and all that they are computed of
+    "x86-64-v3": Level("x86-64-v3", "+fast-gather", frozenset(_V3)),
     "x86-64-v2": Level("x86-64-v2", "", frozenset(_V2)),
 }
 """Best first: Sapphire Rapids; Zen 4; Ice Lake; Cascade Lake; Skylake; Haswell and Zen; Nehalem; and what followed."""

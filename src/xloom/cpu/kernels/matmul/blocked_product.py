@@ -73,7 +73,7 @@ def blocked(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, 
     left = Packing(arithmetic, a, "a", product.rows, product.depth, tile.rows)
     right = Packing(arithmetic, b_, "b", product.columns, product.depth, tile.columns)
     depth = left.length
-    in_place = rows <= columns and not a.is_made and _has_scalars_in_place(arithmetic, product, a)
+    in_place = rows <= columns and not a.is_made and has_scalars_in_place(arithmetic, product, a)
     depth_per_block = depth_block(arithmetic, product)
     blocks_right = (
         b_.is_made or in_place or (not a.is_made and _packs_less(right, left, rows <= columns, depth_per_block))
@@ -113,7 +113,7 @@ def _packs_less(right: Packing, left: Packing, is_wide: bool, depth_per_block: i
     return 4 * (own + again[0] * other) <= 3 * (other + again[1] * own)
 
 
-def _has_scalars_in_place(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
+def has_scalars_in_place(arithmetic: Arithmetic, product: Product, a: Array) -> bool:
     """True when the left operand holds what a packed one would, and its rows are adjacent along the depth."""
     size = a.dtype.bytes * arithmetic.pack_factor
     if arithmetic.parts > 1 or a.dtype.kind is not arithmetic.dtype.kind or size != arithmetic.dtype.bytes:

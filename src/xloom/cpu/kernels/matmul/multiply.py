@@ -7,10 +7,18 @@ from collections.abc import Callable
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, accumulator
 from xloom.cpu.kernels.matmul.axes import Product, count, inner
-from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block
+from xloom.cpu.kernels.matmul.blocked_product import blocked, depth_block, has_scalars_in_place
 from xloom.cpu.kernels.matmul.direct import direct
 from xloom.cpu.kernels.matmul.fused_operands import has_lines
-from xloom.cpu.kernels.matmul.operands import Array, cleared, made_whole, new_array, readable, stored_sums
+from xloom.cpu.kernels.matmul.operands import (
+    Array,
+    cleared,
+    made_whole,
+    new_array,
+    readable,
+    stored_sums,
+    widened_array,
+)
 from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.vector import is_few_vectors, is_vector_product, multiply_vector
 from xloom.hlo.dtype import DType
@@ -22,6 +30,8 @@ _ROW_BYTES = 2048
 
 _DEPTH = 512
 """And how many products are added up one by one. Of longer sums, those of pieces are added, which err less."""
+_REPACKED = 512
+"""Columns, for whose blocks rows would be packed so often that a wider copy of them, read in place, takes less."""
 
 
 def multiply(
@@ -46,12 +56,23 @@ def multiply(
         b = made_whole(kernel, b, outer * count(product.columns))
     if strategy is blocked:
         arithmetic = in_pairs(arithmetic, a.dtype, b.dtype)
+        a = _widened(kernel, arithmetic, product, a, outer * count(product.rows))
     split = strategy is blocked and depth_block(arithmetic, product) * arithmetic.pack_factor < count(product.depth)
     whole = arithmetic.stores(c.dtype) and (c.dtype is arithmetic.dtype or c.dtype.is_integer or not split)
     sums = c if whole else new_array(kernel, arithmetic.dtype, size)
     strategy(kernel, arithmetic, product, a, b, sums)
     if sums is not c:
         stored_sums(kernel, arithmetic, sums, size, c)
+
+
+def _widened(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, size: int) -> Array:
+    """The left operand in a type that its scalars are read of where they lie, if it would be packed many times else."""
+    if a.is_made or a.dtype.bytes >= arithmetic.dtype.bytes or arithmetic.pack_factor > 1:
+        return a
+    copy = Array(a.kind, a.number, arithmetic.dtype)
+    if not has_scalars_in_place(arithmetic, product, copy) or count(product.columns) < _REPACKED:
+        return a
+    return a if count(product.rows) > count(product.columns) else widened_array(kernel, arithmetic, a, size)
 
 
 def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:

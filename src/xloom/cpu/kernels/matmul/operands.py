@@ -67,6 +67,19 @@ def stored_sums(kernel: Kernel, arithmetic: Arithmetic, sums: Array, size: int, 
             arithmetic.store(b, target.pointer(phase), target.dtype, at, value, mask)
 
 
+def widened_array(kernel: Kernel, wide: Arithmetic, source: Array, size: int) -> Array:
+    """A copy of `size` elements in the type of `wide`, which an additional phase makes."""
+    copy, lanes = new_array(kernel, wide.dtype, size), wide.lanes
+    with kernel.phase(-(-size // lanes), (1 << 15) // lanes) as phase:
+        b = phase.b
+        with rolled(b, phase.begin, phase.end) as item:
+            at = b.mul(item, i64(lanes))
+            mask = None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
+            value = wide.load(b, source.pointer(phase), source.dtype, at, lanes, mask)
+            wide.store(b, copy.pointer(phase), copy.dtype, at, value, mask)
+    return copy
+
+
 def readable(kernel: Kernel, arithmetic: Arithmetic, source: Array, size: int, through: DType | None = None) -> Array:
     """The array itself when the product can load it, or a converted copy that an additional phase makes."""
     if through in (None, source.dtype) and arithmetic.loads(source.dtype):
