@@ -1,4 +1,4 @@
-"""convolution: of kernels that are read backwards; of spread inputs, with kernels larger than the result."""
+"""convolution: of filters that are read backwards; of padded inputs; of spread ones, with filters larger than sums."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape, tuple_shape
+from xloom.passes.match import splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
 rule = RuleTable()
@@ -27,6 +28,28 @@ def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
         for d, place in zip(i["window"], spatial, strict=True)
     )
     return rw.make("convolution", i.shape, [x, w.operands[0]], **{**i.attrs, "window": window})
+
+
+# convolution(pad(x, 0), w) == convolution(x, w), with windows that reach out so much further; in spatial dimensions
+@rule("convolution")
+def _padded_input(i: Instruction, rw: Rewriter) -> Instruction | None:
+    (x, w), labels = i.operands, i["dim_labels"]
+    if x.opcode != "pad" or splat(x.operands[1]) != 0 or not all(x.operands[0].shape.dims):
+        return None
+    padding = x["padding"]
+    still = (padding[labels.input_batch], padding[labels.input_feature])
+    spatial = [padding[d] for d in labels.input_spatial]
+    if any(tuple(p) != (0, 0, 0) for p in still) or any(p.interior or p.low < 0 or p.high < 0 for p in spatial):
+        return None
+    if any(d.base_dilation > 1 for d in i["window"]):
+        return None
+    window = tuple(
+        replace(d, padding_low=d.padding_low + p.low, padding_high=d.padding_high + p.high)
+        for d, p in zip(i["window"], spatial, strict=True)
+    )
+    if any(d.padding_low < 0 or d.padding_high < 0 for d in i["window"]):
+        return None  # which cut what the other adds
+    return rw.make("convolution", i.shape, [x.operands[0], w], **{**i.attrs, "window": window})
 
 
 # convolution(spread x, w) == reverse(convolution(w, x), spatial dimensions), with spread windows; of finite numbers:
