@@ -46,7 +46,7 @@ _QUIET, _ATTEMPTS = 0.1, 4
 _SLOWER = 1 / 1.05
 
 Figures = list[float] | str
-"""Seconds with one thread, with all, and the median of the pairs' ratios; or why there are none."""
+"""Seconds with one thread, with all, the median of the pairs' ratios, others' processors; or why there are none."""
 
 
 def _names(kind: str, checkout: str) -> list[str]:
@@ -64,7 +64,7 @@ def _runner(kind: str, checkout: str, name: str) -> Run:
 
 
 def compare(run: Run, repeats: int) -> list[float]:
-    """Seconds with one thread, with all, and the median of the pairs' ratios."""
+    """Seconds with one thread, with all, the median of the pairs' ratios, and the processors that others had."""
 
     def with_threads(most: int) -> Run:
         limit = pool().limit
@@ -75,12 +75,15 @@ def compare(run: Run, repeats: int) -> list[float]:
 
         return limited
 
+    found: list[list[float]] = []
     for _ in range(_ATTEMPTS):
         with Others() as others:
             one, several = alternate(with_threads(1), with_threads(pool().size), repeats=repeats)
+        ratio = statistics.median(ratios(one, several))
+        found.append([median_wall(one), median_wall(several), ratio, others.processors])
         if others.processors < _QUIET:
             break
-    return [median_wall(one), median_wall(several), statistics.median(ratios(one, several))]
+    return min(found, key=lambda figures: figures[3])
 
 
 class Others:
@@ -176,8 +179,9 @@ def main(kinds: tuple[str, ...], checkout: str, pattern: str, repeats: int, out:
 def _line(kind: str, name: str, figures: Figures) -> str:
     if isinstance(figures, str):
         return f"{kind} {name}: {figures}"
-    one, several, ratio = figures
-    return f"{kind} {name}: one thread {duration(one)}, all {duration(several)}, ratio {factor(ratio)}"
+    one, several, ratio, others = figures
+    line = f"{kind} {name}: one thread {duration(one)}, all {duration(several)}, ratio {factor(ratio)}"
+    return line if others < _QUIET else f"{line}, while others had {others:.1f} processors"
 
 
 def _report(found: dict[tuple[str, str], Figures]) -> None:
