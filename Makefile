@@ -73,10 +73,13 @@ lint: setup ## ruff and pyright
 	@$(BIN)/ruff format --check --quiet src tests examples benchmarks
 	@$(BIN)/pyright --level error
 
-bench: kernels ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md
-	@$(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks.scaling && $(BIN)/python -m benchmarks.libraries \
-	  && $(BIN)/python -m benchmarks.bandwidth \
-	  && $(BIN)/python -m benchmarks
+bench: kernels ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md; [LEVEL=x86-64-v3]: programs, both sides for such processors
+	@if test -n "$(LEVEL)"; then \
+	  XLOOM_TARGET=$(LEVEL) $(BIN)/xloom library --ship && $(BIN)/python -m benchmarks --level $(LEVEL); \
+	else \
+	  $(BIN)/python benchmarks/text.py && $(BIN)/python -m benchmarks.scaling && $(BIN)/python -m benchmarks.libraries \
+	    && $(BIN)/python -m benchmarks.bandwidth && $(BIN)/python -m benchmarks; \
+	fi
 
 bench-libraries: setup ## Products, convolutions and sorts against OpenBLAS, oneDNN and NumPy, alternated: [FILTER=gemm]
 	@$(BIN)/python -m benchmarks.libraries "$(FILTER)"

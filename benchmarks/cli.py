@@ -20,9 +20,12 @@ from benchmarks.progress import progress_bar
 from benchmarks.result import Result
 from benchmarks.runner import measure, measure_machine
 from benchmarks.table import failures, markdown, terminal_table
+from xloom.llvm.target import SWITCH
 
 _FOLDER = Path(__file__).parent
 _TABLE_WIDTH = 140
+ISA = {"x86-64-v2": "SSE4_2", "x86-64-v3": "AVX2"}
+"""What XLA:CPU calls a level."""
 _CORES = len(os.sched_getaffinity(0))
 
 
@@ -37,6 +40,7 @@ _CORES = len(os.sched_getaffinity(0))
     show_default=True,
     help="Threads of either side.",
 )
+@click.option("--level", type=click.Choice(list(ISA)), help="Code of both sides for such processors, not for this one.")
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds a program may take.")
 @click.option("--markdown", "markdown_path", type=click.Path(path_type=Path), help="Write the results page here.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results as JSON here.")
@@ -45,6 +49,7 @@ def main(
     names_only: bool,
     repeats: int,
     threads: int,
+    level: str | None,
     timeout: float,
     markdown_path: Path | None,
     json_path: Path | None,
@@ -61,7 +66,10 @@ def main(
     if not programs:
         raise click.BadParameter(f"no program has {pattern!r} in its name", param_hint="--filter")
     if not pattern:
-        markdown_path = markdown_path or _FOLDER / "RESULTS.md"
+        markdown_path = markdown_path or _FOLDER / (f"RESULTS-{level}.md" if level else "RESULTS.md")
+    if level:  # children inherit it
+        os.environ[SWITCH] = level
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={ISA[level]}".strip()
     with limited_threads(threads):
         machine, results = _measure_all(programs, repeats, timeout, json_path)
     console = Console()
@@ -72,7 +80,7 @@ def main(
     if markdown_path and len(results) == len(programs):  # half a run does not replace a whole one
         picture = markdown_path.with_name(markdown_path.stem.lower() + ".svg")
         picture.write_text(chart(results))
-        markdown_path.write_text(markdown(results, machine, picture.name))
+        markdown_path.write_text(markdown(results, machine, picture.name, f"{level} ({ISA[level]})" if level else ""))
 
 
 def _measure_all(

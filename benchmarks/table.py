@@ -86,13 +86,17 @@ def failures(results: list[Result]) -> list[str]:
     return [f"{r.name}: {r.status}: {r.message}" for r in results if r.status != "ok"]
 
 
-def markdown(results: list[Result], machine: Machine, chart: str) -> str:
-    """The results page; `chart` is the path of the picture."""
+def markdown(results: list[Result], machine: Machine, chart: str, level: str = "") -> str:
+    """The results page; `chart` is the path of the picture, `level` the processors that both sides made code for."""
     versions = ", ".join(f"{k} {v}" for k, v in machine.versions.items())
     summary = summarise(results)
     lines = [
-        "# Benchmarks: xloom and XLA:CPU",
+        f"# Benchmarks: xloom and XLA:CPU{f' for {level}' if level else ''}",
         "",
+        *(
+            [f"- The code of both sides is for {level}, as older processors have it, and runs on the machine below."]
+            * bool(level)
+        ),
         *(f"- {line}" for line in summary_lines(summary)),
         f"- Machine: {machine.processor}, {machine.threads} threads, at best {machine.bandwidth / 1e9:.1f} GB/s and "
         f"{machine.peak / 1e9:.0f} GFLOP/s, load before the run {machine.load:.1f}. {versions}.",
@@ -112,4 +116,6 @@ def markdown(results: list[Result], machine: Machine, chart: str) -> str:
     others = [line for r in results if not r.xla for line in failures([r])]
     if others:
         lines += ["", "Not measured:", "", *(f"- {line}" for line in others)]
-    return "\n".join([*lines, *libraries.section(), *bandwidth.section(), *scaling.section("scaling.svg")]) + "\n"
+    if not level:
+        lines += [*libraries.section(), *bandwidth.section(), *scaling.section("scaling.svg")]
+    return "\n".join(lines) + "\n"

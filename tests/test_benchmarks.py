@@ -261,6 +261,12 @@ def test_markdown_hides_nothing():
     assert "(results.svg)" in page and "at best 20.0 GB/s and 200 GFLOP/s, load before the run 0.5" in page
 
 
+def test_a_page_says_what_processors_its_code_is_for():
+    page = markdown(RESULTS, MACHINE, "results.svg", "x86-64-v3 (AVX2)").splitlines()
+    assert page[0] == "# Benchmarks: xloom and XLA:CPU for x86-64-v3 (AVX2)"
+    assert "## Cost against size" not in page
+
+
 def test_terminal_table_has_a_row_a_measured_program():
     assert terminal_table(RESULTS).row_count == 2
 
