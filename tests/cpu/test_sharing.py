@@ -11,6 +11,11 @@ from xloom.cpu.runtime.threads.code import pinned_code
 from xloom.cpu.runtime.threads.sharing_ir import FIRST_REST, LONG_NS, sharing_ir
 
 _STEP = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define void @prepare() {
+  call void @remember()
+  ret void
+}
 declare i64 @llvm.umin.i64(i64, i64)
 @clock = internal global i64 1
 define i32 @step(i64 %number, i64 %shared, i64 %alone, i64 %after.shared, i64 %after.alone) {
@@ -45,7 +50,9 @@ def step() -> Step:
 
     `after` it, as many pass until its next run.
     """
-    run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(pinned_code(sharing_ir() + _STEP, ("step",))[0])
+    step, prepare = pinned_code(sharing_ir() + _STEP, ("step", "prepare"))
+    ctypes.CFUNCTYPE(None)(prepare)()
+    run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(step)
     return lambda number, shared, alone, after=(0, 0): run(number, shared, alone, *after)
 
 
