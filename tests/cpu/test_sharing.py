@@ -94,6 +94,12 @@ def test_one_slow_run_decides_nothing(step: Step):
     assert how == 1
 
 
+def test_steps_that_were_long_while_others_had_the_processors(step: Step):
+    times = iter([4 * LONG_NS] * 20 + [6_000] * 10_000)
+    found = [step(5, next(times), 4_000) for _ in range(10_000)]
+    assert found[-1] == 0
+
+
 def test_what_changes_is_found_out_again(step: Step):
     assert settled(step, 3, 6_000, 11_000) == 1
     found = [step(3, 20_000, 11_000) for _ in range(10_000)]

@@ -18,7 +18,7 @@ RUNS = 4
 OUTLIER = 4
 """Of the shortest time, what a longer one counts for at most: something else had the processor."""
 LONG_NS = 250_000
-"""Steps that take as long on all threads are shared: it would cost to find out what little could be gained."""
+"""Steps that take as long on all threads are shared, until the next trial: to run them alone would cost much."""
 GAIN = 15, 16
 """Of the time alone, what sharing must come below: it takes several processors."""
 LOSS = 33, 32
@@ -186,11 +186,12 @@ end:
 half:
   {_store("%mean", "shared", "shared.to")}
   {_store("%pass.mean", "pass_shared", "pass.to")}
-  %is.long = icmp ugt i64 %mean, {LONG_NS}
-  br i1 %is.long, label %for.ever, label %other
-for.ever:
+  {_load("shortest", "least")}
+  %is.long = icmp ugt i64 %shortest, {LONG_NS}
+  br i1 %is.long, label %together, label %other
+together:
   {_store("1", "shares", "shares.yes")}
-  {_store(str((1 << 63) - 1), "left", "left.all")}
+  {_store(str(FIRST_REST), "left", "left.few")}
   {_store(str(_SETTLED), "stage", "stage.last")}
   ret void
 other:
