@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from xloom.torch import compile_backend
+from xloom.torch.ahead import export
 from xloom.torch.frozen.kept_values import KeptValues
 
 
@@ -99,6 +100,15 @@ def _loaded(model):
     model.load_state_dict({k: v * 2 for k, v in model.state_dict().items()})
 
 
+def _past_torch(model):
+    for p in model.parameters():
+        p.data.mul_(0.9).add_(0.01)
+
+
+def _by_numpy(model):
+    model[8].weight.detach().numpy()[...] *= 2
+
+
 def _other_memory(model):
     model[0].weight.data = model[0].weight.data * 2
 
@@ -107,7 +117,10 @@ def _other_parameter(model):
     model[0].weight = nn.Parameter(model[0].weight.detach() * 2)
 
 
-@pytest.mark.parametrize("change", [_scaled, _statistics, _view, _optimizer, _loaded, _other_memory, _other_parameter])
+@pytest.mark.parametrize(
+    "change",
+    [_scaled, _statistics, _view, _optimizer, _loaded, _past_torch, _by_numpy, _other_memory, _other_parameter],
+)
 def test_changed_weights_count(change):
     model, x = network(), images()
     compiled = torch.compile(model, backend="xloom")
@@ -216,3 +229,14 @@ def test_nothing_is_transposed_between_convolutions():
     opcodes = [i.opcode for i in translated.module.entry]
     assert "transpose" not in opcodes and "rsqrt" not in opcodes
     assert opcodes.count("convolution") == 2 and opcodes.count("multiply") <= 1  # the mean's
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # torch.export's own
+def test_exported_models(computations):
+    model, x = network(), images()
+    exported = export(model, (x,))
+    for _ in range(2):
+        torch.testing.assert_close(exported(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(computations) == 1
+    _scaled(model)
+    torch.testing.assert_close(exported(x), model(x), rtol=1e-4, atol=1e-5)

@@ -14,6 +14,7 @@ from xloom.errors import ShapeError
 from xloom.hlo.module import Module
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
+from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import translate
 
 
@@ -39,7 +40,13 @@ class Exported:
         self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         examples = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
         self._examples = [e for e, held in zip(examples, self._held, strict=True) if held is None]
-        self._program = CompiledGraph(translate(exported.graph_module, examples, "exported"))
+        written = {str(s.target) for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
+        weights = [
+            k
+            for k, spec in enumerate(signature.input_specs)
+            if self._held[k] is not None and str(spec.target) not in written
+        ]
+        self._program = CompiledGraph(frozen(translate(exported.graph_module, examples, "exported"), weights))
 
     @property
     def module(self) -> Module:
@@ -75,5 +82,5 @@ def _told(argument: Any) -> str:
 
 
 def export(model: torch.nn.Module, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Exported:
-    """Compiles a model for arguments of these shapes; its weights are read where they are, so later changes count."""
+    """Compiles a model for arguments of these shapes; later changes of its weights count."""
     return Exported(torch.export.export(model, tuple(arguments), dict(keywords or {})))

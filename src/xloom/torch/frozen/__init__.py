@@ -5,4 +5,5 @@ scale_folding.py    channels of a convolution's result that are scaled: its weig
 filter_panels.py    filters in the order in which kernels read them
 division.py         a module in two: what is computed of weights alone, and the rest
 kept_values.py      the values of the first part, until a weight changes
+memory_sample.py    writes to weights that torch does not count
 """

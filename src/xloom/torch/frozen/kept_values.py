@@ -8,6 +8,8 @@ from weakref import WeakSet, WeakValueDictionary
 
 import torch
 
+from xloom.torch.frozen.memory_sample import MemorySample
+
 _ALIKE: WeakValueDictionary[str, WeakSet[KeptValues]] = WeakValueDictionary()
 
 Compute = Callable[[list[torch.Tensor]], list[torch.Tensor]]
@@ -18,13 +20,16 @@ class _Kept(NamedTuple):
     weights: list[torch.Tensor]
     """Aliases, so that no other tensor's memory is where theirs was."""
     values: list[torch.Tensor]
+    sample: MemorySample
 
 
 class KeptValues:
     """`compute` of weights, once for each state of them.
 
     A state is each weight's memory and torch's count of what was written there; where torch does not count, as in
-    inference tensors, values are not kept. What is `alike` computes the same: one's values are all others'.
+    inference tensors, values are not kept. It does not count writes through `weight.data` or NumPy either: a sample of
+    the memory tells of those that go over whole weights. What is `alike` computes the same: one's values are those of
+    all.
     """
 
     def __init__(self, compute: Compute, alike: str):
@@ -37,16 +42,17 @@ class KeptValues:
         """The values of these weights."""
         state = _state(weights)
         kept = self._kept
-        if kept is not None and state is not None and kept.state == state:
+        if kept is not None and state is not None and kept.state == state and kept.sample.is_as_it_was():
             return kept.values
         if state is not None:  # programs of other shapes have the same weights
             for other in list(self._others):
-                if other._kept is not None and other._kept.state == state:
-                    self._kept = other._kept
-                    return self._kept.values
+                kept = other._kept
+                if kept is not None and kept.state == state and kept.sample.is_as_it_was():
+                    self._kept = kept
+                    return kept.values
         values = self._compute([w if w.is_contiguous() else w.contiguous() for w in weights])
         aliases = [w.detach() for w in weights]
-        self._kept = None if state is None else _Kept(state, aliases, values)
+        self._kept = None if state is None else _Kept(state, aliases, values, MemorySample(aliases))
         return values
 
 
