@@ -303,7 +303,11 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.kernels.convolution.filter_panels._LARGE",
         "cpu.kernels.convolution.filter_panels._WIDTHS",
     ),
-    "only in code for processors that multiply no pairs of bf16": ("cpu.kernels.matmul.multiply._REPACKED",),
+    "only in code for processors without AVX-512": (
+        "cpu.kernels.matmul.multiply._REPACKED",
+        "cpu.kernels.matmul.tile._MANY_VECTORS",
+        "cpu.kernels.matmul.tile._LESS",
+    ),
     "not of one program: kernels of one form that a process keeps, devices that wait for one another": (
         "cpu.kernel_modules.shape_generic._MOST",
         "cpu.runtime.threads.rendezvous_ir.SPINS",

@@ -64,6 +64,11 @@ class Arithmetic:
         """Vectors of sums that fit the registers, for fewer loads of the operands."""
         return 28 if self.target.registers.count == 32 else 12
 
+    @property
+    def has_third_vector(self) -> bool:
+        """True where 16 registers hold 12 sums, three vectors and a scalar: nothing else is needed to add a product."""
+        return self.target.registers.count == 16 and self.pack_factor == self.parts == 1
+
     def kind(self, lanes: int) -> ir.Type:
         """The type of a part of `lanes` elements; of a scalar for 1."""
         return self.element if lanes == 1 else ir.VectorType(self.element, lanes)

@@ -11,7 +11,7 @@ from llvmlite import ir
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate, loop
-from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, least
+from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, if_less, least
 from xloom.llvm.types import I8, I64, POINTER, element_pointer, i64
 
 
@@ -54,9 +54,18 @@ def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> tuple[
     budget = sums // arithmetic.parts
     whole = -(-columns // needed_lanes(arithmetic, columns))
     tall = share(rows, least(_TALLEST, budget // least(whole, 2)))
+    if arithmetic.has_third_vector and whole >= _MANY_VECTORS:
+        # three vectors of four rows have as many sums as two of six: batches are multiples of four
+        low = share(rows, budget // 3)
+        over, less = (-(-rows // height) * height for height in (tall, low))
+        tall = if_less(_LESS[0] * less, _LESS[1] * over, low, tall)
     return tall, share(whole, least(8, budget // tall))
 
 
+_MANY_VECTORS = 12
+"""Of columns, that are cut to threes with little left over."""
+_LESS = 17, 16
+"""Rows with the edges of other tiles, for those of these, from which on the others are better."""
 _TALLEST = 14
 """Rows at most: with two vectors of columns, 28 sums of 32 registers."""
 

@@ -1,0 +1,25 @@
+"""Tiles of products, by the registers that there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
+from xloom.cpu.kernels.matmul.packed_pairs import PairArithmetic
+from xloom.cpu.kernels.matmul.tile import extent
+from xloom.hlo.dtype import f32, s32
+from xloom.llvm.target import target_named
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "tile"),
+    [(16, 512, (4, 3)), (32, 512, (4, 3)), (30, 512, (6, 2)), (128, 512, (6, 2)), (8, 512, (4, 3)), (16, 32, (6, 2))],
+)
+def test_tiles_of_sixteen_registers_leave_little_over(rows: int, columns: int, tile: tuple[int, int]):
+    arithmetic = Arithmetic(f32, target_named("x86-64-v3"))
+    assert extent(arithmetic, rows, columns, arithmetic.few_sums) == tile
+
+
+def test_pairs_of_products_have_a_register_before_they_are_added():
+    arithmetic = PairArithmetic(s32, target_named("x86-64-v3"))
+    assert extent(arithmetic, 16, 512, arithmetic.few_sums) == (6, 2)
