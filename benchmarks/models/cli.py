@@ -8,7 +8,7 @@ Each model is a process of its own: sides get the same weights, are compared wit
 threads each; a time is the median of their turns. Ratios are a side's time over xloom's, so that above 1 xloom is
 faster; `first` is how long a side takes until its first result is there, with nothing cached. inductor freezes weights.
 Of models with gigabytes of weights each side has a process of its own, one after another. A side that does not take a
-model is listed with what it says. OUT gets a line of JSON for each row, as soon as it is there.
+model is listed with what it says. OUT gets a line of JSON for each row, as soon as it is there, with least times too.
 """
 
 from __future__ import annotations
