@@ -87,3 +87,21 @@ def test_integers_are_rounded_once(dtype):
     numbers = sorted(n for n in near if info.min <= n <= info.max)
     want = np.array([float(rounded(n)) for n in numbers]).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(convert(np.array(numbers, kind), dtype), want)
+
+
+SMALL = [name for name, dtype in DTYPES.items() if dtype.is_float and dtype.bits <= 8]
+
+
+@pytest.mark.parametrize("wide", ["f32", "bf16", "f16", "f64"])
+@pytest.mark.parametrize("small", SMALL)
+def test_every_small_float_widened(small, wide):
+    codes = np.arange(256, dtype=np.uint8)
+    module = xl.parse(f"ENTRY e {{ x = {small}[256] parameter(0) ROOT y = {wide}[256] convert(x) }}")
+    found = np.asarray(xl.compile(module)(codes.view(DTYPES[small].numpy)))
+    known = (codes & ((1 << DTYPES[small].bits) - 1)).view(DTYPES[small].numpy)
+    with np.errstate(over="ignore"):
+        wanted: Any = known.astype(np.float64).astype(DTYPES[wide].numpy)
+    bits = f"u{found.itemsize}"
+    number = ~np.isnan(wanted.astype(np.float64))
+    np.testing.assert_array_equal(found.view(bits)[number], wanted.view(bits)[number])
+    assert np.isnan(found[~number].astype(np.float64)).all()

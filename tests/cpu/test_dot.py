@@ -86,6 +86,45 @@ def test_few_vectors(m, k, n, types):
     check((n, k), (m, k), (n, m), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
 
 
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("f16", "f16", "f32"), ("c64", "c64", "c64")], ids="-".join)
+@pytest.mark.parametrize("m,k,n", [(9, 1024, 521), (13, 1003, 523), (29, 514, 1031), (32, 530, 1030)])
+def test_groups_of_vectors(m, k, n, types):
+    check((m, k), (n, k), (m, n), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
+    check((n, k), (m, k), (n, m), "lhs_contracting_dims={1}, rhs_contracting_dims={1}", types)
+
+
+@pytest.mark.parametrize("weights", ["f8e5m2", "f8e4m3fn", "f8e4m3fnuz", "f4e2m1fn", "s8", "u8", "s4", "u4"])
+@pytest.mark.parametrize("rows,depth,columns", [(1, 700, 1650), (4, 1027, 1101), (9, 1040, 1056)])
+def test_few_rows_with_narrow_weights(weights, rows, depth, columns):
+    random = np.random.default_rng(0)
+    x = random.integers(-4, 5, (rows, depth)).astype(np.float32)
+    raw = random.integers(0, 256, (depth, columns), np.uint8)  # of 4 bits, the others may be any
+    kind = DTYPES[weights]
+    known = (raw & ((1 << kind.bits) - 1)).view(kind.numpy).astype(np.float64)
+    if kind.is_float:  # sums of these are exact
+        is_far = ~((np.abs(known) <= 64) & (np.abs(known) >= 1 / 64))
+        raw[is_far], known[is_far] = 0, 0
+    w = raw.view(kind.numpy)
+    for own in (1, 0):  # the dimension of the weights that is adjacent
+        module = xl.parse(f"""HloModule m
+ENTRY e {{ x = f32[{rows},{depth}] parameter(0)
+  w = {weights}[{depth},{columns}]{{{own},{1 - own}}} parameter(1)
+  y = f32[{depth},{columns}] convert(w)
+  ROOT d = f32[{rows},{columns}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}""")
+        exact = x.astype(np.float64) @ known
+        np.testing.assert_array_equal(np.asarray(xl.compile(module)(x, w)), exact.astype(np.float32))
+
+
+@pytest.mark.parametrize("weights", ["s4", "u4"])
+def test_numbers_of_four_bits_need_not_be_extended(weights):
+    x = np.random.default_rng(0).integers(0, 256, (40, 40), np.uint8).view(DTYPES[weights].numpy)
+    module = xl.parse(f"""HloModule m
+ENTRY e {{ x = {weights}[40,40] parameter(0)
+  ROOT d = s32[40,40] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}""")
+    wide = x.astype(np.int32)
+    np.testing.assert_array_equal(np.asarray(xl.compile(module)(x)), wide @ wide)
+
+
 @pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("s8", "s8", "s32")], ids="-".join)
 @pytest.mark.parametrize("m,k,n", [(2, 17, 17_000), (3, 41, 7000), (6, 150, 2000), (6, 140, 2100)])
 def test_few_vectors_of_short_sums(m, k, n, types):

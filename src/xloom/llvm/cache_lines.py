@@ -38,9 +38,9 @@ def write_around(b: ir.IRBuilder, target: ir.Value, source: ir.Value, nbytes: ir
         copy(b, _at(b, target, lines), _at(b, source, lines), left)
 
 
-def fetch(b: ir.IRBuilder, address: ir.Value, *, to_write: bool = False) -> None:
-    """Has a line brought into the caches, for use soon; `address` may lie outside of any array."""
-    arguments = [address, I32(int(to_write)), I32(3), I32(1)]  # 3: into the nearest cache; 1: data
+def fetch(b: ir.IRBuilder, address: ir.Value, *, to_write: bool = False, near: bool = True) -> None:
+    """Has a line brought into the caches, for use soon, the nearest one or not; `address` may be outside of arrays."""
+    arguments = [address, I32(int(to_write)), I32(3 if near else 2), I32(1)]  # 1: data
     overloaded(b, "prefetch", [address.type], ir.VoidType(), arguments)
 
 

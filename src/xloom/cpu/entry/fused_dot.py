@@ -56,7 +56,7 @@ def _is_loaded(convert: Instruction, dot: Instruction, target: Target) -> bool:
     if wanted is arithmetic.dtype:
         return True
     # what is multiplied in pairs had better come in pairs, unless it is waited for
-    return source.bits == 8 and wanted.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
+    return source.bits <= 8 and wanted.is_float and dot.shape.size <= _FEW * max(dot.shape.dims, default=1)
 
 
 def _pointer(entry: EntryBuilder, fusion: Instruction, value: BufferValue) -> ir.Value:

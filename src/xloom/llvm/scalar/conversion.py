@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ml_dtypes
-import numpy as np
 from llvmlite import ir
 
 from xloom.hlo.dtype import DType, Kind, f32
-from xloom.llvm.constant_table import constant_table
 from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.scalar.operator import Operator
 from xloom.llvm.scalar.rules import emits
+from xloom.llvm.scalar.small_floats import holds, narrow_small, widen_small
 from xloom.llvm.types import (
     DOUBLE,
     FLOAT,
@@ -35,15 +33,7 @@ def widen(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
         return b.fpext(raw, FLOAT)
     if dtype.name == "bf16":
         return b.bitcast(b.shl(b.zext(raw, I32), I32(16)), FLOAT)
-    # up to 8 bits: one table look-up
-    name = f"xloom.{dtype.name}"
-    table = b.module.globals.get(name)
-    if table is None:
-        values = np.arange(256, dtype=np.uint8)
-        values = (values & ((1 << dtype.bits) - 1)).view(dtype.numpy).astype(np.float32).view(np.uint32)
-        table = constant_table(b.module, name, I32, values.tolist())
-    element = b.gep(table, [I64(0), b.zext(raw, I64)], inbounds=True, source_etype=ir.ArrayType(I32, 256))
-    return b.bitcast(b.load(element, typ=I32), FLOAT)
+    return widen_small(b, raw, dtype)
 
 
 def narrow(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
@@ -52,10 +42,7 @@ def narrow(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
         return b.fptrunc(value, HALF)
     if dtype.name == "bf16":
         return b.trunc(b.lshr(_half_rounded(b, value), I32(16)), I16)
-    bits = b.bitcast(value, I32)
-    if dtype.name == "f8e8m0fnu":
-        return _narrow_exponent(b, value, bits)
-    return _narrow_small(b, value, bits, dtype)
+    return narrow_small(b, value, dtype)
 
 
 def _half_rounded(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
@@ -72,57 +59,6 @@ def _half_rounded_number(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
     # half of a unit is between two, of which the even one is meant
     odd = b.and_(b.lshr(bits, I32(16)), I32(1))
     return b.bitcast(b.and_(b.add(b.add(bits, I32(0x7FFF)), odd), I32(0xFFFF0000)), FLOAT)
-
-
-def _narrow_exponent(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
-    # only powers of two: half of the way up rounds to the even mantissa 0 of the next power, as it does in ml_dtypes
-    exponent, mantissa = b.lshr(bits, I32(23)), b.and_(bits, I32(0x7FFFFF))
-    normal = b.add(exponent, b.zext(b.icmp_unsigned(">=", mantissa, I32(0x400000)), I32))
-    # denormals lie below 2**-126: 2**-127 is code 0
-    small = b.zext(b.icmp_unsigned(">", mantissa, I32(0x600000)), I32)
-    code = b.select(b.icmp_unsigned("==", exponent, I32(0)), small, normal)
-    bad = b.icmp_unsigned(">", bits, I32(0x7F7FFFFF))  # negative, infinite or NaN
-    zero = b.fcmp_ordered("==", value, FLOAT(0.0))
-    return b.trunc(b.select(b.or_(bad, zero), I32(0xFF), code), I8)
-
-
-def _narrow_small(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, dtype: DType) -> ir.Value:
-    info = ml_dtypes.finfo(dtype.numpy)
-    mantissa, least = int(info.nmant), int(info.minexp)
-    bias = 1 - least
-    code_bits = dtype.bits - 1
-    size = b.and_(bits, I32(0x7FFFFFFF))
-    # adding and taking away 1.5 * 2**23 units in the last place rounds to such units
-    exponent = b.lshr(size, I32(23))
-    floor = I32(least + 127)
-    exponent = b.select(b.icmp_unsigned("<", exponent, floor), floor, exponent)
-    magic = b.or_(b.shl(b.add(exponent, I32(23 - mantissa)), I32(23)), I32(0x400000))
-    magic_float = b.bitcast(magic, FLOAT)
-    rounded = b.fsub(b.fadd(b.bitcast(size, FLOAT), magic_float), magic_float)
-    normal = b.sub(b.lshr(b.bitcast(rounded, I32), I32(23 - mantissa)), I32((127 - bias) << mantissa))
-    unit = ir.Constant(FLOAT, 2.0 ** (mantissa - least))
-    denormal = b.fptoui(b.fmul(rounded, unit), I32)
-    code = b.select(b.fcmp_ordered("<", rounded, ir.Constant(FLOAT, 2.0**least)), denormal, normal)
-    greatest = float(info.max)
-    over = b.fcmp_unordered("ugt", rounded, ir.Constant(FLOAT, greatest))
-    nan = b.icmp_unsigned(">", size, I32(0x7F800000))
-    if dtype.bits < 8:  # no infinity, no NaN: saturates; NaN is -0
-        code = b.select(over, I32(int(np.float32(greatest).astype(dtype.numpy).view(np.uint8))), code)
-        code = b.select(nan, I32(0), code)
-        sign = b.select(nan, I32(1), b.lshr(bits, I32(31)))
-        return b.trunc(b.or_(code, b.shl(sign, I32(code_bits))), I8)
-    sign = b.shl(b.lshr(bits, I32(31)), I32(7))
-
-    def code_of(number: float) -> int:
-        return int(np.asarray(number, np.float32).astype(dtype.numpy).view(np.uint8))
-
-    infinite, not_a_number = code_of(np.inf), code_of(np.nan)
-    if dtype.name.endswith("fnuz"):
-        signed = b.select(b.icmp_unsigned("==", code, I32(0)), I32(0), b.or_(code, sign))  # there is no -0
-        return b.trunc(b.select(b.or_(over, nan), I32(0x80), signed), I8)
-    code = b.select(over, I32(infinite & 0x7F), code)
-    code = b.select(nan, I32(not_a_number & 0x7F), code)
-    return b.trunc(b.or_(code, sign), I8)
 
 
 def rounded(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
@@ -217,7 +153,7 @@ def _float_to_float(b: ir.IRBuilder, value: ir.Value, source: DType, target: DTy
         else:
             number = value if is_wide(target) else b.bitcast(_sticky(b, b.bitcast(value, I64), 29), DOUBLE)
             value = b.fptrunc(number, FLOAT)
-    return rounded(b, value, target)
+    return value if source.bits <= 8 and holds(target, source) else rounded(b, value, target)
 
 
 def _double_to_bf16(b: ir.IRBuilder, value: ir.Value) -> ir.Value:

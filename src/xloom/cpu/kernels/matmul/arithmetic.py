@@ -14,6 +14,7 @@ from llvmlite import ir
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
 from xloom.llvm.folding_builder import Zeros
 from xloom.llvm.intrinsics import overloaded
+from xloom.llvm.scalar.small_floats import widen_small
 from xloom.llvm.target import Target
 from xloom.llvm.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
 
@@ -82,7 +83,7 @@ class Arithmetic:
         if dtype is self.dtype:
             return True
         if self.dtype is f32:
-            return dtype.name in ("bf16", "f16", "s8", "u8")
+            return dtype.bits <= 16 and (dtype.is_float or (dtype.is_integer and dtype.bits <= 8))
         return self.dtype.is_integer and (dtype.is_integer or dtype.kind is Kind.PRED)
 
     def stores(self, dtype: DType) -> bool:
@@ -110,6 +111,19 @@ class Arithmetic:
             return [b.load(address, typ=kind, align=size), b.load(second, typ=kind, align=size)]
         both = _load(b, address, kind, 2 * lanes, size, None if mask is None else _doubled(b, mask))
         return [shuffled(b, both, range(k, 2 * lanes, 2)) for k in (0, 1)]
+
+    def load_several(
+        self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, shape: tuple[int, int], mask: ir.Value | None = None
+    ) -> list[Parts]:
+        """So many vectors of so many lanes one after the other, all of them masked alike.
+
+        Narrow elements are converted in vectors as wide as registers.
+        """
+        vectors, lanes = shape
+        if dtype.is_complex or lanes == 1 or mask is not None:
+            return [self.load(b, pointer, dtype, i64(v * lanes), lanes, mask) for v in range(vectors)]
+        all_lanes = self.load(b, pointer, dtype, i64(0), vectors * lanes)[0]
+        return [[shuffled(b, all_lanes, range(v * lanes, (v + 1) * lanes))] for v in range(vectors)]
 
     def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
         """`pack_factor` elements that are neighbours along the depth as one packed element."""
@@ -182,6 +196,13 @@ class Arithmetic:
         if dtype.name == "bf16":
             wide = like(raw.type, I32)
             return b.bitcast(b.shl(b.zext(raw, wide), constant(wide, 16)), kind)
+        if dtype.is_float:
+            return widen_small(b, raw, dtype)
+        if dtype.bits < 8:  # what others write need not be extended
+            raw = b.and_(raw, constant(raw.type, (1 << dtype.bits) - 1))
+            if dtype.kind is Kind.SIGNED:  # in steps that vectors of bytes have, unlike shifts
+                sign = constant(raw.type, 1 << (dtype.bits - 1))
+                raw = b.sub(b.xor(raw, sign), sign)
         if not self.dtype.is_integer:
             return b.sitofp(raw, kind) if dtype.kind is Kind.SIGNED else b.uitofp(raw, kind)
         width = memory_type(dtype).width

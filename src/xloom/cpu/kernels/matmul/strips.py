@@ -1,0 +1,151 @@
+"""A matrix times few vectors, where its rows are adjacent: multiples of its columns are added to strips of results."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from llvmlite import ir
+
+from xloom.cpu.kernel_modules.kernel import PhaseBuilder
+from xloom.cpu.kernels.matmul.arithmetic import Parts, lanes_below
+from xloom.cpu.kernels.matmul.axes import Axis, inner
+from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
+from xloom.cpu.kernels.matmul.matrix_rows import STREAMS, MatrixRows
+from xloom.cpu.kernels.matmul.tile import at_most, needed_lanes, nest, rolled, share
+from xloom.llvm.cache_lines import LINE, fetch
+from xloom.llvm.loop import allocate
+from xloom.llvm.symbolic_dimension import least
+from xloom.llvm.types import POINTER, element_pointer, i64
+
+_RUN_BYTES = 4096
+"""Of a row of memory that an item reads at once: in shorter runs, the hardware fetches too little ahead."""
+_STRIPS = 4096
+"""Elements of the results of an item, so that they stay in the first-level cache."""
+_AT_ONCE = 8
+"""Results that vectors of the matrix are added to while they are in registers."""
+
+
+class Strips(MatrixRows):
+    """The rows are adjacent: multiples of several columns of the matrix are added to a strip of each result."""
+
+    def emit(self) -> None:
+        """Adds the phase, with as long strips as stay in the nearest cache."""
+        self.results = int(self.column.size)
+        self.at_once = share(self.results, _AT_ONCE)
+        self.padded_results = -(-self.results // self.at_once) * self.at_once
+        self.stride = inner(self.product.depth).a
+        self.streams = STREAMS if self.results == 1 else STREAMS // 2
+        self.lanes = needed_lanes(self.arithmetic, self.row.size)
+        # results of a row are loaded and stored once for the columns that meet it: enough of these to be worth it
+        vectors = max(1 if self.results <= STREAMS // 2 else 2, least(self.wide, STREAMS // self.at_once))
+        self.vectors, self.rows_per_iteration = vectors, self.lanes * vectors
+        strip = least(_STRIPS, _RUN_BYTES // self.matrix.dtype.bytes)
+        self.most = least(strip, _STRIPS // self.results // self.rows_per_iteration * self.rows_per_iteration)
+        self.height = -(-share(self.row.size, self.most) // self.rows_per_iteration) * self.rows_per_iteration
+        super().emit()
+
+    def prepare(self, b: ir.IRBuilder) -> ir.Value:
+        """Memory for the results of a strip, and for rows that are made."""
+        self._line_buffer = (
+            LineBuffer(b, self.matrix, self.streams, self.most + self.rows_per_iteration)
+            if self.matrix.is_made
+            else None
+        )
+        vectors = self.arithmetic.parts * (self.most + self.rows_per_iteration) // self.lanes
+        memory = allocate(b, self.arithmetic.kind(self.lanes), vectors * self.padded_results)
+        memory.align, memory.type = 64, POINTER
+        return memory
+
+    def item(self, phase: PhaseBuilder, starts: dict[str, ir.Value], first: ir.Value, state: object) -> None:
+        """A strip from row `first` on."""
+        assert isinstance(state, ir.Value)
+        b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
+        size = at_most(b, b.sub(i64(self.row.size), first), self.height)
+        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.padded_results) as number:
+            self._put(b, state, i, number, arithmetic.zero(lanes))
+        *outer, depth = self.product.depth or (Axis(1, 0, 0, 0),)
+        loops = [(x.size, (x.a, x.b)) for x in outer]
+        whole = depth.size - depth.size % self.streams
+
+        def body(at: list[ir.Value]) -> None:
+            for begin, end, streams in ((0, whole, self.streams), (whole, depth.size, 1)):
+                if begin < end:
+                    with rolled(b, begin, end, streams, name="k") as k:
+                        spots = [b.add(k, i64(s)) for s in range(streams)]
+                        rows = [b.add(at[0], b.mul(spot, i64(depth.a))) for spot in spots]
+                        factors = [b.add(at[1], b.mul(spot, i64(depth.b))) for spot in spots]
+                        self._add(phase, state, rows, factors, size)
+
+        nest(b, loops, [b.add(starts["a"], first), starts["b"]], body)
+        with rolled(b, 0, size, lanes) as i, rolled(b, 0, self.results) as number:
+            at = b.add(b.add(starts["c"], first), b.add(i, b.mul(number, i64(self.column.c))))
+            value = self._get(b, state, i, number)
+            arithmetic.store(b, self.result.pointer(phase), self.result.dtype, at, value, self._mask(b, size, i))
+
+    def _add(
+        self, phase: PhaseBuilder, state: ir.Value, rows: list[ir.Value], factors: list[ir.Value], size: ir.Value
+    ) -> None:
+        b, arithmetic, lanes = phase.b, self.arithmetic, self.lanes
+        vector, matrix = self.vector.pointer(phase), self.matrix.pointer(phase)
+
+        def scalar(group: ir.Value, j: int, at: ir.Value) -> Parts:
+            if self.padded_results > self.results:  # then the last ones are of no result
+                index = b.add(at, b.mul(at_most(b, b.add(group, i64(j)), self.results - 1), i64(self.column.b)))
+            else:
+                index = b.add(b.add(at, b.mul(group, i64(self.column.b))), i64(j * self.column.b))
+            return arithmetic.splat(b, arithmetic.load(b, vector, self.vector.dtype, index, 1), lanes)
+
+        if self._line_buffer is not None:
+            self._line_buffer.fill(b, matrix, rows[0], size, i64(len(rows)), i64(self.stride))
+            matrix, rows = self._line_buffer.pointer, [i64(s * self._line_buffer.apart) for s in range(len(rows))]
+        several = self.results > self.at_once
+        groups = rolled(b, 0, self.results, self.at_once, name="group") if several else nullcontext(i64(0))
+        with groups as group:
+            scalars = [[scalar(group, j, at) for at in factors] for j in range(self.at_once)]
+            with rolled(b, 0, size, self.rows_per_iteration) as first:
+                vectors = [b.add(first, i64(at)) for at in range(0, self.rows_per_iteration, lanes)]
+                masks = [self._mask(b, size, i) for i in vectors]
+                # runs are too short for the hardware to find out what comes next; rows whole pages apart share few
+                # places of the nearest cache, in which only several groups look for them
+                for row in rows if self._line_buffer is None else ():
+                    for at in range(0, self.rows_per_iteration, max(1, LINE // self.matrix.dtype.bytes)):
+                        ahead = b.add(b.add(row, first), i64(self.streams * self.stride + at))
+                        address = element_pointer(b, matrix, self.matrix.dtype, ahead)
+                        fetch(b, address, near=self.results > _AT_ONCE)
+                numbers = [b.add(group, i64(j)) for j in range(self.at_once)]
+                totals = [[self._get(b, state, i, number) for i in vectors] for number in numbers]
+                for s, row in enumerate(rows):
+                    here = element_pointer(b, matrix, self.matrix.dtype, b.add(row, first))
+                    if masks[0] is None:
+                        line = arithmetic.load_several(b, here, self.matrix.dtype, (self.vectors, lanes))
+                    else:
+                        offsets = [i64(at) for at in range(0, self.rows_per_iteration, lanes)]
+                        line = [
+                            arithmetic.load(b, here, self.matrix.dtype, at, lanes, mask)
+                            for at, mask in zip(offsets, masks, strict=True)
+                        ]
+                    for total, factors in zip(totals, scalars, strict=True):
+                        for v, x in enumerate(line):
+                            total[v] = arithmetic.multiply_add(b, x, factors[s], total[v])
+                for number, total in zip(numbers, totals, strict=True):
+                    for i, value in zip(vectors, total, strict=True):
+                        self._put(b, state, i, number, value)
+
+    def _mask(self, b: ir.IRBuilder, size: ir.Value, i: ir.Value) -> ir.Value | None:
+        return lanes_below(b, self.lanes, b.sub(size, i)) if self.row.size % self.rows_per_iteration else None
+
+    def _pointers(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> list[ir.Value]:
+        parts, element = self.arithmetic.parts, self.arithmetic.element
+        at = b.add(b.mul(i, i64(parts * self.padded_results)), b.mul(number, i64(parts * self.lanes)))
+        return [
+            b.gep(state, [b.add(at, i64(p * self.lanes))], inbounds=True, source_etype=element) for p in range(parts)
+        ]
+
+    def _get(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value) -> Parts:
+        return [
+            b.load(pointer, typ=self.arithmetic.kind(self.lanes)) for pointer in self._pointers(b, state, i, number)
+        ]
+
+    def _put(self, b: ir.IRBuilder, state: ir.Value, i: ir.Value, number: ir.Value, value: Parts) -> None:
+        for part, pointer in zip(value, self._pointers(b, state, i, number), strict=True):
+            b.store(part, pointer)
