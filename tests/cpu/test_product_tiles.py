@@ -7,7 +7,7 @@ import pytest
 from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.packed_pairs import PairArithmetic
 from xloom.cpu.kernels.matmul.tile import extent
-from xloom.hlo.dtype import f32, s32
+from xloom.hlo.dtype import DType, c64, f32, s32
 from xloom.llvm.target import target_named
 
 
@@ -23,3 +23,14 @@ def test_tiles_of_sixteen_registers_leave_little_over(rows: int, columns: int, t
 def test_pairs_of_products_have_a_register_before_they_are_added():
     arithmetic = PairArithmetic(s32, target_named("x86-64-v3"))
     assert extent(arithmetic, 16, 512, arithmetic.few_sums) == (6, 2)
+
+
+@pytest.mark.parametrize("dtype", [f32, c64])
+def test_a_tile_and_what_is_added_to_it_fit_the_registers(dtype: DType):
+    arithmetic = Arithmetic(dtype, target_named("x86-64-v3"))
+    parts = arithmetic.parts
+    for rows, columns in ((128, 128), (4, 256), (300, 70)):
+        tall, vectors = extent(arithmetic, rows, columns, arithmetic.few_sums)
+        kept = min(tall, vectors)
+        # the fewer ones of either operand, one of the other, and a negated part
+        assert parts * (tall * vectors + kept + 1) + (parts - 1) <= arithmetic.target.registers.count

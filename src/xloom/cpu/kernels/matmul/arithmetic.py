@@ -57,8 +57,11 @@ class Arithmetic:
 
     @property
     def few_sums(self) -> int:
-        """Vectors of sums that keep the multipliers busy, when operands come from the first-level cache."""
-        return 16 if self.target.registers.count == 32 else 12
+        """Vectors of sums that keep the multipliers busy, when operands come from the first-level cache.
+
+        Of 16 registers, complex numbers take seven for two vectors, a scalar and a negated part of it.
+        """
+        return 16 if self.target.registers.count == 32 else 12 if self.parts == 1 else 8
 
     @property
     def most_sums(self) -> int:
