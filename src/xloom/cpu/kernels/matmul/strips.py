@@ -8,11 +8,11 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.matmul.arithmetic import Parts, lanes_below
-from xloom.cpu.kernels.matmul.axes import Axis, inner
+from xloom.cpu.kernels.matmul.axes import Axis, count, inner
 from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.matrix_rows import STREAMS, MatrixRows
 from xloom.cpu.kernels.matmul.tile import at_most, needed_lanes, nest, rolled, share
-from xloom.llvm.cache_lines import LINE, fetch
+from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import least
 from xloom.llvm.types import POINTER, element_pointer, i64
@@ -42,6 +42,9 @@ class Strips(MatrixRows):
         strip = least(_STRIPS, _RUN_BYTES // self.matrix.dtype.bytes)
         self.most = least(strip, _STRIPS // self.results // self.rows_per_iteration * self.rows_per_iteration)
         self.height = -(-share(self.row.size, self.most) // self.rows_per_iteration) * self.rows_per_iteration
+        nbytes = self.row.size * count(self.product.depth) * self.matrix.dtype.bytes
+        is_streamed = self.results > 1 or nbytes > CACHED * self.arithmetic.target.caches.last
+        self.is_fetched = is_streamed and not self.matrix.is_made
         super().emit()
 
     def prepare(self, b: ir.IRBuilder) -> ir.Value:
@@ -107,7 +110,7 @@ class Strips(MatrixRows):
                 masks = [self._mask(b, size, i) for i in vectors]
                 # runs are too short for the hardware to find out what comes next; rows whole pages apart share few
                 # places of the nearest cache, in which only several groups look for them
-                for row in rows if self._line_buffer is None else ():
+                for row in rows if self.is_fetched else ():
                     for at in range(0, self.rows_per_iteration, max(1, LINE // self.matrix.dtype.bytes)):
                         ahead = b.add(b.add(row, first), i64(self.streams * self.stride + at))
                         address = element_pointer(b, matrix, self.matrix.dtype, ahead)
