@@ -240,3 +240,19 @@ def test_exported_models(computations):
     assert len(computations) == 1
     _scaled(model)
     torch.testing.assert_close(exported(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_read_at_each_call_where_an_option_says_so():
+    model, x = network(), images()
+    compiled = torch.compile(model, backend="xloom", options={"freezing": False})
+    agrees(compiled, model, x)
+    last = model[8]
+    assert isinstance(last, nn.Linear)
+    last.weight.data[2, 3] += 1  # torch does not count it, and the rest of the weight is as it was
+    agrees(compiled, model, x)
+
+
+def test_unknown_options_are_refused():
+    compiled = torch.compile(network(), backend="xloom", options={"freeze": True})
+    with pytest.raises(Exception, match=r"no option 'freeze'.*it has freezing"):
+        compiled(images())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,11 +53,11 @@ def compile_graph(
     return run
 
 
-def compile_forward(graph: GraphModule, arguments: Sequence[Any]) -> Any:
+def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False) -> Any:
     """The same of a forward graph, whose first results are what the user sees or what views are made of."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns)
+    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns, views=views)
 
 
 def compile_inference(graph: GraphModule, arguments: Sequence[Any]) -> Any:
@@ -126,11 +127,25 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def backend(graph: GraphModule, arguments: list[Any]) -> Callable[..., Any]:
-    """What torch.compile calls for `backend="xloom"`."""
+_OPTIONS = {"freezing": True}
+"""What `options=` of torch.compile may say, and what holds where it does not: `freezing` keeps what is computed of
+weights alone while gradients are off."""
+
+
+def backend(
+    graph: GraphModule, arguments: list[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """What torch.compile calls for `backend="xloom"`; `options={"freezing": False}` has weights read at each call.
+
+    Raises ValueError for options that there are not.
+    """
+    unknown = sorted(set(options or {}) - set(_OPTIONS))
+    if unknown:
+        raise ValueError(f"xloom has no option {unknown[0]!r} for torch.compile; it has {', '.join(_OPTIONS)}")
+    chosen = _OPTIONS | dict(options or {})
     return aot_autograd(
         fw_compiler=compile_forward,
-        inference_compiler=compile_inference,
+        inference_compiler=compile_inference if chosen["freezing"] else partial(compile_forward, views=True),
         bw_compiler=compile_graph,
         partition_fn=partitioned,
         decompositions=decompositions(),
