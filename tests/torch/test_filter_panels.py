@@ -2,12 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import xloom as xl
 from xloom.cpu.kernels.convolution import filter_panels
 from xloom.torch import compile_backend
+from xloom.torch.ahead import export
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +63,31 @@ def test_a_transposed_convolution_and_groups_are_as_they_were():
     x = torch.randn(1, 20, 6, 7)
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model, backend="xloom")(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_what_says_that_its_filter_lies_in_panels_stays():
+    text = """ENTRY e {
+      x = f32[1,6,6,8] parameter(0)
+      w = f32[3,3,8,96] parameter(1)
+      zero = f32[] constant(0)
+      p = f32[1,8,8,8] pad(x, zero), padding=0_0x1_1x1_1x0_0
+      r = f32[3,3,8,96] reverse(w), dimensions={0,1}
+      ROOT c = f32[1,6,6,96] convolution(p, r), window={size=3x3}, dim_labels=b01f_01io->b01f
+    }"""
+    for config in ("", "filter_panels=48"):
+        module = xl.parse(text)
+        module.entry.root.backend_config = config
+        xl.run_passes(module, "layout-simplification")
+        assert [o.opcode for o in module.entry.root.operands] == (["pad", "reverse"] if config else ["parameter"] * 2)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # torch.export's own
+def test_exported_hlo_is_of_weights_and_arguments():
+    torch.manual_seed(0)
+    model, x = nn.Conv2d(40, 128, 3, bias=False).eval(), torch.randn(1, 40, 9, 9)
+    exported = export(model, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(exported(x), model(x), rtol=1e-4, atol=1e-4)
+        told = xl.evaluate(exported.module, model.weight.numpy(), x.numpy())
+        told = told[0] if isinstance(told, tuple) else told
+        torch.testing.assert_close(torch.from_numpy(np.array(told)), model(x), rtol=1e-4, atol=1e-4)

@@ -46,12 +46,14 @@ class Exported:
             for k, spec in enumerate(signature.input_specs)
             if self._held[k] is not None and str(spec.target) not in written
         ]
-        self._program = CompiledGraph(frozen(translate(exported.graph_module, examples, "exported"), weights))
+        translated = translate(exported.graph_module, examples, "exported")
+        self._module = translated.module
+        self._program = CompiledGraph(frozen(translated, weights))
 
     @property
     def module(self) -> Module:
-        """The program's HLO."""
-        return self._program.translated.module
+        """The program's HLO: of the weights as they are and the arguments, whatever is kept of the weights."""
+        return self._module
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The model's result. Raises ShapeError for arguments of other shapes."""

@@ -13,6 +13,7 @@ from xloom.hlo.shape import array_shape, tuple_shape
 from xloom.passes.match import splat
 from xloom.passes.rewrite import Rewriter, RuleTable
 
+# what a backend config says of operands holds for these operands: such convolutions stay as they are
 rule = RuleTable()
 
 
@@ -21,7 +22,7 @@ rule = RuleTable()
 def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
     x, w = i.operands
     spatial = i["dim_labels"].kernel_spatial
-    if w.opcode != "reverse" or not set(w["dimensions"]) <= set(spatial):
+    if i.backend_config or w.opcode != "reverse" or not set(w["dimensions"]) <= set(spatial):
         return None
     window = tuple(
         replace(d, window_reversal=d.window_reversal != (place in w["dimensions"]))
@@ -34,7 +35,7 @@ def _reversed_kernel(i: Instruction, rw: Rewriter) -> Instruction | None:
 @rule("convolution")
 def _padded_input(i: Instruction, rw: Rewriter) -> Instruction | None:
     (x, w), labels = i.operands, i["dim_labels"]
-    if x.opcode != "pad" or splat(x.operands[1]) != 0 or not all(x.operands[0].shape.dims):
+    if i.backend_config or x.opcode != "pad" or splat(x.operands[1]) != 0 or not all(x.operands[0].shape.dims):
         return None
     padding = x["padding"]
     still = (padding[labels.input_batch], padding[labels.input_feature])
@@ -61,11 +62,16 @@ def _spread_input(i: Instruction, rw: Rewriter) -> Instruction | None:
     (x, w), labels, window = i.operands, i["dim_labels"], i["window"]
     groups = max(i["feature_group_count"], i["batch_group_count"])
     sides = [i.shape.dims[d] for d in labels.output_spatial]
-    if groups > 1 or prod(d.size for d in window) <= prod(sides) or 0 in (*x.shape.dims, *w.shape.dims, *sides):
+    if (
+        i.backend_config
+        or groups > 1
+        or prod(d.size for d in window) <= prod(sides)
+        or 0 in (*x.shape.dims, *w.shape.dims, *sides)
+    ):
         return None
     if all(d.base_dilation == 1 for d in window) or any(d.window_dilation > 1 for d in window):
         return None
-    if i.frontend_attributes.get(_EXCHANGEABLE) == "false" or i.shape.dtype.name in _ALWAYS_FINITE:
+    if i.backend_config or i.frontend_attributes.get(_EXCHANGEABLE) == "false" or i.shape.dtype.name in _ALWAYS_FINITE:
         return None
     sizes = [x.shape.dims[d] for d in labels.input_spatial]
     exchanged = tuple(_exchanged_dimension(d, n, o) for d, n, o in zip(window, sizes, sides, strict=True))
