@@ -328,7 +328,8 @@ NOT_MEASURED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.sharing_ir.LOSS",
         "cpu.runtime.threads.sharing_ir.PASS_NS",
         "cpu.runtime.threads.sharing_ir.FIRST_REST",
-        "cpu.runtime.threads.sharing_ir.TRIAL_SHARE",
+        "cpu.runtime.threads.sharing_ir.PARTS",
+        "cpu.runtime.threads.sharing_ir.REST_NS",
     ),
     "only in programs that take minutes to compile otherwise": (
         "codegen.buffers.state_rotation._MOST",

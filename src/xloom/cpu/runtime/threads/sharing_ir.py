@@ -17,22 +17,27 @@ RUNS = 4
 """Then that long, and at least so many runs."""
 OUTLIER = 4
 """Of the shortest time, what a longer one counts for at most: something else had the processor."""
-LONG_NS = 250_000
-"""Steps that take as long on all threads are shared, until the next trial: to run them alone would cost much."""
+LONG_NS = 4_000
+"""Steps that take as long on all threads are shared. Trials of longer ones were wrong too often where others had a
+processor for a while, and cost more than the few that gain by running alone bring."""
 GAIN = 15, 16
 """Of the time alone, what sharing must come below: it takes several processors."""
 LOSS = 33, 32
 """Of the time from run to run when alone, what it must not come above."""
+PARTS = 8
+"""Of the time from run to run, a step that takes one such part of it, or more, is shared where that time gains: so the
+steps of a loop are shared or not together. Each by itself, some would not, and move all data to and fro."""
 PASS_NS = 1_000_000
 """What a longer time from run to run counts for."""
 FIRST_REST = 64
-"""Runs between the first trial and the second. From then on twice as many each, until trials take little time."""
-TRIAL_SHARE = 64
-"""Of all time, trials take one such part."""
+"""Runs between the first trial and the second. From then on twice as many, as long as they take less than `REST_NS`: the
+steps of a loop begin their trials together, as one that is shared by itself waits for data of those that are not."""
+REST_NS = 64 * 2 * (WARM_NS + TIMED_NS)
+"""So much time that trials take little of it, and that what a disturbed one found is soon found out anew."""
 
 _SHARED, _ALONE, _SETTLED = range(3)
 _FIELDS = (
-    "key", "stage", "shares", "left", "rest", "spent", "begun", "warm", "runs",
+    "key", "stage", "shares", "left", "rest", "begun", "warm", "runs",
     "sum", "least", "shared", "pass_sum", "pass_least", "pass_shared",
 )  # fmt: skip
 
@@ -103,7 +108,6 @@ leave:
 
 ; Begin a trial.
 define internal void @begin(ptr %site) {{
-  {_store("0", "spent", "spent")}
   {_store("0", "begun", "begun")}
   call void @try(ptr %site, i64 {_SHARED})
   ret void
@@ -155,9 +159,6 @@ define internal void @note(ptr %site, i64 %from, i64 %to) {{
   %clipped = call i64 @llvm.umin.i64(i64 %since, i64 {PASS_NS})
   %is.known = icmp ne i64 %begun, 0
   %pass = select i1 %is.known, i64 %clipped, i64 %time
-  {_load("spent", "spent")}
-  %spent.now = add i64 %spent, %time
-  store atomic i64 %spent.now, ptr %spent.place monotonic, align 8
   {_load("warm", "warm")}
   %is.warm = icmp uge i64 %warm, {WARM_NS}
   br i1 %is.warm, label %count, label %heat
@@ -206,22 +207,25 @@ whole:
   %pass.there = mul i64 %pass.shared, {LOSS[1]}
   %pass.here = mul i64 %pass.mean, {LOSS[0]}
   %is.harmless = icmp ule i64 %pass.there, %pass.here
-  %gains = and i1 %is.faster, %is.harmless
+  %by.itself = and i1 %is.faster, %is.harmless
+  %pass.most = mul i64 %mean, {PARTS}
+  %in.loop = icmp ule i64 %pass.mean, %pass.most
+  %pass.faster.there = mul i64 %pass.shared, {GAIN[1]}
+  %pass.faster.here = mul i64 %pass.mean, {GAIN[0]}
+  %of.loop = icmp ult i64 %pass.faster.there, %pass.faster.here
+  %gains = select i1 %in.loop, i1 %of.loop, i1 %by.itself
   %word = zext i1 %gains to i64
   {_store("%word", "shares", "shares")}
   {_load("rest", "rest")}
   {_store("%rest", "left", "left")}
   %twice = mul i64 %rest, 2
-  %each = select i1 %gains, i64 %shared, i64 %mean
-  %some = call i64 @llvm.umax.i64(i64 %each, i64 1)
-  %parts = mul i64 %spent.now, {TRIAL_SHARE}
-  %due = udiv i64 %parts, %some
-  %longer = call i64 @llvm.umin.i64(i64 %twice, i64 %due)
+  %lasts = mul i64 %rest, %pass.mean
+  %is.brief = icmp ult i64 %lasts, {REST_NS}
+  %longer = select i1 %is.brief, i64 %twice, i64 %rest
   store atomic i64 %longer, ptr %rest.place monotonic, align 8
   {_store(str(_SETTLED), "stage", "stage.to")}
   ret void
 }}
-declare i64 @llvm.umax.i64(i64, i64)
 
 ; The sum at a field of a site, with another time, and the shortest of them behind it.
 define internal i64 @added(ptr %site, i64 %field, i64 %time) {{
