@@ -54,30 +54,29 @@ def converted_array(kernel: Kernel, source: Array, size: int, target: Array, thr
 
 def stored_sums(kernel: Kernel, arithmetic: Arithmetic, sums: Array, size: int, target: Array) -> None:
     """A phase that stores sums in a narrower type."""
-    if not arithmetic.stores(target.dtype):
+    if arithmetic.stores(target.dtype):
+        _copied(kernel, arithmetic, sums, target, size)
+    else:
         converted_array(kernel, sums, size, target)
-        return
+
+
+def widened_array(kernel: Kernel, wide: Arithmetic, source: Array, size: int) -> Array:
+    """A copy of `size` elements in the type of `wide`, which an additional phase makes."""
+    copy = new_array(kernel, wide.dtype, size)
+    _copied(kernel, wide, source, copy, size)
+    return copy
+
+
+def _copied(kernel: Kernel, arithmetic: Arithmetic, source: Array, target: Array, size: int) -> None:
+    """A phase that copies `size` elements by vectors, of types that the arithmetic loads and stores."""
     lanes = arithmetic.lanes
     with kernel.phase(-(-size // lanes), (1 << 15) // lanes) as phase:
         b = phase.b
         with rolled(b, phase.begin, phase.end) as item:
             at = b.mul(item, i64(lanes))
             mask = None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
-            value = arithmetic.load(b, sums.pointer(phase), sums.dtype, at, lanes, mask)
+            value = arithmetic.load(b, source.pointer(phase), source.dtype, at, lanes, mask)
             arithmetic.store(b, target.pointer(phase), target.dtype, at, value, mask)
-
-
-def widened_array(kernel: Kernel, wide: Arithmetic, source: Array, size: int) -> Array:
-    """A copy of `size` elements in the type of `wide`, which an additional phase makes."""
-    copy, lanes = new_array(kernel, wide.dtype, size), wide.lanes
-    with kernel.phase(-(-size // lanes), (1 << 15) // lanes) as phase:
-        b = phase.b
-        with rolled(b, phase.begin, phase.end) as item:
-            at = b.mul(item, i64(lanes))
-            mask = None if divides(lanes, size) else lanes_below(b, lanes, b.sub(i64(size), at))
-            value = wide.load(b, source.pointer(phase), source.dtype, at, lanes, mask)
-            wide.store(b, copy.pointer(phase), copy.dtype, at, value, mask)
-    return copy
 
 
 def readable(kernel: Kernel, arithmetic: Arithmetic, source: Array, size: int, through: DType | None = None) -> Array:

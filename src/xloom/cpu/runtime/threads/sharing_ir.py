@@ -30,7 +30,7 @@ steps of a loop are shared or not together. Each by itself, some would not, and 
 PASS_NS = 1_000_000
 """What a longer time from run to run counts for."""
 FIRST_REST = 64
-"""Runs between the first trial and the second. From then on twice as many, as long as they take less than `REST_NS`: the
+"""Runs between the first trial and the second. From then on twice as many, while they take less than `REST_NS`: so the
 steps of a loop begin their trials together, as one that is shared by itself waits for data of those that are not."""
 REST_NS = 64 * 2 * (WARM_NS + TIMED_NS)
 """So much time that trials take little of it, and that what a disturbed one found is soon found out anew."""
