@@ -25,14 +25,17 @@ from xloom.llvm.types import (
     memory_type,
     register_type,
 )
+from xloom.llvm.vectors import like, uniform
 
 
 def widen(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
-    """A narrow float as it lies in memory, as a float of the same value."""
+    """A narrow float as it lies in memory, or a vector of them, as f32 of the same value."""
+    kind = like(raw.type, FLOAT)
     if dtype.name == "f16":
-        return b.fpext(raw, FLOAT)
+        return b.fpext(raw, kind)
     if dtype.name == "bf16":
-        return b.bitcast(b.shl(b.zext(raw, I32), I32(16)), FLOAT)
+        wide = like(raw.type, I32)
+        return b.bitcast(b.shl(b.zext(raw, wide), uniform(wide, 16)), kind)
     return widen_small(b, raw, dtype)
 
 
@@ -83,12 +86,14 @@ def narrow_exact(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
 
 
 def wrapped(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
-    """An integer reduced to the bits of a sub-byte type; others as they are."""
+    """An integer, or a vector of them, reduced to the bits of a sub-byte type; others as they are."""
     if dtype.bits >= 8 or not dtype.is_integer:
         return value
-    shift = I8(8 - dtype.bits)
-    up = b.shl(value, shift)
-    return b.ashr(up, shift) if dtype.kind is Kind.SIGNED else b.lshr(up, shift)
+    value = b.and_(value, uniform(value.type, (1 << dtype.bits) - 1))
+    if dtype.kind is not Kind.SIGNED:
+        return value
+    sign = uniform(value.type, 1 << (dtype.bits - 1))  # vectors of bytes have no shifts
+    return b.sub(b.xor(value, sign), sign)
 
 
 def converted(b: ir.IRBuilder, value: Value, source: DType, target: DType) -> Value:

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from xloom.hlo.dtype import DType
 from xloom.llvm.types import FLOAT, HALF, I8, I16, I32
+from xloom.llvm.vectors import like, uniform
 
 
 @cache
@@ -31,48 +32,40 @@ def widen_small(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
         return _widen_exponent(b, raw)
     info = ml_dtypes.finfo(dtype.numpy)
     exponent, bias = int(info.nexp), 1 - int(info.minexp)
-    top = b.shl(raw, _all(raw, I8, 8 - dtype.bits)) if dtype.bits < 8 else raw
+    byte, single = raw.type, like(raw.type, FLOAT)
+    top = b.shl(raw, uniform(byte, 8 - dtype.bits)) if dtype.bits < 8 else raw
     # f16 has room for an exponent whose largest code means what it means there; conversion of f16 knows its denormals
     is_half = exponent < 5 or dtype.name == "f8e5m2"
-    bits, mantissa, half_bias = (I16, 10, 15) if is_half else (I32, 23, 127)
+    width, mantissa, half_bias = (16, 10, 15) if is_half else (32, 23, 127)
+    bits = like(byte, I16 if is_half else I32)
     shift = mantissa - (7 - exponent)
-    sign = 1 << (bits.width - 1)
-    moved = b.and_(b.shl(b.sext(top, _like(raw, bits)), _all(raw, bits, shift)), _all(raw, bits, sign | 0x7F << shift))
+    sign = 1 << (width - 1)
+    moved = b.and_(b.shl(b.sext(top, bits), uniform(bits, shift)), uniform(bits, sign | 0x7F << shift))
     quiet = 3 << (mantissa - 1) | (31 if is_half else 255) - 1 << mantissa
     if dtype.name.endswith("fnuz"):
-        special = b.icmp_unsigned("==", top, _all(raw, I8, 0x80))
+        special = b.icmp_unsigned("==", top, uniform(byte, 0x80))
     elif dtype.bits == 8 and dtype.name.endswith("fn"):
-        special = b.icmp_unsigned("==", b.and_(top, _all(raw, I8, 0x7F)), _all(raw, I8, 0x7F))
+        special = b.icmp_unsigned("==", b.and_(top, uniform(byte, 0x7F)), uniform(byte, 0x7F))
     elif dtype.bits == 8 and exponent < 5:  # the largest exponent is of infinities and NaN
         quiet = 31 << mantissa
         largest = (1 << exponent) - 1 << (7 - exponent)
-        special = b.icmp_unsigned("==", b.and_(top, _all(raw, I8, largest)), _all(raw, I8, largest))
+        special = b.icmp_unsigned("==", b.and_(top, uniform(byte, largest)), uniform(byte, largest))
     else:
         special = None
     if special is not None:
-        moved = b.or_(moved, b.select(special, _all(raw, bits, quiet), _all(raw, bits, 0)))
-    value = b.bitcast(moved, _like(raw, HALF if is_half else FLOAT))
-    value = b.fpext(value, _like(raw, FLOAT)) if is_half else value
-    return b.fmul(value, _all(raw, FLOAT, 2.0 ** (half_bias - bias))) if bias != half_bias else value
+        moved = b.or_(moved, b.select(special, uniform(bits, quiet), uniform(bits, 0)))
+    value = b.bitcast(moved, like(byte, HALF) if is_half else single)
+    value = b.fpext(value, single) if is_half else value
+    return b.fmul(value, uniform(single, 2.0 ** (half_bias - bias))) if bias != half_bias else value
 
 
 def _widen_exponent(b: ir.IRBuilder, raw: ir.Value) -> ir.Value:
     """A power of two: code 0 is one below the normal numbers of f32, 255 is NaN; both have a bit of mantissa."""
-    bits = b.shl(b.zext(raw, _like(raw, I32)), _all(raw, I32, 23))
-    is_end = b.icmp_unsigned("<=", b.add(raw, _all(raw, I8, 1)), _all(raw, I8, 1))
-    end = b.select(is_end, _all(raw, I32, 1 << 22), _all(raw, I32, 0))
-    return b.bitcast(b.or_(bits, end), _like(raw, FLOAT))
-
-
-def _like(model: ir.Value, element: ir.Type) -> ir.Type:
-    """`element`, or a vector of as many as `model` has."""
-    return ir.VectorType(element, model.type.count) if isinstance(model.type, ir.VectorType) else element
-
-
-def _all(model: ir.Value, element: ir.Type, number: float) -> ir.Constant:
-    """A number, in every lane of a vector."""
-    kind = _like(model, element)
-    return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
+    byte, wide = raw.type, like(raw.type, I32)
+    bits = b.shl(b.zext(raw, wide), uniform(wide, 23))
+    is_end = b.icmp_unsigned("<=", b.add(raw, uniform(byte, 1)), uniform(byte, 1))
+    end = b.select(is_end, uniform(wide, 1 << 22), uniform(wide, 0))
+    return b.bitcast(b.or_(bits, end), like(byte, FLOAT))
 
 
 def narrow_small(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:

@@ -19,7 +19,7 @@ from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.convolution.input_box import BOX_BYTES, MOST_VECTORS, Box, BoxDimension, VectorRun
 from xloom.cpu.kernels.convolution.window_pointers import WindowPointer, walk_window
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, shuffled
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
@@ -29,6 +29,7 @@ from xloom.hlo.dtype import DType
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import greatest, least
 from xloom.llvm.types import POINTER, element_pointer, i64
+from xloom.llvm.vectors import shuffled
 
 _MOST_SUMS = 25
 """In registers at a time."""

@@ -13,12 +13,12 @@ from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolution.geometry import Convolution
 from xloom.cpu.kernels.convolution.padding import unconverted
 from xloom.cpu.kernels.convolution.tiling import Tiling
-from xloom.cpu.kernels.matmul.arithmetic import constant_vector, splat
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import SymbolicDimension
 from xloom.llvm.types import I1, I8, I32, I64, POINTER, i64
+from xloom.llvm.vectors import constant_vector, splat
 
 _STACK_BYTES = 1 << 18
 """Of a copy at most."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import transposed
@@ -18,6 +18,7 @@ from xloom.cpu.kernels.matmul.tile import rolled, spaced
 from xloom.llvm.loop import allocate
 from xloom.llvm.routine import within
 from xloom.llvm.types import I1, I8, POINTER, element_pointer, i64
+from xloom.llvm.vectors import lanes_below
 
 _FEW = 8
 """Places of a line for which half a vector of lanes at a time is enough."""

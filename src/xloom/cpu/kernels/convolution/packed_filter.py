@@ -8,12 +8,12 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.padding import unconverted
-from xloom.cpu.kernels.matmul.arithmetic import shuffled
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.packing import Packing, PackingTask
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.llvm.types import I16, I64, i64
+from xloom.llvm.vectors import shuffled
 
 
 def packed_panels(kernel: Kernel, packing: Packing, base: int, group: Axis) -> int:

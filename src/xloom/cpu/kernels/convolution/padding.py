@@ -10,13 +10,14 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.axes import Axis, digits
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.packing import Packing, PackingTask
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.hlo.dtype import DType, u16
 from xloom.llvm.types import element_pointer, i64
+from xloom.llvm.vectors import lanes_below
 
 _GRAIN = 1 << 16
 """Elements that are copied in about 20 µs."""

@@ -10,11 +10,12 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.convolution.geometry import Class, Spatial
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below, shuffled
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, digits, row_major
 from xloom.cpu.kernels.matmul.operands import Array, new_array
 from xloom.cpu.kernels.matmul.tile import rolled
 from xloom.llvm.types import I64, i64
+from xloom.llvm.vectors import lanes_below, shuffled
 
 _GRAIN = 1 << 15
 """Elements that are copied in about 20 µs."""

@@ -10,11 +10,12 @@ from llvmlite import ir
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
 from xloom.cpu.kernels.convolution.tiling import Tiling
 from xloom.cpu.kernels.convolution.window_pointers import SHORT, Loops, WindowPointer, walk_window
-from xloom.cpu.kernels.matmul.arithmetic import Parts, first_lanes, shuffled
+from xloom.cpu.kernels.matmul.arithmetic import Parts
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packing import transposed
 from xloom.cpu.kernels.matmul.tile import Sums, rolled, spaced
 from xloom.llvm.types import I32, I64, element_pointer, i64
+from xloom.llvm.vectors import first_lanes, shuffled
 
 _TRANSPOSED = 4
 """Rows that are worth it."""

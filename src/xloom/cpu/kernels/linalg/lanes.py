@@ -7,9 +7,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.matmul.arithmetic import overloaded, splat
 from xloom.hlo.dtype import DType
+from xloom.llvm.intrinsics import overloaded
 from xloom.llvm.types import I32, I64, VOID, element_pointer, register_type
+from xloom.llvm.vectors import splat
 
 Number = list[Any]
 """One vector for a real type; real and imaginary parts for a complex one."""

@@ -8,7 +8,10 @@ fused_operands.py   an operand that is computed line by line as it is needed
 packing.py          an operand rearranged into panels for the tile
 blocked_product.py  large products: blocks of one operand packed, which fit the caches, and a few rows of the other
 direct.py           small products: operands read where they lie
-vector.py           a matrix times a vector, at the speed of memory
+vector.py           a matrix times few vectors: the choice between the next two
+dots.py             sums along a depth that is adjacent in both
+strips.py           multiples of adjacent rows, added to strips of results
+matrix_rows.py      what those two have in common
 packed_pairs.py     narrow numbers, two elements of the depth at once
 multiply.py         the choice between these strategies
 grain.py            how many items are worth a thread

@@ -6,6 +6,7 @@ vector. Sums are formed in the accumulator's type; operands are converted to it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,9 +15,10 @@ from llvmlite import ir
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
 from xloom.llvm.folding_builder import Zeros
 from xloom.llvm.intrinsics import overloaded
-from xloom.llvm.scalar.small_floats import widen_small
+from xloom.llvm.scalar.conversion import widen, wrapped
 from xloom.llvm.target import Target
-from xloom.llvm.types import I1, I16, I32, element_pointer, i64, memory_type, register_type
+from xloom.llvm.types import I16, I32, element_pointer, i64, memory_type, register_type
+from xloom.llvm.vectors import like, shuffled, splat, uniform
 
 Parts = list[ir.Value]
 
@@ -116,15 +118,15 @@ class Arithmetic:
         return [shuffled(b, both, range(k, 2 * lanes, 2)) for k in (0, 1)]
 
     def load_several(
-        self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, shape: tuple[int, int], mask: ir.Value | None = None
+        self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, lanes: int, masks: Sequence[ir.Value | None]
     ) -> list[Parts]:
-        """So many vectors of so many lanes one after the other, all of them masked alike.
+        """Vectors of so many lanes one after the other, a mask or None for each.
 
-        Narrow elements are converted in vectors as wide as registers.
+        Narrow elements that none masks are converted in vectors as wide as registers.
         """
-        vectors, lanes = shape
-        if dtype.is_complex or lanes == 1 or mask is not None:
-            return [self.load(b, pointer, dtype, i64(v * lanes), lanes, mask) for v in range(vectors)]
+        if dtype.is_complex or lanes == 1 or any(mask is not None for mask in masks):
+            return [self.load(b, pointer, dtype, i64(v * lanes), lanes, mask) for v, mask in enumerate(masks)]
+        vectors = len(masks)
         all_lanes = self.load(b, pointer, dtype, i64(0), vectors * lanes)[0]
         return [[shuffled(b, all_lanes, range(v * lanes, (v + 1) * lanes))] for v in range(vectors)]
 
@@ -193,19 +195,10 @@ class Arithmetic:
     def _widened(self, b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
         if dtype is self.dtype:
             return raw
-        kind = like(raw.type, self.element)
-        if dtype.name == "f16":
-            return b.fpext(raw, kind)
-        if dtype.name == "bf16":
-            wide = like(raw.type, I32)
-            return b.bitcast(b.shl(b.zext(raw, wide), constant(wide, 16)), kind)
         if dtype.is_float:
-            return widen_small(b, raw, dtype)
-        if dtype.bits < 8:  # what others write need not be extended
-            raw = b.and_(raw, constant(raw.type, (1 << dtype.bits) - 1))
-            if dtype.kind is Kind.SIGNED:  # in steps that vectors of bytes have, unlike shifts
-                sign = constant(raw.type, 1 << (dtype.bits - 1))
-                raw = b.sub(b.xor(raw, sign), sign)
+            return widen(b, raw, dtype)
+        kind = like(raw.type, self.element)
+        raw = wrapped(b, raw, dtype)  # what others write need not be extended
         if not self.dtype.is_integer:
             return b.sitofp(raw, kind) if dtype.kind is Kind.SIGNED else b.uitofp(raw, kind)
         width = memory_type(dtype).width
@@ -223,52 +216,11 @@ class Arithmetic:
             return b.trunc(value, kind) if dtype.bits < self.element.width else value
         wide = like(value.type, I32)
         bits = b.bitcast(value, wide)
-        high = b.lshr(bits, constant(wide, 16))
-        up = b.add(b.and_(high, constant(wide, 1)), constant(wide, 0x7FFF))  # ties go to even
-        rounded = b.lshr(b.add(bits, up), constant(wide, 16))
+        high = b.lshr(bits, uniform(wide, 16))
+        up = b.add(b.and_(high, uniform(wide, 1)), uniform(wide, 0x7FFF))  # ties go to even
+        rounded = b.lshr(b.add(bits, up), uniform(wide, 16))
         nan = b.fcmp_unordered("uno", value, value)
-        return b.trunc(b.select(nan, b.or_(high, constant(wide, 0x40)), rounded), like(value.type, I16))
-
-
-def like(model: ir.Type, element: ir.Type) -> ir.Type:
-    """`element`, or a vector of as many as `model` has."""
-    return ir.VectorType(element, model.count) if isinstance(model, ir.VectorType) else element
-
-
-def constant(kind: ir.Type, value: int) -> ir.Constant:
-    """A number, in every lane of a vector."""
-    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
-
-
-def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
-    """A scalar in every lane."""
-    if lanes == 1:
-        return value
-    kind = ir.VectorType(value.type, lanes)
-    one = b.insert_element(ir.Constant(kind, ir.Undefined), value, I32(0))
-    return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(I32, lanes), [0] * lanes))
-
-
-def shuffled(b: ir.IRBuilder, value: ir.Value, lanes: object, other: ir.Value | None = None) -> ir.Value:
-    """The named lanes of a vector, or of two vectors one after the other."""
-    picks = list(lanes)  # type: ignore[call-overload]
-    return b.shuffle_vector(value, value if other is None else other, constant_vector(picks))
-
-
-def constant_vector(values: list[int], element: ir.Type = I32) -> ir.Constant:
-    """A constant vector of integers."""
-    return ir.Constant(ir.VectorType(element, len(values)), values)
-
-
-def first_lanes(lanes: int, valid: int) -> ir.Constant:
-    """A mask that is true in the first `valid` lanes."""
-    return constant_vector([int(k < valid) for k in range(lanes)], I1)
-
-
-def lanes_below(b: ir.IRBuilder, lanes: int, limit: ir.Value) -> ir.Value:
-    """A mask that is true in the lanes whose number is less than `limit` (i64, not below -2**31)."""
-    few = b.select(b.icmp_signed("<", limit, i64(lanes)), limit, i64(lanes))
-    return b.icmp_signed("<", constant_vector(list(range(lanes))), splat(b, b.trunc(few, I32), lanes))
+        return b.trunc(b.select(nan, b.or_(high, uniform(wide, 0x40)), rounded), like(value.type, I16))
 
 
 def _load(b: ir.IRBuilder, address: ir.Value, kind: ir.Type, lanes: int, align: int, mask: ir.Value | None) -> ir.Value:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, splat
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, linear_offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
@@ -20,6 +20,7 @@ from xloom.llvm.cache_lines import fetch
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest, if_less, least
 from xloom.llvm.types import POINTER, element_pointer, i64
+from xloom.llvm.vectors import lanes_below, splat
 
 _OTHER_ROWS = 128
 """Rows of the other operand that are gone over for each panel of a block."""

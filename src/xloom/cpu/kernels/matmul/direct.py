@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, Product, count, digits, inner, offset
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.tile import Sums, at_most, fitting, nest, rolled, spaced
 from xloom.llvm.types import I64, element_pointer, i64
+from xloom.llvm.vectors import first_lanes
 
 
 def direct(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array, b_: Array, c: Array) -> None:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import lanes_below
 from xloom.cpu.kernels.matmul.axes import inner
 from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.matrix_rows import STREAMS, MatrixRows
@@ -16,6 +15,7 @@ from xloom.cpu.kernels.matmul.tile import Sums, Tile, at_most, needed_lanes, nes
 from xloom.llvm.cache_lines import LINE, fetch
 from xloom.llvm.symbolic_dimension import divides, greatest, least
 from xloom.llvm.types import element_pointer, i64
+from xloom.llvm.vectors import lanes_below
 
 _RUN = 1024
 """Elements of a row that are made at once."""
@@ -141,10 +141,10 @@ class Dots(MatrixRows):
         start = element_pointer(b, source.pointer(phase), source.dtype, b.add(vector, k))
         vectors = spaced(b, start, source.dtype, self.column.b)
         start = element_pointer(b, rows.pointer, self.matrix.dtype, b.add(rows.first, k))
-        lines, shape = spaced(b, start, self.matrix.dtype, rows.apart), (wide, self.tile.lanes)
-        factors = [arithmetic.load_several(b, vectors(j), source.dtype, shape, mask) for j in range(self.group)]
+        lines, lanes, masks = spaced(b, start, self.matrix.dtype, rows.apart), self.tile.lanes, [mask] * wide
+        factors = [arithmetic.load_several(b, vectors(j), source.dtype, lanes, masks) for j in range(self.group)]
         for r in range(self.tile.rows):
-            line = arithmetic.load_several(b, lines(r), self.matrix.dtype, shape, mask)
+            line = arithmetic.load_several(b, lines(r), self.matrix.dtype, lanes, masks)
             for j, factor in enumerate(factors):
                 total = sums.get(b, r, v * self.group + j)
                 for x, y in zip(line, factor, strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, lanes_below
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.tile import at_most, rolled
 from xloom.cpu.loops.panel_function import call_lines
 from xloom.hlo.dtype import DType
@@ -16,6 +16,7 @@ from xloom.llvm.loop import loop
 from xloom.llvm.scalar.conversion import converted
 from xloom.llvm.symbolic_dimension import divides
 from xloom.llvm.types import constant, element_pointer, i64
+from xloom.llvm.vectors import lanes_below
 
 _RUN = 1 << 12
 """Elements that are made at once of an array that is made whole."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, constant, like
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.hlo.dtype import DType, Kind, bf16, f32, s32
 from xloom.llvm.intrinsics import overloaded
 from xloom.llvm.types import I16, I32, element_pointer
+from xloom.llvm.vectors import like, uniform
 
 _LANES = (4, 8, 16)
 """Of registers that have the instruction."""
@@ -35,13 +36,13 @@ class PairArithmetic(Arithmetic):
 
     def _half(self, b: ir.IRBuilder, x: ir.Value, k: int) -> ir.Value:
         """The low or the high 16 bits of each element, with their sign."""
-        sixteen = constant(x.type, 16)
+        sixteen = uniform(x.type, 16)
         return b.ashr(x if k else b.shl(x, sixteen), sixteen)
 
     def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
         """Two elements that are neighbours along the depth."""
         kind = low[0].type
-        return [b.or_(b.and_(low[0], constant(kind, 0xFFFF)), b.shl(high[0], constant(kind, 16)))]
+        return [b.or_(b.and_(low[0], uniform(kind, 0xFFFF)), b.shl(high[0], uniform(kind, 16)))]
 
     def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
         """Loads `lanes` pairs that are adjacent in memory, as `load` does."""
@@ -79,13 +80,13 @@ class BFloatPairArithmetic(Arithmetic):
         """The low or the high 16 bits of each element, as a float."""
         wide = like(x.type, I32)
         bits = b.bitcast(x, wide)
-        return b.bitcast(b.and_(bits, constant(wide, -1 << 16)) if k else b.shl(bits, constant(wide, 16)), x.type)
+        return b.bitcast(b.and_(bits, uniform(wide, -1 << 16)) if k else b.shl(bits, uniform(wide, 16)), x.type)
 
     def joined(self, b: ir.IRBuilder, low: Parts, high: Parts) -> Parts:
         """Two elements that are neighbours along the depth."""
         wide = like(low[0].type, I32)
         bits = [b.bitcast(x[0], wide) for x in (low, high)]
-        return [b.bitcast(b.or_(b.lshr(bits[0], constant(wide, 16)), bits[1]), low[0].type)]
+        return [b.bitcast(b.or_(b.lshr(bits[0], uniform(wide, 16)), bits[1]), low[0].type)]
 
     def adjacent(self, b: ir.IRBuilder, pointer: ir.Value, dtype: DType, offset: ir.Value, lanes: int) -> Parts:
         """Loads `lanes` pairs that are adjacent in memory, as `load` does."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts, lanes_below, shuffled
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, Parts
 from xloom.cpu.kernels.matmul.axes import Axes, Axis, count, digits, inner, linear_offset, row_major
 from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.operands import Array
@@ -23,6 +23,7 @@ from xloom.llvm.intrinsics import intrinsic
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import divides, greatest
 from xloom.llvm.types import POINTER, i64
+from xloom.llvm.vectors import lanes_below, shuffled
 
 _SHARE = 4
 """Of the second cache, what is packed at once takes one of so many parts."""

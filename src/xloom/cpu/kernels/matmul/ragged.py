@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Arithmetic, first_lanes
+from xloom.cpu.kernels.matmul.arithmetic import Arithmetic
 from xloom.cpu.kernels.matmul.axes import Axis, count, digits, offset, row_major
 from xloom.cpu.kernels.matmul.grain import grain
 from xloom.cpu.kernels.matmul.operands import Array
@@ -25,6 +25,7 @@ from xloom.llvm.element_access import load
 from xloom.llvm.loop import allocate
 from xloom.llvm.scalar.conversion import converted
 from xloom.llvm.types import I64, i64
+from xloom.llvm.vectors import first_lanes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import PhaseBuilder
-from xloom.cpu.kernels.matmul.arithmetic import Parts, lanes_below
+from xloom.cpu.kernels.matmul.arithmetic import Parts
 from xloom.cpu.kernels.matmul.axes import Axis, count, inner
 from xloom.cpu.kernels.matmul.fused_operands import LineBuffer
 from xloom.cpu.kernels.matmul.matrix_rows import STREAMS, MatrixRows
@@ -16,6 +16,7 @@ from xloom.llvm.cache_lines import CACHED, LINE, fetch
 from xloom.llvm.loop import allocate
 from xloom.llvm.symbolic_dimension import least
 from xloom.llvm.types import POINTER, element_pointer, i64
+from xloom.llvm.vectors import lanes_below
 
 _RUN_BYTES = 4096
 """Of a row of memory that an item reads at once: in shorter runs, the hardware fetches too little ahead."""
@@ -119,14 +120,7 @@ class Strips(MatrixRows):
                 totals = [[self._get(b, state, i, number) for i in vectors] for number in numbers]
                 for s, row in enumerate(rows):
                     here = element_pointer(b, matrix, self.matrix.dtype, b.add(row, first))
-                    if masks[0] is None:
-                        line = arithmetic.load_several(b, here, self.matrix.dtype, (self.vectors, lanes))
-                    else:
-                        offsets = [i64(at) for at in range(0, self.rows_per_iteration, lanes)]
-                        line = [
-                            arithmetic.load(b, here, self.matrix.dtype, at, lanes, mask)
-                            for at, mask in zip(offsets, masks, strict=True)
-                        ]
+                    line = arithmetic.load_several(b, here, self.matrix.dtype, lanes, masks)
                     for total, factors in zip(totals, scalars, strict=True):
                         for v, x in enumerate(line):
                             total[v] = arithmetic.multiply_add(b, x, factors[s], total[v])
