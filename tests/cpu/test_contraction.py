@@ -1,6 +1,7 @@
-"""A product that is added to something is rounded together with the sum."""
+"""A product that is added to something is rounded together with the sum; one in a difference, before."""
 
 import numpy as np
+import pytest
 
 import xloom as xl
 
@@ -25,7 +26,11 @@ ENTRY e {{
 def test_a_product_and_a_sum_round_once():
     exact = X.astype(np.float64) * Y
     np.testing.assert_array_equal(compiled("ROOT r = f32[1000] add(p, z)"), (exact + Z).astype(np.float32))
-    np.testing.assert_array_equal(compiled("ROOT r = f32[1000] subtract(z, p)"), (Z - exact).astype(np.float32))
+
+
+def test_a_product_and_a_difference_round_both():
+    np.testing.assert_array_equal(compiled("ROOT r = f32[1000] subtract(z, p)"), Z - X * Y)
+    np.testing.assert_array_equal(compiled("ROOT r = f32[1000] subtract(p, z)"), X * Y - Z)
 
 
 def test_two_products_round_both():
@@ -44,3 +49,28 @@ def test_a_product_that_is_also_a_result_is_the_one_that_is_added():
 def test_equal_products_differ_by_nothing():
     operands = "q = f32[1000] multiply(y, x)"
     np.testing.assert_array_equal(compiled(f"{operands}\n  ROOT r = f32[1000] subtract(p, q)"), 0)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_difference_of_equal_numbers_is_zero(dtype):
+    """Whoever asks whether y - max(y) is 0 looks for the largest; a rounded product may be an operand of its own."""
+    module = xl.parse(f"""HloModule m
+        largest {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT c = {dtype}[] maximum(a, b) }}
+        ENTRY e {{
+          x = {dtype}[1000] parameter(0)
+          rounded = {dtype}[1000] parameter(1)
+          scale = {dtype}[] constant(0.9375)
+          scales = {dtype}[1000] broadcast(scale), dimensions={{}}
+          y = {dtype}[1000] multiply(x, x)
+          z = {dtype}[1000] multiply(y, scales)
+          low = {dtype}[] constant(-inf)
+          m = {dtype}[] reduce(z, low), dimensions={{0}}, to_apply=largest
+          ms = {dtype}[1000] broadcast(m), dimensions={{}}
+          below = {dtype}[1000] subtract(z, ms)
+          off = {dtype}[1000] subtract(y, rounded)
+          ROOT r = ({dtype}[1000], {dtype}[1000]) tuple(below, off)
+        }}""")
+    x = np.random.default_rng(0).normal(size=1000).astype("f4" if dtype == "f32" else "f8")
+    below, off = (np.asarray(a) for a in xl.compile(module)(x, x * x))
+    assert np.count_nonzero(below == 0) == 1
+    assert not np.any(off)

@@ -201,15 +201,15 @@ def _division(opcode: str, function: Function, of_integers: integer_division.Rul
 def _arithmetic(for_float: str, for_integer: str, for_pred: str) -> Function:
     """Sums and products, of which a processor does one of each at once, with one rounding.
 
-    A sum of two products rounds both, so that it is the same with its operands exchanged, and x*y - z*w is 0 where the
-    products are equal.
+    A sum of two products rounds both, so that it is the same with its operands exchanged. A difference rounds a product
+    first, so that it is 0 where its operands are equal: of y = x * c, the largest of y - max(y) is 0.
     """
 
     def function(b: Builder, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
         if not dtype.is_float:
             return getattr(b, for_pred if dtype.kind is Kind.PRED else for_integer)(x, y)
-        both = for_float != "fmul" and _is_product(x) and _is_product(y)
-        return getattr(b, for_float)(x, y, flags=[] if both else ["contract"])
+        alone = for_float == "fsub" or (for_float == "fadd" and _is_product(x) and _is_product(y))
+        return getattr(b, for_float)(x, y, flags=[] if alone else ["contract"])
 
     return function
 
