@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries models judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -89,6 +89,10 @@ bench-bandwidth: setup ## What programs that memory bounds reach of the bandwidt
 
 bench-few-rows: setup ## Products of 1 to 64 rows with weights of 4 to 32 bits, beside bandwidth and multiply-adds: [ROWS=1,8] [TYPES=bf16,s8] [XLA=1]
 	@$(BIN)/python -m benchmarks.few_rows $(if $(ROWS),--rows $(ROWS)) $(if $(TYPES),--types $(TYPES)) $(if $(XLA),--xla)
+
+bench-convolutions: setup ## Convolutions of four networks and their gradients, beside bandwidth and multiply-adds: [NETWORKS=resnet50] [KINDS=forward,dx,dw] [LAYOUTS=nhwc,nchw] [BATCHES=1,8] [XLA=1]
+	@$(BIN)/python -m benchmarks.convolutions $(if $(NETWORKS),--networks $(NETWORKS)) $(if $(KINDS),--kinds $(KINDS)) \
+	  $(if $(LAYOUTS),--layouts $(LAYOUTS)) $(if $(BATCHES),--batches $(BATCHES)) $(if $(XLA),--xla)
 
 bench-jax: setup ## The set through JAX, and what JAX pays for a call and a transfer: [FILTER=matmul]
 	@$(BIN)/python -m benchmarks.jax_dispatch && $(BIN)/python -m benchmarks.jax_programs "$(FILTER)"

@@ -136,7 +136,7 @@ TUNED = (
     Tuned("cpu.kernels.matmul.packing", "_SHARE", "matmul/gemm-512 matmul/gemm-1024-bf16"),
     Tuned("cpu.kernels.matmul.packing", "DEPTH_BYTES", "matmul/gemm-bias-gelu matmul/gemm-2048-bf16"),
     Tuned("cpu.kernels.matmul.packing", "_SHORT_RUN", "own/depthwise-nchw own/depthwise-nchw-8x8"),
-    Tuned("cpu.kernels.matmul.tile", "_TALLEST", "matmul/gemm-1024 matmul/gemm-2048"),
+    Tuned("cpu.kernels.matmul.tile", "TALLEST", "matmul/gemm-1024 matmul/gemm-2048"),
     Tuned("cpu.kernels.matmul.tile", "_SHORT", "own/gemm-depth-5 own/batched-depth-5", ("run", "compile")),
     Tuned("cpu.kernels.matmul.dots", "_RUN", "own/vector-dequantise-transposed"),
     Tuned("cpu.kernels.matmul.dots", "_AT_ONCE", "own/4-vectors-transposed own/12-vectors-transposed"),

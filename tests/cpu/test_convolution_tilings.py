@@ -42,6 +42,14 @@ def test_rows_of_kernel_gradients_are_features(monkeypatch, lhs, rhs, labels):
     assert way.tile.rows > process_target().registers.count // 4
 
 
+@WIDE
+@pytest.mark.parametrize(("features", "rows"), [(1008, 14), (1024, 7), (512, 14)])
+def test_rows_that_share_a_place_in_the_cache_are_few(monkeypatch, features, rows):
+    """4 KiB apart, more than eight evict one another."""
+    way = chosen(monkeypatch, (1, 14, 14, features), (1, 1, features, 64), "size=1x1", "b01f_01io->b01f")
+    assert way.tile.rows == rows
+
+
 @pytest.mark.skipif(not process_target().has_bfloat_products, reason="no products of bf16")
 @pytest.mark.parametrize("images", [1, 3])
 def test_kernel_gradients_of_bf16_are_in_pairs(monkeypatch, images):

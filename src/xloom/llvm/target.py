@@ -42,7 +42,7 @@ class VectorRegisters(NamedTuple):
 
 
 class Caches(NamedTuple):
-    """Bytes of data in the caches that a thread sees, to which blocks of work are cut.
+    """Bytes of data in the caches that a thread sees, to which blocks of work are cut, and how the first one is made.
 
     By default those of a core of a server (AMD Zen 4), on which the shares of them that kernels take were measured.
     They are part of a target and not asked of the host, so that equal targets make equal code.
@@ -52,6 +52,8 @@ class Caches(NamedTuple):
     second: int = 1 << 20
     last: int = 32 << 20
     """That several cores share."""
+    ways: int = 8
+    """Lines that the first one holds of addresses that differ by multiples of its size over this number."""
 
 
 _SERVER = Caches()

@@ -15,9 +15,9 @@ from xloom.cpu.kernels.matmul.axes import Axis, merged, row_major
 from xloom.cpu.kernels.matmul.operands import Array
 from xloom.cpu.kernels.matmul.packed_pairs import in_pairs
 from xloom.cpu.kernels.matmul.packing import Packing
-from xloom.cpu.kernels.matmul.tile import Tile, extent, fitting, needed_lanes, share
+from xloom.cpu.kernels.matmul.tile import TALLEST, Tile, extent, fitting, needed_lanes, share
 from xloom.hlo.dtype import f32
-from xloom.llvm.symbolic_dimension import greatest
+from xloom.llvm.symbolic_dimension import greatest, if_less
 
 
 class Tiling(NamedTuple):
@@ -191,6 +191,13 @@ def _lines(problem: Convolution, sizes: list[OutputAxis]) -> int:
     return min(several, key=lambda k: strides[k])
 
 
+def _tallest(arithmetic: Arithmetic, axis: OutputAxis) -> int:
+    """How many rows a tile may have: no more than the nearest cache has lines for, where all need the same place."""
+    apart = axis.x * (arithmetic.dtype.bytes // arithmetic.pack_factor)
+    caches = arithmetic.target.caches
+    return if_less(0, apart % (caches.first // caches.ways), TALLEST, caches.ways)
+
+
 def _packed(
     arithmetic: Arithmetic, problem: Convolution, w: Array, output: Axis, most: int
 ) -> tuple[Packing, list[int], Axis, Tile, int]:
@@ -199,7 +206,7 @@ def _packed(
 
     def time(number: int) -> int:
         axis = sizes[number]
-        rows, vectors = extent(arithmetic, axis.least, output.size, most)
+        rows, vectors = extent(arithmetic, axis.least, output.size, most, _tallest(arithmetic, axis))
         cycles = greatest(greatest(rows, _REUSED) * vectors, greatest(8, rows + vectors))
         return -(-axis.most // rows) * cycles * _TIME // (axis.most * vectors)
 
@@ -207,7 +214,8 @@ def _packed(
     along = _lines(problem, sizes)
     if time(along) * 15 <= time(number) * 16:  # about as fast, and tiles read or write what lies together
         number = along
-    tile = _narrowed(fitting(arithmetic, sizes[number].least, output.size, most), output)
+    rows = sizes[number]
+    tile = _narrowed(fitting(arithmetic, rows.least, output.size, most, _tallest(arithmetic, rows)), output)
     sums = [*(Axis(t.size, t.a, t.b, 0) for t in problem.taps), problem.feature]
     order = sorted(range(len(sums)), key=lambda k: -sums[k].a)  # as the input lies in memory
     depth = merged([Axis(sums[k].size, 0, sums[k].b, 0) for k in order])  # what lies together is packed together

@@ -14,6 +14,9 @@ from xloom.llvm.loop import allocate, loop
 from xloom.llvm.symbolic_dimension import SymbolicDimension, greatest, if_less, least
 from xloom.llvm.types import I8, I64, POINTER, element_pointer, i64
 
+TALLEST = 14
+"""Rows at most: with two vectors of columns, 28 sums of 32 registers."""
+
 
 class Tile(NamedTuple):
     """The size of the block: `rows` by `vectors` of `lanes` elements."""
@@ -42,18 +45,18 @@ def needed_lanes(arithmetic: Arithmetic, count: int) -> int:
     return lanes
 
 
-def fitting(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> Tile:
+def fitting(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: int = TALLEST) -> Tile:
     """A tile of at most that many vectors of sums for so many rows and columns, with little of it over the edges."""
     lanes = needed_lanes(arithmetic, columns)
-    tall, vectors = extent(arithmetic, rows, columns, sums)
+    tall, vectors = extent(arithmetic, rows, columns, sums, tallest)
     return Tile(arithmetic, int(tall), int(vectors), lanes)
 
 
-def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int) -> tuple[int, int]:
+def extent(arithmetic: Arithmetic, rows: int, columns: int, sums: int, tallest: int = TALLEST) -> tuple[int, int]:
     """The rows and vectors of that tile."""
     budget = sums // arithmetic.parts
     whole = -(-columns // needed_lanes(arithmetic, columns))
-    tall = share(rows, least(_TALLEST, budget // least(whole, 2)))
+    tall = share(rows, least(tallest, budget // least(whole, 2)))
     if arithmetic.has_third_vector and whole >= _MANY_VECTORS:
         # three vectors of four rows have as many sums as two of six: batches are multiples of four
         low = share(rows, budget // 3)
@@ -66,8 +69,6 @@ _MANY_VECTORS = 12
 """Of columns, that are cut to threes with little left over."""
 _LESS = 17, 16
 """Rows with the edges of other tiles, for those of these, from which on the others are better."""
-_TALLEST = 14
-"""Rows at most: with two vectors of columns, 28 sums of 32 registers."""
 
 
 class Sums:
