@@ -11,18 +11,13 @@ than the triad does: shares above one are no mistake.
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-import xloom as xl
-from benchmarks.result import geometric_mean
-from benchmarks.timing import alternate, median_wall, ratios
-from xloom.cli.yardsticks import Yardstick, arithmetic, memory
+from benchmarks.share_of_limit import Limits
 
 KINDS = ("forward", "dx", "dw")
 LAYOUTS = {"nhwc": ("NHWC", "HWIO", "NHWC"), "nchw": ("NCHW", "OIHW", "NCHW")}
@@ -122,24 +117,6 @@ def operands(layer: Layer, layout: str, kind: str, batch: int) -> list[np.ndarra
     return {"forward": [x, w], "dx": [w, y, np.zeros_like(x)], "dw": [x, y, np.zeros_like(w)]}[kind]
 
 
-def measure(
-    layer: Layer, layout: str, kind: str, batch: int, marks: Sequence[Yardstick], with_xla: bool
-) -> tuple[float, float, float]:
-    """The share of the limit, the seconds, and XLA's time over ours (NaN where it was not asked)."""
-    arguments = operands(layer, layout, kind, batch)
-    lowered = jax.jit(program(layer, layout, kind)).lower(*arguments)
-    executable = xl.compile(xl.from_stablehlo(lowered.as_text()))
-    here = [a for k, a in enumerate(arguments) if k in lowered._lowering.compile_args["kept_var_idx"]]
-    runs = [mark.run for mark in marks] + [lambda: executable(*here)]
-    if with_xla:
-        theirs, arrays = lowered.compile(), [jnp.asarray(a) for a in arguments]
-        runs.append(lambda: theirs(*arrays).block_until_ready())
-    bandwidth, multiply_adds, ours, *xla = alternate(*runs, repeats=_REPEATS)
-    reading = statistics.median(ratios(bandwidth, ours)) * 4 * layer.elements(batch) / marks[0].amount
-    adding = statistics.median(ratios(multiply_adds, ours)) * 2 * layer.multiply_adds(batch) / marks[1].amount
-    return max(reading, adding), median_wall(ours), statistics.median(ratios(xla[0], ours)) if xla else float("nan")
-
-
 def main() -> None:
     """A table: a line a layer, a column a kind, a layout and a batch."""
     summary, _, rest = (__doc__ or "").partition("\n\n")
@@ -150,30 +127,25 @@ def main() -> None:
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)), help="images (%(default)s)")
     parser.add_argument("--xla", action="store_true", help="XLA:CPU's time over ours, too")
     chosen = parser.parse_args()
-    marks, shares, seen = [memory(), arithmetic()], [], []
     columns = [
         (layout, kind, int(batch))
         for layout in chosen.layouts.split(",")
         for kind in chosen.kinds.split(",")
         for batch in chosen.batches.split(",")
     ]
-    print("share of the limit" + (" (XLA's time over ours)" if chosen.xla else ""))
+    limits = Limits(_REPEATS, chosen.xla)
     print(f"{'':24}" + "".join(f"{f'{layout} {kind} {batch}':>16}" for layout, kind, batch in columns))
     for network in chosen.networks.split(","):
         print(network)
         for layer in NETWORKS[network]:
             print(f"{f'  {layer}':24}", end="", flush=True)
             for layout, kind, batch in columns:
-                share, seconds, xla = measure(layer, layout, kind, batch, marks, chosen.xla)
-                shares.append(share)
-                if chosen.xla:
-                    seen.append(xla)
-                text = f"{share:.2f}" + (f" ({xla:.1f})" if chosen.xla else f" {1e3 * seconds:.2f}ms")
-                print(f"{text:>16}", end="", flush=True)
+                arguments = operands(layer, layout, kind, batch)
+                lowered = jax.jit(program(layer, layout, kind)).lower(*arguments)
+                found = limits.measure(lowered, arguments, 4 * layer.elements(batch), layer.multiply_adds(batch))
+                print(f"{found!s:>16}", end="", flush=True)
             print()
-    print(f"geometric mean {geometric_mean(shares):.2f}, least {min(shares):.2f}")
-    if seen:
-        print(f"XLA's time over ours: geometric mean {geometric_mean(seen):.2f}, least {min(seen):.2f}")
+    limits.conclude()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ each, as NumPy has them, and count so.
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,10 +19,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
-import xloom as xl
-from benchmarks.result import geometric_mean
-from benchmarks.timing import alternate, median_wall, ratios
-from xloom.cli.yardsticks import Yardstick, arithmetic, memory
+from benchmarks.share_of_limit import Limits
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 TYPES = {
@@ -62,24 +58,6 @@ def operands(kind: str, layout: str, rows: int, weights: tuple[int, int]) -> lis
     return [random.integers(-7, 8, (rows, depth)).astype(x), w.astype(TYPES[kind]), *scale]
 
 
-def measure(
-    kind: str, layout: str, rows: int, weights: tuple[int, int], marks: Sequence[Yardstick], with_xla: bool
-) -> tuple[float, float, float]:
-    """The share of the limit, the seconds, and XLA's time over ours (NaN where it was not asked)."""
-    arguments = operands(kind, layout, rows, weights)
-    lowered = jax.jit(program(layout)).lower(*arguments)
-    executable = xl.compile(xl.from_stablehlo(lowered.as_text()))
-    runs = [mark.run for mark in marks] + [lambda: executable(*arguments)]
-    if with_xla:
-        theirs, arrays = lowered.compile(), [jnp.asarray(a) for a in arguments]
-        runs.append(lambda: theirs(*arrays).block_until_ready())
-    bandwidth, multiply_adds, ours, *xla = alternate(*runs, repeats=_REPEATS)
-    nbytes = sum(a.nbytes for a in arguments) + 4 * rows * weights[1]
-    reading = statistics.median(ratios(bandwidth, ours)) * nbytes / marks[0].amount
-    adding = statistics.median(ratios(multiply_adds, ours)) * 2 * rows * weights[0] * weights[1] / marks[1].amount
-    return max(reading, adding), median_wall(ours), statistics.median(ratios(xla[0], ours)) if xla else float("nan")
-
-
 def main() -> None:
     """A table: a line a type and layout, a column a number of rows."""
     summary, _, rest = (__doc__ or "").partition("\n\n")
@@ -92,23 +70,19 @@ def main() -> None:
     chosen = parser.parse_args()
     rows = [int(n) for n in chosen.rows.split(",")]
     depth, columns = map(int, chosen.weights.split("x"))
-    marks, shares, seen = [memory(), arithmetic()], [], []
-    print(f"weights {depth}x{columns}; share of the limit" + (" (XLA's time over ours)" if chosen.xla else ""))
-    print(f"{'':8}" + "".join(f"{n:>14}" for n in rows))
+    limits = Limits(_REPEATS, chosen.xla)
+    print(f"{f'{depth}x{columns}':10}" + "".join(f"{n:>14}" for n in rows))
     for kind in chosen.types.split(","):
         for layout in chosen.layouts.split(","):
-            print(f"{kind + ' ' + layout:8}", end="", flush=True)
+            print(f"{kind + ' ' + layout:10}", end="", flush=True)
             for n in rows:
-                share, seconds, xla = measure(kind, layout, n, (depth, columns), marks, chosen.xla)
-                shares.append(share)
-                if chosen.xla:
-                    seen.append(xla)
-                text = f"{share:.2f}" + (f" ({xla:.1f})" if chosen.xla else f" {1e3 * seconds:.2f}ms")
-                print(f"{text:>14}", end="", flush=True)
+                arguments = operands(kind, layout, n, (depth, columns))
+                lowered = jax.jit(program(layout)).lower(*arguments)
+                nbytes = sum(a.nbytes for a in arguments) + 4 * n * columns
+                found = limits.measure(lowered, arguments, nbytes, n * depth * columns)
+                print(f"{found!s:>14}", end="", flush=True)
             print()
-    print(f"geometric mean {geometric_mean(shares):.2f}, least {min(shares):.2f}")
-    if seen:
-        print(f"XLA's time over ours: geometric mean {geometric_mean(seen):.2f}, least {min(seen):.2f}")
+    limits.conclude()
 
 
 if __name__ == "__main__":
