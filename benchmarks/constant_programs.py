@@ -196,6 +196,8 @@ _own("vector-times-computed-long", lambda x, w: x @ jnp.tanh(reduce(lambda a, k:
 _own("4-vectors-small", lambda x, y: x @ y.T, normal(4, 512), normal(400, 512))
 _own("gemm-depth-5", lambda x, y: x @ y, normal(64, 5), normal(5, 64))
 _own("batched-depth-5", lambda x, y: x @ y, normal(256, 16, 5), normal(256, 5, 16))
+_own("heads-bf16", lambda x, y: x @ y, normal(16, 64, 64, dtype=_BF16), normal(16, 64, 64, dtype=_BF16))
+_own("gemm-bf16-depth-24", lambda x, y: x @ y, normal(1024, 24, dtype=_BF16), normal(24, 64, dtype=_BF16))
 _own("softmax-50000", lambda x: jax.nn.softmax(x, axis=1), normal(16, 50_000))
 _own("softmax-rows-200", lambda x: jax.nn.softmax(x, axis=1), normal(8000, 200))
 _own("add-4-arrays", lambda *x: reduce(lambda a, b: a + b, x), *(normal(1500, 1000) for _ in range(4)))

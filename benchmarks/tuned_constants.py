@@ -132,6 +132,8 @@ TUNED = (
     Tuned("cpu.kernels.matmul.multiply", "_SHARE", "training/transformer-backward matmul/gemm-256"),
     Tuned("cpu.kernels.matmul.multiply", "_ROW_BYTES", "loops/lstm training/mlp-step"),
     Tuned("cpu.kernels.matmul.multiply", "_DEPTH", "matmul/attention"),
+    Tuned("cpu.kernels.matmul.multiply", "_PAIRED_ROWS", "own/heads-bf16"),
+    Tuned("cpu.kernels.matmul.multiply", "_PAIRED_DEPTH", "own/gemm-bf16-depth-24"),
     Tuned("cpu.kernels.matmul.operands", "_RUN", "simulation/k-means"),
     Tuned("cpu.kernels.matmul.packing", "_SHARE", "matmul/gemm-512 matmul/gemm-1024-bf16"),
     Tuned("cpu.kernels.matmul.packing", "DEPTH_BYTES", "matmul/gemm-bias-gelu matmul/gemm-2048-bf16"),

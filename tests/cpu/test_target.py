@@ -240,6 +240,17 @@ def test_products_of_bytes_are_summed_in_pairs(name, adds):
     assert adds in text and "pmulld" not in text
 
 
+@pytest.mark.parametrize("rows", [63, 64])
+def test_small_products_of_bf16_are_in_pairs_where_many_rows_meet_them(rows):
+    module = xl.parse(f"""HloModule m
+        ENTRY e {{
+          x = bf16[4,{rows},64] parameter(0)
+          y = bf16[4,64,32] parameter(1)
+          ROOT z = f32[4,{rows},32] dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+        }}""")
+    assert ("vdpbf16ps" in asm_text(module, target_named("znver4"))) == (rows == 64)
+
+
 def test_rows_of_bf16_that_many_columns_meet_are_widened_once():
     program = xl.parse("""HloModule m
         ENTRY e {

@@ -30,6 +30,8 @@ _ROW_BYTES = 2048
 
 _DEPTH = 512
 """And how many products are added up one by one. Of longer sums, those of pieces are added, which err less."""
+_PAIRED_ROWS, _PAIRED_DEPTH = 64, 16
+"""Rows and products of a sum from which on operands are packed for pairs, though they are small enough to be read."""
 _REPACKED = 512
 """Columns, for whose blocks rows would be packed so often that a wider copy of them, read in place, takes less."""
 
@@ -78,7 +80,16 @@ def _widened(kernel: Kernel, arithmetic: Arithmetic, product: Product, a: Array,
 def _strategy(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> Callable:
     if is_vector_product(product) or is_few_vectors(product, a, arithmetic.target.caches):
         return multiply_vector
+    if _is_better_in_pairs(arithmetic, product, a, b):
+        return blocked
     return direct if _is_read_in_place(arithmetic, product, b) else blocked
+
+
+def _is_better_in_pairs(arithmetic: Arithmetic, product: Product, a: Array, b: Array) -> bool:
+    """True when two products can be added at once, and there are enough of them to pack the operands for."""
+    if in_pairs(arithmetic, a.dtype, b.dtype).pack_factor == 1:
+        return False
+    return count(product.rows) >= _PAIRED_ROWS and count(product.depth) >= _PAIRED_DEPTH
 
 
 def _takes_lines(strategy: Callable, arithmetic: Arithmetic, product: Product, array: Array, operand: str) -> bool:
