@@ -36,6 +36,15 @@ def transformations():
     same(jax.jacfwd(lambda x: x**3)(2.0), 12.0)
 
 
+def masked_products():
+    """XLA makes selections of them."""
+    x = np.array([0, 2, np.inf, np.nan, 5], np.float32)
+    inverse = jax.jit(lambda x: (x != 0) * (1 / x))
+    same(inverse(x), [0, 0.5, 0, np.nan, 0.2])
+    same(jax.jit(lambda x, mask: (x * mask.astype(x.dtype)).sum())(x, x < 4), 2)
+    same(jax.grad(lambda x: jnp.where(x == 0, 0, inverse(x)).sum())(x[1:3]), [-0.25, 0])
+
+
 def control_flow():
     carry, sums = lax.scan(lambda c, x: (c + x, c), 0.0, jnp.arange(5.0))
     same(carry, 10.0)

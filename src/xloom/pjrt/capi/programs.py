@@ -6,6 +6,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.pjrt.capi.memory import bytes_at, struct, text_at
 from xloom.pjrt.error import invalid
+from xloom.pjrt.masked_products import select_masked
 from xloom.pjrt.options import CompileOptions
 from xloom.stablehlo import from_stablehlo
 
@@ -16,7 +17,9 @@ def module_of(address: int, options: CompileOptions) -> Module:
     form = text_at(program.format, program.format_size)
     code = bytes_at(program.code, program.code_size)
     if form == "mlir":
-        return from_stablehlo(code, trusted=True)
+        module = from_stablehlo(code, trusted=True)
+        select_masked(module)
+        return module
     if form == "hlo":
         return decode(code)
     raise invalid(f"programs are in the format mlir or hlo, not {form!r}")
