@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from tests.cpu.aarch64_emulator import emulated
 from xloom.cpu.compile import compile
 from xloom.cpu.printers import asm_text
 from xloom.errors import LoweringError, XloomError
@@ -82,6 +83,17 @@ def test_values(name, level):
     program = module(name)
     arguments = [generator.normal(size=p.shape.dims).astype(p.shape.dtype.numpy) for p in program.entry.parameters]
     mine, other = compile(program, target)(*arguments), xl.evaluate(program, *arguments)
+    kind = np.complex128 if np.iscomplexobj(other) else np.float64
+    np.testing.assert_allclose(np.asarray(mine, kind), np.asarray(other, kind), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("target", ["aarch64", "apple-m1"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_in_an_emulated_processor(name, target):
+    generator = np.random.default_rng(0)
+    program = module(name)
+    arguments = [generator.normal(size=p.shape.dims).astype(p.shape.dtype.numpy) for p in program.entry.parameters]
+    [mine], other = emulated(program, target_named(target), arguments), xl.evaluate(program, *arguments)
     kind = np.complex128 if np.iscomplexobj(other) else np.float64
     np.testing.assert_allclose(np.asarray(mine, kind), np.asarray(other, kind), 1e-4, 1e-4)
 
