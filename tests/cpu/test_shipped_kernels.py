@@ -117,3 +117,12 @@ def test_the_command_writes_files_for_targets(folder, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == ["x86-64-v3.kernels", "x86-64-v4.kernels"]
     ran = CliRunner().invoke(cli, ["library", "--target", "x86-64-v3"])
     assert ran.exit_code == 2 and "--target goes with --ship" in ran.output
+
+
+def test_a_file_of_the_same_sources_is_not_made_again(folder):
+    path = ship([of_rows(150)], process_target())
+    made = path.stat().st_mtime_ns
+    shipped.shipped.cache_clear()
+    done = CliRunner().invoke(cli, ["library", "--ship"], catch_exceptions=False)
+    assert done.exit_code == 0 and "up to date" in done.output
+    assert path.stat().st_mtime_ns == made

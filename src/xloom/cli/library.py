@@ -31,7 +31,8 @@ def library(ship: bool, targets: tuple[str, ...]) -> None:
     kept in the cache on disk, and need not be made when a program that has them is compiled. It takes some minutes; a
     program that meets a kernel which is not there adds it.
 
-    With --ship the kernels become a part of the installed package (`make wheel` does it for every level of x86-64).
+    With --ship the kernels become a part of the installed package (`make wheel` does it for every level of x86-64),
+    unless those that are there were made of the same sources.
     """
     from xloom.cpu.library.programs import programs
     from xloom.llvm.target import process_target, target_named
@@ -55,8 +56,12 @@ def library(ship: bool, targets: tuple[str, ...]) -> None:
 
 
 def _ship(texts: list[str], target: Target, console: Console) -> None:
+    from xloom.compilation_cache.shipped import file_of, shipped
     from xloom.cpu.library.shipping import ship
 
+    if shipped(target.name) is not None:
+        console.print(f"{target.name}: up to date, in {file_of(target.name)}", highlight=False)
+        return
     start = time.perf_counter()
     path = ship(track(texts, f"compiling for {target.name}", console=console, transient=True), target)
     size, seconds = path.stat().st_size / (1 << 20), time.perf_counter() - start
