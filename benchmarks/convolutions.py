@@ -141,7 +141,7 @@ def main() -> None:
             print(f"{f'  {layer}':24}", end="", flush=True)
             for layout, kind, batch in columns:
                 arguments = operands(layer, layout, kind, batch)
-                lowered = jax.jit(program(layer, layout, kind)).lower(*arguments)
+                lowered = jax.jit(program(layer, layout, kind), keep_unused=True).lower(*arguments)
                 found = limits.measure(lowered, arguments, 4 * layer.elements(batch), layer.multiply_adds(batch))
                 print(f"{found!s:>16}", end="", flush=True)
             print()

@@ -41,7 +41,7 @@ _LOW = {277: 0, 278: 0, 284: 1, 285: 2, _LOW8: 3, 299: 4}
 """How many bits of the lower twelve an instruction counts in."""
 _OUTSIDE = f"""
 {jit._NO_TARGET}
-define void @memcpy(ptr %to, ptr %from, i64 %n) {{
+define ptr @memcpy(ptr %to, ptr %from, i64 %n) {{
 entry:
   br label %head
 head:
@@ -56,23 +56,7 @@ body:
   %next = add i64 %i, 1
   br label %head
 end:
-  ret void
-}}
-define void @memset(ptr %to, i32 %value, i64 %n) {{
-entry:
-  %byte = trunc i32 %value to i8
-  br label %head
-head:
-  %i = phi i64 [0, %entry], [%next, %body]
-  %more = icmp ult i64 %i, %n
-  br i1 %more, label %body, label %end
-body:
-  %q = getelementptr i8, ptr %to, i64 %i
-  store volatile i8 %byte, ptr %q
-  %next = add i64 %i, 1
-  br label %head
-end:
-  ret void
+  ret ptr %to
 }}
 define void @xloom_parallel_for(ptr %task, ptr %buffers, i64 %count, i64 %grain) {{
   %some = icmp sgt i64 %count, 0

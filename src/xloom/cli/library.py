@@ -40,7 +40,7 @@ def library(ship: bool, targets: tuple[str, ...]) -> None:
     console = Console(stderr=True)
     if ship:
         for target in [target_named(name) for name in targets] or [process_target()]:
-            _ship(list(programs()), target, console)
+            _ship(target, console)
         return
     if targets:
         raise click.UsageError("--target goes with --ship: the cache has kernels for this machine alone")
@@ -55,14 +55,16 @@ def library(ship: bool, targets: tuple[str, ...]) -> None:
     console.print(f"built in {time.perf_counter() - start:.1f} s, kept in {cache_dir()}", highlight=False)
 
 
-def _ship(texts: list[str], target: Target, console: Console) -> None:
+def _ship(target: Target, console: Console) -> None:
     from xloom.compilation_cache.shipped import file_of, shipped
+    from xloom.cpu.library.programs import programs
     from xloom.cpu.library.shipping import ship
 
     if shipped(target.name) is not None:
         console.print(f"{target.name}: up to date, in {file_of(target.name)}", highlight=False)
         return
     start = time.perf_counter()
+    texts = list(programs())
     path = ship(track(texts, f"compiling for {target.name}", console=console, transient=True), target)
     size, seconds = path.stat().st_size / (1 << 20), time.perf_counter() - start
     console.print(f"{target.name}: {size:.1f} MiB in {seconds:.1f} s, in {path}", highlight=False)

@@ -2,7 +2,7 @@
 
 By IEEE 754, and by the interpreter, 0 times infinity is NaN. XLA's simplification of algebra makes a selection of such
 a product (`AlgebraicSimplifierVisitor::HandleMultiply`), and programs of JAX count on it: `(x != 0) * (1 / x)`. So this
-is no pass, whose results would be what they were, but part of what programs mean that come through PJRT.
+is no pass, whose results would be what they were, but part of what StableHLO means that comes through PJRT.
 """
 
 from __future__ import annotations
