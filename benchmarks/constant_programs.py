@@ -131,6 +131,9 @@ _own("transpose-u8", lambda x: x.T, integers(1024, 1024, high=256, dtype=np.uint
 _own("transpose-two", lambda x, y: x.T * y.T, normal(700, 900), normal(700, 900))
 _own("stack-6", lambda *x: jnp.stack(x, -1), *(normal(20_000) for _ in range(6)))
 _own("concatenate-10", lambda *x: jnp.concatenate([a * 2 for a in x], 1), *(normal(512, 40) for _ in range(10)))
+_own("concatenate-80-unlike", lambda *x: jnp.concatenate([a * (k + 2) for k, a in enumerate(x)], 1),
+     *(normal(512, 40) for _ in range(80)))  # fmt: skip
+_own("stack-12", lambda *x: jnp.stack(x, -1) * 2, *(normal(400, 30) for _ in range(12)))
 _own("add-64k", lambda x, y: x + y, normal(1 << 16), normal(1 << 16))
 _own("copy-16M", lambda x: lax.dynamic_update_slice(x, x[:5] * 2, (3,)), normal(1 << 24))
 _own("many-arrays", lambda *x: reduce(lambda a, b: a * b + b, x), *(normal(1 << 18) for _ in range(8)))
@@ -230,8 +233,6 @@ _own("grouped-12-channels", _conv(_NHWC, feature_group_count=12), normal(1, 28, 
 _own("grouped-6", _conv(_NHWC, feature_group_count=6), normal(1, 28, 28, 96), normal(3, 3, 16, 96))
 _own("stack-4-steps", lambda *x: jnp.stack([reduce(lambda a, k: a * a + k, range(8), y) for y in x], -1),
      *(normal(20_000) for _ in range(4)))  # fmt: skip
-_own("concatenate-6-steps", lambda *x: jnp.concatenate([reduce(lambda a, k: a * a + k, range(14), y) for y in x], 1),
-     *(normal(512, 40) for _ in range(6)))  # fmt: skip
 _own("top-k-f16-few", lambda x: lax.top_k(x, 8), normal(64, 4096, dtype=np.float16))
 _own("while-heavy", lambda x: lax.while_loop(lambda s: s[0] < 999, lambda s: (s[0] + 1, jnp.sin(s[1]) + s[0]), (0.0, x)
      ), normal(5000))  # fmt: skip

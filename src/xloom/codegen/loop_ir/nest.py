@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xloom.codegen.loop_ir.affine import Affine, Var
@@ -19,6 +19,7 @@ from xloom.codegen.loop_ir.nodes import (
     operands_of,
     walk,
 )
+from xloom.codegen.loop_ir.pieces import FEW, PIECE_NODES, UNROLLED, Piece, pieces_of
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def interleaved(stage: LoopBody, loops: Sequence[Var]) -> Var | None:
 
 def _differs(stage: LoopBody, var: Var) -> bool:
     """True when about each step of a short loop does something else."""
-    return var.size <= 2 * INTERLEAVED and len(breakpoints(stage, var)) >= var.size // 2
+    return var.size <= 2 * INTERLEAVED and len(breakpoints(pieces(stage, var))) >= var.size // 2
 
 
 def merged(stage_groups: Sequence[LoopBody], loops: list[Var]) -> tuple[list[Var], dict[Var, None]]:
@@ -174,14 +175,40 @@ def merged(stage_groups: Sequence[LoopBody], loops: list[Var]) -> tuple[list[Var
     return [Var(v.name, sizes[v], None, v.number) if sizes[v] != v.size else v for v in out], gone
 
 
-def breakpoints(stage: LoopBody, inner: Var, copies: int = 1) -> list[int]:
-    """Values of a variable at which a guard's condition changes; none when there are too many for so many copies."""
-    nodes = walk([s.node for s in stage.stores])
+def pieces(stage: LoopBody, inner: Var, private: Collection[BufferValue] = ()) -> list[Piece]:
+    """Pieces of the innermost loop between which no guard's condition on its variable changes; none if too many."""
+    cuts = _cuts(stage, inner)
+    if len(cuts) >= FEW and inner.size <= UNROLLED:
+        return []
+    return pieces_of([s.node for s in stage.stores], inner, cuts, _fixed(stage, private), PIECE_NODES)
+
+
+def breakpoints(pieces: Sequence[Piece]) -> list[int]:
+    """Values of a variable at which pieces of its loop begin, the first's apart."""
+    return sorted(low for piece in pieces for low, _ in piece.ranges)[1:]
+
+
+def outer_pieces(stage: LoopBody, loops: Sequence[Var], private: Collection[BufferValue] = ()) -> list[Piece]:
+    """Those of the loop around the innermost one: there is code for each. None are alike around some that are."""
+    if len(loops) < 2:
+        return []
+    inside = pieces(stage, loops[-1], private)
+    fixed = None if any(len(piece.ranges) > 1 for piece in inside) else _fixed(stage, private)
+    roots, cuts = [s.node for s in stage.stores], _cuts(stage, loops[-2])
+    return pieces_of(roots, loops[-2], cuts, fixed, PIECE_NODES // max(1, len(inside)))
+
+
+def _fixed(stage: LoopBody, private: Collection[BufferValue]) -> set[BufferValue]:
+    return {*private, *(s.target for s in stage.stores)}
+
+
+def _cuts(stage: LoopBody, var: Var) -> list[int]:
+    """Values of a variable at which a guard's condition on it alone changes."""
     found: set[int] = set()
-    for node in nodes:
+    for node in walk([s.node for s in stage.stores]):
         for expression, low, high in node.conditions if isinstance(node, If) else ():
-            if [v for v, _ in expression.terms] == [inner]:
-                factor = expression.factor(inner)
+            if [v for v, _ in expression.terms] == [var]:
+                factor = expression.factor(var)
                 for limit in (low, high):
                     # factor * x + const >= limit from x on, or up to it
                     at = (
@@ -190,23 +217,12 @@ def breakpoints(stage: LoopBody, inner: Var, copies: int = 1) -> list[int]:
                         else (limit - expression.const) // factor + 1
                     )
                     found.add(at)
-    cuts = sorted(c for c in found if 0 < c < inner.size)
-    return cuts if len(cuts) < PIECES and len(cuts) * len(nodes) * copies < PIECE_NODES else []
-
-
-def outer_breakpoints(stage: LoopBody, loops: Sequence[Var]) -> list[int]:
-    """Those of the loop around the innermost one: there is code for each of its pieces."""
-    if len(loops) < 2:
-        return []
-    return breakpoints(stage, loops[-2], 1 + len(breakpoints(stage, loops[-1])))
+    return sorted(c for c in found if 0 < c < var.size)
 
 
 INTERLEAVED = 4
 INTERLEAVED_NODES = 400
 """How many elements at most are done in a step, what processors shuffle well; and how many nodes they may have."""
-PIECES = 8
-PIECE_NODES = 1500
-"""Into how many pieces a loop is cut at most, and how many nodes they may have together."""
 
 
 def node_count(nest: LoopNest) -> int:

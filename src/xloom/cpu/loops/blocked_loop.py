@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xloom.codegen.loop_ir.affine import Var
-from xloom.codegen.loop_ir.nest import LoopBody, breakpoints, cost_along, cost_of
+from xloom.codegen.loop_ir.nest import LoopBody, cost_along, cost_of, pieces
 from xloom.codegen.loop_ir.nodes import Constant, Index, Load, Op, walk
 from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
 from xloom.cpu.loops.emission import Elements
@@ -40,7 +40,7 @@ def emit_in_blocks(code: Phases, stage: LoopBody, inner: Var, gone: Mapping[Var,
     vectors = interleaving(varying) or _CHEAP
     streamed = is_nontemporal(code, (), stage, inner)
     size = NontemporalStores.length(code, stage) if streamed else vectors * _lanes(code, stage, inner)
-    if not size or inner.size % size or inner.size == size or breakpoints(stage, inner):
+    if not size or inner.size % size or inner.size == size or len(pieces(stage, inner, code.nest.private)) > 1:
         return False
     hints: tuple[Hint, ...] = (*VECTOR_ONLY, ("llvm.loop.interleave.count", I32(vectors)))
     block = Var(inner.name, inner.size // size, None, -1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 
 from llvmlite import ir
 
@@ -19,12 +18,15 @@ from xloom.codegen.loop_ir.nest import (
     cost_of,
     interleaved,
     merged,
-    outer_breakpoints,
+    outer_pieces,
+    pieces,
     reductions_of,
     stage_cost,
 )
 from xloom.codegen.loop_ir.nodes import If, Load, Reduced, Reduction, walk
+from xloom.codegen.loop_ir.pieces import FEW, UNROLLED, Piece
 from xloom.cpu.kernel_modules.kernel import Phase
+from xloom.cpu.loops.alike_pieces import each_range, in_pieces
 from xloom.cpu.loops.bf16_pairs import is_bf16_in_pairs, store_pair
 from xloom.cpu.loops.blocked_loop import emit_in_blocks
 from xloom.cpu.loops.column_reduction import ColumnReduction
@@ -38,7 +40,7 @@ from xloom.cpu.loops.tiled_transpose import emit_tiled, strided_loads
 from xloom.hlo.dtype import DType
 from xloom.llvm import types
 from xloom.llvm.intrinsics import intrinsic
-from xloom.llvm.loop import allocate, hints_for, masked_hints_for
+from xloom.llvm.loop import VECTOR_ONLY, allocate, hints_for, masked_hints_for
 from xloom.llvm.target_module import TargetModule
 from xloom.llvm.types import I64
 
@@ -117,17 +119,14 @@ class Lowering:
 
         LLVM would choose between addresses in each step of the innermost loop, and gather what lies together.
         """
-        cuts = outer_breakpoints(stage, loops)
-        if not cuts:
+        found = outer_pieces(stage, loops, self.nest.private)
+        if not breakpoints(found):
             yield
             return
-        b, var = elements.b, loops[-2]
-        at = elements.vars[var]
-        for low, high in pairwise([0, *cuts, var.size]):
-            inside = b.icmp_unsigned("<", b.sub(at, I64(low)), I64(high - low))
-            with b.if_then(inside), elements.scope():
-                elements.ranges[var] = (low, high - 1)
-                yield
+        var = loops[-2]
+        for low, high in in_pieces(self._code, elements, found, elements.vars[var]):
+            elements.ranges[var] = low, high - 1
+            yield
         del elements.ranges[var]
 
     def _widest(self, stage: LoopBody) -> int:
@@ -141,7 +140,8 @@ class Lowering:
         """The innermost loop, in pieces between which conditions on it do not change; `group` is done in each step."""
         b = elements.b
         elements.innermost = inner
-        cuts = breakpoints(stage, inner)
+        found = pieces(stage, inner, self.nest.private) or [Piece([(0, inner.size)], [{}])]
+        cuts = len(found) > 1 or len(found[0].ranges) > 1
         dense = not group and _is_dense(stage, inner, 1 if inner.size < VECTOR else DENSE)
         masked = partial(masked_hints_for, target=self._code.module.target, nbytes=self._widest(stage))
         hints = masked if dense else hints_for
@@ -150,26 +150,33 @@ class Lowering:
         streams = NontemporalStores(self._code, elements, stage, inner) if streamed else None
         whole = isinstance(end, ir.Constant) and not cuts and not group  # begins and ends with a word
         paired = whole and inner.size >= PAIRED and is_bf16_in_pairs(self._code, stage, inner)
-        for low, high in pairwise([0, *cuts, inner.size]):
-            first = begin if not cuts else intrinsic(b, "smax", begin, I64(low))
-            last = end if not cuts else intrinsic(b, "smin", end, I64(high))
-            elements.ranges[inner] = (low, high - 1)
-            if streams is not None:
-                streams.emit(first, last, hints(high - low, cost))
-                continue
-            if paired:
-                with elements.innermost_loop(inner, first, last, hints(high // 2, cost), step=2), elements.scope():
-                    store_pair(self._code, elements, stage, inner)
-                continue
-            with elements.innermost_loop(inner, first, last, hints(high - low, cost)), elements.scope():
-                for k in range(group.size if group else 1):
-                    if group:
-                        elements.vars[group], elements.ranges[group] = I64(k), (k, k)
-                    with elements.scope():
-                        self._code.stores(elements, stage.stores)
+        many = len(found) > FEW  # LLVM would unroll all of them
+        for piece in found:
+            elements.ranges[inner] = piece.ranges[0][0], piece.ranges[0][1] - 1
+            iterations = max(high - low for low, high in piece.ranges)
+            loop_hints = VECTOR_ONLY if many and iterations <= UNROLLED else hints(iterations, cost)
+            with each_range(self._code, elements, piece) as (low, high):
+                first = intrinsic(b, "smax", begin, low) if cuts else begin
+                last = intrinsic(b, "smin", end, high) if cuts else end
+                if streams is not None:
+                    streams.emit(first, last, loop_hints)
+                elif paired:
+                    loop_hints = hints(iterations // 2, cost)
+                    with elements.innermost_loop(inner, first, last, loop_hints, step=2), elements.scope():
+                        store_pair(self._code, elements, stage, inner)
+                else:
+                    with elements.innermost_loop(inner, first, last, loop_hints), elements.scope():
+                        self._grouped(elements, stage, group)
         for var in [inner, group] if group else [inner]:
             elements.ranges.pop(var, None)
         elements.innermost = None
+
+    def _grouped(self, elements: Elements, stage: LoopBody, group: Var | None) -> None:
+        for k in range(group.size if group else 1):
+            if group:
+                elements.vars[group], elements.ranges[group] = I64(k), (k, k)
+            with elements.scope():
+                self._code.stores(elements, stage.stores)
 
     def _reduction(self, stage: LoopBody, reductions: list[Reduction]) -> ColumnReduction | RowReduction:
         return (ColumnReduction if is_column_reduction(stage, reductions) else RowReduction)(

@@ -44,6 +44,7 @@ class Phases:
         """Bytes of memory that phases hand to later ones."""
         self.pointers: dict[BufferValue, ir.Value] = {}
         """Of the arrays, in the function that is being made."""
+        self._displaced: dict[BufferValue, Var] = {}
         self._arguments: Sequence[ir.Value] = ()
         stores = [s for stage in nest.stages for s in stage.stores]
         self._stored = {id(s.node) for s in stores if not self.is_wider(s.target)}
@@ -110,6 +111,18 @@ class Phases:
         b.call(body, [*pointers, begin, end])
         b.ret_void()
 
+    @contextmanager
+    def moved(self, arrays: Mapping[BufferValue, tuple[ir.Value, Var]]) -> Iterator[None]:
+        """Meanwhile arrays are at other pointers, and addresses in them so many elements higher."""
+        kept, displaced = {value: self.pointers[value] for value in arrays}, self._displaced
+        self.pointers.update({value: pointer for value, (pointer, _) in arrays.items()})
+        self._displaced = {**displaced, **{value: var for value, (_, var) in arrays.items()}}
+        try:
+            yield
+        finally:
+            self.pointers.update(kept)
+            self._displaced = displaced
+
     # -- what they do with arrays
     def is_wider(self, value: BufferValue) -> bool:
         """True of arrays of narrow floats that are in memory of one iteration, with all digits of f32."""
@@ -133,6 +146,8 @@ class Phases:
 
     def address(self, value: BufferValue, address: Affine) -> Affine:
         """The address that an iteration of the outer loops has an element of an array at."""
+        if value in self._displaced:
+            address += Affine(0, ((self._displaced[value], 1),))
         return self.inside(address) if value in self.nest.private else address
 
     def inside(self, address: Affine) -> Affine:

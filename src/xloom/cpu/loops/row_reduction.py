@@ -25,10 +25,10 @@ LANES = (16, 64)
 """Accumulators, at least and at most, of a reduction along a row that LLVM does not vectorise by itself."""
 PARTS = 64
 """Pieces of a reduction to a single value; a constant, so that results do not depend on the number of threads."""
-RUN = 1 << 12
-"""Elements whose sum is made before it is added to that of those before, at the least."""
-_AT_ONCE = 64
-"""Numbers that a loop adds side by side, about."""
+RUN = 64
+"""Steps in which a sum is made before it is added to that of those before, at the least."""
+_AT_ONCE = 4
+"""Registers in which a loop adds, about."""
 MANY = 4096
 """Elements of each result that are worth lanes of fewer results than make a vector."""
 
@@ -148,7 +148,9 @@ class RowReduction:
         The error of a sum grows with the number of steps: of sums of sums, with the steps of a run and their number.
         """
         total, b = math.prod(v.size for v in loops), elements.b
-        run = max(RUN, 1 << round(math.log2(math.sqrt(_AT_ONCE * max(1, total)))))
+        widest = max(max(4, init.dtype.bytes) for reduction in self.reductions for init in reduction.inits)
+        at_once = _AT_ONCE * max(1, self.phases.module.target.registers.nbytes // widest)
+        run = max(RUN * at_once, 1 << round(math.log2(math.sqrt(at_once * max(1, total)))))
         if total <= 2 * run or not are_sums(self.reductions):
             with _bounded(elements, loops, bounds):
                 self._accumulate(elements, state)

@@ -15,7 +15,8 @@ from xloom.codegen.loop_ir.nest import (
     interleaved,
     merged,
     ordered,
-    outer_breakpoints,
+    outer_pieces,
+    pieces,
     reductions_of,
 )
 from xloom.codegen.loop_ir.nodes import Reduction
@@ -211,9 +212,9 @@ def _stage(writer: Writer, stage: LoopBody, shared: Collection[str], *, may_tile
     loops = [v for v in loops if v != group]
     cuts: dict[Var, list[int]] = {}
     if loops and crossed is None and rows is None:
-        cuts[loops[-1]] = breakpoints(stage, loops[-1])
+        cuts[loops[-1]] = breakpoints(pieces(stage, loops[-1]))
         if may_tile and len(loops) > 1:
-            cuts[loops[-2]] = outer_breakpoints(stage, loops)
+            cuts[loops[-2]] = breakpoints(outer_pieces(stage, loops))
     with writer.loops(loops, shared, cuts), writer.loops([group] if group else []):
         values = [writer.value(store.node) for store in stage.stores]
         for store, value in zip(stage.stores, values, strict=True):
