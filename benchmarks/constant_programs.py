@@ -134,6 +134,8 @@ _own("concatenate-10", lambda *x: jnp.concatenate([a * 2 for a in x], 1), *(norm
 _own("concatenate-80-unlike", lambda *x: jnp.concatenate([a * (k + 2) for k, a in enumerate(x)], 1),
      *(normal(512, 40) for _ in range(80)))  # fmt: skip
 _own("stack-12", lambda *x: jnp.stack(x, -1) * 2, *(normal(400, 30) for _ in range(12)))
+_own("argmax-of-5", lambda *x: jnp.argmax(jnp.stack([a * 2 for a in x]), 0), *(normal(20_000) for _ in range(5)))
+_own("argmax-of-8", lambda *x: jnp.argmax(jnp.stack([a * 2 for a in x]), 0), *(normal(20_000) for _ in range(8)))
 _own("add-64k", lambda x, y: x + y, normal(1 << 16), normal(1 << 16))
 _own("copy-16M", lambda x: lax.dynamic_update_slice(x, x[:5] * 2, (3,)), normal(1 << 24))
 _own("many-arrays", lambda *x: reduce(lambda a, b: a * b + b, x), *(normal(1 << 18) for _ in range(8)))

@@ -52,6 +52,13 @@ TUNED = (
     Tuned(
         "codegen.fusion.producer_consumer", "PATH_LIMIT", "scan/linear-recurrence own/recurrence", ("run", "compile")
     ),
+    Tuned(
+        "codegen.fusion.producer_consumer",
+        "REDUCED_ARRAYS",
+        "own/argmax-of-5 own/argmax-of-8",
+        ("run", "compile"),
+        (3, 12),
+    ),
     Tuned("codegen.fusion.producer_consumer", "_STEPS", "training/resnet-backward training/transformer-backward"),
     Tuned("codegen.buffers.state_rotation", "_LEAST_BYTES", "own/loop-roll-50 own/loop-roll-100"),
     Tuned("codegen.loop_ir.nest", "INTERLEAVED", "own/stack-6 own/scale-rows-of-5"),

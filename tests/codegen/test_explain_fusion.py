@@ -66,3 +66,28 @@ def test_a_name_that_passes_have_taken(softmax):
     with pytest.raises(XloomError, match="no instruction %totl in the prepared program") as error:
         fusion_report(softmax, ("totl",))
     assert "did you mean 'total'?" in str(error.value.hint)
+
+
+def _greatest(count, dim, dims, reduced):
+    """The greatest elements along `reduced` of arrays put together along `dim`."""
+    left = dims.split(",")[1 - reduced]
+    listed = ", ".join(f"p{k}" for k in range(count))
+    arrays = "\n".join(f"p{k} = f32[20,20] parameter({k})" for k in range(count))
+    return f"""max {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }}
+ENTRY main {{ {arrays} low = f32[] constant(-inf)
+  y = f32[{dims}] concatenate({listed}), dimensions={{{dim}}} e = f32[{dims}] exponential(y)
+  ROOT r = f32[{left}] reduce(e, low), dimensions={{{reduced}}}, to_apply=max }}"""
+
+
+@pytest.mark.parametrize(
+    ("count", "dim", "dims", "reduced", "said"),
+    [
+        (9, 0, "180,20", 0, "stored by a loop nest.*: a reduction along the arrays put together would choose"),
+        (9, 0, "180,20", 1, "computed where it is used"),
+        (9, 1, "20,180", 1, "stored by a loop nest.*: a reduction along the arrays put together would choose"),
+        (3, 0, "60,20", 0, "computed where it is used"),
+    ],
+)
+def test_many_arrays_reduced_together(count, dim, dims, reduced, said):
+    report = fusion_report(prepared(xl.parse(_greatest(count, dim, dims, reduced))), ("y",))
+    assert re.match(f"%y concatenate: {said}", report)

@@ -27,6 +27,8 @@ DEPTH_LIMIT = 120
 """Instructions one in the other in one kernel."""
 PATH_LIMIT = 8
 """Different places in one kernel where an instruction's elements may be computed again."""
+REDUCED_ARRAYS = 6
+"""Arrays put together among which a reduction along them may choose for each element."""
 
 _ROOTS = frozenset(name for name, row in OP_ROWS.items() if row.role is Role.ROOT)
 _FORWARDING = having(Trait.FORWARDS)
@@ -130,6 +132,8 @@ class _Decision:
         self._spared: dict[Instruction, int] = {}
         """Elements that need not be computed again where an instruction is stored for no other reason."""
         self._in_parts: set[Instruction] = set()
+        self._reduced: dict[Instruction, frozenset[int]] = {}
+        """Dimensions that a reduction that computes an instruction's elements goes along."""
 
     def made(self) -> Fusion:
         """Decides which values are stored, and why the others are not."""
@@ -188,9 +192,22 @@ class _Decision:
                 needed.add(instruction._operands[0])
             if instruction.opcode in _OF_PARTS or (instruction in self._in_parts and instruction not in self.stored):
                 self._in_parts.update(instruction._operands)
+            if instruction not in self.stored or instruction.opcode == "reduce":
+                self._note_reduced(instruction)
             for k, operand in enumerate(instruction._operands):
                 if operand not in needed:
                     _extend(paths.setdefault(operand, {}), here, instruction, operand, k)
+
+    def _note_reduced(self, instruction: Instruction) -> None:
+        """Says of its operands along which dimensions they are reduced."""
+        dims = self._reduced.get(instruction)
+        if instruction.opcode == "reduce":
+            dims = frozenset(instruction["dimensions"])
+        elif not instruction.op.elementwise:
+            return
+        for operand in instruction._operands:
+            if dims and operand.shape.rank:
+                self._reduced[operand] = self._reduced.get(operand, frozenset()) | dims
 
     def _store(self, instruction: Instruction, reason: str) -> None:
         self.stored.add(instruction)
@@ -206,6 +223,12 @@ class _Decision:
             return f"expressions of more than {NODE_LIMIT} operators, or {DEPTH_LIMIT} in each other, are cut"
         if instruction in self._in_parts and _crosses(instruction):
             return "a transpose in tiles cannot be a part of an array"
+        if (
+            instruction.opcode == "concatenate"
+            and len(instruction._operands) > REDUCED_ARRAYS
+            and instruction["dimensions"][0] in self._reduced.get(instruction, ())
+        ):
+            return "a reduction along the arrays put together would choose among so many for each element"
         size = instruction.shape.size
         total = sum(here.values())
         if total <= size or instruction.opcode in _FREE:
