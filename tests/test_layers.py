@@ -51,6 +51,7 @@ LAYERS = [
     ["xloom.cpu.printers"],
     ["xloom.stablehlo"],
     ["xloom"],
+    ["xloom.distributed"],
     ["xloom.pjrt"],
     ["xloom.pjrt.capi"],
     [f"xloom.torch.{name}" for name in ("arrays", "dtypes", "lapack", "metrics", "strides")],

@@ -93,6 +93,10 @@ class SharedCodeError(XloomError):
     """Code that was made for one use does not fit another that was given it. Act: report it; XLOOM_CACHE=0 helps."""
 
 
+class DistributedError(XloomError):
+    """Processes do not come together. Act: the message names the process, and what it was to do; see its own error."""
+
+
 class BufferAssignmentError(XloomError):
     """The compiler's plan of memory has a step read what is not there any more. Act: report it with the program."""
 

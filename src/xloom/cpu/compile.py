@@ -163,7 +163,11 @@ def serialized(
             objects = codes.finished()
     constants = [aligned(a) for c in assignment.constants for a in _constants(c)]
     made = SerializedExecutable(
-        objects, constants, CompiledMemoryStats.of(assignment, program), aligned_results=sorted(program.aligned_results)
+        objects,
+        constants,
+        CompiledMemoryStats.of(assignment, program),
+        aligned_results=sorted(program.aligned_results),
+        collectives=program.collectives,
     )
     calls = program.native_calls
     if calls and not program.imports:
@@ -206,7 +210,9 @@ def _image(
     }
     used = {name: at for name, at in own.items() if any(name.encode() in data for data in made.objects)}  # each costs
     library = jit.Library(made.objects, [MAIN], {**used, **imports, **symbols})
-    return LinkedExecutable(library, made.constants, made.memory, failing, [*kept, *calls], set(made.aligned_results))
+    aligned_results = set(made.aligned_results)
+    kept = [*kept, *calls]
+    return LinkedExecutable(library, made.constants, made.memory, failing, kept, aligned_results, made.collectives)
 
 
 def _add_kernel(codes: ObjectFiles, module: KernelModule) -> None:

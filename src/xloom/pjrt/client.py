@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from xloom.codegen.thresholds import POOLED
 from xloom.cpu.runtime.memory_pool import aligned_copy
+from xloom.distributed.topology import device_id
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.lazy_module import declaration_of
@@ -25,6 +27,7 @@ from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
 from xloom.pjrt.known_programs import Request
+from xloom.pjrt.membership import Membership
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
@@ -34,20 +37,29 @@ from xloom.trace import span
 
 
 class Client:
-    """Devices of one platform in this process."""
+    """Devices of one platform in this process, and those of others that it works with."""
 
-    def __init__(self, compiler: Compiler, devices: int = 1):
+    def __init__(self, compiler: Compiler, devices: int = 1, membership: Membership | None = None):
         if devices < 1:
             raise invalid(f"a client has at least one device, not {devices}")
         self.compiler = compiler
-        self.devices = [Device(self, DeviceDescription(k, compiler.device_kind)) for k in range(devices)]
+        self.membership = membership or Membership(0, (devices,))
+        self.devices = [
+            Device(self, DeviceDescription(device_id(process, k), compiler.device_kind, process), k)
+            for process, count in enumerate(self.membership.device_counts)
+            for k in range(count)
+        ]
+        """Those of all processes."""
+        self._by_id = {device.id: device for device in self.devices}
+        self.addressable_devices = [device for device in self.devices if device.is_addressable]
+        """Those of this process."""
         self.launching = threading.Lock()
         """Held while a program is given to several devices."""
 
     @staticmethod
-    def cpu(devices: int = 1) -> Client:
-        """Native code on the host."""
-        return Client(CpuCompiler(), devices)
+    def cpu(devices: int = 1, membership: Membership | None = None) -> Client:
+        """Native code on the host, which may be one of several processes."""
+        return Client(CpuCompiler(), devices, membership)
 
     @staticmethod
     def interpreter(devices: int = 1) -> Client:
@@ -71,21 +83,34 @@ class Client:
 
     @property
     def process_index(self) -> int:
-        """Which of several processes it is: there is one."""
-        return 0
+        """Which of several processes it is."""
+        return self.membership.process_index
 
     @property
     def memory_spaces(self) -> list[MemorySpace]:
-        """The memory spaces of all devices."""
-        return [memory for device in self.devices for memory in device.memory_spaces]
+        """The memory spaces of all devices of this process."""
+        return [memory for device in self.addressable_devices for memory in device.memory_spaces]
 
     def lookup_device(self, number: int) -> Device:
         """The device with that id."""
-        if not 0 <= number < len(self.devices):
+        if number not in self._by_id:
             raise PjrtError(
                 Code.INVALID_ARGUMENT, f"No device with id {number}: there are {len(self.devices)}, from 0 on"
             )
-        return self.devices[number]
+        return self._by_id[number]
+
+    def lookup_addressable_device(self, number: int) -> Device:
+        """The device of this process with that number."""
+        if not 0 <= number < len(self.addressable_devices):
+            raise invalid(f"No device with local hardware id {number}: there are {len(self.addressable_devices)}")
+        return self.addressable_devices[number]
+
+    def default_devices(self, count: int) -> list[Device]:
+        """Those that so many replicas and partitions are put on unless told: of this process, if it has enough."""
+        found = self.addressable_devices if count <= len(self.addressable_devices) else self.devices
+        if count > len(found):
+            raise invalid(f"{count} devices are wanted, and there are {len(found)}")
+        return found[:count]
 
     def buffer_from_host(
         self,
@@ -97,7 +122,7 @@ class Client:
         """A buffer with the contents of an array, row-major unless told otherwise.
 
         Zero-copy semantics allow that it is the array itself."""
-        space = self.devices[0].default_memory if memory is None else memory
+        space = self.addressable_devices[0].default_memory if memory is None else memory
         if isinstance(space, Device):
             space = space.default_memory
         array = np.asarray(array)
@@ -119,6 +144,11 @@ class Client:
         if options is None:
             options = CompileOptions(config.replica_count, config.num_partitions)
         count = options.num_replicas * options.num_partitions
+        if self.process_index and not options.device_assignment:
+            ids = [device.id for device in self.default_devices(count)]
+            n = options.num_partitions
+            rows = tuple(tuple(ids[k : k + n]) for k in range(0, count, n))
+            options = replace(options, device_assignment=rows)
         if count > len(self.devices):
             raise invalid(f"the program is for {count} devices, and there are {len(self.devices)}")
         request = Request.of(module, options)
@@ -166,5 +196,5 @@ class Client:
 
     def close(self) -> None:
         """Waits for all work of all devices."""
-        for device in self.devices:
+        for device in self.addressable_devices:
             device.queue.close()

@@ -11,10 +11,11 @@ import numpy as np
 import xloom
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.compile import compile as compile_for_cpu
+from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
-from xloom.cpu.runtime.rendezvous import NativeRendezvous
+from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.spmd_executable import BrokenRendezvous, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
 from xloom.hlo.lazy_module import declaration_of
@@ -196,8 +197,15 @@ class SpmdNative:
         try:
             return self._executable(*arguments, participant=participant, donated=launch.donated)
         except BrokenRendezvous as error:
+            if launch.rendezvous.exchange is not None and (failure := launch.rendezvous.exchange.failure) is not None:
+                raise failure from None
             raise EvaluationError(f"another device failed: {launch.rendezvous.failure}", where=error.where) from None
 
-    def rendezvous(self) -> NativeRendezvous:
-        """Where the native code of one run's devices exchanges the operands of collectives."""
-        return self._executable.rendezvous()
+    @property
+    def collectives(self) -> list[CollectiveSite]:
+        """What its devices exchange."""
+        return self._executable.collectives
+
+    def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
+        """Where the devices of one run exchange the operands of collectives, also with those of other processes."""
+        return self._executable.rendezvous(exchange)

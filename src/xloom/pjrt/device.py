@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from xloom.pjrt.error import invalid
 from xloom.pjrt.memory_space import KINDS, MemorySpace
 from xloom.pjrt.queue import Queue
 
@@ -29,11 +30,17 @@ class DeviceDescription:
 class Device:
     """A device that runs programs, one after another."""
 
-    def __init__(self, client: Client, description: DeviceDescription):
+    def __init__(self, client: Client, description: DeviceDescription, number: int | None = None):
+        """`number` is that among the devices of its process: the id unless told."""
         self.client = client
         self.description = description
         self.queue = Queue(f"{description}")
-        self.memory_spaces = [MemorySpace(description.id * len(KINDS) + k, kind, self) for k, kind in enumerate(KINDS)]
+        self.local_hardware_id = description.id if number is None else number
+        """The device's number among those of its process."""
+        self.is_addressable = description.process_index == client.process_index
+        """Whether this process can give it work."""
+        kinds = KINDS if self.is_addressable else ()
+        self.memory_spaces = [MemorySpace(description.id * len(KINDS) + k, kind, self) for k, kind in enumerate(kinds)]
 
     @property
     def id(self) -> int:
@@ -41,22 +48,14 @@ class Device:
         return self.description.id
 
     @property
-    def local_hardware_id(self) -> int:
-        """The device's number among those of this process."""
-        return self.description.id
-
-    @property
-    def is_addressable(self) -> bool:
-        """Whether this process can give it work."""
-        return True
-
-    @property
     def default_memory(self) -> MemorySpace:
         """Where its data is unless the caller says otherwise."""
-        return self.memory_spaces[0]
+        return self.memory_space(KINDS[0])
 
     def memory_space(self, kind: str) -> MemorySpace:
-        """The device's memory space of a kind."""
+        """The device's memory space of a kind. Raises PjrtError for devices of other processes."""
+        if not self.is_addressable:
+            raise invalid(f"{self} is a device of process {self.description.process_index}, which alone has its memory")
         return self.memory_spaces[KINDS.index(kind)]
 
     def __str__(self) -> str:

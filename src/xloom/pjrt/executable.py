@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xloom.errors import UnsupportedError
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
@@ -27,6 +28,7 @@ from xloom.pjrt.placement import result_kinds
 from xloom.status_code import Code
 
 if TYPE_CHECKING:
+    from xloom.distributed.plan import Plan
     from xloom.pjrt.client import Client
 
 _MAGIC = b"xloom-pjrt-2\n"
@@ -120,7 +122,14 @@ class LoadedExecutable:
         self.client = client
         self.executable = executable
         self.device_assignment = executable.options.devices()
-        self.devices = [client.lookup_device(d) for row in self.device_assignment for d in row]
+        assigned = [client.lookup_device(d) for row in self.device_assignment for d in row]
+        self.places = [(device.description.process_index, device.id) for device in assigned]
+        """The process and the id of each device, by replica, then partition."""
+        self.positions = [k for k, device in enumerate(assigned) if device.is_addressable]
+        """Which of them this process has."""
+        self.devices = [assigned[k] for k in self.positions]
+        """Those of this process."""
+        self._processes = frozenset(process for process, _ in self.places)
         self.is_deleted = False
         self._donated = executable.donated
         self._arity = len(executable.parameters)
@@ -157,11 +166,11 @@ class LoadedExecutable:
         """Runs it on all its devices, or on one that is none of them; what comes of it, a device."""
         devices = self.devices if device is None else [device]
         self._check(arguments, len(devices))
-        if len(devices) == 1:
+        if len(self.places) == 1:
             alone = Launch(device=devices[0].id) if devices[0].id else _ALONE
             return [self._launch(arguments[0], devices[0], alone, not_donated)]
         options = self.executable.options
-        rendezvous = self.executable.program.rendezvous()
+        rendezvous = self._rendezvous()
         launches = [
             Launch(
                 *divmod(k, options.num_partitions),
@@ -170,7 +179,7 @@ class LoadedExecutable:
                 device.id,
                 rendezvous,
             )
-            for k, device in enumerate(devices)
+            for k, device in zip(self.positions, devices, strict=True)
         ]
         work: list[Callable[[], None]] = []
         # no thread that has the lock waits for a slot
@@ -185,7 +194,8 @@ class LoadedExecutable:
                     if not device.queue.is_own_thread:
                         device.queue.submit(each, is_reserved=is_reserved)
         except BaseException as error:
-            rendezvous.fail(str(error))  # those that were launched wait for those that were not
+            if rendezvous is not None:
+                rendezvous.fail(str(error))  # those that were launched wait for those that were not
             for device, is_reserved in zip(devices, are_reserved, strict=True):
                 if is_reserved:
                     device.queue.give_back()
@@ -194,6 +204,25 @@ class LoadedExecutable:
             if device.queue.is_own_thread:
                 each()
         return results
+
+    def _rendezvous(self) -> Any:
+        """Where the devices of a run meet."""
+        if len(self._processes) == 1:
+            return self.executable.program.rendezvous()
+        run = self.client.membership.processes.run(self._plan, self._processes)
+        assert isinstance(self.executable.program, SpmdNative)
+        return self.executable.program.rendezvous(run)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        """What goes to other processes. Raises UnsupportedError for programs that are in none but this one."""
+        program = self.executable.program
+        if not isinstance(program, SpmdNative):
+            raise UnsupportedError(
+                f"{self.executable.name} is for devices of several processes, and programs of {type(program).__name__} "
+                "are for those of one"
+            )
+        return self.client.membership.processes.plan(program.collectives, self.places)
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:

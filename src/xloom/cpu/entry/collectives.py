@@ -16,6 +16,7 @@ from llvmlite import ir
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.buffers.allocation import BufferAllocation
 from xloom.codegen.schedule.thunks import ScheduledComputation
+from xloom.cpu.entry.collective_sites import CollectiveSite, Read
 from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEMORY, NUMBER, PARTITION, REPLICA, WAIT
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
@@ -32,6 +33,7 @@ BROKEN = -2
 """What a program returns when another device will never come."""
 
 _WAIT = ir.FunctionType(I32, [POINTER, I64, I64, I64, POINTER])
+_FROM_ONE = ("collective-broadcast", "collective-permute")
 _NOBODY = -1
 """The rank of a device that is in none of the groups."""
 
@@ -99,7 +101,7 @@ def _source(instruction: Instruction, me: Device, group: Sequence[Device], membe
 class _Collective:
     """The code of one collective, between its two barriers."""
 
-    def __init__(self, entry: EntryBuilder, instruction: Instruction):
+    def __init__(self, entry: EntryBuilder, instruction: Instruction, reads: Sequence[Read]):
         self.entry, self.b, self.participant = entry, entry.b, entry.participant
         rows = _rows(instruction)
         self.members = max(len(row.members) for row in rows)
@@ -113,8 +115,8 @@ class _Collective:
         offset = b.mul(self.word(NUMBER), I64(width))
         self._row = b.gep(table, [offset], inbounds=True, source_etype=I64)
         self._row.type = POINTER
-        self._op = entry.program.collectives
-        entry.program.collectives += 1
+        self._op = len(entry.program.collectives)
+        entry.program.collectives.append(_site(instruction, rows, reads))
         self.sources = len(instruction._operands)
         allocations = [entry.assignment.of((o, 0)) for o in instruction._operands]
         self._mine = entry.table([entry.pointer(a) for a in allocations])
@@ -131,12 +133,16 @@ class _Collective:
         index = index if isinstance(index, ir.Value) else I64(index)
         return self.b.load(self.b.gep(self._row, [index], inbounds=True, source_etype=I64), typ=I64)
 
-    def wait(self) -> None:
-        """A barrier: waits for the other members of the group; ends the program with BROKEN if one will never come."""
+    def wait(self, *, arrives: bool) -> None:
+        """A barrier: waits for the other members of the group; ends the program with BROKEN if one will never come.
+
+        Who arrives leaves its operands; when all are there, those of other processes are too.
+        """
         b = self.b
         function = b.load(b.gep(self.participant, [I64(WAIT)], inbounds=True, source_etype=I64), typ=POINTER)
         function.type = _WAIT.as_pointer()  # llvmlite must know what it calls
-        arguments = [self.participant, I64(self._op), self.number(_GROUP), self.number(_SIZE), self._mine]
+        arguments = [self.participant, I64(self._op), self.number(_GROUP), self.number(_SIZE)]
+        arguments.append(self._mine if arrives else POINTER(None))
         failed = b.icmp_signed("!=", b.call(function, arguments), I32(0))
         with b.if_then(failed, likely=False):
             b.ret(I32(BROKEN))
@@ -164,11 +170,28 @@ class _Collective:
 
 
 @contextmanager
-def _collective(entry: EntryBuilder, instruction: Instruction) -> Iterator[_Collective]:
-    collective = _Collective(entry, instruction)
-    collective.wait()
+def _collective(entry: EntryBuilder, instruction: Instruction, reads: Sequence[Read]) -> Iterator[_Collective]:
+    collective = _Collective(entry, instruction, reads)
+    collective.wait(arrives=True)
     yield collective
-    collective.wait()
+    collective.wait(arrives=False)
+
+
+def _site(instruction: Instruction, rows: Sequence[_Row], reads: Sequence[Read]) -> CollectiveSite:
+    shapes = [instruction.shape, *(o.shape for o in instruction._operands)]
+    what = f"{instruction.opcode} {' '.join(shape.to_text(layout=False) for shape in shapes)}"
+    where = f" ({instruction.metadata.location})" if instruction.metadata.location else ""
+    groups = tuple(dict.fromkeys(row.members for row in rows))
+    sources = tuple(row.source for row in rows) if instruction.opcode in _FROM_ONE else ()
+    label = f"{instruction.opcode} {instruction.name} {instruction.shape.to_text(layout=False)}{where}"
+    signature = f"{what} {groups} {sources} {[tuple(read) for read in reads]}"
+    return CollectiveSite(label, signature, groups, len(instruction._operands), tuple(reads), sources)
+
+
+def _whole(instruction: Instruction, operands: Sequence[int] | None = None) -> list[Read]:
+    """All of the operands, or of some of them."""
+    numbers = range(len(instruction._operands)) if operands is None else operands
+    return [Read(k, instruction._operands[k].shape.nbytes) for k in numbers]
 
 
 def _targets(entry: EntryBuilder, instruction: Instruction) -> list[tuple[ir.Value, BufferAllocation, Shape]]:
@@ -184,7 +207,7 @@ def _block_bytes(shape: Shape, dim: int) -> tuple[int, int]:
 
 def _all_gather(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     (dim,) = instruction["dimensions"]
-    with _collective(entry, instruction) as m:
+    with _collective(entry, instruction, _whole(instruction)) as m:
         for index, (target, _, _) in enumerate(_targets(entry, instruction)):
             count, nbytes = _block_bytes(instruction._operands[index].shape, dim)
             if not count or not nbytes:
@@ -196,9 +219,23 @@ def _all_gather(entry: EntryBuilder, schedule: ScheduledComputation, instruction
                     m.copy(m.at(target, m.b.mul(number, I64(nbytes))), m.at(source, m.b.mul(o, I64(nbytes))), nbytes)
 
 
+def _parts(instruction: Instruction) -> list[Read]:
+    """A part of each operand a member, or one of the operands."""
+    first = instruction._operands[0].shape
+    if not instruction["dimensions"]:
+        return [Read(0, first.nbytes, operand_step=1)]
+    (dim,) = instruction["dimensions"]
+    members = max(row.size for row in _rows(instruction))
+    reads = []
+    for k, operand in enumerate(instruction._operands):
+        count, whole = _block_bytes(operand.shape, dim)
+        reads.append(Read(k, whole // members, count, whole, step=whole // members))
+    return reads
+
+
 def _all_to_all(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     dims = instruction["dimensions"]
-    with _collective(entry, instruction) as m:
+    with _collective(entry, instruction, _parts(instruction)) as m:
         b, rank = m.b, m.number(_RANK)
         for index, (target, allocation, shape) in enumerate(_targets(entry, instruction)):
             if not allocation.nbytes:
@@ -219,7 +256,7 @@ def _all_to_all(entry: EntryBuilder, schedule: ScheduledComputation, instruction
 def _from_one(entry: EntryBuilder, schedule: ScheduledComputation, instruction: Instruction) -> None:
     if instruction.attrs.get("slice_sizes") or instruction.attrs.get("has_dynamic_root"):
         raise LoweringError(f"this form of {instruction.opcode} has no native code", where=instruction.name)
-    with _collective(entry, instruction) as m:
+    with _collective(entry, instruction, _whole(instruction)) as m:
         source = m.number(_SOURCE)
         is_there = m.b.icmp_signed(">=", source, I64(0))
         for index, (target, allocation, _) in enumerate(_targets(entry, instruction)):
@@ -236,7 +273,7 @@ def _ragged(entry: EntryBuilder, schedule: ScheduledComputation, instruction: In
     ((target, allocation, shape),) = _targets(entry, instruction)
     row_bytes = math.prod(shape.dims[1:]) * shape.dtype.numpy.itemsize
     integer = ir.IntType(8 * offsets.shape.dtype.numpy.itemsize)
-    with _collective(entry, instruction) as m:
+    with _collective(entry, instruction, _whole(instruction, (0, 2, 3, 4))) as m:
         b, rank = m.b, m.number(_RANK)
         entry.copy(allocation, entry.assignment.of((output, 0)))
         each = offsets.shape.size // m.members

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from xloom.codegen.fusion.multi_output import Thunk
 from xloom.codegen.loop_ir.nest import LoopNest
 from xloom.cpu.custom_calls.native_call import NativeCall
+from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.cpu.kernel_modules.kernel import Phase
 from xloom.hlo.instruction import Instruction
 from xloom.llvm.pass_pipeline import PassPipeline
@@ -61,8 +62,8 @@ class EmittedProgram:
     """What must live as long as the program may run."""
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
-    collectives: int = 0
-    """How many of its thunks other devices take part in."""
+    collectives: list[CollectiveSite] = field(default_factory=list)
+    """Its thunks that other devices take part in."""
     rendezvous_bytes: int = 0
     arena_bytes: int = 0
     """Of temporary arrays and kernels' scratch memory."""

@@ -122,7 +122,7 @@ class EntryBuilder:
         self.kernel_modules.close()
         if self.program.collectives:
             replicas, partitions = device_counts(entry.computation.root)
-            self.program.rendezvous_bytes = rendezvous_bytes(self.program.collectives, replicas * partitions)
+            self.program.rendezvous_bytes = rendezvous_bytes(len(self.program.collectives), replicas * partitions)
         self.program.main = module_text(self.module)
         return self.program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,12 +33,30 @@ def _functions() -> tuple[int, Any]:
 _making = threading.Lock()
 
 
+class Exchange(Protocol):
+    """One run among several processes, as this one sees it."""
+
+    address: int
+    """Where native code finds it: see `EXCHANGE` and `RECORDS` of `rendezvous_ir`."""
+
+    def stop(self, message: str) -> None:
+        """Ends its waits, and tells the other processes why."""
+        ...
+
+    @property
+    def failure(self) -> Exception | None:
+        """What went wrong between processes, if anything did."""
+        ...
+
+
 class NativeRendezvous:
     """One run of a program on `replicas` x `partitions` devices, with so many bytes for its barriers."""
 
-    def __init__(self, replicas: int, partitions: int, nbytes: int):
+    def __init__(self, replicas: int, partitions: int, nbytes: int, exchange: Exchange | None = None):
         self.failure = ""
         """Why a participant will never come, once that is so."""
+        self.exchange = exchange
+        """With other processes, if devices of the run are there."""
         self._devices = replicas * partitions
         self._partitions = partitions
         # to the next cache line: cells must not share one
@@ -49,9 +67,10 @@ class NativeRendezvous:
             self._wait, self._break = _functions()
 
     def participant(self, replica: int, partition: int) -> np.ndarray:
-        """What the native code of one device must know, as u64[6]; valid as long as this object."""
+        """What the native code of one device must know, as u64[7]; valid as long as this object."""
         number = replica * self._partitions + partition
-        words = [self._wait, self._address, number, replica, partition, self._devices]
+        run = self.exchange.address if self.exchange is not None else 0
+        words = [self._wait, self._address, number, replica, partition, self._devices, run]
         assert len(words) == PARTICIPANT_WORDS
         return np.array(words, np.uint64)
 
@@ -59,4 +78,6 @@ class NativeRendezvous:
         """Ends the wait of all devices, now and later."""
         with _making:
             self.failure = self.failure or message
+        if self.exchange is not None:
+            self.exchange.stop(message)
         self._break(self._address, self._collectives, self._devices)

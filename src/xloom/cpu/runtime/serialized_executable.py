@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field
 
 import numpy as np
 
+from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.cpu.runtime.memory_pool import aligned
 from xloom.hlo.instruction import Instruction
@@ -28,6 +29,7 @@ class LinkedExecutable:
     """What must live as long as the program may run."""
     aligned_results: set[int] = field(default_factory=set)
     """Results that such code sees, by number."""
+    collectives: list[CollectiveSite] = field(default_factory=list)
 
 
 @dataclass
@@ -44,12 +46,14 @@ class SerializedExecutable:
     """The numbers of those of `LinkedExecutable.calls`."""
     aligned_results: list[int] = field(default_factory=list)
     """See Image."""
+    collectives: list[CollectiveSite] = field(default_factory=list)
 
     def to_bytes(self) -> bytes:
         """The executable as bytes, which `from_bytes` reads in another process."""
         parts = [self.native_calls, *self.objects, *(a.tobytes() for a in self.constants)]
         sizes = [len(p) for p in parts]
-        fields = [astuple(self.memory), self.failing, self.aligned_results, len(self.objects), sizes]
+        sites = [astuple(site) for site in self.collectives]
+        fields = [astuple(self.memory), self.failing, self.aligned_results, sites, len(self.objects), sizes]
         header = json.dumps(fields).encode()
         return b"".join([struct.pack("<I", len(header)), header, *parts])
 
@@ -61,19 +65,25 @@ class SerializedExecutable:
             "custom calls": [self.native_calls],
         }
         lines = [f"{kind} {hashlib.sha256(data).hexdigest()}" for kind, parts in contents.items() for data in parts]
-        return "\n".join([f"{astuple(self.memory)} {self.failing} {self.aligned_results}", *lines])
+        return "\n".join([f"{astuple(self.memory)} {self.failing} {self.aligned_results} {self.collectives}", *lines])
 
     @staticmethod
     def from_bytes(data: bytes) -> SerializedExecutable:
         """Reads what `to_bytes` wrote; constants are arrays of bytes, for only native code reads them."""
         (size,) = struct.unpack_from("<I", data)
         at = 4 + size
-        memory, failing, aligned_results, count, sizes = json.loads(data[4:at])
+        memory, failing, aligned_results, sites, count, sizes = json.loads(data[4:at])
         parts = []
         for size in sizes:
             parts.append(data[at : at + size])
             at += size
         constants = [aligned(np.frombuffer(p, np.uint8)) for p in parts[1 + count :]]
         return SerializedExecutable(
-            parts[1 : 1 + count], constants, CompiledMemoryStats(*memory), parts[0], failing, aligned_results
+            parts[1 : 1 + count],
+            constants,
+            CompiledMemoryStats(*memory),
+            parts[0],
+            failing,
+            aligned_results,
+            [CollectiveSite.from_json(site) for site in sites],
         )

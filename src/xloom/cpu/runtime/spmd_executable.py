@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from xloom.cpu.custom_calls.python_callback import Run
+from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.cpu.entry.collectives import BROKEN
 from xloom.cpu.runtime.executable import Executable
-from xloom.cpu.runtime.rendezvous import NativeRendezvous
+from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.threads.rendezvous_ir import PARTICIPANT_WORDS
 from xloom.errors import EvaluationError
 from xloom.hlo.dtype import u64
@@ -27,14 +28,19 @@ class BrokenRendezvous(EvaluationError):
 
 
 class SpmdExecutable(Executable):
-    """Takes one more argument: its device's participant in a rendezvous, u64[6]."""
+    """Takes one more argument: its device's participant in a rendezvous, u64[7]."""
 
     hidden = (("participant", array_shape(u64, (PARTICIPANT_WORDS,))),)
 
-    def rendezvous(self) -> NativeRendezvous:
-        """For one run on all devices."""
+    @property
+    def collectives(self) -> list[CollectiveSite]:
+        """The program's collectives."""
+        return self._image.collectives
+
+    def rendezvous(self, exchange: Exchange | None = None) -> NativeRendezvous:
+        """For one run on all devices, some of which may be in other processes."""
         config = self.module.config
-        return NativeRendezvous(config.replica_count, config.num_partitions, self.memory.rendezvous_bytes)
+        return NativeRendezvous(config.replica_count, config.num_partitions, self.memory.rendezvous_bytes, exchange)
 
     def __call__(self, *arguments: Any, participant: np.ndarray | None = None, **options: Any) -> Any:
         """As `Executable`; without a participant it is the first device's program, and alone."""

@@ -9,12 +9,14 @@ from typing import Any
 from xloom.pjrt.capi.device_count import device_count
 from xloom.pjrt.capi.executables import loaded_handle
 from xloom.pjrt.capi.handles import drop, intern_handle, objects, put
+from xloom.pjrt.capi.key_value_callbacks import CallbackStore
 from xloom.pjrt.capi.memories import memory_handle
-from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, named_values_at
+from xloom.pjrt.capi.memory import CArray, NamedValues, Text, bytes_at, named_values_at, struct, text_at
 from xloom.pjrt.capi.programs import module_of
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.capi.topologies import Topology
 from xloom.pjrt.client import Client
+from xloom.pjrt.compiler import CpuCompiler
 from xloom.pjrt.error import invalid
 from xloom.pjrt.options import CompileOptions
 
@@ -55,9 +57,13 @@ class ClientView:
         self.platform_name = Text(client.platform_name)
         self.platform_version = Text(client.platform_version)
         self.devices = CArray.pointers(intern_handle(device) for device in client.devices)
+        self.addressable_devices = CArray.pointers(intern_handle(device) for device in client.addressable_devices)
         self.memories = CArray.pointers(memory_handle(m) for m in client.memory_spaces)
         self.topology = Topology(client.compiler, [device.description for device in client.devices])
 
+
+_GONE = {2: "has disconnected", 4: "has failed"}
+"""States of PJRT_ProcessState in which a process takes part in nothing."""
 
 makers: dict[str, Callable[[int], Client]] = {"cpu": Client.cpu}
 """What makes the clients of a backend, by its name: functions of the number of devices."""
@@ -67,7 +73,15 @@ makers: dict[str, Callable[[int], Client]] = {"cpu": Client.cpu}
 def create(args: Any) -> None:
     """A client of the backend that the option `backend` names: the CPU's unless told."""
     options = named_values_at(args.create_options, args.num_options)
-    args.client = put(ClientView(makers[options.get("backend", "cpu")](device_count(options))))
+    backend, count, nodes = options.get("backend", "cpu"), device_count(options), options.get("num_nodes", 1)
+    if backend != "cpu" or nodes == 1:
+        client = makers[backend](count)
+    else:
+        from xloom.pjrt.join import join  # which loads what one process does not need
+
+        store = CallbackStore(args)
+        client = Client.cpu(count, join(store, CpuCompiler.platform_name, options["node_id"], nodes, count))
+    args.client = put(ClientView(client))
 
 
 @slot("PJRT_Client_Destroy")
@@ -94,7 +108,7 @@ def platform_version(args: Any) -> None:
 
 @slot("PJRT_Client_ProcessIndex")
 def process_index(args: Any) -> None:
-    """The number of the client's process, 0: there is one."""
+    """The number of the client's process."""
     args.process_index = objects[args.client].client.process_index
 
 
@@ -113,8 +127,8 @@ def devices(args: Any) -> None:
 
 @slot("PJRT_Client_AddressableDevices")
 def addressable_devices(args: Any) -> None:
-    """All devices of the client: they are in this process."""
-    row = objects[args.client].devices
+    """The devices of the client that are in this process."""
+    row = objects[args.client].addressable_devices
     args.addressable_devices, args.num_addressable_devices = row.address, row.size
 
 
@@ -127,7 +141,9 @@ def lookup_device(args: Any) -> None:
 @slot("PJRT_Client_LookupAddressableDevice")
 def lookup_addressable_device(args: Any) -> None:
     """The device with a local hardware id. Raises PjrtError where there is none."""
-    args.addressable_device = intern_handle(objects[args.client].client.lookup_device(args.local_hardware_id))
+    args.addressable_device = intern_handle(
+        objects[args.client].client.lookup_addressable_device(args.local_hardware_id)
+    )
 
 
 @slot("PJRT_Client_AddressableMemories")
@@ -139,7 +155,7 @@ def addressable_memories(args: Any) -> None:
 
 @slot("PJRT_Client_DefaultDeviceAssignment")
 def default_device_assignment(args: Any) -> None:
-    """The first devices, partitions of a replica next to each other."""
+    """The first devices, of this process if it has enough, partitions of a replica next to each other."""
     count = args.num_replicas * args.num_partitions
     client = objects[args.client].client
     if count > len(client.devices) or count > args.default_assignment_size:
@@ -147,12 +163,21 @@ def default_device_assignment(args: Any) -> None:
             f"{args.num_replicas} replicas of {args.num_partitions} partitions need {count} devices, "
             f"and there are {len(client.devices)}"
         )
-    (ctypes.c_int * count).from_address(args.default_assignment)[:] = range(count)
+    ids = [device.id for device in client.default_devices(count)]
+    (ctypes.c_int * count).from_address(args.default_assignment)[:] = ids
 
 
 @slot("PJRT_Client_UpdateGlobalProcessInfo")
 def update_global_process_info(args: Any) -> None:
-    """Nothing to do: there is one process."""
+    """Ends what waits for processes that are gone."""
+    connected = objects[args.client].client.membership.connected
+    if connected is None:
+        return
+    kind = struct("PJRT_ProcessInfo")
+    for info in (kind * args.num_process_infos).from_address(args.process_infos) if args.num_process_infos else ():
+        if info.state in _GONE and info.task_id != connected.process:
+            why = text_at(info.error_message, info.error_message_size)
+            connected.lose(info.task_id, f"{_GONE[info.state]}{': ' if why else ''}{why}")
 
 
 @slot("PJRT_Client_DmaMap")

@@ -20,15 +20,16 @@ _FOR_EACH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_vo
 
 def new_error(error: BaseException) -> int:
     """The address of a PJRT_Error, which the caller destroys."""
-    return _new(code_of(error), str(error) or type(error).__name__)
+    return made(code_of(error), str(error) or type(error).__name__)
 
 
 def unimplemented(name: str) -> int:
     """What unimplemented functions return."""
-    return _new(Code.UNIMPLEMENTED, f"{name} is not implemented by xloom")
+    return made(Code.UNIMPLEMENTED, f"{name} is not implemented by xloom")
 
 
-def _new(code: Code, message: str) -> int:
+def made(code: Code, message: str) -> int:
+    """The address of a new PJRT_Error."""
     cell = struct("PJRT_Error")(ctypes.addressof(table))
     address = ctypes.addressof(cell)
     _alive[address] = (cell, Text(message), code)

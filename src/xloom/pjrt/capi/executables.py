@@ -122,12 +122,8 @@ class LoadedView:
         self.loaded = loaded
         self.plan = Plan(loaded)
         self.devices = CArray.pointers(intern_handle(device) for device in loaded.devices)
-        ids = [
-            number
-            for replica in range(loaded.executable.options.num_replicas)
-            for partition in range(loaded.executable.options.num_partitions)
-            for number in (replica, partition)
-        ]
+        partitions = loaded.executable.options.num_partitions
+        ids = [number for position in loaded.positions for number in divmod(position, partitions)]
         self.logical_ids = CArray(ctypes.c_int, ids)
 
     @cached_property

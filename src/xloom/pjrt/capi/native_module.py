@@ -8,9 +8,10 @@ from typing import Any
 
 from llvmlite import ir
 
+from xloom.llvm.struct_layout import StructLayout
 from xloom.llvm.types import I8, I32, I64, POINTER, VOID
 from xloom.pjrt.capi.memory import least_size, struct
-from xloom.pjrt.capi.native_structs import PREFIX, StructLayout
+from xloom.pjrt.capi.native_structs import PREFIX
 
 NULL = ir.Constant(POINTER, None)
 IN_PYTHON = "_in_python"

@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any
+from xloom.llvm.struct_layout import StructLayout
 
 PREFIX = "xloom_pjrt_"
 """What the names of the plugin's native functions start with."""
-
-
-class StructLayout:
-    """The fields of a structure, in their order."""
-
-    def __init__(self, *names: str):
-        self._at = {name: 8 * k for k, name in enumerate(names)}
-        self.size = 8 * len(names)
-
-    def __iter__(self):
-        return iter(self._at)
-
-    def offset(self, name: str) -> int:
-        """Where a field is, in bytes."""
-        return self._at[name]
-
-    def new(self, **values: int) -> Any:
-        """The structure in C memory; fields that are not given are 0."""
-        assert values.keys() <= self._at.keys(), values
-        return (ctypes.c_uint64 * len(self._at))(*[values.get(name, 0) & (1 << 64) - 1 for name in self._at])
-
 
 BUFFER = StructLayout("device", "memory", "type", "dims", "num_dims", "nbytes", "is_host", "itemsize", "layout")
 """What all buffers of one shape in one memory share."""

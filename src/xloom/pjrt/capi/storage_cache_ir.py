@@ -13,9 +13,10 @@ from llvmlite import ir
 
 from xloom.cpu.runtime.memory_pool import HUGE_BYTES
 from xloom.llvm.loop import loop
+from xloom.llvm.struct_layout import StructLayout
 from xloom.llvm.types import I32, I64, POINTER
 from xloom.pjrt.capi.native_module import NULL, Builder, NativeModule
-from xloom.pjrt.capi.native_structs import DATA_OFFSET, OWN, STORAGE, StructLayout
+from xloom.pjrt.capi.native_structs import DATA_OFFSET, OWN, STORAGE
 from xloom.pjrt.capi.storage_ir import lock, unlock
 
 MOST = 1 << 28

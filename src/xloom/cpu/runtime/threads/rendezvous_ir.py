@@ -10,10 +10,15 @@ from __future__ import annotations
 CELL_BYTES = 64
 """A cache line, so that groups do not disturb each other."""
 
-PARTICIPANT_WORDS = 6
+PARTICIPANT_WORDS = 7
 """What a device knows, as 64-bit words: `xloom_rendezvous_wait`, the rendezvous' memory, its number among all, replica,
-partition, and how many devices there are."""
-WAIT, MEMORY, NUMBER, REPLICA, PARTITION, DEVICES = range(PARTICIPANT_WORDS)
+partition, how many devices there are, and the run among several processes, or 0."""
+WAIT, MEMORY, NUMBER, REPLICA, PARTITION, DEVICES, RUN = range(PARTICIPANT_WORDS)
+
+EXCHANGE, RECORDS = range(2)
+"""Of a run among several processes: a function `i32 (run, record, pointers)` that brings here what members in other
+processes have, and says 0; and a table of records by collective, then by group, whose first word is how many members
+are in this process."""
 
 SPINS = 50
 """How often a member looks before it sleeps: a microsecond, as others may need the processor to get here."""
@@ -27,8 +32,9 @@ def rendezvous_bytes(collectives: int, devices: int) -> int:
 def rendezvous_ir() -> str:
     """`xloom_rendezvous_wait`, `_break` and `_prepare`; the functions of `host_ir` are in the same module."""
     return f"""
-; A device leaves its pointer for collective number %op, and waits for all %size members of its group. 0 when all are
-; there, 1 when a participant will never come.
+; A device leaves its pointer for collective number %op, if it has one, and waits for all %size members of its group. 0
+; when all are there, 1 when a participant will never come. The last of those who leave a pointer, where members are in
+; other processes, gets theirs.
 define i32 @xloom_rendezvous_wait(ptr %participant, i64 %op, i64 %group, i64 %size, ptr %mine) {{
 entry:
   %memory.place = getelementptr i64, ptr %participant, i64 {MEMORY}
@@ -45,17 +51,48 @@ entry:
   %there = getelementptr i8, ptr %cell, i64 4
   %left.at = mul i64 %devices, {CELL_BYTES}
   %left = getelementptr i8, ptr %cells, i64 %left.at
+  %run.place = getelementptr ptr, ptr %participant, i64 {RUN}
+  %run = load ptr, ptr %run.place
+  %is.alone = icmp eq ptr %run, null
+  %leaves = icmp eq ptr %mine, null
+  br i1 %is.alone, label %known, label %some
+some:
+  %records.place = getelementptr ptr, ptr %run, i64 {RECORDS}
+  %records = load ptr, ptr %records.place
+  %records.op = mul i64 %op, %devices
+  %record.number = add i64 %records.op, %group
+  %record.place = getelementptr ptr, ptr %records, i64 %record.number
+  %record = load ptr, ptr %record.place
+  %here = load i64, ptr %record
+  br label %known
+known:
+  %members = phi i64 [ %size, %entry ], [ %here, %some ]
+  %of.others = phi ptr [ null, %entry ], [ %record, %some ]
+  br i1 %leaves, label %look.first, label %leave
+leave:
   %place = getelementptr ptr, ptr %left, i64 %number
   store ptr %mine, ptr %place
+  br label %look.first
+look.first:
   %generation = load atomic i32, ptr %cell acquire, align 4
   %is.broken = icmp slt i32 %generation, 0
   br i1 %is.broken, label %broken, label %arrive
 arrive:
   %before = atomicrmw add ptr %there, i32 1 acq_rel
   %count = add i32 %before, 1
-  %size.32 = trunc i64 %size to i32
-  %all = icmp eq i32 %count, %size.32
-  br i1 %all, label %open, label %watch
+  %members.32 = trunc i64 %members to i32
+  %all = icmp eq i32 %count, %members.32
+  br i1 %all, label %last, label %watch
+last:
+  %stays.here = icmp eq ptr %of.others, null
+  %opens = or i1 %stays.here, %leaves
+  br i1 %opens, label %open, label %exchange
+exchange:
+  %function.place = getelementptr ptr, ptr %run, i64 {EXCHANGE}
+  %function = load ptr, ptr %function.place
+  %failed = call i32 %function(ptr %run, ptr %of.others, ptr %left)
+  %is.here = icmp eq i32 %failed, 0
+  br i1 %is.here, label %open, label %broken
 open:
   store atomic i32 0, ptr %there monotonic, align 4
   %old = atomicrmw add ptr %cell, i32 1 release

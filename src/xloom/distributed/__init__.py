@@ -1,0 +1,11 @@
+"""Several processes: what their devices exchange goes through MPI, as bytes.
+
+library.py          which MPI there is
+pmi.py              how processes that no launcher has started find each other
+communicator.py     MPI, begun by all processes
+topology.py         which devices the processes have
+plan.py             who sends what to whom in a collective
+exchange_ir.py      native code that does so, and ends by a deadline
+run.py              one run of a program, and what went wrong in it
+key_value_store.py  what processes tell each other before MPI is there
+"""

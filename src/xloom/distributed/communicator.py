@@ -1,0 +1,109 @@
+"""MPI, begun by all processes at once; afterwards it moves bytes only."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+from xloom.distributed import library, pmi
+from xloom.distributed.key_value_store import KeyValueStore
+from xloom.errors import DistributedError
+
+# the standard ABI's numbers
+COMM_WORLD = 0x101
+BYTE = 0x247
+ERRORS_RETURN = 0x143
+REQUEST_NULL = 0x180
+THREAD_MULTIPLE = 4096
+TAG_UB = 501
+
+
+class Communicator:
+    """All processes of the program, numbered as the program numbers them."""
+
+    def __init__(self, handle: int, ranks: tuple[int, ...], most_tag: int):
+        self.handle = handle
+        self.ranks = ranks
+        """MPI's numbers of the processes."""
+        self.most_tag = most_tag
+
+
+def connect(store: KeyValueStore, process: int, count: int, timeout: float) -> Communicator:
+    """Begins MPI, with all `count` processes, which tell each other through `store` how to be reached.
+
+    Under a launcher that speaks with MPI (mpiexec, srun --mpi=pmi2) it is begun as that says.
+    """
+    mpi = library.library()
+    if not _is_begun(mpi):
+        if pmi.has_launcher():
+            _begin(mpi)
+        else:
+            with pmi.answering(store, process, count, timeout):
+                _begin(mpi)
+    rank, size = ctypes.c_int(), ctypes.c_int()
+    world = ctypes.c_void_p(COMM_WORLD)
+    mpi.MPI_Comm_rank(world, ctypes.byref(rank))
+    mpi.MPI_Comm_size(world, ctypes.byref(size))
+    store.put(f"mpi-rank/{process}", f"{rank.value} {size.value}")
+    told = [tuple(map(int, store.get(f"mpi-rank/{p}", timeout).split())) for p in range(count)]
+    ranks = tuple(rank for rank, _ in told)
+    if sorted(ranks) != list(range(count)) or any(size != count for _, size in told):
+        raise DistributedError(
+            f"there are {count} processes, to which MPI gives ranks {ranks} of {[size for _, size in told]}",
+            hint="start as many processes with the launcher as the program says that there are, or use no launcher",
+        )
+    return _duplicate(mpi, world, ranks)
+
+
+def _is_begun(mpi: Any) -> bool:
+    begun = ctypes.c_int()
+    mpi.MPI_Initialized(ctypes.byref(begun))
+    if not begun.value:
+        return False
+    level = ctypes.c_int()
+    mpi.MPI_Query_thread(ctypes.byref(level))
+    _check_level(level.value)
+    return True
+
+
+def _begin(mpi: Any) -> None:
+    level = ctypes.c_int()
+    number = mpi.MPI_Init_thread(None, None, ctypes.c_int(THREAD_MULTIPLE), ctypes.byref(level))
+    if number:
+        raise DistributedError(f"MPI cannot begin: {error_text(number)}")
+    _check_level(level.value)
+
+
+def _check_level(level: int) -> None:
+    if level < THREAD_MULTIPLE:
+        raise DistributedError(
+            f"this MPI serves one thread at a time (level {level}), and devices have a thread each",
+            hint="ask for MPI_THREAD_MULTIPLE where MPI is begun",
+        )
+
+
+def _duplicate(mpi: Any, world: ctypes.c_void_p, ranks: tuple[int, ...]) -> Communicator:
+    handle = ctypes.c_void_p()
+    number = mpi.MPI_Comm_dup(world, ctypes.byref(handle))
+    if number or handle.value is None:
+        raise DistributedError(f"MPI gives no communicator: {error_text(number)}")
+    mpi.MPI_Comm_set_errhandler(handle, ctypes.c_void_p(ERRORS_RETURN))
+    value, is_set = ctypes.POINTER(ctypes.c_int)(), ctypes.c_int()
+    mpi.MPI_Comm_get_attr(handle, ctypes.c_int(TAG_UB), ctypes.byref(value), ctypes.byref(is_set))
+    return Communicator(handle.value, ranks, value.contents.value if is_set.value else (1 << 15) - 1)
+
+
+def error_text(number: int) -> str:
+    """What MPI says of an error."""
+    text, size = ctypes.create_string_buffer(512), ctypes.c_int()
+    library.library().MPI_Error_string(ctypes.c_int(number), text, ctypes.byref(size))
+    return text.value.decode("utf-8", "replace") or f"error {number}"
+
+
+@lru_cache(maxsize=1)
+def addresses() -> dict[str, int]:
+    """The functions that native code calls."""
+    names = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Cancel", "MPI_Request_free")
+    mpi = library.library()
+    return {name: ctypes.cast(getattr(mpi, name), ctypes.c_void_p).value or 0 for name in names}

@@ -1,0 +1,68 @@
+"""Which MPI there is: one with the standard ABI of MPI 5, which MPICH and others have."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import Any
+
+from xloom.errors import MissingExtraError
+
+VARIABLE = "XLOOM_MPI"
+"""Names the library of an MPI that is not found by itself."""
+NAME = "libmpi_abi.so.1"
+_PACKAGE = "mpich"
+_LONGEST_VERSION = 8192
+"""MPI_MAX_LIBRARY_VERSION_STRING."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An MPI, or why there is none."""
+
+    path: str = ""
+    why_not: str = ""
+
+
+def find() -> Found:
+    """The MPI that would be used; it is not loaded."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Found(named) if Path(named).exists() else Found(why_not=f"{VARIABLE} is {named}, where nothing is")
+    try:
+        packed = [file for file in files(_PACKAGE) or () if file.name == NAME]
+    except PackageNotFoundError:
+        packed = []
+    for file in packed:
+        path = Path(str(file.locate())).resolve()
+        if path.exists():
+            return Found(str(path))
+    try:
+        ctypes.CDLL(NAME)
+    except OSError:
+        return Found(why_not=f"there is no {NAME}: pip install 'xloom[mpi]', or set {VARIABLE} to that of an MPI 5")
+    return Found(NAME)
+
+
+@lru_cache(maxsize=1)
+def library() -> Any:
+    """The library, loaded. Raises MissingExtraError where there is none."""
+    found = find()
+    if not found.path:
+        raise MissingExtraError(f"several processes need MPI, and {found.why_not}")
+    try:
+        return ctypes.CDLL(found.path)
+    except OSError as error:
+        raise MissingExtraError(f"the MPI {found.path} cannot be loaded: {error}") from error
+
+
+def version() -> str:
+    """What the library says of itself, in one line."""
+    text, size = ctypes.create_string_buffer(_LONGEST_VERSION), ctypes.c_int()
+    library().MPI_Get_library_version(text, ctypes.byref(size))
+    lines = text.value.decode("utf-8", "replace").split("\n")
+    return " ".join(lines[0].split())

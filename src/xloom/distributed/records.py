@@ -1,0 +1,82 @@
+"""What native code is told of a collective, as structures."""
+
+from __future__ import annotations
+
+from xloom.llvm.struct_layout import StructLayout
+
+RUN = StructLayout(
+    "exchange",
+    "records",
+    "number",
+    "is_stopped",
+    "timeout",
+    "error",
+    "error_record",
+    "error_peer",
+    "error_number",
+    "waited",
+    "their_header",
+)
+"""A run of a program. `exchange` is the native function, `records` a table of RECORD's by collective, then by group.
+
+`number` counts the runs of the same processes. The `error` is one of those below; `error_number` is MPI's."""
+TIMED_OUT, STOPPED, MPI_FAILED, MISMATCH, PEER_FAILED, NO_MEMORY = range(1, 7)
+
+RECORD = StructLayout(
+    "local_size",
+    "num_peers",
+    "peers",
+    "staging",
+    "staging_bytes",
+    "num_pointers",
+    "pointers",
+    "num_devices",
+    "devices",
+    "header",
+    "requests",
+    "owners",
+)
+"""One collective of one group, as a process sees it: how many members are here, which processes have others, and
+what the staging memory is like in which their operands arrive. `requests` and `owners` are offsets there."""
+
+PEER = StructLayout(
+    "rank",
+    "tag",
+    "data_tag",
+    "num_sent",
+    "sent",
+    "num_received",
+    "received",
+    "sent_bytes",
+    "received_bytes",
+    "sends_packed",
+    "receives_packed",
+    "message_out",
+    "message_in",
+    "packed_out",
+    "packed_in",
+)
+"""What goes to another process, and comes from there. `sent` and `received` are tables of SEGMENT's; the last four are
+offsets in the staging memory."""
+
+SEGMENT = StructLayout("device", "operand", "offset", "nbytes", "count", "stride")
+"""Blocks of an operand of a device."""
+
+STAGING = StructLayout("memory", "nbytes")
+"""Memory that the members of a group in this process have for what comes from others."""
+
+POINTER_AT = StructLayout("at", "target")
+"""Offsets in the staging memory: of a pointer, and of what it points to."""
+DEVICE_AT = StructLayout("device", "at")
+"""A device of another process, and the offset of the table of its operands."""
+
+HEADER = StructLayout("collective", "program", "run", "kind")
+"""How a message begins; a text that says what it is follows."""
+DATA, FAILURE = 0, 1
+"""Kinds: of a collective, or that the sender's run has failed."""
+HEADER_BYTES = 512
+INLINE = 1 << 14
+"""So many bytes at most come in the same message as the header, which they are copied for."""
+FIRST_BYTES = HEADER_BYTES + INLINE
+LONGEST = 1 << 30
+"""Bytes of a message; MPI counts them in 32 bits."""

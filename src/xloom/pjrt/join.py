@@ -1,0 +1,23 @@
+"""Joining other processes. Nothing imports this until there are some."""
+
+from __future__ import annotations
+
+from xloom.distributed import communicator, library
+from xloom.distributed.key_value_store import KeyValueStore
+from xloom.distributed.run import Processes
+from xloom.distributed.timeout import seconds
+from xloom.distributed.topology import LocalTopology, exchange_topology
+from xloom.pjrt.membership import Membership
+
+
+def join(store: KeyValueStore, platform: str, process: int, count: int, devices: int) -> Membership:
+    """This process as one of `count`, all of which join. Raises DistributedError if they do not in time."""
+    limit = seconds()
+    local = LocalTopology(devices, library.find().why_not)
+    told = exchange_topology(store, platform, process, count, local, limit)
+    counts = [each.devices for each in told]
+    for number, each in enumerate(told):
+        if each.why_no_mpi:
+            return Membership(process, counts, why_not=f"process {number} has no MPI: {each.why_no_mpi}")
+    connected = Processes(communicator.connect(store, process, count, limit), process, limit)
+    return Membership(process, counts, connected)

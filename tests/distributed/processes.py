@@ -1,0 +1,44 @@
+"""Starts local processes that find each other by `jax.distributed`, each with devices of its own."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        return found.getsockname()[1]
+
+
+def start(
+    script: Path, arguments: Sequence[str] = (), count: int = 2, devices: int = 2, **environment: str
+) -> list[subprocess.Popen[str]]:
+    """`script PROCESS COUNT PORT arguments...` in each of `count` processes."""
+    port = str(free_port())
+    variables = {**os.environ, "JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": str(devices), **environment}
+    return [
+        subprocess.Popen(
+            [sys.executable, str(script), str(process), str(count), port, *arguments],
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(count)
+    ]
+
+
+def finish(processes: Sequence[subprocess.Popen[str]], timeout: float = 120) -> list[tuple[int, str, str]]:
+    """The exit status of each process, what it said, and its errors."""
+    try:
+        found = [(*process.communicate(timeout=timeout), process) for process in processes]
+        return [(process.returncode, out, err) for out, err, process in found]
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()

@@ -1,0 +1,224 @@
+"""Programs on the devices of several processes, against NumPy: `programs.py PROCESS COUNT PORT NAME ...`.
+
+All run in one start of the processes; each says `ok NAME`, or what was wrong.
+"""
+
+import sys
+import traceback
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+CUT = P("x", "y")
+
+
+def mesh():
+    return Mesh(np.array(jax.devices()).reshape(2, -1), ("x", "y"))
+
+
+def array(value, spec=CUT):
+    """A global array, of which each process makes its own pieces."""
+    return jax.make_array_from_callback(value.shape, NamedSharding(mesh(), spec), lambda index: value[index])
+
+
+def mapped(function, in_specs=CUT, out_specs=CUT):
+    return jax.jit(jax.shard_map(function, mesh=mesh(), in_specs=in_specs, out_specs=out_specs, check_vma=False))
+
+
+def agree(result, wanted, exact=True):
+    """The pieces that are in this process are those of `wanted`."""
+    assert result.shape == wanted.shape, (result.shape, wanted.shape)
+    assert result.addressable_shards
+    for shard in result.addressable_shards:
+        piece = np.asarray(shard.data)
+        if exact:
+            np.testing.assert_array_equal(piece, wanted[shard.index])
+        else:
+            np.testing.assert_allclose(piece, wanted[shard.index], rtol=1e-5, atol=1e-6)
+
+
+def numbers(*dims, dtype=np.float32):
+    return np.sin(np.arange(np.prod(dims), dtype=np.float64)).reshape(dims).astype(dtype)
+
+
+def blocks(value):
+    """The pieces of an array that is cut by `CUT`, as [x, y, ...]."""
+    _, n = mesh().devices.shape
+    a, b = value.shape
+    return value.reshape(2, a // 2, n, b // n).transpose(0, 2, 1, 3)
+
+
+def joined(pieces):
+    x, y, a, b = pieces.shape
+    return pieces.transpose(0, 2, 1, 3).reshape(x * a, y * b)
+
+
+def devices_of_all_processes():
+    assert jax.process_count() == 2
+    assert {d.process_index for d in jax.devices()} == {0, 1}
+    assert [d.id for d in jax.devices()] == [0, 1, 2048, 2049]
+    assert jax.local_devices() == [d for d in jax.devices() if d.process_index == jax.process_index()]
+
+
+def sums():
+    for dims in ((8, 4), (256, 512)):
+        for dtype in (np.float32, jnp.bfloat16, np.int8, np.uint32, np.complex64):
+            value = (numbers(*dims) * 8).astype(dtype)
+            for axes, numpy_axes in (("x", 0), ("y", 1), (("x", "y"), (0, 1))):
+                pieces = blocks(value)
+                wide = pieces.astype(np.float32) if dtype is jnp.bfloat16 else pieces
+                total = np.broadcast_to(wide.sum(numpy_axes, keepdims=True), pieces.shape)
+                result = mapped(lambda x, a=axes: lax.psum(x, a))(array(value))
+                wanted = joined(total).astype(value.dtype)
+                if dtype in (np.int8, np.uint32):
+                    agree(result, wanted)
+                else:
+                    for shard in result.addressable_shards:
+                        found, here = (np.asarray(a).astype(np.complex64) for a in (shard.data, wanted[shard.index]))
+                        np.testing.assert_allclose(found, here, rtol=2e-2 if dtype is jnp.bfloat16 else 1e-5, atol=1e-5)
+
+
+def sums_in_the_order_of_devices():
+    for dims in ((4, 2), (512, 256)):
+        value = numbers(*dims) * 1e3
+        rows = blocks(value).reshape(4, -1)
+        total = rows[0]
+        for row in rows[1:]:
+            total = total + row
+        pieces = np.broadcast_to(total, rows.shape).reshape(blocks(value).shape)
+        agree(mapped(lambda x: lax.psum(x, ("x", "y")))(array(value)), joined(pieces))
+
+
+def gathers():
+    for dims in ((8, 4), (512, 512)):
+        value = numbers(*dims)
+        for axis in (0, 1):
+            result = mapped(lambda x, a=axis: lax.all_gather(x, "x", axis=a, tiled=True), out_specs=P(None, "y"))
+            pieces = blocks(value)
+            parts = np.concatenate(list(pieces), axis=1 + axis)
+            agree(result(array(value)), joined(parts[None]))
+        everything = mapped(lambda x: lax.all_gather(x, ("x", "y")), out_specs=P())(array(value))
+        agree(everything, blocks(value).reshape(4, dims[0] // 2, dims[1] // 2))
+
+
+def scatters():
+    for dims in ((8, 8), (512, 512)):
+        value = numbers(*dims)
+        result = mapped(lambda x: lax.psum_scatter(x, ("x", "y"), tiled=True), out_specs=P(("x", "y"), None))
+        total = blocks(value).sum((0, 1), dtype=np.float32)
+        agree(result(array(value)), total, exact=False)
+
+
+def exchanges():
+    for dims in ((16, 16), (512, 512)):
+        value = numbers(*dims)
+        for split, concat in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            f = mapped(lambda x, s=split, c=concat: lax.all_to_all(x, ("x", "y"), s, c, tiled=True))
+            pieces = blocks(value).reshape(4, dims[0] // 2, dims[1] // 2)
+            parts = [np.split(piece, 4, axis=split) for piece in pieces]
+            moved = [np.concatenate([parts[s][r] for s in range(4)], axis=concat) for r in range(4)]
+            moved = np.stack(moved).reshape(2, 2, *moved[0].shape)
+            agree(f(array(value)), joined(moved))
+
+
+def permutes():
+    for dims in ((8, 4), (512, 512)):
+        value = numbers(*dims)
+        pieces = blocks(value).reshape(4, -1)
+        for pairs in ([(0, 1), (1, 2), (2, 3), (3, 0)], [(0, 3)], [(3, 0), (0, 3)], [(0, 1), (2, 1 + 2)]):
+            moved = np.zeros_like(pieces)
+            for source, target in pairs:
+                moved[target] = pieces[source]
+            result = mapped(lambda x, p=pairs: lax.ppermute(x, ("x", "y"), p))(array(value))
+            agree(result, joined(moved.reshape(blocks(value).shape)))
+
+
+def in_loops_and_branches():
+    value = numbers(8, 4)
+
+    def body(k, x):
+        x = lax.cond(k % 2 == 0, lambda: lax.psum(x, "x") * 0.5, lambda: lax.ppermute(x, "x", [(0, 1), (1, 0)]))
+        return x + k
+
+    result = mapped(lambda x: lax.fori_loop(0, 50, body, x))(array(value))
+    pieces = blocks(value)
+    for k in range(50):
+        pieces = (pieces.sum(0, keepdims=True) * np.float32(0.5) + 0 * pieces) if k % 2 == 0 else pieces[::-1]
+        pieces = pieces + np.float32(k)
+    agree(result, joined(pieces), exact=False)
+
+
+def partitioned():
+    a, b = numbers(64, 32), numbers(32, 128)
+    for spec_a, spec_b, spec_out in ((P("x", "y"), P("y", None), P("x", None)), (P("x"), P(None, "y"), P("x", "y"))):
+        f = jax.jit(lambda a, b: jnp.tanh(a @ b), out_shardings=NamedSharding(mesh(), spec_out))
+        agree(f(array(a, spec_a), array(b, spec_b)), np.tanh(a @ b), exact=False)
+    total = jax.jit(lambda x: x.sum())(array(a))
+    np.testing.assert_allclose(np.asarray(total), a.sum(), rtol=1e-5)
+
+
+def of_one_process():
+    """Programs of one process's devices are nobody else's business."""
+    local = Mesh(np.array(jax.local_devices()), ("z",))
+    value = numbers(2 + 2 * jax.process_index(), 4)
+    f = jax.jit(jax.shard_map(lambda x: lax.psum(x, "z"), mesh=local, in_specs=P("z"), out_specs=P()))
+    np.testing.assert_allclose(np.asarray(f(value)), value.reshape(2, -1, 4).sum(0), rtol=1e-6)
+    if jax.process_index():
+        for _ in range(3):
+            f(value)
+
+
+def of_some_devices():
+    """Of a mesh that has one device of each process, in another order."""
+    some = Mesh(np.array([jax.devices()[3], jax.devices()[0]]), ("z",))
+    value = numbers(4, 4)
+    x = jax.make_array_from_callback(value.shape, NamedSharding(some, P("z")), lambda index: value[index])
+    f = jax.jit(
+        jax.shard_map(
+            lambda x: lax.all_gather(x, "z", tiled=True)[::-1],
+            mesh=some,
+            in_specs=P("z"),
+            out_specs=P("z"),
+            check_vma=False,
+        )
+    )
+    result = f(x)
+    for shard in result.addressable_shards:
+        np.testing.assert_array_equal(np.asarray(shard.data), value[::-1])
+
+
+def between_hosts():
+    gathered = multihost_utils.process_allgather(np.full((3,), jax.process_index(), np.int32))
+    np.testing.assert_array_equal(gathered, [[0] * 3, [1] * 3])
+    said = multihost_utils.broadcast_one_to_all(np.float32(7 + jax.process_index()))
+    assert said == 7
+    multihost_utils.sync_global_devices("here")
+    whole = multihost_utils.process_allgather(array(numbers(8, 4)), tiled=True)
+    np.testing.assert_array_equal(whole, numbers(8, 4))
+
+
+def many_at_once():
+    """Runs that are all under way at once."""
+    f = mapped(partial(lax.psum, axis_name=("x", "y")))
+    x = array(np.ones((4, 4), np.float32))
+    for _ in range(40):
+        x = f(x) * 0.25
+    agree(x, np.ones((4, 4), np.float32))
+
+
+if __name__ == "__main__":
+    process, count, port, *names = sys.argv[1:]
+    jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
+    for name in names:
+        try:
+            globals()[name]()
+            print("ok", name, flush=True)
+        except Exception:
+            print("failed", name, traceback.format_exc(), sep="\n", flush=True)
+            sys.stdout.flush()
