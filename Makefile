@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls libraries models judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -163,6 +163,10 @@ judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites a
 
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)
+
+judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: FROM=<checkout at jax-v0.10.2> [FILES=array_test,...] [PROCESSES=4]
+	@$(BIN)/python -m tests.judges.distributed --from "$(FROM)" --processes $(or $(PROCESSES),4) \
+	  $(if $(FILES),--files $(FILES)) --out build/distributed
 
 judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax] [OUT=build/libraries, to go on from]
 	@$(LIBRARIES)/bin/python -m tests.judges.libraries --from "$(FROM)" --sample $(or $(SAMPLE),300) --seed $(or $(SEED),0) \
