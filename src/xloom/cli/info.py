@@ -47,12 +47,17 @@ def info(file: str | None, memory: bool, libraries: tuple[str, ...]) -> None:
 
 
 def _installed(console: Console) -> None:
+    from xloom.distributed import library
+
     console.print(f"xloom {xloom.__version__}, Python {platform.python_version()}, {platform.machine()}")
     for package in _PACKAGES:
         try:
             console.print(f"  {package:10} {version(package)}")
         except PackageNotFoundError:
             console.print(f"  {package:10} not installed")
+    mpi = library.find()
+    state = f"{library.version()}, {mpi.path}" if mpi.path else f"none: {mpi.why_not}"
+    console.print(f"  {'MPI':10} {state}", markup=False)
 
 
 def _program(console: Console, module: Module) -> None:
