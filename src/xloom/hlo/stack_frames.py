@@ -5,7 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xloom.hlo.attributes import Metadata, StackFrames
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+
+
+def source_line(instruction: Instruction) -> str:
+    """`file:line` of the code that an instruction comes from, as it or its stack frame says; or an empty string."""
+    metadata = instruction.metadata
+    module: Module | None = instruction.parent.module if instruction.parent else None
+    table: StackFrames | None = module.stack_frames if module else None
+    frame = metadata.stack_frame_id
+    if metadata.location or table is None or not 0 < frame <= len(table.frames):
+        return metadata.location
+    location = table.frames[frame - 1][0]
+    if not 0 < location <= len(table.locations):
+        return ""
+    file, _, line, *_ = table.locations[location - 1]
+    return f"{table.file_names[file - 1]}:{line}" if 0 < file <= len(table.file_names) else ""
 
 
 def keep_used_frames(module: Module) -> None:

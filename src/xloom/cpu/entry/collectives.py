@@ -21,6 +21,7 @@ from xloom.cpu.runtime.threads.rendezvous_ir import CELL_BYTES, MEMORY, NUMBER, 
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
+from xloom.hlo.stack_frames import source_line
 from xloom.interpreter.collective import Device, members_of, mode_of
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.loop import loop
@@ -180,10 +181,12 @@ def _collective(entry: EntryBuilder, instruction: Instruction, reads: Sequence[R
 def _site(instruction: Instruction, rows: Sequence[_Row], reads: Sequence[Read]) -> CollectiveSite:
     shapes = [instruction.shape, *(o.shape for o in instruction._operands)]
     what = f"{instruction.opcode} {' '.join(shape.to_text(layout=False) for shape in shapes)}"
-    where = f" ({instruction.metadata.location})" if instruction.metadata.location else ""
+    line = source_line(instruction)
     groups = tuple(dict.fromkeys(row.members for row in rows))
     sources = tuple(row.source for row in rows) if instruction.opcode in _FROM_ONE else ()
-    label = f"{instruction.opcode} {instruction.name} {instruction.shape.to_text(layout=False)}{where}"
+    # what it was in the program that the user wrote, and what it is now
+    name = instruction.metadata.op_name or instruction.name
+    label = f"{name} ({instruction.opcode} {shapes[0].to_text(layout=False)}{', ' if line else ''}{line})"
     signature = f"{what} {groups} {sources} {[tuple(read) for read in reads]}"
     return CollectiveSite(label, signature, groups, len(instruction._operands), tuple(reads), sources)
 
