@@ -42,7 +42,7 @@ class Stagings:
 
 class Plan:
     """The collectives of a program as one of its processes sees them. `places` are the process and the id of each
-    device of the program."""
+    device of the program; `declared` says which collectives it has, before they become others."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Plan:
         ranks: Sequence[int],
         most_tag: int,
         stagings: Stagings,
+        declared: str,
     ):
         self._places, self._process, self._ranks, self._most_tag = places, process, ranks, most_tag
         self._stagings = stagings
@@ -60,7 +61,7 @@ class Plan:
         """By the address of a record."""
         self._peers: dict[int, list[int]] = {}
         self._tags: set[tuple[int, int]] = set()
-        self._program = _number("\n".join(site.signature for site in sites))
+        self._program = _number("\n".join([declared, *(site.signature for site in sites)]))
         records = [0] * max(1, len(sites) * len(places))
         for number, site in enumerate(sites):
             for k, group in enumerate(site.groups):

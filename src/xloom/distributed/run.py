@@ -50,10 +50,10 @@ class Processes:
         self._gone: dict[int, str] = {}
         self._announced: list[Any] = []
 
-    def plan(self, sites: Sequence[CollectiveSite], places: Sequence[tuple[int, int]]) -> Plan:
-        """The collectives of a program whose devices have these processes and ids."""
+    def plan(self, sites: Sequence[CollectiveSite], places: Sequence[tuple[int, int]], declared: str) -> Plan:
+        """The collectives of a program whose devices have these processes and ids; see `Plan`."""
         ranks, most_tag = self.communicator.ranks, self.communicator.most_tag
-        return Plan(sites, places, self.process, ranks, most_tag, self._stagings)
+        return Plan(sites, places, self.process, ranks, most_tag, self._stagings, declared)
 
     def run(self, plan: Plan, processes: frozenset[int]) -> Run:
         """The next run of a program of these processes, which all of them begin in the same order."""

@@ -16,6 +16,7 @@ from xloom.hlo.proto.decoder import decode
 from xloom.hlo.shape import Shape
 from xloom.pjrt.boundary import check_arguments, checked_results
 from xloom.pjrt.buffer import Buffer
+from xloom.pjrt.collectives import declared_collectives
 from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative
 from xloom.pjrt.cost import is_cheap as judged_cheap
 from xloom.pjrt.device import Device
@@ -222,7 +223,9 @@ class LoadedExecutable:
                 f"{self.executable.name} is for devices of several processes, and programs of {type(program).__name__} "
                 "are for those of one"
             )
-        return self.client.membership.processes.plan(program.collectives, self.places)
+        return self.client.membership.processes.plan(
+            program.collectives, self.places, declared_collectives(self.executable.module)
+        )
 
     def _check(self, arguments: Sequence[Sequence[Buffer]], count: int) -> None:
         if self.is_deleted:
