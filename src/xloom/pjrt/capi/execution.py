@@ -33,6 +33,8 @@ def execute(args: Any) -> None:
     count, devices = args.num_args, args.num_devices
     if options.num_send_ops or options.num_recv_ops:
         raise PjrtError(Code.UNIMPLEMENTED, "send and receive callbacks are not implemented by xloom")
+    if not devices:  # all are in other processes
+        return
     kept = int64s_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)
     rows = _word_array(devices).from_address(args.argument_lists)
     handles = [_word_array(count).from_address(row) if count else () for row in rows]

@@ -62,7 +62,13 @@ class Plan:
 def _direct(loaded: LoadedExecutable) -> Direct | None:
     """How to run directly what is cheap."""
     executable, program = loaded.executable, loaded.executable.program
-    if is_enabled() or len(loaded.places) != 1 or not executable.is_cheap or not isinstance(program, Native):
+    if (
+        is_enabled()
+        or len(loaded.places) != 1
+        or not loaded.devices
+        or not executable.is_cheap
+        or not isinstance(program, Native)
+    ):
         return None
     shapes = [*executable.parameters, *executable.outputs]
     if not all(shape.is_array and not shape.is_dynamic for shape in shapes):
