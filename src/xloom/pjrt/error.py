@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from xloom.errors import ParseError, ShapeError, UnregisteredCallError, UnsupportedError, VerifyError, XloomError
+from xloom.errors import (
+    DistributedError,
+    ParseError,
+    ShapeError,
+    UnregisteredCallError,
+    UnsupportedError,
+    VerifyError,
+    XloomError,
+)
 from xloom.status_code import Code
 
 
@@ -20,6 +28,7 @@ _CODES = {
     ShapeError: Code.INVALID_ARGUMENT,
     ParseError: Code.INVALID_ARGUMENT,
     VerifyError: Code.INVALID_ARGUMENT,
+    DistributedError: Code.ABORTED,
     MemoryError: Code.RESOURCE_EXHAUSTED,
 }
 

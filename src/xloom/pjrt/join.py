@@ -9,15 +9,17 @@ from xloom.distributed.timeout import seconds
 from xloom.distributed.topology import LocalTopology, exchange_topology
 from xloom.pjrt.membership import Membership
 
+START = 300.0
+"""Seconds in which all processes must have begun, as many as JAX gives them."""
+
 
 def join(store: KeyValueStore, platform: str, process: int, count: int, devices: int) -> Membership:
     """This process as one of `count`, all of which join. Raises DistributedError if they do not in time."""
-    limit = seconds()
     local = LocalTopology(devices, library.find().why_not)
-    told = exchange_topology(store, platform, process, count, local, limit)
+    told = exchange_topology(store, platform, process, count, local, START)
     counts = [each.devices for each in told]
     for number, each in enumerate(told):
         if each.why_no_mpi:
             return Membership(process, counts, why_not=f"process {number} has no MPI: {each.why_no_mpi}")
-    connected = Processes(communicator.connect(store, process, count, limit), process, limit)
+    connected = Processes(communicator.connect(store, process, count, START), process, seconds())
     return Membership(process, counts, connected)
