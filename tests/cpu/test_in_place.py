@@ -5,6 +5,7 @@ import pytest
 
 import xloom as xl
 from xloom.cpu.kernel_modules.copies import LARGE
+from xloom.cpu.prepare import prepared
 from xloom.cpu.printers import schedule_text
 from xloom.llvm.target import process_target
 
@@ -159,3 +160,18 @@ def test_branches_change_a_loop_s_state_where_it_lies(last, copies):
     x, v = np.random.default_rng(0).random((40, 30), np.float32), np.arange(30, dtype=np.float32)
     for got, expected in zip(xl.compile(module)(x, v), xl.evaluate(module, x, v), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_a_window_that_always_fits_is_not_chosen():
+    """What is folded to constants is simplified once more: here that the indices of a scatter are in bounds."""
+    text = """second { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+    ENTRY e { x = f32[64,64] parameter(0) u = f32[62,62] parameter(1) one = s32[] constant(1)
+      row = s32[1] reshape(one) column = s32[1] broadcast(one), dimensions={}
+      at = s32[2] concatenate(row, column), dimensions={0}
+      ROOT r = f32[64,64] scatter(x, at, u), update_window_dims={0,1}, inserted_window_dims={},
+        scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=second }"""
+    assert {i.opcode for i in prepared(xl.parse(text)).instructions} == {
+        "parameter",
+        "constant",
+        "dynamic-update-slice",
+    }

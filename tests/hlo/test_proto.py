@@ -27,7 +27,7 @@ GE = "ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare
 
 PROGRAMS = {
     "literals": """ENTRY e {
-      a = f32[2,3]{0,1} constant({{1, 2.5, -0}, {nan, -inf, 1e-9}})
+      a = f32[2,3]{0,1} constant({{1, 2.5, -0.0}, {nan, -inf, 1e-9}})
       b = pred[3] constant({1, 0, true})
       c = c64[2] constant({(1, -2), (0.1, inf)})
       d = (s32[], (u64[1], bf16[])) constant((-1, ({18446744073709551615}, 3.14159)))

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import xloom as xl
@@ -15,7 +16,7 @@ SUM = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a,
 PROGRAMS = {
     "short literals": "ENTRY e { ROOT c = f32[10] constant(1) }",
     "literals": """ENTRY e {
-      a = f32[2,3] constant({{1, 2.5, -0}, {nan, -inf, 1e-9}})
+      a = f32[2,3] constant({{1, 2.5, -0.0}, {nan, -inf, 1e-9}})
       b = pred[3] constant({1, 0, true})
       c = c64[2] constant({(1, -2), (0.1, inf)})
       d = (s32[], (u64[1], bf16[])) constant((1, ({18446744073709551615}, 3.14159)))
@@ -85,6 +86,15 @@ def test_prints_what_jaxlib_prints(name):
     assert module.to_text(**short) == theirs.to_string(_hlo.HloPrintOptions.short_parsable())
     assert xl.parse(module.to_text(print_large_constants=True)).to_text() == module.to_text()
     xl.verify(module)
+
+
+def test_negative_zeros_are_printed_and_read():
+    # as XLA prints them; it would read them as 0
+    text = "ENTRY e { a = f32[2] constant({-0.0, 0}) b = c64[] constant((-0, 1)) ROOT r = (f32[2], c64[]) tuple(a, b) }"
+    module = xl.parse(xl.parse(text).to_text())
+    assert "constant({-0, 0})" in module.to_text()
+    a, b = xl.evaluate(module)
+    assert np.signbit(a).tolist() == [True, False] and np.signbit(b.real)
 
 
 def test_opcode_table_is_jaxlibs():

@@ -218,8 +218,8 @@ def _floats(scalars: list[str], dtype: DType, cursor: Cursor, places: list[int])
             out[k] = 0
         else:
             try:
-                # an integer -0 is 0
-                out[k] = 0.0 if scalar == "-0" else float(_WORDS.get(word, scalar))
+                # -0 keeps its sign, as it is printed so; XLA reads what it has printed itself as 0
+                out[k] = float(_WORDS.get(word, scalar))
             except ValueError:
                 cursor.error(f"expected a number for {dtype.name}, found {scalar!r}", places[k])
             if word != "inf" and np.isinf(out[k]):

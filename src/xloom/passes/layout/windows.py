@@ -60,7 +60,7 @@ def _one_addend(i: Instruction, rw: Rewriter) -> Instruction | None:
     if i.shape.is_tuple or i["to_apply"].root.opcode != "add" or not _takes_parameters(i["to_apply"].root):
         return None
     padded, init = i.operands
-    if padded.opcode != "pad" or padded.operands[1] is not init or splat(init) != 0:
+    if padded.opcode != "pad" or splat(padded.operands[1]) != 0 or splat(init) != 0:
         return None
     x = padded.operands[0]
     outer: list[int] = []
