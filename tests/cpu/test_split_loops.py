@@ -46,3 +46,31 @@ def test_padding_of_both_dimensions(low, high, interior):
     )
     x = np.arange(2000, dtype=np.float32).reshape(40, 50)
     np.testing.assert_array_equal(xl.compile(module)(x, np.float32(7)), xl.evaluate(module, x, np.float32(7)))
+
+
+STENCIL = """ENTRY e {{ x = f32[{n},{n},{n}] parameter(0) v = f32[] constant(7)
+  a = f32[{m},{m},{m}] slice(x), slice={{[2:{n}], [1:{p}], [1:{p}]}}
+  b = f32[{m},{m},{m}] slice(x), slice={{[1:{p}], [1:{p}], [0:{m}]}}
+  c = f32[{m},{m},{m}] add(a, b) d = f32[{m},{m},{m}] tanh(c) e = f32[{m},{n},{n}] pad(d, v), padding=0_0x1_1x1_1
+  f = f32[1,{n},{n}] slice(x), slice={{[0:1], [0:{n}], [0:{n}]}}
+  g = f32[1,{n},{n}] slice(x), slice={{[{p}:{n}], [0:{n}], [0:{n}]}}
+  ROOT y = f32[{n},{n},{n}] concatenate(f, e, g), dimensions={{0}} }}"""
+
+
+def stencil(n):
+    return xl.parse(STENCIL.format(n=n, m=n - 2, p=n - 1))
+
+
+@pytest.mark.parametrize("n", [3, 9, 40])
+def test_edges_of_three_dimensions(n):
+    x = np.random.default_rng(n).standard_normal((n, n, n)).astype(np.float32)
+    np.testing.assert_allclose(xl.compile(stencil(n))(x), xl.evaluate(stencil(n), x), rtol=1e-6)
+
+
+def test_conditions_on_the_outermost_loop_are_outside_the_others():
+    program = lowered(prepared(stencil(40)), process_target())[-1]
+    (kernel_module,) = program.modules.values()
+    inner = re.findall(r"^i3\.head[.\d]*:", kernel_module.text, re.M)
+    # the first and the last are copies; in between the first and last rows, and the ends of all others
+    assert len(inner) == 1 + (1 + 3 + 1) + 1
+    assert re.search(r"fdiv.* <\d+ x float>", str(optimised(kernel_module.text)))  # the tangent's

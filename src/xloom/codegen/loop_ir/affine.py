@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +113,20 @@ class Affine:
 
 
 ZERO = Affine()
+
+
+Ranges = Mapping[Var, tuple[int, int]]
+"""Least and greatest values of variables, where that is less than all of them."""
+EVERYWHERE: Ranges = {}
+
+
+def range_of(expression: Affine, known: Ranges) -> tuple[int, int]:
+    """The least and the greatest value of an index expression."""
+    low = high = expression.const
+    for var, factor in expression.terms:
+        ends = [factor * end for end in known.get(var, (0, var.size - 1))]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
 
 
 def _sum(const: int, factors: dict[Var, int]) -> Affine:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.affine import EVERYWHERE, Affine, Ranges, Var
 from xloom.codegen.loop_ir.nodes import (
     BufferValue,
     If,
@@ -19,7 +19,8 @@ from xloom.codegen.loop_ir.nodes import (
     operands_of,
     walk,
 )
-from xloom.codegen.loop_ir.pieces import FEW, PIECE_NODES, UNROLLED, Piece, pieces_of
+from xloom.codegen.loop_ir.pieces import FEW, PIECE_NODES, UNROLLED, Piece, cuts_of, pieces_of
+from xloom.codegen.ops import OP_ROWS
 
 
 @dataclass(frozen=True)
@@ -175,12 +176,17 @@ def merged(stage_groups: Sequence[LoopBody], loops: list[Var]) -> tuple[list[Var
     return [Var(v.name, sizes[v], None, v.number) if sizes[v] != v.size else v for v in out], gone
 
 
-def pieces(stage: LoopBody, inner: Var, private: Collection[BufferValue] = ()) -> list[Piece]:
-    """Pieces of the innermost loop between which no guard's condition on its variable changes; none if too many."""
-    cuts = _cuts(stage, inner)
-    if len(cuts) >= FEW and inner.size <= UNROLLED:
+def pieces(
+    stage: LoopBody, inner: Var, private: Collection[BufferValue] = (), known: Ranges = EVERYWHERE
+) -> list[Piece]:
+    """Pieces of the innermost loop between which no guard's condition on its variable changes; none if too many.
+
+    `known` are the values that variables of loops around it have.
+    """
+    roots = [s.node for s in stage.stores]
+    if inner.size <= UNROLLED and len(cuts_of(roots, inner, known)) >= FEW:
         return []
-    return pieces_of([s.node for s in stage.stores], inner, cuts, _fixed(stage, private), PIECE_NODES)
+    return pieces_of(roots, inner, _fixed(stage, private), PIECE_NODES, known)
 
 
 def breakpoints(pieces: Sequence[Piece]) -> list[int]:
@@ -188,36 +194,32 @@ def breakpoints(pieces: Sequence[Piece]) -> list[int]:
     return sorted(low for piece in pieces for low, _ in piece.ranges)[1:]
 
 
-def outer_pieces(stage: LoopBody, loops: Sequence[Var], private: Collection[BufferValue] = ()) -> list[Piece]:
-    """Those of the loop around the innermost one: there is code for each. None are alike around some that are."""
-    if len(loops) < 2:
+def outer_pieces(
+    stage: LoopBody, loops: Sequence[Var], private: Collection[BufferValue] = (), known: Ranges = EVERYWHERE
+) -> list[Piece]:
+    """Those of the first of some loops, each of which is around the next: there is code for each.
+
+    None are alike around some that are. Where the first is not just around the innermost one, LLVM takes conditions on
+    it out of that itself, but for those around functions.
+    """
+    outer, *around, inner = loops
+    roots = [s.node for s in stage.stores]
+    if not cuts_of(roots, outer, known) or (around and not _has_functions(roots)):
         return []
-    inside = pieces(stage, loops[-1], private)
-    fixed = None if any(len(piece.ranges) > 1 for piece in inside) else _fixed(stage, private)
-    roots, cuts = [s.node for s in stage.stores], _cuts(stage, loops[-2])
-    return pieces_of(roots, loops[-2], cuts, fixed, PIECE_NODES // max(1, len(inside)))
+    inside = [outer_pieces(stage, loops[k:], private, known) for k in range(1, len(around) + 1)]
+    inside.append(pieces(stage, inner, private, known))
+    fixed = None if any(len(piece.ranges) > 1 for found in inside for piece in found) else _fixed(stage, private)
+    count = math.prod(max(1, len(found)) for found in inside)
+    return pieces_of(roots, outer, fixed, PIECE_NODES // count, known)
+
+
+def _has_functions(roots: Sequence[Node]) -> bool:
+    instruction = OP_ROWS["divide"].cost  # none costs more
+    return any(isinstance(n, Op) and n.cost > instruction for n in walk(roots))
 
 
 def _fixed(stage: LoopBody, private: Collection[BufferValue]) -> set[BufferValue]:
     return {*private, *(s.target for s in stage.stores)}
-
-
-def _cuts(stage: LoopBody, var: Var) -> list[int]:
-    """Values of a variable at which a guard's condition on it alone changes."""
-    found: set[int] = set()
-    for node in walk([s.node for s in stage.stores]):
-        for expression, low, high in node.conditions if isinstance(node, If) else ():
-            if [v for v, _ in expression.terms] == [var]:
-                factor = expression.factor(var)
-                for limit in (low, high):
-                    # factor * x + const >= limit from x on, or up to it
-                    at = (
-                        -((expression.const - limit) // factor)
-                        if factor > 0
-                        else (limit - expression.const) // factor + 1
-                    )
-                    found.add(at)
-    return sorted(c for c in found if 0 < c < var.size)
 
 
 INTERLEAVED = 4

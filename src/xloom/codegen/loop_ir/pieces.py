@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from xloom.codegen.buffer_values import BufferValue
-from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.affine import Affine, Ranges, Var, range_of
 from xloom.codegen.loop_ir.nodes import Constant, If, Load, Node, Op, dependencies, indices_of
 
 Moved = Mapping[BufferValue, tuple[BufferValue, int]]
@@ -34,23 +34,23 @@ class Piece:
 
 
 def pieces_of(
-    roots: Sequence[Node], var: Var, cuts: Sequence[int], fixed: Collection[BufferValue] | None, most_nodes: int
+    roots: Sequence[Node], var: Var, fixed: Collection[BufferValue] | None, most_nodes: int, known: Ranges
 ) -> list[Piece]:
-    """The pieces between `cuts`; none where there are too many.
+    """The pieces between which no guard's condition on the variable changes; none where there are too many.
 
     Alike ones load from other arrays, but not from others in place of `fixed` ones. With None no two are alike.
     """
-    ranges = list(pairwise([0, *cuts, var.size]))
+    ranges = list(pairwise([0, *cuts_of(roots, var, known), var.size]))
     if len(ranges) <= FEW or fixed is None:
         if len(ranges) > PIECES:
             return []
-        count = sum(len(_reached(roots, var, low)) for low, _ in ranges)
+        count = sum(len(reached(roots, {**known, var: (low, high - 1)})) for low, high in ranges)
         return [Piece([r], [{}]) for r in ranges] if count <= most_nodes else []
     found: list[Piece] = []
-    known: dict[tuple[Any, ...], list[tuple[Piece, _Structure]]] = {}
+    alike: dict[tuple[Any, ...], list[tuple[Piece, _Structure]]] = {}
     for low, high in ranges:
-        structure = _structure(roots, var, low)
-        same = known.setdefault(tuple(structure.tokens), [])
+        structure = _structure(roots, var, {**known, var: (low, high - 1)})
+        same = alike.setdefault(tuple(structure.tokens), [])
         for piece, first in same:
             moved = _moved(first, structure, fixed)
             if moved is not None:
@@ -66,38 +66,56 @@ def pieces_of(
     return found
 
 
-def _reached(roots: Sequence[Node], var: Var, at: int) -> dict[int, Node]:
-    """What `roots` are computed from where the variable has a value: of guards on it alone, one side."""
+def cuts_of(roots: Sequence[Node], var: Var, known: Ranges) -> list[int]:
+    """Values of a variable at which a guard's condition on it alone changes."""
+    found: set[int] = set()
+    for node in reached(roots, known).values():
+        for expression, low, high in node.conditions if isinstance(node, If) else ():
+            if [v for v, _ in expression.terms] == [var]:
+                factor = expression.factor(var)
+                for limit in (low, high):
+                    # factor * x + const >= limit from x on, or up to it
+                    at = (
+                        -((expression.const - limit) // factor)
+                        if factor > 0
+                        else (limit - expression.const) // factor + 1
+                    )
+                    found.add(at)
+    return sorted(c for c in found if 0 < c < var.size)
+
+
+def reached(roots: Sequence[Node], known: Ranges) -> dict[int, Node]:
+    """What `roots` are computed from where variables are in these ranges: of a guard, the side that is taken."""
     seen: dict[int, Node] = {}
     stack = list(roots)
     while stack:
-        node = _decided(stack.pop(), var, at)
+        node = _decided(stack.pop(), known)
         if id(node) not in seen:
             seen[id(node)] = node
             stack.extend(dependencies(node))
     return seen
 
 
-def _decided(node: Node, var: Var, at: int) -> Node:
-    """The node itself, or the side of a guard on the variable alone that is taken at a value."""
+def _decided(node: Node, known: Ranges) -> Node:
+    """The node itself, or the side that is taken of a guard whose conditions are known to hold, or one not to."""
     while isinstance(node, If):
-        holds = [_holds(c, at) for c in node.conditions if _is_on(c[0], var)]
-        if not all(holds):
+        holds = [_holds(c, known) for c in node.conditions]
+        if False in holds:
             node = node.otherwise
-        elif len(holds) == len(node.conditions):
+        elif None not in holds:
             node = node.then
         else:
             break
     return node
 
 
-def _is_on(expression: Affine, var: Var) -> bool:
-    return [v for v, _ in expression.terms] == [var]
-
-
-def _holds(condition: tuple[Affine, int, int], at: int) -> bool:
+def _holds(condition: tuple[Affine, int, int], known: Ranges) -> bool | None:
+    """Whether a condition holds, None if that is not known."""
     expression, low, high = condition
-    return low <= expression.terms[0][1] * at + expression.const < high
+    least, greatest = range_of(expression, known)
+    if greatest < low or least >= high:
+        return False
+    return True if low <= least and greatest < high else None
 
 
 # --- pieces that are alike
@@ -105,7 +123,7 @@ def _holds(condition: tuple[Affine, int, int], at: int) -> bool:
 
 @dataclass
 class _Structure:
-    """What is done at a value of the variable, without the arrays that it is done with."""
+    """What is done in a range of the variable, without the arrays that it is done with."""
 
     tokens: list[Any]
     """One per node, in the order in which a walk comes to them."""
@@ -113,24 +131,24 @@ class _Structure:
     """The array of each load, and the constant in its address."""
 
 
-def _structure(roots: Sequence[Node], var: Var, at: int) -> _Structure:
+def _structure(roots: Sequence[Node], var: Var, known: Ranges) -> _Structure:
     found = _Structure([], [])
     numbers: dict[int, int] = {}
     stored = {id(node) for node in roots}
     stack = list(reversed(roots))
     while stack:
-        node = _decided(stack.pop(), var, at)
+        node = _decided(stack.pop(), known)
         if id(node) in numbers:
             found.tokens.append(numbers[id(node)])
             continue
         numbers[id(node)] = len(numbers)
-        token, operands = _token(node, var, found.loads)
+        token, operands = _token(node, var, known, found.loads)
         found.tokens.append((token, node.dtype, id(node) in stored))
         stack.extend(reversed(operands))
     return found
 
 
-def _token(node: Node, var: Var, loads: list[tuple[BufferValue, int]]) -> tuple[Any, Sequence[Node]]:
+def _token(node: Node, var: Var, known: Ranges, loads: list[tuple[BufferValue, int]]) -> tuple[Any, Sequence[Node]]:
     """What a node is apart from its array, and its operands; itself where nothing else is like it."""
     dynamic = any(v.node is not None for index in indices_of(node) for v, _ in index.terms)
     if isinstance(node, Op):
@@ -141,7 +159,7 @@ def _token(node: Node, var: Var, loads: list[tuple[BufferValue, int]]) -> tuple[
     if isinstance(node, Constant):
         return repr(node.value), ()
     if isinstance(node, If) and not dynamic:
-        undecided = tuple(c for c in node.conditions if not _is_on(c[0], var))
+        undecided = tuple(c for c in node.conditions if _holds(c, known) is None)
         if not any(c[0].factor(var) for c in undecided):
             return undecided, (node.then, node.otherwise)
     return id(node), ()

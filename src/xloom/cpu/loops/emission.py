@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xloom.codegen.loop_ir.affine import Affine, Var
+from xloom.codegen.loop_ir.affine import Affine, Var, range_of
 from xloom.codegen.loop_ir.nodes import (
     AccumulatorValue,
     BufferValue,
@@ -200,20 +200,12 @@ class Elements:
             return intrinsic(b, "umin", value, high)
         return intrinsic(b, "smax", intrinsic(b, "smin", value, high), I64(0))
 
-    def range_of(self, expression: Affine) -> tuple[int, int]:
-        """The least and the greatest value of an index expression at present."""
-        low = high = expression.const
-        for var, factor in expression.terms:
-            ends = [factor * end for end in self.ranges.get(var, (0, var.size - 1))]
-            low, high = low + min(ends), high + max(ends)
-        return low, high
-
     def _condition(self, node: If) -> Nested[ir.Value | bool]:
         """Whether a guard's conditions hold: True or False where that is known."""
         b = self.b
         tests: list[ir.Value] = []
         for expression, low, high in node.conditions:
-            least, greatest = self.range_of(expression)
+            least, greatest = range_of(expression, self.ranges)
             if greatest < low or least >= high:
                 return False
             if least < low:

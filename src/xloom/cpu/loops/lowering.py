@@ -115,18 +115,21 @@ class Lowering:
                 self._along(elements, stage, inner, begin, end, group)
 
     def _pieces(self, elements: Elements, stage: LoopBody, loops: Sequence[Var]) -> Iterator[None]:
-        """The iterations of the loop around the innermost one between which conditions on it do not change, one by one.
+        """The iterations of loops around the innermost one between which conditions on them do not change, one by one.
 
         LLVM would choose between addresses in each step of the innermost loop, and gather what lies together.
         """
-        found = outer_pieces(stage, loops, self.nest.private)
-        if not breakpoints(found):
+        if len(loops) < 2:
             yield
             return
-        var = loops[-2]
+        var, *inside = loops
+        found = outer_pieces(stage, loops, self.nest.private, elements.ranges)
+        if not breakpoints(found):
+            yield from self._pieces(elements, stage, inside)
+            return
         for low, high in in_pieces(self._code, elements, found, elements.vars[var]):
             elements.ranges[var] = low, high - 1
-            yield
+            yield from self._pieces(elements, stage, inside)
         del elements.ranges[var]
 
     def _widest(self, stage: LoopBody) -> int:
@@ -140,7 +143,7 @@ class Lowering:
         """The innermost loop, in pieces between which conditions on it do not change; `group` is done in each step."""
         b = elements.b
         elements.innermost = inner
-        found = pieces(stage, inner, self.nest.private) or [Piece([(0, inner.size)], [{}])]
+        found = pieces(stage, inner, self.nest.private, elements.ranges) or [Piece([(0, inner.size)], [{}])]
         cuts = len(found) > 1 or len(found[0].ranges) > 1
         dense = not group and _is_dense(stage, inner, 1 if inner.size < VECTOR else DENSE)
         masked = partial(masked_hints_for, target=self._code.module.target, nbytes=self._widest(stage))

@@ -213,8 +213,8 @@ def _stage(writer: Writer, stage: LoopBody, shared: Collection[str], *, may_tile
     cuts: dict[Var, list[int]] = {}
     if loops and crossed is None and rows is None:
         cuts[loops[-1]] = breakpoints(pieces(stage, loops[-1]))
-        if may_tile and len(loops) > 1:
-            cuts[loops[-2]] = breakpoints(outer_pieces(stage, loops))
+        if may_tile:
+            cuts.update((var, breakpoints(outer_pieces(stage, loops[k:]))) for k, var in enumerate(loops[:-1]))
     with writer.loops(loops, shared, cuts), writer.loops([group] if group else []):
         values = [writer.value(store.node) for store in stage.stores]
         for store, value in zip(stage.stores, values, strict=True):
