@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,7 +61,8 @@ def said(folder: Path, processes: int) -> dict[str, str]:
 
 def run(checkout: Path, file: str, side: str, processes: int, timeout: float, folder: Path, only: str = "") -> str:
     """Runs a file, or one of its tests; says how it ended."""
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # logs of an earlier call are not this one's
+    folder.mkdir(parents=True)
     # what tests leave out on the CPU they leave out here
     arguments = [f"--num_processes={processes}", "--extra_test_args=--jax_test_dut=cpu", *([only] if only else [])]
     environment = {**os.environ, **_ENVIRONMENT[side], "TEST_UNDECLARED_OUTPUTS_DIR": str(folder)}

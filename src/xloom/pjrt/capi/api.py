@@ -9,6 +9,7 @@ from typing import Any
 
 from xloom.llvm import jit
 from xloom.pjrt.capi import (  # noqa: F401 - each registers its entries
+    async_transfers,
     buffers,
     call_log,
     cells,

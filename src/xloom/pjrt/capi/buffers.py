@@ -34,7 +34,7 @@ def _space(args: Any) -> MemorySpace:
 
 def _shape(args: Any) -> Shape:
     dims = int64s_at(args.shape_dims, args.shape_num_dims)
-    return array_shape(DTYPE[args.shape_element_type], dims, layout=_layout(args.shape_layout, len(dims)))
+    return array_shape(DTYPE[args.shape_element_type], dims, layout=layout_at(args.shape_layout, len(dims)))
 
 
 @slot("PJRT_Client_BufferFromHostBuffer")
@@ -45,7 +45,7 @@ def from_host_buffer(args: Any) -> None:
     done = Future()
     array = host_array(args.data or 0, shape, strides, done.set)
     client = objects[args.client].client
-    semantics, layout = HostBufferSemantics(args.host_buffer_semantics), _layout(args.device_layout, shape.rank)
+    semantics, layout = HostBufferSemantics(args.host_buffer_semantics), layout_at(args.device_layout, shape.rank)
     buffer = client.buffer_from_host(array, _space(args), semantics, layout)
     args.buffer = buffer_handle(buffer)
     args.done_with_host_buffer = event_handle(done)
@@ -55,7 +55,7 @@ def from_host_buffer(args: Any) -> None:
 def view_of_device_buffer(args: Any) -> None:
     """Memory of the caller's as a buffer."""
     dims = int64s_at(args.dims, args.num_dims)
-    shape = array_shape(DTYPE[args.element_type], dims, layout=_layout(args.layout, len(dims)))
+    shape = array_shape(DTYPE[args.element_type], dims, layout=layout_at(args.layout, len(dims)))
     pointer, user_arg = args.device_buffer_ptr, args.on_delete_callback_arg
     function = _ON_DELETE(args.on_delete_callback or 0)
 
@@ -172,7 +172,8 @@ def _order(address: int | None, rank: int) -> tuple[int, ...]:
     return int64s_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)[::-1]
 
 
-def _layout(address: int | None, rank: int) -> Layout | None:
+def layout_at(address: int | None, rank: int) -> Layout | None:
+    """The layout that is at an address; none at NULL."""
     return Layout(_order(address, rank)[::-1]) if address else None
 
 
