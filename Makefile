@@ -164,9 +164,10 @@ judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites a
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)
 
-judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: FROM=<checkout at jax-v0.10.2> [FILES=array_test,...] [PROCESSES=4]
+judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: FROM=<checkout at jax-v0.10.2> [FILES=array_test,...] [PROCESSES=4]; then faults, each [TIMES=20]
 	@$(BIN)/python -m tests.judges.distributed --from "$(FROM)" --processes $(or $(PROCESSES),4) \
 	  $(if $(FILES),--files $(FILES)) --out build/distributed
+	@$(BIN)/python -m tests.judges.faults --times $(or $(TIMES),20)
 
 judge-libraries: libraries ## Libraries' own suites against the CPU: FROM=<folder of checkouts> [SAMPLE=300] [SEED=0] [ONLY=optax,lineax] [OUT=build/libraries, to go on from]
 	@$(LIBRARIES)/bin/python -m tests.judges.libraries --from "$(FROM)" --sample $(or $(SAMPLE),300) --seed $(or $(SEED),0) \

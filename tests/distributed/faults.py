@@ -1,4 +1,7 @@
-"""What goes wrong between processes: `faults.py PROCESS COUNT PORT FAULT`. Each process that lives says what it got."""
+"""What goes wrong between processes: `faults.py PROCESS COUNT PORT FAULT...`, one after another.
+
+Each process that lives says what it got, and what the same sum gives afterwards if all live.
+"""
 
 import os
 import signal
@@ -65,6 +68,31 @@ def is_slow():
     return total(array())
 
 
+def is_slow_with_much():
+    if jax.process_index():
+        time.sleep(5)
+    return total(array(1 << 18))
+
+
+def ends():
+    if jax.process_index():
+        sys.exit(0)
+    return total(array())
+
+
+def ends_by_an_error():
+    if jax.process_index():
+        raise ZeroDivisionError
+    return total(array())
+
+
+def goes_on_without():
+    """One of the processes leaves a program out."""
+    if jax.process_index():
+        return None
+    return total(array())
+
+
 def other_order():
     gathered = mapped(lambda x: lax.all_gather(x, "x")[0])
     return (gathered if jax.process_index() else total)(array())
@@ -88,20 +116,30 @@ def raises():
     return mapped(lambda x: lax.psum(jax.pure_callback(fail, kind, x), "x"))(array())
 
 
+FATAL = ("dies", "dies_while_data_moves", "stops", "ends", "ends_by_an_error", "goes_on_without")
+"""After these there is nothing to go on with."""
+
+
+def attempt(fault):
+    begun = time.monotonic()
+    try:
+        jax.block_until_ready(globals()[fault]())
+        found = "no error"
+    except jax.errors.JaxRuntimeError as error:
+        found = str(error)
+    print(f"{fault}: {time.monotonic() - begun:.1f} s {found}", flush=True)
+
+
 if __name__ == "__main__":
-    process, count, port, fault = sys.argv[1:]
+    process, count, port, *faults = sys.argv[1:]
     jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
     mapped(lambda x: lax.psum(x, "x")).lower(array()).compile()
     meet("before")
     np.asarray(total(array()).addressable_data(0))
-    begun = time.monotonic()
-    try:
-        jax.block_until_ready(globals()[fault]())
-        print("no error", flush=True)
-    except Exception as error:
-        print(f"{time.monotonic() - begun:.1f} s", error, flush=True)
-    if fault in ("other_order", "other_shape", "other_large_shape", "raises", "is_slow"):
-        meet("after")
-        found = np.asarray(total(array()).addressable_data(0))
-        print("afterwards", found[0, 0], flush=True)
+    for fault in faults:
+        attempt(fault)
+        if fault not in FATAL:
+            meet(fault)
+            print(f"{fault}: afterwards", np.asarray(total(array()).addressable_data(0))[0, 0], flush=True)
+            meet(f"after {fault}")
     os._exit(0)  # the others do not wait for who has died

@@ -4,6 +4,7 @@ library.py          which MPI there is
 pmi.py              how processes that no launcher has started find each other
 communicator.py     MPI, begun by all processes
 topology.py         which devices the processes have
+tags.py             how messages are told apart
 plan.py             who sends what to whom in a collective
 exchange_ir.py      native code that does so, and ends by a deadline
 run.py              one run of a program, and what went wrong in it

@@ -104,6 +104,6 @@ def error_text(number: int) -> str:
 @lru_cache(maxsize=1)
 def addresses() -> dict[str, int]:
     """The functions that native code calls."""
-    names = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Cancel", "MPI_Request_free")
+    names = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Cancel", "MPI_Request_free", "MPI_Improbe", "MPI_Mrecv")
     mpi = library.library()
     return {name: ctypes.cast(getattr(mpi, name), ctypes.c_void_p).value or 0 for name in names}

@@ -11,7 +11,6 @@ from xloom.cpu.runtime.threads.host_ir import host_ir
 from xloom.distributed.communicator import BYTE, REQUEST_NULL
 from xloom.distributed.records import (
     DEVICE_AT,
-    FAILURE,
     FIRST_BYTES,
     HEADER,
     HEADER_BYTES,
@@ -30,6 +29,7 @@ from xloom.distributed.records import (
     STOPPED,
     TIMED_OUT,
 )
+from xloom.distributed.tags import Tags
 from xloom.llvm.struct_layout import StructLayout
 
 LOOKS = 256
@@ -40,6 +40,10 @@ LONG = 100_000_000
 """Nanoseconds after which the sleeps are long."""
 SHORT_SLEEP, LONG_SLEEP = 50_000, 1_000_000
 """Nanoseconds."""
+FAREWELL = 50_000_000
+"""Nanoseconds in which the message that a run has failed should be sent."""
+FACTOR = 16
+"""Errors are smaller: above is the number of the peer that one is about, where that is not who is waited for."""
 
 
 def _field(name: str, pointer: str, layout: StructLayout, field: str, kind: str = "i64") -> str:
@@ -57,7 +61,7 @@ COMMUNICATOR = "xloom_mpi_communicator"
 """The symbol whose address is MPI's handle of the communicator."""
 
 
-def exchange_ir() -> str:
+def exchange_ir(tags: Tags) -> str:
     """`xloom_exchange` and `xloom_announce`, among the processes of an MPI communicator."""
     byte, comm = f"inttoptr (i64 {BYTE} to ptr)", f"@{COMMUNICATOR}"
     return f"""
@@ -67,6 +71,8 @@ declare i32 @MPI_Isend(ptr, i32, ptr, i32, i32, ptr, ptr)
 declare i32 @MPI_Irecv(ptr, i32, ptr, i32, i32, ptr, ptr)
 declare i32 @MPI_Test(ptr, ptr, ptr)
 declare i32 @MPI_Cancel(ptr)
+declare i32 @MPI_Improbe(i32, i32, ptr, ptr, ptr, ptr)
+declare i32 @MPI_Mrecv(ptr, i32, ptr, ptr, ptr)
 declare i32 @MPI_Request_free(ptr)
 declare i32 @sched_yield()
 declare i32 @nanosleep(ptr, ptr)
@@ -84,6 +90,70 @@ define internal ptr @first_block(ptr %left, ptr %segment) {{
   %array = load ptr, ptr %operand.place2
   %first = getelementptr i8, ptr %array, i64 %offset
   ret ptr %first
+}}
+
+; Which of the runs that this process has in common with a peer it is.
+define internal i64 @number_of(ptr %run, ptr %peer) {{
+{_field("numbers", "run", RUN, "numbers", "ptr")}
+{_field("process", "peer", PEER, "process")}
+  %place = getelementptr i64, ptr %numbers, i64 %process
+  %number = load i64, ptr %place
+  ret i64 %number
+}}
+
+; The tag of what belongs to one run.
+define internal i64 @stamped(i64 %tag, i64 %number) {{
+  %low = and i64 %number, {tags.run_mask}
+  %high = shl i64 %low, {tags.run_shift}
+  %all = or i64 %tag, %high
+  ret i64 %all
+}}
+
+; Has the run failed in one of a record's other processes? The number of that peer, or -1.
+define internal i64 @failed_peer(ptr %run, ptr %record) {{
+entry:
+  %flag = alloca i32
+  %message = alloca ptr
+  %header = alloca [{HEADER_BYTES} x i8]
+{_field("num.peers", "record", RECORD, "num_peers")}
+{_field("peers", "record", RECORD, "peers", "ptr")}
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %no ]
+  %are.left = icmp ult i64 %k, %num.peers
+  br i1 %are.left, label %peer, label %none
+peer:
+{_row("p", "peers", "k", PEER)}
+{_field("rank", "p", PEER, "rank")}
+  %number = call i64 @number_of(ptr %run, ptr %p)
+  %tag = call i64 @stamped(i64 {tags.failure}, i64 %number)
+  %rank.32 = trunc i64 %rank to i32
+  %tag.32 = trunc i64 %tag to i32
+  store i32 0, ptr %flag
+  %probed = call i32 @MPI_Improbe(i32 %rank.32, i32 %tag.32, ptr {comm}, ptr %flag, ptr %message, ptr null)
+  %is.there = load i32, ptr %flag
+  %comes = icmp ne i32 %is.there, 0
+  br i1 %comes, label %take, label %no
+take:
+  call i32 @MPI_Mrecv(ptr %header, i32 {HEADER_BYTES}, ptr {byte}, ptr %message, ptr null)
+{_field("their.run", "header", HEADER, "run")}
+  %is.this = icmp eq i64 %their.run, %number
+  br i1 %is.this, label %yes, label %no
+no:
+  %k.next = add i64 %k, 1
+  br label %next
+yes:
+  call void @keep(ptr %run, ptr %header)
+  ret i64 %k
+none:
+  ret i64 -1
+}}
+
+; Keep another process's header for the message about what went wrong.
+define internal void @keep(ptr %run, ptr %header) {{
+{_field("kept", "run", RUN, "their_header", "ptr")}
+  call void @llvm.memcpy.p0.p0.i64(ptr %kept, ptr %header, i64 {HEADER_BYTES}, i1 false)
+  ret void
 }}
 
 ; Copy segments to where they lie one after another, or back.
@@ -201,8 +271,9 @@ define internal void @note_number(ptr %run, i32 %number) {{
   ret void
 }}
 
-; Wait for a request: 0, or an error.
-define internal i64 @wait_for(ptr %run, ptr %request, i64 %start) {{
+; Wait for a request: 0, or an error; that a peer has failed is PEER_FAILED and {FACTOR} times
+; its number from 1 on.
+define internal i64 @wait_for(ptr %run, ptr %record, ptr %request, i64 %start) {{
 entry:
   %flag = alloca i32
   %sleep = alloca [2 x i64]
@@ -236,7 +307,11 @@ clock:
   %waited = sub i64 %now, %start
 {_field("timeout", "run", RUN, "timeout")}
   %is.late = icmp ugt i64 %waited, %timeout
-  br i1 %is.late, label %late, label %rest
+  br i1 %is.late, label %late, label %ask
+ask:
+  %broken = call i64 @failed_peer(ptr %run, ptr %record)
+  %are.well = icmp slt i64 %broken, 0
+  br i1 %are.well, label %rest, label %peer.failed
 rest:
   %is.short = icmp ult i64 %waited, {YIELDING}
   br i1 %is.short, label %yield, label %nap
@@ -258,6 +333,11 @@ error:
   ret i64 {MPI_FAILED}
 stopped:
   ret i64 {STOPPED}
+peer.failed:
+  %whose.place = add i64 %broken, 1
+  %whose = mul i64 %whose.place, {FACTOR}
+  %which = add i64 %whose, {PEER_FAILED}
+  ret i64 %which
 late:
   ret i64 {TIMED_OUT}
 }}
@@ -372,39 +452,29 @@ end:
   ret void
 }}
 
-; Does a header that came belong to this collective? 0, an error, or -1 for what an earlier run has left.
-define internal i64 @judge(ptr %run, ptr %record, ptr %message) {{
+; Does a header that came belong to this collective? 0, MISMATCH, or -1 for what an earlier run has left.
+define internal i64 @judge(ptr %run, ptr %record, ptr %peer, ptr %message) {{
 entry:
 {_field("header", "record", RECORD, "header", "ptr")}
-{_field("my.run", "run", RUN, "number")}
+  %my.run = call i64 @number_of(ptr %run, ptr %peer)
 {_field("their.run", "message", HEADER, "run")}
-{_field("their.kind", "message", HEADER, "kind")}
 {_field("mine", "header", HEADER, "collective")}
 {_field("theirs", "message", HEADER, "collective")}
 {_field("my.program", "header", HEADER, "program")}
 {_field("their.program", "message", HEADER, "program")}
-  %is.old = icmp ult i64 %their.run, %my.run
-  br i1 %is.old, label %old, label %present
-old:
-  ret i64 -1
-present:
   %same.run = icmp eq i64 %my.run, %their.run
-  %is.failure = icmp eq i64 %their.kind, {FAILURE}
-  %has.failed = and i1 %same.run, %is.failure
   %same.collective = icmp eq i64 %mine, %theirs
   %same.program = icmp eq i64 %my.program, %their.program
   %fits.1 = and i1 %same.run, %same.collective
   %fits = and i1 %fits.1, %same.program
-  br i1 %has.failed, label %copy, label %compare
-compare:
-  br i1 %fits, label %good, label %copy
+  br i1 %fits, label %good, label %bad
 good:
   ret i64 0
-copy:
-{_field("kept", "run", RUN, "their_header", "ptr")}
-  call void @llvm.memcpy.p0.p0.i64(ptr %kept, ptr %message, i64 {HEADER_BYTES}, i1 false)
-  %error = select i1 %has.failed, i64 {PEER_FAILED}, i64 {MISMATCH}
-  ret i64 %error
+bad:
+  call void @keep(ptr %run, ptr %message)
+  %is.old = icmp ult i64 %their.run, %my.run
+  %verdict = select i1 %is.old, i64 -1, i64 {MISMATCH}
+  ret i64 %verdict
 }}
 
 ; Bring here what the members of a group that are here will read of others, and send others what they will. 0, or 1 if
@@ -417,7 +487,6 @@ entry:
 {_field("header", "record", RECORD, "header", "ptr")}
 {_field("requests.at", "record", RECORD, "requests")}
 {_field("owners.at", "record", RECORD, "owners")}
-{_field("run.number", "run", RUN, "number")}
   %is.local = icmp eq i64 %num.peers, 0
   br i1 %is.local, label %all, label %prepare
 prepare:
@@ -453,7 +522,8 @@ first:
 write:
   call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %header, i64 {HEADER_BYTES}, i1 false)
   %out.run = getelementptr i8, ptr %out, i64 {HEADER.offset("run")}
-  store i64 %run.number, ptr %out.run
+  %p.number = call i64 @number_of(ptr %run, ptr %p)
+  store i64 %p.number, ptr %out.run
   %is.inline = icmp ule i64 %p.sent.bytes, {INLINE}
   br i1 %is.inline, label %pack, label %send
 pack:
@@ -490,11 +560,11 @@ answer:
   %a.request = getelementptr ptr, ptr %requests, i64 %a.twice
   br label %wait
 wait:
-  %waiting = call i64 @wait_for(ptr %run, ptr %a.request, i64 %start)
+  %waiting = call i64 @wait_for(ptr %run, ptr %record, ptr %a.request, i64 %start)
   %is.waited = icmp eq i64 %waiting, 0
   br i1 %is.waited, label %judge, label %failed
 judge:
-  %verdict = call i64 @judge(ptr %run, ptr %record, ptr %message)
+  %verdict = call i64 @judge(ptr %run, ptr %record, ptr %q, ptr %message)
   switch i64 %verdict, label %failed [ i64 0, label %fits i64 -1, label %repeat ]
 repeat:
   %posted = call i64 @post(ptr %run, i1 false, ptr %message, i64 {FIRST_BYTES}, i64 %q.rank, i64 %q.tag, ptr %requests,
@@ -510,7 +580,7 @@ unpack:
   br label %await.sent
 await.sent:
   %sent.request = getelementptr ptr, ptr %a.request, i64 1
-  %sending = call i64 @wait_for(ptr %run, ptr %sent.request, i64 %start)
+  %sending = call i64 @wait_for(ptr %run, ptr %record, ptr %sent.request, i64 %start)
   %is.sent = icmp eq i64 %sending, 0
   br i1 %is.sent, label %answered, label %failed
 answered:
@@ -525,7 +595,9 @@ next.data:
 data:
 {_row("r", "peers", "d", PEER)}
 {_field("r.rank", "r", PEER, "rank")}
-{_field("r.tag", "r", PEER, "data_tag")}
+{_field("r.data.tag", "r", PEER, "data_tag")}
+  %r.number = call i64 @number_of(ptr %run, ptr %r)
+  %r.tag = call i64 @stamped(i64 %r.data.tag, i64 %r.number)
 {_field("r.num.sent", "r", PEER, "num_sent")}
 {_field("r.sent", "r", PEER, "sent", "ptr")}
 {_field("r.sent.bytes", "r", PEER, "sent_bytes")}
@@ -581,10 +653,10 @@ data.sent:
 next.end:
   %e = phi i64 [ %n, %next.data ], [ %e.next, %ended ]
   %ends.left = icmp ult i64 %e, %m
-  br i1 %ends.left, label %end.one, label %next.unpacked
+  br i1 %ends.left, label %end.one, label %end.all
 end.one:
   %e.request = getelementptr ptr, ptr %requests, i64 %e
-  %ending = call i64 @wait_for(ptr %run, ptr %e.request, i64 %start)
+  %ending = call i64 @wait_for(ptr %run, ptr %record, ptr %e.request, i64 %start)
   %e.owner.place = getelementptr i64, ptr %owners, i64 %e
   %e.owner = load i64, ptr %e.owner.place
   %e.peer = lshr i64 %e.owner, 1
@@ -593,9 +665,16 @@ end.one:
 ended:
   %e.next = add i64 %e, 1
   br label %next.end
+end.all: ; who has failed may have given the memory back that this was read from
+  %had.data = icmp ugt i64 %m, %n
+  br i1 %had.data, label %ask, label %all
+ask:
+  %broken = call i64 @failed_peer(ptr %run, ptr %record)
+  %are.well = icmp slt i64 %broken, 0
+  br i1 %are.well, label %next.unpacked, label %failed
 
 next.unpacked:
-  %u = phi i64 [ 0, %next.end ], [ %u.next, %is.unpacked ]
+  %u = phi i64 [ 0, %ask ], [ %u.next, %is.unpacked ]
   %unpacked.left = icmp ult i64 %u, %num.peers
   br i1 %unpacked.left, label %unpack.one, label %all
 unpack.one:
@@ -622,26 +701,54 @@ all:
 failed:
   %error = phi i64 [ {NO_MEMORY}, %prepare ], [ {MPI_FAILED}, %first ], [ {MPI_FAILED}, %failed.at.send ],
     [ %waiting, %wait ], [ %verdict, %judge ], [ {MPI_FAILED}, %repeat ], [ %sending, %await.sent ],
-    [ {MPI_FAILED}, %data.received ], [ {MPI_FAILED}, %data.posted ], [ %ending, %end.one ]
-  %peer = phi i64 [ 0, %prepare ], [ %k, %first ], [ %k, %failed.at.send ],
+    [ {MPI_FAILED}, %data.received ], [ {MPI_FAILED}, %data.posted ], [ %ending, %end.one ], [ {PEER_FAILED}, %ask ]
+  %at.peer = phi i64 [ 0, %prepare ], [ %k, %first ], [ %k, %failed.at.send ],
     [ %a, %wait ], [ %a, %judge ], [ %a, %repeat ], [ %a, %await.sent ],
-    [ %d, %data.received ], [ %d, %data.posted ], [ %e.peer, %end.one ]
+    [ %d, %data.received ], [ %d, %data.posted ], [ %e.peer, %end.one ], [ %broken, %ask ]
   %count = phi i64 [ 0, %prepare ], [ %n, %first ], [ %n.received, %failed.at.send ],
     [ %n, %wait ], [ %n, %judge ], [ %n, %repeat ], [ %n, %await.sent ],
-    [ %m, %data.received ], [ %m.received, %data.posted ], [ %m, %end.one ]
-  call void @give_up(ptr %run, ptr %record, i64 %error, i64 %peer, i64 %start, ptr %requests, ptr %owners, i64 %count)
+    [ %m, %data.received ], [ %m.received, %data.posted ], [ %m, %end.one ], [ %m, %ask ]
+  %kind = urem i64 %error, {FACTOR}
+  %other = udiv i64 %error, {FACTOR}
+  %is.other = icmp eq i64 %kind, {PEER_FAILED}
+  %is.told = icmp ne i64 %other, 0
+  %peer.named = and i1 %is.other, %is.told
+  %told.peer = sub i64 %other, 1
+  %peer = select i1 %peer.named, i64 %told.peer, i64 %at.peer
+  call void @give_up(ptr %run, ptr %record, i64 %kind, i64 %peer, i64 %start, ptr %requests, ptr %owners, i64 %count)
   ret i32 1
 }}
 
-; Tell a process that a run has failed here. The header must live on, for nobody waits until it has been read.
+; Tell a process that a run has failed here. MPI is given a little time to send it: nothing else may call MPI for long.
+; The header must live on, for who has not read it by then may do so later.
 define void @xloom_announce(ptr %header, i64 %rank, i64 %tag) {{
+entry:
   %request = alloca ptr
+  %flag = alloca i32
   %rank.32 = trunc i64 %rank to i32
   %tag.32 = trunc i64 %tag to i32
   %failed = call i32 @MPI_Isend(ptr %header, i32 {HEADER_BYTES}, ptr {byte}, i32 %rank.32, i32 %tag.32, ptr {comm},
                                 ptr %request)
-  %is.sent = icmp eq i32 %failed, 0
-  br i1 %is.sent, label %free, label %end
+  %is.begun = icmp eq i32 %failed, 0
+  br i1 %is.begun, label %begun, label %end
+begun:
+  %start = call i64 @now()
+  br label %test
+test:
+  store i32 0, ptr %flag
+  %number = call i32 @MPI_Test(ptr %request, ptr %flag, ptr null)
+  %set = load i32, ptr %flag
+  %is.sent = icmp ne i32 %set, 0
+  %now = call i64 @now()
+  %waited = sub i64 %now, %start
+  %is.late = icmp ugt i64 %waited, {FAREWELL}
+  %is.over = or i1 %is.sent, %is.late
+  br i1 %is.over, label %over, label %again
+again:
+  call i32 @sched_yield()
+  br label %test
+over:
+  br i1 %is.sent, label %end, label %free
 free:
   call i32 @MPI_Request_free(ptr %request)
   br label %end

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xloom.cpu.entry.collective_sites import Blocks, CollectiveSite
 from xloom.distributed.records import (
-    DATA,
     DEVICE_AT,
     FIRST_BYTES,
     HEADER,
@@ -23,6 +21,8 @@ from xloom.distributed.records import (
     SEGMENT,
     STAGING,
 )
+from xloom.distributed.tags import Tags
+from xloom.distributed.topology import number_of
 
 _LINE = 64
 DIRECT = 1 << 14
@@ -50,17 +50,16 @@ class Plan:
         places: Sequence[tuple[int, int]],
         process: int,
         ranks: Sequence[int],
-        most_tag: int,
+        tags: Tags,
         stagings: Stagings,
         declared: str,
     ):
-        self._places, self._process, self._ranks, self._most_tag = places, process, ranks, most_tag
+        self._places, self._process, self._ranks, self._tags = places, process, ranks, tags
         self._stagings = stagings
         self._kept: list[Any] = []
         self.sites: dict[int, CollectiveSite] = {}
         """By the address of a record."""
         self._peers: dict[int, list[int]] = {}
-        self._tags: set[tuple[int, int]] = set()
         self._program = _number("\n".join([declared, *(site.signature for site in sites)]))
         records = [0] * max(1, len(sites) * len(places))
         for number, site in enumerate(sites):
@@ -72,9 +71,9 @@ class Plan:
         """Of the table of records by collective, then by group."""
 
     @property
-    def channels(self) -> list[tuple[int, int]]:
-        """MPI's rank and the tag of all that this process sends to."""
-        return sorted(self._tags)
+    def others(self) -> list[int]:
+        """All processes that this one sends to."""
+        return sorted({other for others in self._peers.values() for other in others})
 
     def peer(self, record: int, number: int) -> int:
         """The process that is number `number` of a record's peers."""
@@ -95,10 +94,10 @@ class Plan:
                 traffic.append((other, sent, received))
         layout = _Layout()
         pointers, devices = _operands(site, [d for d in group if d not in here], layout)
-        tag = self._tag(group)
         peers = []
         requests = 0
         for other, sent, received in traffic:
+            first, second = self._lane(group, other)
             out_bytes, in_bytes = _total(sent), _total(received)
             packs_out, packs_in = _is_packed(sent), _is_packed(received)
             requests += 2
@@ -107,9 +106,10 @@ class Plan:
                     requests += sum(-(-n // LONGEST) for n in ([nbytes] if packs else [s.nbytes for _, s in segments]))
             peers.append(
                 PEER.new(
+                    process=other,
                     rank=self._ranks[other],
-                    tag=tag,
-                    data_tag=tag + 1,
+                    tag=self._tags.headers(first, second),
+                    data_tag=self._tags.data(first, second),
                     num_sent=len(sent),
                     sent=self._segment_table(sent),
                     num_received=len(received),
@@ -124,7 +124,6 @@ class Plan:
                     packed_in=layout.take(in_bytes if packs_in and in_bytes > INLINE else 0),
                 )
             )
-            self._tags.add((self._ranks[other], tag))
         record = RECORD.new(
             local_size=len(here),
             num_peers=len(peers),
@@ -144,10 +143,11 @@ class Plan:
         self._peers[address] = [other for other, _, _ in traffic]
         return address
 
-    def _tag(self, group: Sequence[int]) -> int:
-        """Two tags of their own for the messages among a group: this, and the next for data."""
-        ids = ",".join(str(self._places[d][1]) for d in group)
-        return 2 * (zlib.crc32(ids.encode()) % ((self._most_tag - 1) // 2))
+    def _lane(self, group: Sequence[int], other: int) -> tuple[int, int]:
+        """The first devices of a group in this process and another, numbered as there; see `Tags`."""
+        both = sorted((self._process, other))
+        first, second = (min(self._places[d][1] for d in group if self._places[d][0] == p) for p in both)
+        return number_of(first), number_of(second)
 
     def _table(self, rows: Iterable[Any]) -> int:
         words = [word for row in rows for word in row]
@@ -158,12 +158,12 @@ class Plan:
 
     def _header(self, number: int, site: CollectiveSite) -> int:
         collective = _number(f"{number} {site.signature}")
-        return self._kept_at(header(collective, self._program, 0, DATA, site.label))
+        return self._kept_at(header(site.label, collective, self._program))
 
 
-def header(collective: int, program: int, run: int, kind: int, text: str) -> Any:
+def header(text: str, collective: int = 0, program: int = 0, run: int = 0) -> Any:
     """The bytes of a message's header."""
-    fields = HEADER.new(collective=collective, program=program, run=run, kind=kind)
+    fields = HEADER.new(collective=collective, program=program, run=run)
     room = HEADER_BYTES - HEADER.size
     return ctypes.create_string_buffer(bytes(fields) + text.encode("utf-8", "replace")[: room - 1], HEADER_BYTES)
 

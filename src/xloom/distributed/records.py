@@ -7,7 +7,7 @@ from xloom.llvm.struct_layout import StructLayout
 RUN = StructLayout(
     "exchange",
     "records",
-    "number",
+    "numbers",
     "is_stopped",
     "timeout",
     "error",
@@ -19,7 +19,8 @@ RUN = StructLayout(
 )
 """A run of a program. `exchange` is the native function, `records` a table of RECORD's by collective, then by group.
 
-`number` counts the runs of the same processes. The `error` is one of those below; `error_number` is MPI's."""
+`numbers` counts by process the runs that this one has in common with it. The `error` is one of those below, and that
+of peer `error_peer` of a record; `error_number` is MPI's."""
 TIMED_OUT, STOPPED, MPI_FAILED, MISMATCH, PEER_FAILED, NO_MEMORY = range(1, 7)
 
 RECORD = StructLayout(
@@ -40,6 +41,7 @@ RECORD = StructLayout(
 what the staging memory is like in which their operands arrive. `requests` and `owners` are offsets there."""
 
 PEER = StructLayout(
+    "process",
     "rank",
     "tag",
     "data_tag",
@@ -70,10 +72,8 @@ POINTER_AT = StructLayout("at", "target")
 DEVICE_AT = StructLayout("device", "at")
 """A device of another process, and the offset of the table of its operands."""
 
-HEADER = StructLayout("collective", "program", "run", "kind")
-"""How a message begins; a text that says what it is follows."""
-DATA, FAILURE = 0, 1
-"""Kinds: of a collective, or that the sender's run has failed."""
+HEADER = StructLayout("collective", "program", "run")
+"""How a message begins; a text follows that says what it is, or why the sender's run has failed."""
 HEADER_BYTES = 512
 INLINE = 1 << 14
 """So many bytes at most come in the same message as the header, which they are copied for."""

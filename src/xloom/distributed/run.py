@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakSet
+
+import numpy as np
 
 from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.distributed.communicator import Communicator, addresses, error_text
 from xloom.distributed.exchange_ir import COMMUNICATOR, exchange_ir
 from xloom.distributed.plan import Plan, Stagings, header
 from xloom.distributed.records import (
-    FAILURE,
     HEADER,
     HEADER_BYTES,
     MISMATCH,
@@ -25,6 +25,7 @@ from xloom.distributed.records import (
     STOPPED,
     TIMED_OUT,
 )
+from xloom.distributed.tags import Tags
 from xloom.errors import DistributedError
 from xloom.llvm import jit
 
@@ -32,19 +33,20 @@ _ANNOUNCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 
 
 class Processes:
-    """The processes of a client, this one of which is number `process`."""
+    """The processes of a client, this one of which is number `process`, with so many devices at most."""
 
-    def __init__(self, communicator: Communicator, process: int, timeout: float):
+    def __init__(self, communicator: Communicator, process: int, timeout: float, devices: int):
         self.process = process
         self.timeout = timeout
         """Seconds that a collective waits for other processes."""
         self.communicator = communicator
-        code = jit.process_code(exchange_ir(), jit.PassPipeline.VECTORS)
+        self._tags = Tags(devices, communicator.most_tag)
+        code = jit.process_code(exchange_ir(self._tags), jit.PassPipeline.VECTORS)
         imports = {**addresses(), COMMUNICATOR: communicator.handle}
         self._library = jit.Library([code], ["xloom_exchange", "xloom_announce"], imports)
         self._announce = self._library.function("xloom_announce", _ANNOUNCE)
         self._stagings = Stagings()
-        self._runs: Counter[frozenset[int]] = Counter()
+        self._numbers = np.zeros(len(communicator.ranks), np.uint64)
         self._lock = threading.Lock()
         self._active: WeakSet[Run] = WeakSet()
         self._gone: dict[int, str] = {}
@@ -52,14 +54,13 @@ class Processes:
 
     def plan(self, sites: Sequence[CollectiveSite], places: Sequence[tuple[int, int]], declared: str) -> Plan:
         """The collectives of a program whose devices have these processes and ids; see `Plan`."""
-        ranks, most_tag = self.communicator.ranks, self.communicator.most_tag
-        return Plan(sites, places, self.process, ranks, most_tag, self._stagings, declared)
+        return Plan(sites, places, self.process, self.communicator.ranks, self._tags, self._stagings, declared)
 
     def run(self, plan: Plan, processes: frozenset[int]) -> Run:
         """The next run of a program of these processes, which all of them begin in the same order."""
         with self._lock:
-            self._runs[processes] += 1
-            run = Run(self, plan, self._runs[processes])
+            self._numbers[list(processes)] += np.uint64(1)
+            run = Run(self, plan, self._numbers.copy())
             self._active.add(run)
             gone = [(process, why) for process, why in self._gone.items() if process in processes]
         if gone:
@@ -79,24 +80,31 @@ class Processes:
         for run in active:
             run.lose(process, why)
 
-    def announce(self, channels: Sequence[tuple[int, int]], run: int, text: str) -> None:
-        """Tells other processes that a run has failed here."""
-        message = header(0, 0, run, FAILURE, text)
-        self._announced.append(message)  # MPI may read it later
-        for rank, tag in channels:
-            self._announce(ctypes.addressof(message), rank, tag)
+    def announce(self, others: Iterable[int], numbers: np.ndarray, text: str) -> None:
+        """Tells other processes that the runs of these numbers fail here."""
+        for other in others:
+            number = int(numbers[other])
+            message = header(text, run=number)
+            self._announced.append(message)  # MPI may read it later
+            tag = self._tags.of_run(self._tags.failure, number)
+            self._announce(ctypes.addressof(message), self.communicator.ranks[other], tag)
+
+    def leave(self) -> None:
+        """Tells the others that this process takes part in no further run."""
+        others = [k for k in range(len(self._numbers)) if k != self.process]
+        self.announce(others, self._numbers + np.uint64(1), f"process {self.process} has ended")
 
 
 class Run:
     """What native code is told of a run, and what it says of a failure."""
 
-    def __init__(self, processes: Processes, plan: Plan, number: int):
-        self._processes, self._plan, self._number = processes, plan, number
+    def __init__(self, processes: Processes, plan: Plan, numbers: np.ndarray):
+        self._processes, self._plan, self._numbers = processes, plan, numbers
         self._theirs = ctypes.create_string_buffer(HEADER_BYTES)
         self._record = RUN.new(
             exchange=processes.exchange,
             records=plan.address,
-            number=number,
+            numbers=numbers.ctypes.data,
             timeout=int(processes.timeout * 1e9),
             their_header=ctypes.addressof(self._theirs),
         )
@@ -120,9 +128,8 @@ class Run:
         if not self._is_stopped.acquire(blocking=False):
             return
         self._end()
-        if self._get("error") not in (PEER_FAILED, MISMATCH):
-            text = f"process {self._processes.process}: {message}"
-            self._processes.announce(self._plan.channels, self._number, text)
+        text = f"process {self._processes.process}: {message}"
+        self._processes.announce(self._plan.others, self._numbers, text)
 
     @property
     def failure(self) -> DistributedError | None:
@@ -134,11 +141,15 @@ class Run:
         site = self._plan.sites[record]
         other = self._plan.peer(record, self._get("error_peer"))
         seconds = self._get("waited") / 1e9
+        number = int(self._numbers[other])
+        their_number = ctypes.c_uint64.from_buffer(self._theirs, HEADER.offset("run")).value
         theirs = ctypes.string_at(ctypes.addressof(self._theirs) + HEADER.size).decode("utf-8", "replace")
         if error == TIMED_OUT:
             message = (
                 f"process {me} has waited {seconds:.1f} s for process {other}, which does not come to {site.label}"
             )
+            if theirs:  # left by an earlier run
+                message += f"; it is at {theirs} of run {their_number}, here is run {number}"
             hint = (
                 "is it alive, and does it run the same program? XLOOM_DISTRIBUTED_TIMEOUT is how many seconds to wait"
             )
@@ -146,8 +157,7 @@ class Run:
             message = f"process {me} waited for process {other} at {site.label} for {seconds:.1f} s, and was ended"
             message, hint = (f"{message}: {self._lost}", "") if self._lost else (message, "")
         elif error == MISMATCH:
-            their_run = ctypes.c_uint64.from_buffer(self._theirs, HEADER.offset("run")).value
-            order = "" if their_run == self._number else f" of run {their_run}, here is run {self._number}"
+            order = "" if their_number == number else f" of run {their_number}, here is run {number}"
             same = " of another program" if theirs == site.label else ""
             message = f"process {me} is at {site.label}, and process {other} at {theirs}{same}{order}"
             hint = "all processes run the same programs, in the same order, with arrays of the same shapes"

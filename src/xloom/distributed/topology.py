@@ -35,3 +35,8 @@ def exchange_topology(
 def device_id(process: int, number: int) -> int:
     """The id of a process's device."""
     return process * DEVICES_PER_PROCESS + number
+
+
+def number_of(device: int) -> int:
+    """Which device of its process it is, by its id."""
+    return device % DEVICES_PER_PROCESS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 from xloom.distributed import communicator, library
 from xloom.distributed.key_value_store import KeyValueStore
 from xloom.distributed.run import Processes
@@ -21,5 +23,6 @@ def join(store: KeyValueStore, platform: str, process: int, count: int, devices:
     for number, each in enumerate(told):
         if each.why_no_mpi:
             return Membership(process, counts, why_not=f"process {number} has no MPI: {each.why_no_mpi}")
-    connected = Processes(communicator.connect(store, process, count, START), process, seconds())
+    connected = Processes(communicator.connect(store, process, count, START), process, seconds(), max(counts))
+    atexit.register(connected.leave)
     return Membership(process, counts, connected)
