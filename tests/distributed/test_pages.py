@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,21 @@ def test_the_page(tmp_path):
     program.write_text(program.read_text() + "\n".join(blocks))
     for status, _, errors in finish(start(program)):
         assert status == 0, errors
+
+
+def test_the_page_under_a_launcher(tmp_path):
+    launcher = shutil.which("mpiexec", path=str(Path(sys.executable).parent))
+    if launcher is None:
+        pytest.skip("there is no mpiexec beside Python")
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "distributed.md").read_text(), re.S)
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(blocks))
+    shell = f'exec {sys.executable} {program} localhost:{free_port()} "$PMI_SIZE" "$PMI_RANK"'
+    variables = {**os.environ, "JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "2"}
+    done = subprocess.run(
+        [launcher, "-n", "2", "sh", "-c", shell], env=variables, capture_output=True, text=True, check=False, timeout=90
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def train(*arguments: str) -> subprocess.Popen[str]:

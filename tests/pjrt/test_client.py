@@ -1,5 +1,6 @@
 """PJRT's objects without JAX."""
 
+import json
 import threading
 import time
 
@@ -10,6 +11,9 @@ import pytest
 from xloom.hlo.text.parser import parse
 from xloom.pjrt import Client, Code, CompileOptions, Future, HostBufferSemantics, PjrtError
 from xloom.pjrt.capi import structs
+from xloom.pjrt.capi.topologies import Topology
+from xloom.pjrt.compiler import CpuCompiler
+from xloom.pjrt.device import described
 from xloom.pjrt.options import assignment_proto
 from xloom.pjrt.queue import LIMIT, Queue
 from xloom.pjrt.wire import embedded, scalar
@@ -253,3 +257,12 @@ def test_excess_precision():
     ):
         (found,) = client.compile(module, options).execute(arguments)
         assert (np.asarray(found) == wanted).all()
+
+
+def test_a_topology_has_the_devices_of_each_process():
+    compiler = CpuCompiler()
+    made = Topology(compiler, described(compiler.device_kind, (2, 1)))
+    assert [(each.id, each.process_index) for each in made.descriptions] == [(0, 0), (1, 0), (2048, 1)]
+    assert json.loads(made.serialize())[2] == [2, 1]
+    alone = Topology(compiler, described(compiler.device_kind, (3,)))
+    assert alone.serialize() != made.serialize()

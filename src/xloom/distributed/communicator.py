@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 from functools import lru_cache
 from typing import Any
@@ -38,6 +39,7 @@ def connect(store: KeyValueStore, process: int, count: int, timeout: float) -> C
     if not _is_begun(mpi):
         if pmi.has_launcher():
             _begin(mpi)
+            atexit.register(_end)  # launchers take a process that does not for one that has failed
         else:
             with pmi.answering(store, process, count, timeout):
                 _begin(mpi)
@@ -73,6 +75,14 @@ def _begin(mpi: Any) -> None:
     if number:
         raise DistributedError(f"MPI cannot begin: {error_text(number)}")
     _check_level(level.value)
+
+
+def _end() -> None:
+    """Ends MPI, unless somebody has: waits until all processes do."""
+    mpi, ended = library.library(), ctypes.c_int()
+    mpi.MPI_Finalized(ctypes.byref(ended))
+    if not ended.value:
+        mpi.MPI_Finalize()
 
 
 def _check_level(level: int) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from xloom.codegen.thresholds import POOLED
 from xloom.cpu.runtime.memory_pool import aligned_copy
-from xloom.distributed.topology import device_id
 from xloom.errors import LoweringError
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.lazy_module import declaration_of
@@ -22,7 +21,7 @@ from xloom.passes.result_rounding import ResultRounding
 from xloom.passes.row_major_entry import RowMajorEntry, has_permuted_entry
 from xloom.pjrt.buffer import Buffer, HostBufferSemantics
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler
-from xloom.pjrt.device import Device, DeviceDescription
+from xloom.pjrt.device import Device, described
 from xloom.pjrt.error import PjrtError, invalid
 from xloom.pjrt.executable import Executable, LoadedExecutable
 from xloom.pjrt.future import Future
@@ -44,11 +43,7 @@ class Client:
             raise invalid(f"a client has at least one device, not {devices}")
         self.compiler = compiler
         self.membership = membership or Membership(0, (devices,))
-        self.devices = [
-            Device(self, DeviceDescription(device_id(process, k), compiler.device_kind, process), k)
-            for process, count in enumerate(self.membership.device_counts)
-            for k in range(count)
-        ]
+        self.devices = [Device(self, each) for each in described(compiler.device_kind, self.membership.device_counts)]
         """Those of all processes."""
         self._by_id = {device.id: device for device in self.devices}
         self.addressable_devices = [device for device in self.devices if device.is_addressable]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from xloom.distributed.topology import device_id, number_of
 from xloom.pjrt.error import invalid
 from xloom.pjrt.memory_space import KINDS, MemorySpace
 from xloom.pjrt.queue import Queue
@@ -27,15 +28,23 @@ class DeviceDescription:
         return f"{self.kind}:{self.id}"
 
 
+def described(kind: str, counts: Sequence[int]) -> list[DeviceDescription]:
+    """The devices of processes that have so many each."""
+    return [
+        DeviceDescription(device_id(process, k), kind, process)
+        for process, count in enumerate(counts)
+        for k in range(count)
+    ]
+
+
 class Device:
     """A device that runs programs, one after another."""
 
-    def __init__(self, client: Client, description: DeviceDescription, number: int | None = None):
-        """`number` is that among the devices of its process: the id unless told."""
+    def __init__(self, client: Client, description: DeviceDescription):
         self.client = client
         self.description = description
         self.queue = Queue(f"{description}")
-        self.local_hardware_id = description.id if number is None else number
+        self.local_hardware_id = number_of(description.id)
         """The device's number among those of its process."""
         self.is_addressable = description.process_index == client.process_index
         """Whether this process can give it work."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from xloom.pjrt.capi.owned import hand_over
 from xloom.pjrt.capi.programs import module_of
 from xloom.pjrt.capi.slots import slot
 from xloom.pjrt.compiler import Compiler, CpuCompiler
-from xloom.pjrt.device import DeviceDescription
+from xloom.pjrt.device import DeviceDescription, described
 from xloom.pjrt.executable import Executable
 from xloom.pjrt.memory_space import KINDS
 from xloom.pjrt.options import CompileOptions
@@ -36,20 +37,21 @@ class Topology:
 
     def serialize(self) -> bytes:
         """What `deserialize` makes it from, and keys of caches depend on."""
-        return json.dumps(
-            [self.compiler.platform_name, self.compiler.platform_version, len(self.descriptions)]
-        ).encode()
+        processes = Counter(description.process_index for description in self.descriptions)
+        counts = [processes[k] for k in range(1 + max(processes))]
+        return json.dumps([self.compiler.platform_name, self.compiler.platform_version, counts]).encode()
 
 
-def _of_cpu(count: int) -> Topology:
+def _of_cpu(counts: Sequence[int]) -> Topology:
+    """As many devices as each process has."""
     compiler = CpuCompiler()
-    return Topology(compiler, [DeviceDescription(k, compiler.device_kind) for k in range(count)])
+    return Topology(compiler, described(compiler.device_kind, counts))
 
 
 @slot("PJRT_TopologyDescription_Create")
 def create(args: Any) -> None:
     """A topology of as many CPU devices as the options say."""
-    args.topology = put(_of_cpu(device_count(named_values_at(args.create_options, args.num_options))))
+    args.topology = put(_of_cpu([device_count(named_values_at(args.create_options, args.num_options))]))
 
 
 @slot("PJRT_TopologyDescription_Destroy")
@@ -95,8 +97,8 @@ def serialize(args: Any) -> None:
 @slot("PJRT_TopologyDescription_Deserialize")
 def deserialize(args: Any) -> None:
     """A topology from the bytes of `serialize`."""
-    _, _, count = json.loads(bytes_at(args.serialized_topology, args.serialized_topology_size))
-    args.topology = put(_of_cpu(count))
+    _, _, counts = json.loads(bytes_at(args.serialized_topology, args.serialized_topology_size))
+    args.topology = put(_of_cpu(counts))
 
 
 @slot("PJRT_TopologyDescription_Fingerprint")
