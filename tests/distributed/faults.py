@@ -136,10 +136,13 @@ if __name__ == "__main__":
     mapped(lambda x: lax.psum(x, "x")).lower(array()).compile()
     meet("before")
     np.asarray(total(array()).addressable_data(0))
+    fault = ""
     for fault in faults:
         attempt(fault)
         if fault not in FATAL:
             meet(fault)
             print(f"{fault}: afterwards", np.asarray(total(array()).addressable_data(0))[0, 0], flush=True)
             meet(f"after {fault}")
+    if fault not in FATAL:
+        jax.distributed.shutdown()  # all at once: JAX ends who sees the first one go
     os._exit(0)  # the others do not wait for who has died
