@@ -17,11 +17,15 @@ def overloaded(
     b: ir.IRBuilder, name: str, overload: Sequence[ir.Type], result: ir.Type, args: Sequence[ir.Value]
 ) -> ir.Value:
     """A call of `llvm.<name>`, overloaded by the types given."""
+    return b.call(declared(b.module, name, overload, result, [x.type for x in args]), args)
+
+
+def declared(
+    module: ir.Module, name: str, overload: Sequence[ir.Type], result: ir.Type, args: Sequence[ir.Type]
+) -> ir.Function:
+    """`llvm.<name>`, for those that call it often."""
     full = ".".join(["llvm", name, *map(_suffix, overload)])
-    function = b.module.globals.get(full)
-    if function is None:
-        function = ir.Function(b.module, ir.FunctionType(result, [x.type for x in args]), full)
-    return b.call(function, args)
+    return module.globals.get(full) or ir.Function(module, ir.FunctionType(result, args), full)
 
 
 def _suffix(kind: ir.Type) -> str:

@@ -36,6 +36,13 @@ def function(
     b.ret_void()
 
 
+def exported_function(module: ir.Module, kind: ir.FunctionType, symbol: str) -> ir.Function:
+    """A function that other modules call by its symbol."""
+    out = ir.Function(module, kind, symbol)
+    out.attributes.add("nounwind")
+    return out
+
+
 def optimize_for_size(b: ir.IRBuilder) -> None:
     """Keeps LLVM from copying the loops of this function: they wait for memory, so that it only costs compile time."""
     b.function.attributes.add("optsize")

@@ -12,9 +12,16 @@ def like(model: ir.Type, element: ir.Type) -> ir.Type:
     return ir.VectorType(element, model.count) if isinstance(model, ir.VectorType) else element
 
 
+class _Splat(ir.Constant):
+    """One number in every lane, written once: llvmlite would write each."""
+
+    def _get_reference(self) -> str:
+        return f"splat ({self.constant[0]})"
+
+
 def uniform(kind: ir.Type, value: float) -> ir.Constant:
     """A number of a scalar type, or in every lane of a vector type."""
-    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+    return (_Splat if isinstance(kind, ir.VectorType) else ir.Constant)(kind, value)
 
 
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:

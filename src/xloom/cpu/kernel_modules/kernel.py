@@ -19,6 +19,7 @@ from xloom.hlo.shape import Shape
 from xloom.llvm import element_access
 from xloom.llvm.constant_table import constant_table
 from xloom.llvm.folding_builder import FoldingBuilder
+from xloom.llvm.kept_ir import kept_ir
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.symbolic_dimension import SymbolicDimension, SymbolicDimensions
 from xloom.llvm.target import Target
@@ -82,6 +83,11 @@ class Kernel:
     def need(self, text: str, pipeline: PassPipeline) -> None:
         """Links a module of LLVM IR, whose functions the kernel's module declares."""
         self.needed[text] = pipeline
+
+    def need_routine(self, symbol: str, kind: ir.FunctionType, write: Callable[[], str]) -> ir.Function:
+        """Links the module that `write` gives, and declares its function, whose name says all that it depends on."""
+        self.need(kept_ir(symbol, write, self.target), PassPipeline.ROUTINES)
+        return self.module.globals.get(symbol) or ir.Function(self.module, kind, symbol)
 
     def add_scratch(self, nbytes: int) -> int:
         """Reserves scratch memory (64-byte aligned, contents undefined), kept over all phases; returns its number."""

@@ -14,8 +14,7 @@ from math import inf, nan
 import numpy as np
 from llvmlite import ir
 
-from xloom.cpu.kernels.convolution.nan_propagation_text import FUNCTIONS, LOOKS
-from xloom.cpu.kernels.sort.vector_text import HEADER, expanded
+from xloom.cpu.kernels.convolution.nan_propagation_text import FUNCTIONS, HEADER, LOOKS, expanded
 from xloom.hlo.dtype import DType
 from xloom.llvm.target import Target
 from xloom.llvm.types import I64, POINTER, VOID

@@ -3,6 +3,12 @@
 `number K of %table` loads the i64 at K; K, like all names between backquotes, is put in by who expands the text.
 """
 
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+HEADER = 'target triple = "unknown-unknown-unknown"\ntarget datalayout = ""\n'
 LOOKS = """
 declare `V` @llvm.umax.`v`(`V`, `V`)
 
@@ -336,3 +342,8 @@ done:
 }
 """
 """The rest, and the function that convolutions call."""
+
+
+def expanded(text: str, names: Mapping[str, str]) -> str:
+    """`text` with what stands between backquotes replaced."""
+    return re.sub("`(\\w+)`", lambda name: names[name[1]], text)

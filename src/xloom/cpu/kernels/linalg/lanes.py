@@ -8,8 +8,8 @@ from typing import Any
 from llvmlite import ir
 
 from xloom.hlo.dtype import DType
-from xloom.llvm.intrinsics import overloaded
-from xloom.llvm.types import I32, I64, VOID, element_pointer, register_type
+from xloom.llvm.masked_lanes import masked_store
+from xloom.llvm.types import I32, I64, element_pointer, register_type
 from xloom.llvm.vectors import splat
 
 Number = list[Any]
@@ -53,7 +53,7 @@ class Lanes:
             return
         numbers = ir.Constant(ir.VectorType(I32, whole.type.count), [k // self.parts for k in range(whole.type.count)])
         mask = b.icmp_signed(">=", numbers, splat(b, b.trunc(first, I32), whole.type.count))
-        overloaded(b, "masked.store", [whole.type, address.type], VOID, [whole, address, I32(align), mask])
+        masked_store(b, whole, address, mask, align)
 
     def _shuffled(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value, lane_numbers: list[int]) -> ir.Value:
         return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lane_numbers)), lane_numbers))

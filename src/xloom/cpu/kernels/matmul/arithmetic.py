@@ -15,6 +15,7 @@ from llvmlite import ir
 from xloom.hlo.dtype import DType, Kind, c64, c128, f32, f64, s32, s64
 from xloom.llvm.folding_builder import Zeros
 from xloom.llvm.intrinsics import overloaded
+from xloom.llvm.masked_lanes import masked_load, masked_store
 from xloom.llvm.scalar.conversion import widen, wrapped
 from xloom.llvm.target import Target
 from xloom.llvm.types import I16, I32, element_pointer, i64, memory_type, register_type
@@ -229,15 +230,14 @@ def _load(b: ir.IRBuilder, address: ir.Value, kind: ir.Type, lanes: int, align: 
     vector = ir.VectorType(kind, lanes)
     if mask is None:
         return b.load(address, typ=vector, align=align)
-    zero = ir.Constant(vector, None)
-    return overloaded(b, "masked.load", [vector, address.type], vector, [address, I32(align), mask, zero])
+    return masked_load(b, address, mask, ir.Constant(vector, None), align)
 
 
 def _store(b: ir.IRBuilder, address: ir.Value, value: ir.Value, align: int, mask: ir.Value | None) -> None:
     if mask is None:
         b.store(value, address, align=align)
     else:
-        overloaded(b, "masked.store", [value.type, address.type], ir.VoidType(), [value, address, I32(align), mask])
+        masked_store(b, value, address, mask, align)
 
 
 def _doubled(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:

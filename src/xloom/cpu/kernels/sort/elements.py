@@ -6,17 +6,14 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort import vectors
-from xloom.cpu.kernels.sort.element_keys import ElementKey, element_functions
+from xloom.cpu.kernels.sort.element_keys import ElementKey
 from xloom.cpu.kernels.sort.records import RowPointers
+from xloom.cpu.kernels.sort.routines import conversions
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.llvm.memory_copy import copy
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.strided_loops import plus
-from xloom.llvm.types import I1, I64, POINTER, VOID
-
-_CONVERT = ir.FunctionType(I1, [POINTER, POINTER, I64])
-_BACK = ir.FunctionType(VOID, [POINTER, POINTER, I64])
-_RESTORE = ir.FunctionType(VOID, [POINTER, I64, POINTER, I64, I64])
+from xloom.llvm.types import I64
 
 
 def sort(kernel: Kernel, rows: Rows, key: ElementKey) -> None:
@@ -30,12 +27,7 @@ class _Elements:
     def __init__(self, kernel: Kernel, rows: Rows, key: ElementKey):
         self.rows, self.bits, self.in_output = rows, key.dtype.bits, True
         self.pipeline = PassPipeline.CALLERS
-        kernel.need(element_functions(key), PassPipeline.ROUTINES)
-        self._convert = ir.Function(kernel.module, _CONVERT, key.convert_symbol)
-        self._back = ir.Function(kernel.module, _BACK, key.back_symbol)
-        self._restore = None
-        if key.equal_zeros:
-            self._restore = ir.Function(kernel.module, _RESTORE, key.restore_symbol)
+        self._convert, self._back, self._restore = conversions(kernel, key)
 
     def read(self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes keys of the elements [begin, end); true when some are not told apart."""

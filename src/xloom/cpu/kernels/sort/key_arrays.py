@@ -12,11 +12,10 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sort.bitonic import network
-from xloom.cpu.kernels.sort.element_keys import ElementKey, pair_function
+from xloom.cpu.kernels.sort.element_keys import ElementKey
 from xloom.cpu.kernels.sort.keys import Key
-from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, joined, resized, row_of
+from xloom.cpu.kernels.sort.routines import pair, quicksort
 from xloom.cpu.kernels.sort.rows import Rows
 from xloom.cpu.kernels.sort.vectors import Array, RowSegment, SegmentedRows
 from xloom.hlo.dtype import DType
@@ -25,7 +24,7 @@ from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
 from xloom.llvm.strided_loops import plus
-from xloom.llvm.types import I1, I32, I64, POINTER, VOID
+from xloom.llvm.types import I1, I32, I64
 
 Memory = tuple[int | None, int] | ir.Value
 """An output, or None for scratch, and which half of the one or which of the other; or where a row's lies."""
@@ -34,7 +33,6 @@ _TASK = 2_000
 """Elements sorted in about 20 µs."""
 _SHORT = 1 << 13
 """Elements of rows that need no segments."""
-_PAIR = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, I64, I64])
 
 
 class KeyPart(NamedTuple):
@@ -111,9 +109,7 @@ class _Sort:
         """Adds all phases: keys are made, sorted, and the operands put in their order."""
         kernel = self.kernel
         kernel.pipeline = PassPipeline.ROUTINES
-        kernel.need(network(64), PassPipeline.ROUTINES)
-        kernel.need(quicksort(64, apart=True), PassPipeline.ROUTINES)
-        function = ir.Function(kernel.module, SORT, sort_symbol(64, apart=True))
+        function = quicksort(kernel, 64, apart=True)
         if self.is_short:
             self._short_rows(function)
         else:
@@ -196,7 +192,7 @@ class _Sort:
         if source is not None:
             assert element is not None
             elements = source if order is None else found
-            b.call(self._pair_function(element), [elements, found, numbers, segment.begin, segment.end])
+            b.call(pair(self.kernel, element), [elements, found, numbers, segment.begin, segment.end])
             return
         records = IndexedRecords(self.rows, self.dtypes)
         with loop(b, segment.begin, segment.end) as i:
@@ -206,11 +202,6 @@ class _Sort:
             parts = [resized(b, x, ir.IntType(k.bits)) for k, x in zip(keys, bits, strict=True)]
             write(b, found, i, joined(b, parts[::-1], I32))
             write(b, numbers, i, b.trunc(i, I32))
-
-    def _pair_function(self, key: ElementKey) -> ir.Function:
-        self.kernel.need(pair_function(key), PassPipeline.ROUTINES)
-        known = self.kernel.module.globals.get(key.pair_symbol)
-        return known or ir.Function(self.kernel.module, _PAIR, key.pair_symbol)
 
     def _follow(self, segment: RowSegment) -> None:
         """Makes indices in the order from before numbers of elements."""

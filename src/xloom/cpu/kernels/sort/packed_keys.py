@@ -6,14 +6,13 @@ from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
 from xloom.cpu.kernels.sort import vectors
-from xloom.cpu.kernels.sort.element_keys import ElementKey, number_function
+from xloom.cpu.kernels.sort.element_keys import ElementKey
 from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers
+from xloom.cpu.kernels.sort.routines import number
 from xloom.llvm.loop import loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
-from xloom.llvm.types import I1, I32, I64, POINTER, VOID
-
-_NUMBER = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
+from xloom.llvm.types import I1, I32
 
 
 def sort(kernel: Kernel, records: IndexedRecords) -> None:
@@ -34,8 +33,7 @@ class _Numbered:
         self._number = None
         key = ElementKey.of(records.keys[0]) if len(records.keys) == 1 else None
         if key and key.dtype.bits == 32 and self.rows.stride == 1:
-            kernel.need(number_function(key), PassPipeline.ROUTINES)
-            self._number = ir.Function(kernel.module, _NUMBER, key.number_symbol)
+            self._number = number(kernel, key)
 
     def read(self, b: ir.IRBuilder, row: RowPointers, array: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
         """Makes the records of [begin, end)."""

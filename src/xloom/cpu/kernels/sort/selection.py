@@ -9,12 +9,11 @@ from functools import partial
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel
-from xloom.cpu.kernels.sort.bitonic import network
-from xloom.cpu.kernels.sort.element_keys import ElementKey, scan_function
+from xloom.cpu.kernels.sort.element_keys import ElementKey
+from xloom.cpu.kernels.sort.lanes import lanes
 from xloom.cpu.kernels.sort.network import exchange_function
-from xloom.cpu.kernels.sort.quicksort import SORT, quicksort, sort_symbol
 from xloom.cpu.kernels.sort.records import IndexedRecords, RowPointers, resized, row_of
-from xloom.cpu.kernels.sort.vector_text import lanes
+from xloom.cpu.kernels.sort.routines import quicksort, scan
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import function, least, optimize_for_size, read, repeat, write
@@ -35,10 +34,10 @@ _TASK = 40_000
 def select(kernel: Kernel, records: IndexedRecords, k: int) -> None:
     """Emits the phase that writes the k least records of all rows."""
     rows, key = records.rows, _element_key(records, kernel.target)
-    candidates = _blocks_by_loop if key is None else partial(_blocks_by_vectors, key)
+    candidates = _blocks_by_loop
     if key:
         kernel.pipeline = PassPipeline.VECTORS
-        kernel.need(scan_function(key), PassPipeline.ROUTINES)
+        candidates = partial(_blocks_by_vectors, scan(kernel, key), key.dtype.bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
         if k <= _FEW:
@@ -68,7 +67,8 @@ def _element_key(records: IndexedRecords, target: Target) -> ElementKey | None:
 
 @contextmanager
 def _blocks_by_vectors(
-    key: ElementKey,
+    function: ir.Function,
+    width: int,
     b: ir.IRBuilder,
     records: IndexedRecords,
     row: RowPointers,
@@ -76,15 +76,13 @@ def _blocks_by_vectors(
     limit: Callable[[], ir.Value],
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
     """For each block [begin, end) from element `first` on that has a key below the limit."""
-    width, size = key.dtype.bits, I64(records.rows.size)
-    kind = ir.FunctionType(I64, [POINTER, I64, I64, ir.IntType(width)])
-    scan = ir.Function(b.module, kind, key.scan_symbol)
+    size = I64(records.rows.size)
     elements = b.gep(row.operands[0], [row.base], inbounds=True, source_etype=ir.IntType(width))
     position = allocate(b, I64)
     b.store(I64(first), position)
 
     def found() -> ir.Value:
-        b.store(b.call(scan, [elements, b.load(position, typ=I64), size, limit()]), position)
+        b.store(b.call(function, [elements, b.load(position, typ=I64), size, limit()]), position)
         return b.icmp_signed("<", b.load(position, typ=I64), size)
 
     with repeat(b, found):
@@ -174,9 +172,7 @@ class _Collected:
         self.capacity = 2 * k + 2 * _MOST_AT_ONCE
         self.memory, self.count = allocate(b, kind, self.capacity), allocate(b, I64)
         if kind.width == 64 and kernel.target.packs_lanes():
-            kernel.need(network(64), PassPipeline.ROUTINES)
-            kernel.need(quicksort(64), PassPipeline.ROUTINES)
-            self.sort = ir.Function(b.module, SORT, sort_symbol(64))
+            self.sort = quicksort(kernel, 64)
             self.first, self.rest = [self.memory, I64(0)], [I1(0), I1(0)]
         else:
             self.sort, self.first, self.rest = _sort_function(b.module, kind), [self.memory], []

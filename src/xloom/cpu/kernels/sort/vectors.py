@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 from llvmlite import ir
 
 from xloom.cpu.kernel_modules.kernel import Kernel, PhaseBuilder
-from xloom.cpu.kernels.sort.bitonic import MOST, NETWORK, network, network_symbol, padded_count
-from xloom.cpu.kernels.sort.quicksort import SORT, partitions, quicksort, sort_symbol
+from xloom.cpu.kernels.sort.bitonic_sizes import MOST, padded_count
+from xloom.cpu.kernels.sort.lanes import BYTES, lanes
 from xloom.cpu.kernels.sort.records import RowPointers, row_of
+from xloom.cpu.kernels.sort.routines import network, quicksort
 from xloom.cpu.kernels.sort.rows import Rows
-from xloom.cpu.kernels.sort.vector_text import BYTES, lanes
 from xloom.llvm.loop import allocate, loop
 from xloom.llvm.pass_pipeline import PassPipeline
 from xloom.llvm.routine import read, write
@@ -66,7 +66,6 @@ class Integers(Protocol):
 def sort(kernel: Kernel, source: Integers) -> None:
     """Emits the phases that sort all rows."""
     kernel.pipeline = source.pipeline
-    kernel.need(network(source.bits), PassPipeline.ROUTINES)
     if is_short(source.rows, source.bits, in_output=source.in_output):
         _short_rows(kernel, source)
     else:
@@ -80,6 +79,11 @@ def sorts(rows: Rows, bits: int, target: Target) -> bool:
     return partitions(bits, target) or (target.moves_lanes(bits) and is_short(rows, bits, in_output=True))
 
 
+def partitions(bits: int, target: Target) -> bool:
+    """True for integers of so many bits that vectors of the target part sooner than others: those of a byte are few."""
+    return bits > 8 and target.packs_lanes(bits)
+
+
 def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
     """True for rows of integers that are sorted on the stack: each is read as a whole before it is written."""
     most = _MANY_STACK_BYTES if rows.count >= 2 * _SEGMENTS and not in_output else _STACK_BYTES
@@ -89,7 +93,7 @@ def is_short(rows: Rows, bits: int, *, in_output: bool) -> bool:
 def _short_rows(kernel: Kernel, source: Integers) -> None:
     rows, bits, kind = source.rows, source.bits, ir.IntType(source.bits)
     whole = not partitions(bits, kernel.target) or rows.size <= MOST * lanes(bits)
-    function = ir.Function(kernel.module, NETWORK, network_symbol(bits)) if whole else _quicksort(kernel, bits)
+    function = (network if whole else quicksort)(kernel, bits)
     with kernel.phase(rows.count, max(1, _TASK // rows.size)) as phase:
         b = phase.b
         array = allocate(b, kind, padded_count(bits, rows.size))
@@ -100,11 +104,6 @@ def _short_rows(kernel: Kernel, source: Integers) -> None:
             changed = source.read(b, row, array, begin, end)
             b.call(function, [array, end] if whole else [array, I64(0), end, I1(0), I1(0)])
             source.write(b, row, array, begin, end, changed)
-
-
-def _quicksort(kernel: Kernel, bits: int) -> ir.Function:
-    kernel.need(quicksort(bits), PassPipeline.ROUTINES)
-    return ir.Function(kernel.module, SORT, sort_symbol(bits))
 
 
 def in_output(b: ir.IRBuilder, row: RowPointers, kind: ir.IntType) -> ir.Value:
@@ -123,7 +122,7 @@ def _long_rows(kernel: Kernel, source: Integers) -> None:
         first = b.mul(number, I64(rows.size))
         return Array(b.gep(phase.scratch(own), [first], inbounds=True, source_etype=kind), kind)
 
-    segments = SegmentedRows(kernel, rows, _quicksort(kernel, source.bits), array)
+    segments = SegmentedRows(kernel, rows, quicksort(kernel, source.bits), array)
     flags = kernel.add_scratch(rows.count * _SEGMENTS)
     with segments.equal() as segment:
         b = segment.phase.b

@@ -1,0 +1,53 @@
+"""Some lanes of a vector, which a mask names: read, written, counted, or moved to the front."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from xloom.llvm.intrinsics import intrinsic, overloaded
+from xloom.llvm.types import I1, I32, I64, VOID
+
+
+def leading_lanes(b: ir.IRBuilder, lanes: int, count: ir.Value) -> ir.Value:
+    """A mask that is true in the first `count` lanes (i64), of which none may be left, or more than there are.
+
+    Made of its bits: where masks have registers of their own, `lanes_below` takes longer.
+    """
+    some = b.select(b.icmp_signed(">", count, I64(0)), count, I64(0))
+    partial = b.icmp_signed("<", some, I64(lanes))
+    below = b.add(b.shl(I64(1), b.select(partial, some, I64(0))), I64(-1))
+    bits = b.select(partial, below, I64(-1))
+    return b.bitcast(b.trunc(bits, ir.IntType(lanes)), ir.VectorType(I1, lanes))
+
+
+def mask_bits(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:
+    """An integer of a bit for each lane, the first one lowest."""
+    return b.bitcast(mask, ir.IntType(mask.type.count))
+
+
+def any_lane(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:
+    """True when a mask is somewhere."""
+    bits = mask_bits(b, mask)
+    return b.icmp_unsigned("!=", bits, bits.type(0))
+
+
+def lane_count(b: ir.IRBuilder, mask: ir.Value) -> ir.Value:
+    """In how many lanes a mask is true (i64)."""
+    return b.zext(intrinsic(b, "ctpop", mask_bits(b, mask)), I64)
+
+
+def packed_lanes(b: ir.IRBuilder, vector: ir.Value, mask: ir.Value) -> ir.Value:
+    """The lanes in which a mask is true, side by side from the first one on; the others may be anything."""
+    kind = vector.type
+    return overloaded(b, "experimental.vector.compress", [kind], kind, [vector, mask, ir.Constant(kind, ir.Undefined)])
+
+
+def masked_load(b: ir.IRBuilder, address: ir.Value, mask: ir.Value, rest: ir.Constant, align: int) -> ir.Value:
+    """The lanes in which a mask is true from memory, the others as those of `rest` are."""
+    kinds, arguments = [rest.type, address.type], [address, I32(align), mask, rest]
+    return overloaded(b, "masked.load", kinds, rest.type, arguments)
+
+
+def masked_store(b: ir.IRBuilder, value: ir.Value, address: ir.Value, mask: ir.Value, align: int) -> None:
+    """Writes the lanes in which a mask is true."""
+    overloaded(b, "masked.store", [value.type, address.type], VOID, [value, address, I32(align), mask])
