@@ -30,6 +30,7 @@ from xloom.distributed.records import (
     TIMED_OUT,
 )
 from xloom.distributed.tags import Tags
+from xloom.distributed.turns_ir import turns_ir
 from xloom.llvm.struct_layout import StructLayout
 
 LOOKS = 256
@@ -62,10 +63,11 @@ COMMUNICATOR = "xloom_mpi_communicator"
 
 
 def exchange_ir(tags: Tags) -> str:
-    """`xloom_exchange` and `xloom_announce`, among the processes of an MPI communicator."""
+    """`xloom_exchange` and `xloom_announce`, among the processes of an MPI communicator; and `turns_ir`."""
     byte, comm = f"inttoptr (i64 {BYTE} to ptr)", f"@{COMMUNICATOR}"
     return f"""
 {host_ir()}
+{turns_ir()}
 @{COMMUNICATOR} = external global i8
 declare i32 @MPI_Isend(ptr, i32, ptr, i32, i32, ptr, ptr)
 declare i32 @MPI_Irecv(ptr, i32, ptr, i32, i32, ptr, ptr)

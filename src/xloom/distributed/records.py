@@ -80,3 +80,10 @@ INLINE = 1 << 14
 FIRST_BYTES = HEADER_BYTES + INLINE
 LONGEST = 1 << 30
 """Bytes of a message; MPI counts them in 32 bits."""
+
+TURNS = StructLayout("lock", "next", "current")
+"""Of the runs of a device: the ticket of the next one that begins, and of that whose turn it is."""
+BRIEF = StructLayout("turns", "run", "shared", "processes", "num_processes")
+"""A program that the caller's thread runs by itself, time and again with one RUN.
+
+`shared` counts by process the runs of all programs; `processes` are those of this one."""

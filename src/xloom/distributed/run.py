@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -15,6 +16,7 @@ from xloom.distributed.communicator import Communicator, addresses, error_text
 from xloom.distributed.exchange_ir import COMMUNICATOR, exchange_ir
 from xloom.distributed.plan import Plan, Stagings, header
 from xloom.distributed.records import (
+    BRIEF,
     HEADER,
     HEADER_BYTES,
     MISMATCH,
@@ -24,27 +26,38 @@ from xloom.distributed.records import (
     RUN,
     STOPPED,
     TIMED_OUT,
+    TURNS,
 )
 from xloom.distributed.tags import Tags
 from xloom.errors import DistributedError
 from xloom.llvm import jit
 
 _ANNOUNCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_TAKE = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
+_WAIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+_END = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Processes:
-    """The processes of a client, this one of which is number `process`, with so many devices at most."""
+    """The processes of a client, each of which has so many `devices`; this one is number `process`."""
 
-    def __init__(self, communicator: Communicator, process: int, timeout: float, devices: int):
+    def __init__(self, communicator: Communicator, process: int, timeout: float, devices: Sequence[int]):
         self.process = process
         self.timeout = timeout
         """Seconds that a collective waits for other processes."""
         self.communicator = communicator
-        self._tags = Tags(devices, communicator.most_tag)
+        self._tags = Tags(max(devices), communicator.most_tag)
         code = jit.process_code(exchange_ir(self._tags), jit.PassPipeline.VECTORS)
         imports = {**addresses(), COMMUNICATOR: communicator.handle}
-        self._library = jit.Library([code], ["xloom_exchange", "xloom_announce"], imports)
+        turns = [f"xloom_turn_{what}" for what in ("take", "wait", "end", "try")]
+        self._library = jit.Library([code], ["xloom_exchange", "xloom_announce", *turns], imports)
         self._announce = self._library.function("xloom_announce", _ANNOUNCE)
+        self._take = self._library.function("xloom_turn_take", _TAKE)
+        self._wait = self._library.function("xloom_turn_wait", _WAIT)
+        self._end = self._library.function("xloom_turn_end", _END)
+        self._turns = TURNS.new()
+        self.has_turns = devices[process] == 1
+        """Whether runs follow each other, as all of them are on one device."""
         self._stagings = Stagings()
         self._numbers = np.zeros(len(communicator.ranks), np.uint64)
         self._lock = threading.Lock()
@@ -56,21 +69,50 @@ class Processes:
         """The collectives of a program whose devices have these processes and ids; see `Plan`."""
         return Plan(sites, places, self.process, self.communicator.ranks, self._tags, self._stagings, declared)
 
-    def run(self, plan: Plan, processes: frozenset[int]) -> Run:
-        """The next run of a program of these processes, which all of them begin in the same order."""
+    def run(self, plan: Plan, processes: frozenset[int], *, is_nested: bool = False) -> Run:
+        """The next run of a program of these processes, which all of them begin in the same order.
+
+        One that is nested, in a callback of another run, does not wait until that has ended."""
+        own, table = np.zeros_like(self._numbers), _table(processes)
+        takes = self.has_turns and not is_nested
+        ticket = self._take(self.turns, self.numbers, own.ctypes.data, table.ctypes.data, len(table), takes)
+        return self._watched(Run(self, plan, own, ticket if takes else None), processes)
+
+    def brief(self, plan: Plan, processes: frozenset[int]) -> Brief:
+        """All runs of a program by the caller's thread, where nothing else is under way."""
+        assert self.has_turns
+        run = self._watched(Run(self, plan, np.zeros_like(self._numbers)), processes)
+        return Brief(self, run, processes)
+
+    def _watched(self, run: Run, processes: frozenset[int]) -> Run:
         with self._lock:
-            self._numbers[list(processes)] += np.uint64(1)
-            run = Run(self, plan, self._numbers.copy())
             self._active.add(run)
             gone = [(process, why) for process, why in self._gone.items() if process in processes]
         if gone:
             run.lose(*gone[0])
         return run
 
+    def wait(self, ticket: int) -> None:
+        """Waits until it is a run's turn."""
+        self._wait(self.turns, ticket)
+
+    def end_turn(self) -> None:
+        """The run whose turn it is has ended."""
+        self._end(self.turns)
+
+    def address(self, name: str) -> int:
+        """Of a native function: what `xloom_` is followed by."""
+        return self._library.address(f"xloom_{name}")
+
     @property
-    def exchange(self) -> int:
-        """The address of the native function."""
-        return self._library.address("xloom_exchange")
+    def turns(self) -> int:
+        """The address of the TURNS."""
+        return ctypes.addressof(self._turns)
+
+    @property
+    def numbers(self) -> int:
+        """The address of the numbers of the last runs, by process."""
+        return self._numbers.ctypes.data
 
     def lose(self, process: int, why: str) -> None:
         """Ends all waits for a process that will not come."""
@@ -98,11 +140,11 @@ class Processes:
 class Run:
     """What native code is told of a run, and what it says of a failure."""
 
-    def __init__(self, processes: Processes, plan: Plan, numbers: np.ndarray):
-        self._processes, self._plan, self._numbers = processes, plan, numbers
+    def __init__(self, processes: Processes, plan: Plan, numbers: np.ndarray, ticket: int | None = None):
+        self._processes, self._plan, self._numbers, self._ticket = processes, plan, numbers, ticket
         self._theirs = ctypes.create_string_buffer(HEADER_BYTES)
         self._record = RUN.new(
-            exchange=processes.exchange,
+            exchange=processes.address("exchange"),
             records=plan.address,
             numbers=numbers.ctypes.data,
             timeout=int(processes.timeout * 1e9),
@@ -111,6 +153,23 @@ class Run:
         self.address = ctypes.addressof(self._record)
         self._lost = ""
         self._is_stopped = threading.Lock()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """While no other run of the same device is under way."""
+        if self._ticket is None:
+            yield
+            return
+        self._processes.wait(self._ticket)
+        try:
+            yield
+        finally:
+            self._processes.end_turn()
+
+    def skip(self) -> None:
+        """Lets its turn pass."""
+        with self.turn():
+            pass
 
     def _get(self, field: str) -> int:
         return self._record[RUN.offset(field) // 8]
@@ -171,3 +230,41 @@ class Run:
             assert error == NO_MEMORY, error
             message, hint = f"process {me} has no memory for what comes from others at {site.label}", ""
         return DistributedError(message, hint=hint)
+
+
+class Brief:
+    """What native code is told of a program that the caller's thread runs, and what went wrong in the last run."""
+
+    def __init__(self, processes: Processes, run: Run, members: frozenset[int]):
+        self._processes, self.run, self._members = processes, run, _table(members)
+        self._record = BRIEF.new(
+            turns=processes.turns,
+            run=run.address,
+            shared=processes.numbers,
+            processes=self._members.ctypes.data,
+            num_processes=len(members),
+        )
+        self.address = ctypes.addressof(self._record)
+
+    @property
+    def begin(self) -> int:
+        """The address of a function of the BRIEF, which says whether a run has begun."""
+        return self._processes.address("turn_try")
+
+    @property
+    def end_address(self) -> int:
+        """The address of a function of the TURNS, which ends it."""
+        return self._processes.address("turn_end")
+
+    @property
+    def turns(self) -> int:
+        """The address of the TURNS."""
+        return self._processes.turns
+
+    def end(self) -> None:
+        """Ends a run that has begun."""
+        self._processes.end_turn()
+
+
+def _table(processes: frozenset[int]) -> np.ndarray:
+    return np.array(sorted(processes), np.uint64)

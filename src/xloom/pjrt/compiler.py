@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -193,13 +194,20 @@ class SpmdNative:
 
     def run(self, arguments: Sequence[np.ndarray], launch: Launch) -> Any:
         """Runs it on one of the devices."""
-        participant = launch.rendezvous.participant(launch.replica, launch.partition)
+        rendezvous = launch.rendezvous
+        participant = rendezvous.participant(launch.replica, launch.partition)
         try:
-            return self._executable(*arguments, participant=participant, donated=launch.donated)
+            with rendezvous.exchange.turn() if rendezvous.exchange is not None else nullcontext():
+                return self._executable(*arguments, participant=participant, donated=launch.donated)
         except BrokenRendezvous as error:
-            if launch.rendezvous.exchange is not None and (failure := launch.rendezvous.exchange.failure) is not None:
+            if rendezvous.exchange is not None and (failure := rendezvous.exchange.failure) is not None:
                 raise failure from None
-            raise EvaluationError(f"another device failed: {launch.rendezvous.failure}", where=error.where) from None
+            raise EvaluationError(f"another device failed: {rendezvous.failure}", where=error.where) from None
+
+    @property
+    def direct(self) -> Direct | None:
+        """What runs it without Python, given a participant after its arguments; None if nothing does."""
+        return self._executable.direct
 
     @property
     def collectives(self) -> list[CollectiveSite]:

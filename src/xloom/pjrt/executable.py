@@ -30,6 +30,7 @@ from xloom.status_code import Code
 
 if TYPE_CHECKING:
     from xloom.distributed.plan import Plan
+    from xloom.distributed.run import Brief
     from xloom.pjrt.client import Client
 
 _MAGIC = b"xloom-pjrt-2\n"
@@ -171,7 +172,7 @@ class LoadedExecutable:
             alone = Launch(device=devices[0].id) if devices[0].id else _ALONE
             return [self._launch(arguments[0], devices[0], alone, not_donated)]
         options = self.executable.options
-        rendezvous = self._rendezvous()
+        rendezvous = self._rendezvous(is_nested=any(device.queue.is_own_thread for device in devices))
         launches = [
             Launch(
                 *divmod(k, options.num_partitions),
@@ -197,6 +198,7 @@ class LoadedExecutable:
         except BaseException as error:
             if rendezvous is not None:
                 rendezvous.fail(str(error))  # those that were launched wait for those that were not
+                self._skip(rendezvous)
             for device, is_reserved in zip(devices, are_reserved, strict=True):
                 if is_reserved:
                     device.queue.give_back()
@@ -206,13 +208,24 @@ class LoadedExecutable:
                 each()
         return results
 
-    def _rendezvous(self) -> Any:
+    def _rendezvous(self, *, is_nested: bool) -> Any:
         """Where the devices of a run meet."""
         if len(self._processes) == 1:
             return self.executable.program.rendezvous()
-        run = self.client.membership.processes.run(self._plan, self._processes)
+        run = self.client.membership.processes.run(self._plan, self._processes, is_nested=is_nested)
         assert isinstance(self.executable.program, SpmdNative)
         return self.executable.program.rendezvous(run)
+
+    def _skip(self, rendezvous: Any) -> None:
+        """Lets the turn pass of a run that has not begun."""
+        run = getattr(rendezvous, "exchange", None)
+        if run is not None:
+            self.devices[0].queue.submit(run.skip)
+
+    @cached_property
+    def brief(self) -> Brief:
+        """All its runs by the caller's thread, with other processes."""
+        return self.client.membership.processes.brief(self._plan, self._processes)
 
     @cached_property
     def _plan(self) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -41,6 +42,10 @@ class Exchange(Protocol):
 
     def stop(self, message: str) -> None:
         """Ends its waits, and tells the other processes why."""
+        ...
+
+    def turn(self) -> AbstractContextManager[None]:
+        """While no other run of the same device is under way, where they must follow each other."""
         ...
 
     @property

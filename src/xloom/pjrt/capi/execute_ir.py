@@ -32,6 +32,8 @@ from xloom.pjrt.capi.native_structs import (
 from xloom.pjrt.capi.storage_ir import RUNNING, lock, unlock
 
 NAME = "PJRT_LoadedExecutable_Execute"
+FAILED = "execute_failed"
+"""A function of the plan in Python: the error of a run that has failed."""
 _OPTIONS = struct("PJRT_ExecuteOptions")
 
 
@@ -137,7 +139,7 @@ def _execute(e: Entry) -> None:
     running = e.native.word(RUNNING)
     e.add_to(running, 1)
     results = e.get(PLAN, plan, "num_results")
-    total = e.add(e.add(count, results), I64(1))
+    total = e.add(e.add(count, results), I64(2))
     storages, pointers = (e.alloca(I64, total) for _ in range(2))
     storages.type = pointers.type = POINTER
     e.do_c("memset", "ppiq", storages, ir.IntType(32)(0), e.mul(total, I64(8)))
@@ -152,18 +154,34 @@ def _execute(e: Entry) -> None:
             e.do("put_back_arguments", "vppp", plan, cells, storages)
             e.add_to(running, -1)
             e.python()
+    begin = e.get(PLAN, plan, "begin", POINTER)
+    turns = e.not_(e.is_zero(begin))
+    with e.if_then(turns, likely=False):
+        has_begun = e.do_at(begin, "ip", e.get(PLAN, plan, "brief", POINTER))
+        with e.if_then(e.is_zero(has_begun), likely=False):
+            e.do("put_back_arguments", "vppp", plan, cells, storages)
+            e.add_to(running, -1)
+            e.python()
+    e.store(e.get(PLAN, plan, "participant", POINTER), e.item(pointers, count))
     rows = e.get(PLAN, plan, "results", POINTER)
-    made, result_pointers = e.item(storages, count), e.item(pointers, count)
+    made, result_pointers = e.item(storages, count), e.item(pointers, e.add(count, I64(1)))
     with loop(e, 0, results, name="result") as k:
         storage = e.do("result_storage", "ppp", e.item(rows, k, RESULT), storages)
         e.store(storage, e.item(made, k))
         e.store(e.pointer_at(storage, DATA_OFFSET), e.item(result_pointers, k))
     arena = e.do("new_storage", "pq", e.get(PLAN, plan, "arena"))
     main, constants = e.get(PLAN, plan, "main", POINTER), e.get(PLAN, plan, "constants", POINTER)
-    e.do_at(main, "ippppp", pointers, result_pointers, constants, e.pointer_at(arena, DATA_OFFSET), NULL)
+    outcome = e.do_at(main, "ippppp", pointers, result_pointers, constants, e.pointer_at(arena, DATA_OFFSET), NULL)
     e.do("release_storage", "vp", arena)
     with loop(e, 0, count, name="held") as k:
         e.do("release_storage", "vp", e.load(e.item(storages, k), typ=POINTER))
+    with e.if_then(turns, likely=False):
+        with e.if_then(e.not_(e.is_zero(outcome)), likely=False):
+            with loop(e, 0, results, name="unmade") as k:
+                e.do("release_storage", "vp", e.load(e.item(made, k), typ=POINTER))
+            e.add_to(running, -1)
+            e.ret(e.do(FAILED, "ppppp", plan, NULL, NULL, NULL))
+        e.do_at(e.get(PLAN, plan, "end", POINTER), "vp", e.get(PLAN, plan, "turns", POINTER))
     with e.if_then(e.has(results, -1)):
         outputs = e.load(e.arg("output_lists"), typ=POINTER)
         with loop(e, 0, results, name="output") as k:

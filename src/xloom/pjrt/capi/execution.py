@@ -6,8 +6,10 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from xloom.pjrt.capi import errors, guard, slots
 from xloom.pjrt.capi.cells import buffer_of, drain_destroyed, native, record_of, share_with_native, write_handles
 from xloom.pjrt.capi.events import event_handle, run_event
+from xloom.pjrt.capi.execute_ir import FAILED
 from xloom.pjrt.capi.handles import drop, objects, put
 from xloom.pjrt.capi.memory import CArray, int64s_at, struct
 from xloom.pjrt.capi.native_structs import NATIVE_EVENT
@@ -57,6 +59,17 @@ def execute(args: Any) -> None:
     else:
         for event in filter(None, events):
             native("release_event")(event)
+
+
+def _failed(plan: int) -> int:
+    """The error of a run with other processes that native code has begun."""
+    try:
+        return errors.new_error(objects[plan].plan.failed())
+    except BaseException as error:  # the caller is C
+        return errors.new_error(error)
+
+
+guard.register(FAILED, slots.FUNCTION(_failed))
 
 
 @slot("PJRT_ExecuteContext_Create")

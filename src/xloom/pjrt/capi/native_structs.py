@@ -47,9 +47,25 @@ EXECUTABLE = StructLayout("num_replicas", "num_partitions", "num_outputs", "name
 """What C programs ask of each executable."""
 
 PLAN = StructLayout(
-    "is_native", "main", "constants", "arena", "num_arguments", "num_results", "num_donated", "arguments", "results"
+    "is_native",
+    "main",
+    "constants",
+    "arena",
+    "num_arguments",
+    "num_results",
+    "num_donated",
+    "arguments",
+    "results",
+    "participant",
+    "begin",
+    "brief",
+    "end",
+    "turns",
 )
-"""A loaded executable: its handle is the address. Unless `is_native`, Python runs it."""
+"""A loaded executable: its handle is the address. Unless `is_native`, Python runs it.
+
+The last five are of a program between processes: its further argument, the functions that begin and end a run where
+none is under way, and what these are told."""
 ARGUMENT = StructLayout("record", "is_donated")
 RESULT = StructLayout("record", "nbytes", "donated_argument")
 """`donated_argument` is the number of the argument whose memory the result may take, or -1."""

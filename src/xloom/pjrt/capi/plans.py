@@ -5,25 +5,23 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.cpu.runtime.executable import Direct
 from xloom.pjrt.capi.cells import record_address
 from xloom.pjrt.capi.native_structs import ARGUMENT, PLAN, RESULT
-from xloom.pjrt.compiler import Native
+from xloom.pjrt.direct import BetweenProcesses, direct_run
 from xloom.pjrt.executable import LoadedExecutable
-from xloom.pjrt.log import is_enabled
 
 
 class Plan:
     """A loaded executable in C memory."""
 
     def __init__(self, loaded: LoadedExecutable):
-        direct = _direct(loaded)
-        if direct is None:
+        self._run = direct_run(loaded)
+        if self._run is None:
             self._struct = PLAN.new()
         else:
             executable, (device,) = loaded.executable, loaded.devices
+            direct, between = self._run.code, self._run.between
             donated, aliases = executable.donated, dict(direct.aliases)
-            self._kept = direct
             self._arguments = _table(
                 ARGUMENT.new(record=record_address(shape, device.default_memory), is_donated=number in donated)
                 for number, shape in enumerate(executable.parameters)
@@ -46,6 +44,7 @@ class Plan:
                 num_donated=len(donated),
                 arguments=ctypes.addressof(self._arguments),
                 results=ctypes.addressof(self._results),
+                **(_turns(between) if between is not None else {}),
             )
         self.address = ctypes.addressof(self._struct)
 
@@ -58,22 +57,22 @@ class Plan:
         """Has Python run it from now on, or say why not."""
         self._struct[PLAN.offset("is_native") // 8] = 0
 
+    def failed(self) -> Exception:
+        """What went wrong in a run with other processes; Python does the next ones."""
+        self.leave_to_python()
+        assert self._run is not None and self._run.between is not None
+        return self._run.between.failed()
 
-def _direct(loaded: LoadedExecutable) -> Direct | None:
-    """How to run directly what is cheap."""
-    executable, program = loaded.executable, loaded.executable.program
-    if (
-        is_enabled()
-        or len(loaded.places) != 1
-        or not loaded.devices
-        or not executable.is_cheap
-        or not isinstance(program, Native)
-    ):
-        return None
-    shapes = [*executable.parameters, *executable.outputs]
-    if not all(shape.is_array and not shape.is_dynamic for shape in shapes):
-        return None
-    return program.direct
+
+def _turns(between: BetweenProcesses) -> dict[str, int]:
+    brief = between.brief
+    return {
+        "participant": between.participant.ctypes.data,
+        "begin": brief.begin,
+        "brief": brief.address,
+        "end": brief.end_address,
+        "turns": brief.turns,
+    }
 
 
 def _donated_argument(number: int, aliases: dict[int, int], parameters: list[Any], nbytes: int) -> int:
