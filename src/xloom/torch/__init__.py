@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xloom.torch import metrics
 from xloom.torch.custom_calls import custom_call
 from xloom.torch.lazy.compatibility.torch_xla import device, devices, install_as_torch_xla, met, xm
+from xloom.torch.lazy.distributed import registration as distributed_registration
 from xloom.torch.lazy.recording.capture import hlo
 from xloom.torch.lazy.recording.recompiles import recompiles
 from xloom.torch.lazy.runtime import registration
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from xloom.torch.ahead import export
 
 registration.register()
+distributed_registration.register()
 
 
 def __getattr__(name: str) -> Any:

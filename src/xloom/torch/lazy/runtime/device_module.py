@@ -42,7 +42,7 @@ def current_device() -> int:
 def get_device_name(device: Any = None) -> str:
     """What it is made of."""
     set_device(device or 0)
-    return device_client.client().devices[0].description.kind
+    return device_client.client().addressable_devices[0].description.kind
 
 
 def set_device(device: Any) -> None:

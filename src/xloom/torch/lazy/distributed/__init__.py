@@ -1,0 +1,1 @@
+"""The device among several processes: `torch.distributed` with backend `xla`."""

@@ -1,0 +1,26 @@
+"""This process as one of several, each of which has a device."""
+
+from __future__ import annotations
+
+from torch._C._distributed_c10d import Store
+
+from xloom.pjrt import Client
+from xloom.pjrt.membership import Membership
+from xloom.torch.lazy.distributed.torch_store import TorchStore
+from xloom.torch.lazy.runtime import device_client, execution
+
+_PLATFORM = "xla"
+_joined: list[Membership] = []
+
+
+def join(store: Store, process: int, count: int) -> Membership:
+    """Joins the others, once; what the device has recorded or holds stays as it is."""
+    if _joined:
+        return _joined[0]
+    from xloom.pjrt.join import join as join_processes
+
+    execution.flush()
+    membership = join_processes(TorchStore(store), _PLATFORM, process, count, 1)
+    device_client.use(Client.cpu(1, membership))
+    _joined.append(membership)
+    return membership

@@ -1,0 +1,255 @@
+"""torch.distributed on the device, against Gloo on the host: `torch_programs.py PROCESS COUNT PORT NAME ...`.
+
+All run in one start of the processes; each says `ok NAME`, or what was wrong.
+"""
+
+import os
+import sys
+import traceback
+
+import torch
+import torch.distributed as dist
+
+import xloom.torch  # noqa: F401 - it registers the device and the backend
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64, torch.uint8, torch.bool)
+SHAPES = ((), (5,), (4, 6), (2, 0), (3, 1, 700))
+
+
+def numbers(dims, dtype, rank: int | None = None) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(7 + (dist.get_rank() if rank is None else rank))
+    return (torch.rand(dims, generator=generator) * 8 - (0 if dtype is torch.uint8 else 4)).to(dtype)
+
+
+def cases():
+    return [(dims, dtype) for dims in SHAPES for dtype in DTYPES]
+
+
+def agree(found, wanted, exact=True):
+    assert found.device.type == "xla", found.device
+    if exact:
+        torch.testing.assert_close(found.cpu(), wanted, rtol=0, atol=0, equal_nan=True)
+    else:
+        torch.testing.assert_close(found.cpu(), wanted)
+
+
+def both(call, *tensors, exact=True):
+    """What a call does to tensors of the device, and to copies on the host."""
+    here = [t.to("xla") * 1 if t.dtype is not torch.bool else t.to("xla") for t in tensors]
+    there = [t.clone() for t in tensors]
+    call(*here)
+    call(*there)
+    for found, wanted in zip(here, there, strict=True):
+        agree(found, wanted, exact)
+
+
+def reductions():
+    ops = dist.ReduceOp
+    for dims, dtype in cases():
+        x = numbers(dims, dtype)
+        for op in (ops.SUM, ops.PRODUCT, ops.MIN, ops.MAX):
+            if dtype is torch.bool:
+                continue
+            both(lambda t, op=op: dist.all_reduce(t, op), x, exact=dtype is not torch.bfloat16)
+            for root in range(2):
+                t, h = x.to("xla"), x.clone()
+                dist.reduce(t, root, op)
+                dist.reduce(h, root, op)
+                agree(t, h if dist.get_rank() == root else x, exact=dtype is not torch.bfloat16)
+        if not dtype.is_floating_point and dtype is not torch.bool:
+            for op in (ops.BAND, ops.BOR, ops.BXOR):
+                both(lambda t, op=op: dist.all_reduce(t, op), x)
+
+
+def averages():
+    x = numbers((5, 3), torch.float32).to("xla")
+    dist.all_reduce(x, dist.ReduceOp.AVG)
+    agree(x, sum(numbers((5, 3), torch.float32, r) for r in range(2)) / 2)
+
+
+def broadcasts():
+    for dims, dtype in cases():
+        for root in range(2):
+            both(lambda t, r=root: dist.broadcast(t, r), numbers(dims, dtype))
+
+
+def gathers():
+    for dims, dtype in cases():
+        x = numbers(dims, dtype)
+
+        def list_of(*outputs, x=x):
+            dist.all_gather(list(outputs), x.to(outputs[0].device))
+
+        both(list_of, torch.zeros_like(x), torch.zeros_like(x))
+        if dims:
+            whole = torch.zeros((2 * dims[0], *dims[1:]), dtype=dtype)
+            both(lambda t, x=x: dist.all_gather_single(t, x.to(t.device)), whole)
+
+
+def gathers_to_one():
+    x = numbers((4, 3), torch.float32)
+    for root in range(2):
+        outputs = [torch.zeros(4, 3, device="xla") for _ in range(2)] if dist.get_rank() == root else None
+        dist.gather(x.to("xla"), outputs, dst=root)
+        for rank, output in enumerate(outputs or ()):
+            agree(output, numbers((4, 3), torch.float32, rank))
+
+
+def scatters():
+    for root in range(2):
+        parts = [numbers((4, 3), torch.float32, 5 + k) for k in range(2)]
+        given = [part.to("xla") for part in parts] if dist.get_rank() == root else None
+        output = torch.zeros(4, 3, device="xla")
+        dist.scatter(output, given, src=root)
+        agree(output, parts[dist.get_rank()])
+
+
+def reduce_scatters():
+    for dims in ((4, 3), (2, 1000)):
+        parts = [numbers(dims, torch.float32, 10 * dist.get_rank() + k) for k in range(2)]
+        total = sum(numbers(dims, torch.float32, 10 * r + dist.get_rank()) for r in range(2))
+        output = torch.zeros(dims, device="xla")
+        dist.reduce_scatter(output, [part.to("xla") for part in parts])
+        agree(output, total)
+        dist.reduce_scatter_single(output.zero_(), torch.cat(parts).to("xla"))
+        agree(output, total)
+
+
+def exchanges():
+    x = numbers((4, 3), torch.float32)
+    both(lambda t: dist.all_to_all_single(t, x.to(t.device)), torch.zeros(4, 3))
+    rank = dist.get_rank()
+    sent, received = [[1, 3], [2, 5]][rank], [[1, 2], [3, 5]][rank]
+    y = numbers((sum(sent), 2), torch.int64)
+    both(lambda t: dist.all_to_all_single(t, y.to(t.device), received, sent), torch.zeros(sum(received), 2).long())
+    rows = [torch.zeros(n, 2, device="xla").long() for n in received]
+    dist.all_to_all(rows, [part.to("xla") for part in y.split(sent)])
+    single = torch.zeros(sum(received), 2).long()
+    dist.all_to_all_single(single, y, received, sent)  # Gloo's takes parts of one length only
+    agree(torch.cat(rows), single)
+
+
+def between_two():
+    rank = dist.get_rank()
+    x, y = numbers((3, 4), torch.bfloat16).to("xla"), torch.zeros(3, 4, dtype=torch.bfloat16, device="xla")
+    works = [dist.irecv(y, 1 - rank), dist.isend(x + 1, 1 - rank)]
+    for work in works:
+        assert work is not None
+        work.wait()
+    agree(y, numbers((3, 4), torch.bfloat16, 1 - rank) + 1)
+    if rank:
+        dist.send(x, 0)
+    else:
+        dist.recv(y, 1)
+        agree(y, numbers((3, 4), torch.bfloat16, 1))
+
+
+def into_views():
+    """Of operands that the device computes, that are not in order, and whose memory others read."""
+    base = torch.zeros(4, 6, device="xla")
+    part = base[1:3, ::2]
+    part += dist.get_rank() + 1
+    dist.all_reduce(part)
+    other = base.t() * 2
+    wanted = torch.zeros(4, 6)
+    wanted[1:3, ::2] = 3
+    agree(base, wanted)
+    agree(other, wanted.t() * 2)
+    x = numbers((4, 6), torch.float32).to("xla").t()
+    dist.all_reduce(x)
+    agree(x, (numbers((4, 6), torch.float32, 0) + numbers((4, 6), torch.float32, 1)).t())
+
+
+def objects():
+    found = [None, None]
+    dist.all_gather_object(found, {"rank": dist.get_rank()})
+    assert found == [{"rank": 0}, {"rank": 1}]
+    dist.barrier()
+
+
+def one_prints():
+    """What a process looks at alone changes nothing for the others."""
+    x = numbers((3,), torch.float32).to("xla")
+    for k in range(5):
+        x = x * 0.5
+        if dist.get_rank() == k % 2:
+            x.sum().item()
+        dist.all_reduce(x)
+    total = sum(numbers((3,), torch.float32, r) for r in range(2)) * 0.5
+    for _ in range(4):
+        total = total * 0.5 * 2
+    agree(x, total)
+
+
+def of_groups():
+    alone = [dist.new_group([rank]) for rank in range(2)]
+    turned = dist.new_group([1, 0])
+    assert isinstance(turned, dist.ProcessGroup)
+    x = numbers((3,), torch.float32).to("xla")
+    dist.all_reduce(x, group=alone[dist.get_rank()])
+    agree(x, numbers((3,), torch.float32))
+    found = [torch.zeros(3, device="xla") for _ in range(2)]
+    dist.all_gather(found, x, group=turned)
+    order = dist.get_process_group_ranks(turned)
+    for rank, each in zip(order, found, strict=True):
+        agree(each, numbers((3,), torch.float32, rank))
+
+
+def functional():
+    import torch.distributed._functional_collectives as fc
+    from torch.distributed.nn.functional import all_gather as differentiable_gather
+
+    group = dist.group.WORLD
+    assert group is not None
+    x, y = (numbers((4, 3), torch.float32, r) for r in range(2))
+    mine = (x, y)[dist.get_rank()].to("xla")
+    agree(fc.all_reduce(mine, "sum", group), x + y)
+    agree(fc.all_gather_single(mine, 0, group), torch.cat([x, y]))
+    agree(fc.all_gather_single(mine, 1, group), torch.cat([x, y], 1))
+    agree(fc.reduce_scatter_single(mine, "avg", 0, group), ((x + y) / 2).chunk(2)[dist.get_rank()])
+    agree(fc.broadcast(mine, 1, group), y)
+    both_parts = [x.chunk(2)[dist.get_rank()], y.chunk(2)[dist.get_rank()]]
+    agree(fc.all_to_all_single(mine, None, None, group), torch.cat(both_parts))
+    for a, b in zip(fc.all_reduce_coalesced([mine, mine * 2], "max", group), (1, 2), strict=True):
+        agree(a, torch.maximum(x * b, y * b))
+    leaf = mine.clone().requires_grad_()
+    gathered = differentiable_gather(leaf)
+    (gathered[0].sum() + 2 * gathered[1].sum()).backward()
+    agree(leaf.grad, torch.full((4, 3), 2.0 * (dist.get_rank() + 1)))
+
+
+def data_parallel():
+    """The same steps as one process takes on all of the data."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+    from copy import deepcopy
+
+    alone = deepcopy(model)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model.to("xla"))
+    optimizers = [torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) for m in (wrapped, alone)]
+    for step in range(4):
+        data = [numbers((6, 8), torch.float32, 100 * step + rank) for rank in range(2)]
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        wrapped(data[dist.get_rank()].to("xla")).square().mean().backward()
+        alone(torch.cat(data)).square().mean().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    for mine, other in zip(wrapped.parameters(), alone.parameters(), strict=True):
+        agree(mine.detach(), other.detach(), exact=False)
+
+
+if __name__ == "__main__":
+    process, count, port, *names = sys.argv[1:]
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port, RANK=process, WORLD_SIZE=count)
+    dist.init_process_group("cpu:gloo,xla:xla")
+    failed = False
+    for name in names:
+        try:
+            globals()[name]()
+            print("ok", name, flush=True)
+        except Exception:
+            failed = True
+            print("failed", name, traceback.format_exc(), sep="\n", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
