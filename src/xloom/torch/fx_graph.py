@@ -190,7 +190,7 @@ class _Translator:
             try:
                 if target in OF_MEMORY:
                     result = lowered(self.g, node, args, kwargs, self.values, self.memories)
-                elif host_fallback.allowed() and not has_lowering(target):
+                elif host_fallback.allowed(target) and not has_lowering(target):
                     result = host_fallback.call(self.g, target, args, kwargs)
                 else:
                     result = lower(self.g, target, args, kwargs)

@@ -1,4 +1,7 @@
-"""Operators without a lowering in a compiled graph: calls of torch's own kernels, where the user allows it."""
+"""Operators without a lowering in a compiled graph: calls of torch's own kernels, where the user allows it.
+
+Collectives are such calls without being asked: tensors of the host belong to torch's own process groups.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from xloom.calls.python_source import custom_call
 from xloom.errors import LoweringError
@@ -22,16 +25,26 @@ from xloom.torch.metrics import METRICS
 _numbers = itertools.count()
 
 
-def allowed() -> bool:
-    """Whether XLOOM_TORCH_FALLBACK=1."""
-    return os.environ.get("XLOOM_TORCH_FALLBACK") == "1"
+_WAIT = "_c10d_functional::wait_tensor"
+
+
+def allowed(op: OpOverload) -> bool:
+    """Whether it is a collective, or XLOOM_TORCH_FALLBACK=1."""
+    return _is_collective(op) or os.environ.get("XLOOM_TORCH_FALLBACK") == "1"
+
+
+def _is_collective(op: OpOverload) -> bool:
+    return op.namespace == "_c10d_functional"
 
 
 def call(g: Graph, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A custom call that runs `op` on the CPU. Raises LoweringError for one that changes its arguments."""
+    if op._schema.name == _WAIT:  # its collective has waited
+        return args[0]
     if op._schema.is_mutable:
         raise LoweringError(f"{op} changes its arguments, and has no lowering to HLO")
     leaves, spec = tree_flatten((tuple(args), dict(kwargs)))
+    waits = _is_collective(op)
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Instruction)]
 
     def run(tensors: Sequence[torch.Tensor]) -> Any:
@@ -40,7 +53,8 @@ def call(g: Graph, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
             given[place] = tensor
         positional, named = tree_unflatten(given, spec)
         with torch.no_grad():
-            return op(*positional, **named)
+            found = op(*positional, **named)
+            return tree_map_only(torch.Tensor, torch.ops._c10d_functional.wait_tensor, found) if waits else found
 
     def on_host(out: Any, *arrays: Any) -> None:
         METRICS.fallbacks[str(op)] += 1
@@ -54,4 +68,4 @@ def call(g: Graph, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
     custom_call(target)(on_host)
     results = run([without_memory(operand) for operand in operands])
     draws = torch.Tag.nondeterministic_seeded in op.tags
-    return called(g, target, operands, results, custom_call_has_side_effect=draws)
+    return called(g, target, operands, results, custom_call_has_side_effect=draws or waits)

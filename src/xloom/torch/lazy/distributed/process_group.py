@@ -26,6 +26,7 @@ from xloom.torch.lazy.distributed.collectives import (
     stacked,
     zeros_like,
 )
+from xloom.torch.lazy.distributed.device_mesh import register_tensors
 from xloom.torch.lazy.distributed.joining import join
 from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.runtime import device_client, device_module
@@ -36,6 +37,7 @@ _done: Callable[[Any], Work] = torch._C._distributed_c10d._create_work_from_futu
 
 def make(options: Any, backend_options: Any) -> ProcessGroup:
     """What `init_process_group` and `new_group` call."""
+    register_tensors()
     members = list(options.global_ranks_in_group) or list(range(options.group_size))
     return XlaProcessGroup(options.store, options.group_rank, members, options.timeout)
 

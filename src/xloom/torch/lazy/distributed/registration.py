@@ -12,7 +12,9 @@ def register() -> None:
     """Registers both, once, where this build of torch has torch.distributed."""
     if not distributed.is_available():
         return
-    from xloom.torch.lazy.distributed import functional, process_group  # noqa: F401 - one registers operators
+    from xloom.torch.lazy.distributed import device_mesh, functional, process_group  # noqa: F401 - one has operators
+
+    device_mesh.register()
 
     distributed.Backend.register_backend("xla", process_group.make, extended_api=True, devices=["xla"])
     register_rendezvous_handler("xla", _from_environment)

@@ -18,7 +18,7 @@ def handler(op: Any) -> Handler:
     written = [(k, a.name) for k, a in enumerate(op._schema.arguments) if a.alias_info and a.alias_info.is_write]
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        if not allowed():
+        if not allowed(op):
             raise LoweringError(
                 f"{op} has no lowering to HLO",
                 hint="XLOOM_TORCH_FALLBACK=1 runs it on the CPU; xloom.torch.lowering.lowers registers a lowering",

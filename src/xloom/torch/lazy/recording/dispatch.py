@@ -73,7 +73,9 @@ def composite(op: Any) -> Handler | None:
 
 
 def kernel(op: Any) -> Handler | None:
-    """torch's kernel for every device."""
+    """A kernel for this device, or torch's for every device."""
+    if op.namespace != "aten" and (own := _kernel(op, DispatchKey.PrivateUse1)) is not None:
+        return own  # by other operators, as FSDP's
     return _kernel(op, DispatchKey.CompositeExplicitAutograd)
 
 

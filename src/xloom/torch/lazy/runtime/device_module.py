@@ -7,6 +7,9 @@ from typing import Any
 import torch
 
 from xloom.torch.lazy.runtime import device_client, execution, random_state
+from xloom.torch.lazy.runtime.streams import Event, Stream, current_stream, default_stream, set_stream, stream
+
+__all__ = ["Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"]
 
 _FLOATS = [torch.bfloat16, torch.float16]
 
