@@ -1,10 +1,15 @@
-"""Two processes of PyTorch, by MPI and without."""
+"""Two processes of PyTorch, by MPI and without; and the example, one of whose processes dies."""
 
+import os
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.distributed.processes import finish, start
+from tests.distributed.processes import finish, free_port, start
 from xloom.distributed import library
 
 pytest.importorskip("torch")
@@ -26,19 +31,72 @@ NAMES = [
     "of_groups",
     "functional",
     "data_parallel",
+    "sharded",
+    "tensor_parallel",
+    "fully_sharded",
+    "checkpoints",
+    "compiled",
+    "names_of_torch_xla",
 ]
+OTHER_SHAPES = "other_shapes"
+"""By which Gloo would end the process."""
 
 
 @pytest.fixture(scope="module", params=["MPI", "Gloo"])
 def said(request):
     if request.param == "MPI" and not library.find().path:
         pytest.skip(library.find().why_not)
-    mpi = "none" if request.param == "Gloo" else ""
-    return finish(start(PROGRAMS, NAMES, XLOOM_DISTRIBUTED_TIMEOUT="20", XLOOM_MPI=mpi))
+    if request.param == "MPI":
+        return finish(start(PROGRAMS, [*NAMES, OTHER_SHAPES], XLOOM_DISTRIBUTED_TIMEOUT="20"))
+    return finish(start(PROGRAMS, NAMES, XLOOM_MPI="none"))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_program(said, name):
+@pytest.mark.parametrize("name", [*NAMES, OTHER_SHAPES])
+def test_program(said, name, request):
+    if name == OTHER_SHAPES and "Gloo" in request.node.name:
+        pytest.skip("Gloo ends the process")
     for status, out, errors in said:
         assert f"ok {name}\n" in out, out[out.find(f"failed\n{name}\n") :] or errors
         assert status == 0, errors
+
+
+def job(*arguments: str) -> subprocess.Popen[str]:
+    """Two processes of the example, which are all started again if one dies."""
+    example = Path(__file__).parent.parent.parent / "examples" / "train_fsdp2.py"
+    command = ["--nproc-per-node", "2", "--max-restarts", "1", "--master-port", str(free_port()), str(example)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *command, *arguments],
+        env={**os.environ, "XLOOM_DISTRIBUTED_TIMEOUT": "10"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def losses(said: str) -> list[str]:
+    return re.findall(r"step +(\d+: loss [\d.]+)", said)
+
+
+def second_process(of: int) -> int:
+    """The child with rank 1."""
+    for child in Path(f"/proc/{of}/task/{of}/children").read_text().split():
+        if b"RANK=1" in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            return int(child)
+    raise AssertionError("no process has rank 1")
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds the process to end in /proc")
+def test_the_example_goes_on_when_a_process_was_killed(tmp_path):
+    ((status, out, errors),) = finish([job("--steps", "30")])
+    assert status == 0, errors
+    whole = losses(out)
+    assert float(whole[-1].split()[-1]) < float(whole[0].split()[-1]) / 2
+    running = job("--steps", "30", "--checkpoint", str(tmp_path))
+    assert running.stdout is not None
+    seen = ""
+    while len(losses(seen)) < 2:
+        seen += running.stdout.readline()
+    os.kill(second_process(running.pid), signal.SIGKILL)
+    ((status, out, errors),) = finish([running])
+    assert status == 0, errors
+    assert losses(seen + out)[-1] == whole[-1]

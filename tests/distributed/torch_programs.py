@@ -4,13 +4,25 @@ All run in one start of the processes; each says `ok NAME`, or what was wrong.
 """
 
 import os
+import shutil
 import sys
+import tempfile
 import traceback
+from copy import deepcopy
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as fc
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.nn.functional import all_gather as differentiable_gather
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import xloom.torch  # noqa: F401 - it registers the device and the backend
+from xloom.errors import DistributedError
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64, torch.uint8, torch.bool)
 SHAPES = ((), (5,), (4, 6), (2, 0), (3, 1, 700))
@@ -196,9 +208,6 @@ def of_groups():
 
 
 def functional():
-    import torch.distributed._functional_collectives as fc
-    from torch.distributed.nn.functional import all_gather as differentiable_gather
-
     group = dist.group.WORLD
     assert group is not None
     x, y = (numbers((4, 3), torch.float32, r) for r in range(2))
@@ -220,12 +229,8 @@ def functional():
 
 def data_parallel():
     """The same steps as one process takes on all of the data."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
-    from copy import deepcopy
-
-    alone = deepcopy(model)
-    wrapped = torch.nn.parallel.DistributedDataParallel(model.to("xla"))
+    model, alone = layers()
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
     optimizers = [torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) for m in (wrapped, alone)]
     for step in range(4):
         data = [numbers((6, 8), torch.float32, 100 * step + rank) for rank in range(2)]
@@ -239,10 +244,126 @@ def data_parallel():
         agree(mine.detach(), other.detach(), exact=False)
 
 
+def layers():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    alone = deepcopy(model)
+    return model.to("xla"), alone
+
+
+def sharded():
+    mesh = init_device_mesh("xla", (2,))
+    x = numbers((4, 6), torch.float32, 3)
+    cut = distribute_tensor(x.to("xla"), mesh, [Shard(0)])
+    product, total = cut @ cut.t(), cut.sum()
+    assert isinstance(product, DTensor)
+    assert isinstance(total, DTensor)
+    agree(product.redistribute(mesh, [Replicate()]).to_local(), x @ x.t(), exact=False)
+    agree(cut.redistribute(mesh, [Shard(1)]).to_local(), x.chunk(2, 1)[dist.get_rank()])
+    agree(total.full_tensor(), x.sum(), exact=False)
+
+
+def tensor_parallel():
+    mesh = init_device_mesh("xla", (2,))
+    model, alone = layers()
+    model = parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    x = numbers((3, 8), torch.float32, 3)
+    y = model(x.to("xla"))
+    agree(y.detach(), alone(x).detach(), exact=False)
+    y.sum().backward()
+    alone(x).sum().backward()
+    for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
+        assert isinstance(mine.grad, DTensor)
+        agree(mine.grad.full_tensor(), other.grad, exact=False)
+
+
+def fully_sharded():
+    mesh = init_device_mesh("xla", (2,))
+    model, alone = layers()
+    for module in (model[0], model[2], model):
+        fully_shard(module, mesh=mesh)
+    optimizers = [torch.optim.AdamW(each.parameters(), 1e-2) for each in (model, alone)]
+    for step in range(3):
+        data = [numbers((5, 8), torch.float32, 100 * step + rank) for rank in range(2)]
+        model(data[dist.get_rank()].to("xla")).square().mean().backward()
+        alone(torch.cat(data)).square().mean().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
+        assert isinstance(mine, DTensor)
+        agree(mine.full_tensor().detach(), other.detach(), exact=False)
+
+
+def checkpoints():
+    mesh = init_device_mesh("xla", (2,))
+    folder = [tempfile.mkdtemp()]
+    dist.broadcast_object_list(folder)
+    x = numbers((4, 6), torch.float32, 3)
+    save({"cut": distribute_tensor(x.to("xla"), mesh, [Shard(0)]), "one": x.to("xla")}, checkpoint_id=folder[0])
+    empty = torch.zeros(4, 6, device="xla")
+    found = {"cut": distribute_tensor(empty, mesh, [Shard(1)]), "one": torch.zeros(4, 6, device="xla")}
+    load(found, checkpoint_id=folder[0])
+    agree(found["cut"].full_tensor(), x)
+    agree(found["one"], x)
+    dist.barrier()
+    if dist.get_rank() == 0:
+        shutil.rmtree(folder[0])
+
+
+def compiled():
+    """A collective among tensors of the host, inside a native program."""
+    group = dist.group.WORLD
+    assert group is not None
+    function = torch.compile(lambda x: fc.all_reduce(x * 2, "sum", group) + 1, backend="xloom", fullgraph=True)
+    for k in range(3):
+        torch.testing.assert_close(function(torch.ones(3) * (k + dist.get_rank())), torch.full((3,), 4.0 * k + 3))
+
+
+def other_shapes():
+    """A wrong program is an error in both, after which both may go on."""
+    x = torch.ones(3 + dist.get_rank(), device="xla")
+    try:
+        dist.all_reduce(x)
+        x.cpu()
+    except DistributedError as error:
+        assert "all-gather f32[2,3]" in str(error), error
+    else:
+        raise AssertionError("two shapes were added")
+    dist.barrier()
+    y = torch.ones(3, device="xla")
+    dist.all_reduce(y)
+    agree(y, torch.full((3,), 2.0))
+
+
+def names_of_torch_xla():
+    from xloom.torch import xm
+
+    rank = dist.get_rank()
+    x = torch.arange(4.0) + rank
+    y = torch.arange(4.0) + 1 - rank
+    here = x.to("xla")
+    assert (xm.xrt_world_size(), xm.get_ordinal()) == (2, rank)
+    agree(xm.all_reduce(xm.REDUCE_SUM, here, scale=0.5), (x + y) / 2)
+    agree(xm.all_gather(here), torch.cat([torch.arange(4.0), torch.arange(4.0) + 1]))
+    agree(xm.reduce_scatter(xm.REDUCE_SUM, here, 1.0, 0, 2), (x + y).chunk(2)[rank])
+    agree(xm.collective_permute(here, [(0, 1), (1, 0)]), y)
+    agree(xm.all_gather(here, groups=[[0], [1]]), x)
+    assert xm.mesh_reduce("ranks", rank, sum) == 1
+    assert xm.rendezvous("here", bytes([rank])) == [b"\x00", b"\x01"]
+    model, _ = layers()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model.forward(torch.full((2, 8), rank + 1.0, device="xla")).sum().backward()
+    xm.optimizer_step(optimizer)
+    weights = next(model.parameters()).detach()
+    both_weights = xm.all_gather(weights[None])
+    agree(both_weights[0], both_weights[1].cpu())
+
+
 if __name__ == "__main__":
     process, count, port, *names = sys.argv[1:]
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port, RANK=process, WORLD_SIZE=count)
-    dist.init_process_group("cpu:gloo,xla:xla")
+    dist.init_process_group("cpu:gloo,xla:xla", init_method="xla://")
     failed = False
     for name in names:
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from xloom.torch import metrics
-from xloom.torch.lazy.compatibility import debug_metrics, debugging
+from xloom.torch.lazy.compatibility import debug_metrics, debugging, processes
 from xloom.torch.lazy.runtime import device_client, device_module, random_state
 from xloom.torch.lazy.runtime.step import step, sync
 from xloom.torch.lazy.tensor.tensor import DEVICE
@@ -47,7 +47,8 @@ def wait_device_ops(devices: Iterable[Any] = ()) -> None:
 def optimizer_step(
     optimizer: torch.optim.Optimizer, barrier: bool = False, optimizer_args: dict[str, Any] | None = None
 ) -> Any:
-    """A step of the optimiser. There is one process, so there are no gradients to add up; the step ends a program."""
+    """A step of the optimiser on the mean of all processes' gradients; it ends a program."""
+    processes.reduce_gradients(optimizer)
     loss = optimizer.step(**(optimizer_args or {}))
     if barrier:
         sync()
@@ -65,9 +66,11 @@ def set_rng_state(seed: int, device: Any = None) -> None:
 
 
 def save(data: Any, file_or_path: Any, master_only: bool = True, global_master: bool = False) -> None:
-    """`torch.save` of copies on the host."""
+    """`torch.save` of copies on the host, by the first process unless told otherwise."""
     from torch.utils._pytree import tree_map_only
 
+    if master_only and processes.ordinal():
+        return
     torch.save(tree_map_only(torch.Tensor, lambda t: t.detach().cpu(), data), file_or_path)
 
 
@@ -147,10 +150,7 @@ xm = _namespace(
     save=save,
     xla_device_hw=lambda device: "CPU",
     get_xla_supported_devices=lambda devkind=None, max_devices=None: [str(DEVICE)],
-    is_master_ordinal=lambda local=True: True,
-    get_ordinal=lambda: 0,
-    get_local_ordinal=lambda: 0,
-    master_print=print,
+    **processes.NAMES,
     is_xla_tensor=lambda tensor: tensor.device.type == "xla",
     send_cpu_data_to_device=send_cpu_data_to_device,
     add_step_closure=lambda closure, args=(), run_async=False: (sync(), closure(*args))[1],
@@ -179,12 +179,18 @@ def install_as_torch_xla() -> None:
     if loaded is not None and loaded is not _installed.get("torch_xla"):
         raise ImportError("torch_xla is loaded already; install before anything imports it")
     pl = _namespace("torch_xla.distributed.parallel_loader", MpDeviceLoader=MpDeviceLoader)
-    xr = _namespace("torch_xla.runtime", world_size=lambda: 1, global_ordinal=lambda: 0, device_type=lambda: "CPU")
+    xr = _namespace("torch_xla.runtime", **processes.RUNTIME_NAMES, device_type=lambda: "CPU")
     xr.__dict__.update(use_spmd=lambda: None, global_device_count=device_count, addressable_device_count=device_count)
     core = _namespace("torch_xla.core", xla_model=xm, __path__=[])
     debug = _namespace("torch_xla.debug", metrics=met, __path__=[])
-    distributed = _namespace("torch_xla.distributed", parallel_loader=pl, __path__=[])
-    top = _namespace("torch_xla", core=core, debug=debug, distributed=distributed, runtime=xr, __path__=[])
+    xmp = _namespace("torch_xla.distributed.xla_multiprocessing", spawn=processes.spawn)
+    xla_backend = _namespace("torch_xla.distributed.xla_backend")
+    distributed = _namespace(
+        "torch_xla.distributed", parallel_loader=pl, xla_multiprocessing=xmp, xla_backend=xla_backend, __path__=[]
+    )
+    top = _namespace(
+        "torch_xla", core=core, debug=debug, distributed=distributed, runtime=xr, launch=processes.spawn, __path__=[]
+    )
     top.__dict__.update(device=device, devices=devices, device_count=device_count, sync=sync, step=step)
     top.__dict__.update(compile=compile, manual_seed=device_module.manual_seed)
     experimental = _namespace("torch_xla.experimental", __path__=[])
@@ -194,7 +200,22 @@ def install_as_torch_xla() -> None:
     amp = _namespace("torch_xla.amp", autocast=autocast, GradScaler=partial(torch.amp.GradScaler, "xla"), __path__=[])
     stablehlo = _namespace("torch_xla.stablehlo", exported_program_to_stablehlo=exported_program_to_stablehlo)
     top.__dict__.update(experimental=experimental, _XLAC=internal, amp=amp, stablehlo=stablehlo)
-    for module in (top, core, xm, debug, met, distributed, pl, xr, experimental, internal, amp, stablehlo):
+    for module in (
+        top,
+        core,
+        xm,
+        debug,
+        met,
+        distributed,
+        pl,
+        xmp,
+        xla_backend,
+        xr,
+        experimental,
+        internal,
+        amp,
+        stablehlo,
+    ):
         _installed[module.__name__] = sys.modules[module.__name__] = module
 
 

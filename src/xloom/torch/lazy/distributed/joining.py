@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 from torch._C._distributed_c10d import Store
 
 from xloom.pjrt import Client
@@ -21,6 +23,8 @@ def join(store: Store, process: int, count: int) -> Membership:
 
     execution.flush()
     membership = join_processes(TorchStore(store), _PLATFORM, process, count, 1)
-    device_client.use(Client.cpu(1, membership))
+    client = Client.cpu(1, membership)
+    device_client.use(client)
+    atexit.register(client.close)  # the others wait for what was started here
     _joined.append(membership)
     return membership
