@@ -3,12 +3,16 @@
     python train_fsdp2.py                                                 one process
     torchrun --nproc-per-node 2 train_fsdp2.py                            two, on this machine
 
-    torchrun --nnodes 2 --nproc-per-node 1 --node-rank 0 --master-addr HOST --master-port 29500 train_fsdp2.py
-    torchrun --nnodes 2 --nproc-per-node 1 --node-rank 1 --master-addr HOST --master-port 29500 train_fsdp2.py
+    torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29500 train_fsdp2.py
 
-The last two commands are for two machines, of which HOST is the first. `--device xla` is xloom, `--device cpu` that of
-PyTorch's own with Gloo. `--checkpoint FOLDER` saves every ten steps and goes on from there, also after a failure:
-torchrun starts all processes again if one dies, as often as `--max-restarts` says.
+The last command is for two machines, on both, of which HOST is the first. `--device xla` is xloom, `--device cpu` that
+of PyTorch's own with Gloo. `--checkpoint FOLDER` saves every ten steps and goes on from the last, also after a failure:
+torchrun starts all processes again if one dies, as often as `--max-restarts` says:
+
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
+    torchrun --standalone --nproc-per-node 2 --max-restarts 3 train_fsdp2.py --checkpoint FOLDER
+
+By that variable processes that are started again do not find the addresses of those that died.
 """
 
 import argparse
@@ -77,8 +81,8 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
 
     first = 0
-    if options.checkpoint and (options.checkpoint / ".metadata").exists():
-        first = load(options.checkpoint, model, optimizer)
+    if options.checkpoint and (found := newest(options.checkpoint)):
+        first = load(found, model, optimizer)
     begun = time.perf_counter()
     for step in range(first, options.steps):
         tokens = batch(step, rank, world).to(options.device)
@@ -92,10 +96,15 @@ def main() -> None:
             if rank == 0:
                 print(f"step {step + 1:4}: loss {loss.item() / world:.5f}", flush=True)
             if options.checkpoint:
-                save(options.checkpoint, model, optimizer, step + 1)
+                save(options.checkpoint / f"step_{step + 1:06}", model, optimizer, step + 1)
     if rank == 0:
         print(f"{options.steps - first} steps in {time.perf_counter() - begun:.1f} s")
     dist.destroy_process_group()
+
+
+def newest(folder: Path) -> Path | None:
+    """The last checkpoint that is whole: its metadata are written at the end."""
+    return max((each.parent for each in folder.glob("step_*/.metadata")), default=None)
 
 
 def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributed.processes import finish, free_port, start
+from tests.distributed.processes import finish, start
 from xloom.distributed import library
 
 pytest.importorskip("torch")
@@ -61,12 +61,12 @@ def test_program(said, name, request):
 
 
 def job(*arguments: str) -> subprocess.Popen[str]:
-    """Two processes of the example, which are all started again if one dies."""
+    """Two processes of the example, which are all started again if one dies, with a new store."""
     example = Path(__file__).parent.parent.parent / "examples" / "train_fsdp2.py"
-    command = ["--nproc-per-node", "2", "--max-restarts", "1", "--master-port", str(free_port()), str(example)]
+    command = ["--nproc-per-node", "2", "--max-restarts", "1", "--standalone", str(example)]
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *command, *arguments],
-        env={**os.environ, "XLOOM_DISTRIBUTED_TIMEOUT": "10"},
+        env={**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,15 +87,17 @@ def second_process(of: int) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds the process to end in /proc")
 def test_the_example_goes_on_when_a_process_was_killed(tmp_path):
-    ((status, out, errors),) = finish([job("--steps", "30")])
+    ((status, out, errors),) = finish([job("--steps", "40")])
     assert status == 0, errors
     whole = losses(out)
     assert float(whole[-1].split()[-1]) < float(whole[0].split()[-1]) / 2
-    running = job("--steps", "30", "--checkpoint", str(tmp_path))
+    running = job("--steps", "40", "--checkpoint", str(tmp_path))
     assert running.stdout is not None
     seen = ""
-    while len(losses(seen)) < 2:
-        seen += running.stdout.readline()
+    for line in running.stdout:
+        seen += line
+        if len(losses(seen)) == 2:
+            break
     os.kill(second_process(running.pid), signal.SIGKILL)
     ((status, out, errors),) = finish([running])
     assert status == 0, errors
