@@ -1,6 +1,7 @@
 """The sanitizer: kernels that commit each fault, from the interpreter and from native code."""
 
 import ctypes
+import faulthandler
 import os
 import re
 import signal
@@ -167,6 +168,16 @@ def test_a_hang_in_a_child_is_ended_and_its_stack_kept(run):
     ):
         run(module(), X)
     assert ("device_abi.py" if run is on_device else "test_sanitizer.py") in caught.value.__notes__[0]
+
+
+def test_a_child_does_not_wait_for_a_watchdog_of_its_parent(run, tmp_path):
+    kernel("right")
+    with open(tmp_path / "stacks", "w") as stacks, sanitize(isolate=True, seconds=20):
+        faulthandler.dump_traceback_later(100, file=stacks)
+        try:
+            run(module(), X)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def test_a_hang_in_python_is_ended(run, capfd):

@@ -68,7 +68,9 @@ def _fork() -> int:
 def _live(work: Callable[[], None], seconds: float, writer: int, log: IO[str]) -> None:
     """The child's life."""
     faulthandler.enable(log, all_threads=False)
-    faulthandler.dump_traceback_later(seconds, file=log)
+    # by a signal, as a watchdog that the parent has would be waited for here, where its thread is not
+    faulthandler.register(signal.SIGALRM, log, all_threads=False)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         work()
         report: Any = None
@@ -78,7 +80,7 @@ def _live(work: Callable[[], None], seconds: float, writer: int, log: IO[str]) -
     except BaseException as error:
         stack = "".join(traceback.format_exception(error))
         report = {"message": f"{type(error).__name__}: {error}", "where": "", "hint": "", "stack": stack}
-    faulthandler.cancel_dump_traceback_later()
+    signal.setitimer(signal.ITIMER_REAL, 0)
     _flush()
     with open(writer, "wb") as pipe:
         pipe.write(json.dumps(report).encode())
