@@ -10,11 +10,12 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # lowest first; a module belongs to the first row that holds it or a package above it
 LAYERS = [
-    ["xloom.errors", "xloom.trampoline"],
+    ["xloom.errors", "xloom.process_identity", "xloom.trampoline"],
     [
         f"xloom.{name}"
         for name in (
             "checks",
+            "process_traces",
             "reentry",
             "status_code",
             "thread_count",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager as Context
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from xloom import process_traces
+from xloom.process_identity import identity
 
 
 class Trace:
@@ -21,12 +24,18 @@ class Trace:
         self._events: list[dict[str, Any]] = []
         self._threads: dict[int, str] = {}
 
-    def add(self, name: str, category: str, start: int, end: int, **details: Any) -> None:
-        """A span of the calling thread, in nanoseconds of `time.monotonic_ns`."""
-        thread = threading.get_native_id()
-        self._threads.setdefault(thread, threading.current_thread().name)
+    def add(self, name: str, category: str, start: int, end: int, thread: int | None = None, **details: Any) -> None:
+        """A span of a thread, or else of the caller's, in nanoseconds of `time.monotonic_ns`."""
+        if thread is None:
+            thread = threading.get_native_id()
+            self._threads.setdefault(thread, threading.current_thread().name)
+        self._threads.setdefault(thread, f"thread {thread}")
         event = {"name": name, "cat": category, "ph": "X", "ts": start / 1e3, "dur": (end - start) / 1e3}
         self._events.append({**event, "pid": os.getpid(), "tid": thread, "args": details})
+
+    def name_thread(self, thread: int, name: str) -> None:
+        """What a thread is called, or what is shown like one."""
+        self._threads[thread] = name
 
     def spans(self, category: str = "") -> list[dict[str, Any]]:
         """What was added, as Chrome's trace events (times in microseconds), of one category or all."""
@@ -36,18 +45,19 @@ class Trace:
         """The names of the threads that spans were added by."""
         return dict(self._threads)
 
-    def to_json(self) -> str:
-        """As a file that chrome://tracing and ui.perfetto.dev open."""
+    def events(self) -> list[dict[str, Any]]:
+        """The spans and the threads' names, as Chrome's trace events."""
         process = os.getpid()
         names: list[dict[str, Any]] = [
             {"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
             for thread, name in self._threads.items()
         ]
-        return json.dumps({"traceEvents": [*names, *self._events], "displayTimeUnit": "ns"})
+        return [*names, *self._events]
 
 
 _active: Trace | None = None
 _watching: list[Callable[[bool], object]] = []
+_written: Counter[Path] = Counter()
 
 
 def active() -> Trace | None:
@@ -74,6 +84,8 @@ def trace(path: str | os.PathLike[str] | None = None) -> Iterator[Trace]:
 
     Programs compiled meanwhile also tell of their kernels, which makes them a little slower. With `XLOOM_TRACE=path` in
     the environment the whole process is traced.
+    Processes that are several write one file together: the last to end joins their parts (`trace.process1.json`...),
+    where it finds them all; `xloom trace` joins those of several machines.
     """
     before, taken = _active, Trace()
     _set_active(taken)
@@ -82,7 +94,9 @@ def trace(path: str | os.PathLike[str] | None = None) -> Iterator[Trace]:
     finally:
         _set_active(before)
         if path is not None:
-            Path(path).write_text(taken.to_json())
+            file = Path(path).absolute()
+            process_traces.write(taken.events(), identity(), file, _written[file])
+            _written[file] += 1
 
 
 def span(name: str, category: str, **details: Any) -> Context[None]:

@@ -16,6 +16,7 @@ from xloom.cli.library import library
 from xloom.cli.ops import ops
 from xloom.cli.opt import opt
 from xloom.cli.run import run
+from xloom.cli.trace import trace
 from xloom.errors import XloomError
 
 
@@ -35,10 +36,11 @@ def cli() -> None:
       xloom bench model.hlo --profile           where does its time go
       xloom ops reduce-window                   what an opcode means
       xloom library                             compile what most programs share
+      xloom trace trace.process*.json -o a.json join traces of several processes
     """
 
 
-for _command in (run, opt, bench, info, ops, library):
+for _command in (run, opt, bench, info, ops, library, trace):
     cli.add_command(_command)
 
 

@@ -14,7 +14,7 @@ from xloom.cpu.custom_calls import native_call
 from xloom.cpu.custom_calls.custom_call import failure_callbacks
 from xloom.cpu.entry.emitted_program import MAIN, PARALLEL_FOR, EmittedProgram, KernelModule
 from xloom.cpu.entry.function import EntryBuilder
-from xloom.cpu.entry.profiling import ThunkTimes, TimedEntryBuilder, TimedExecutable
+from xloom.cpu.entry.profiling import ThunkTimes, TimedEntryBuilder, TimedExecutable, TimedSpmdExecutable
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
@@ -77,11 +77,11 @@ def compile(module: Module, target: Target | None = None) -> Executable | Dynami
         *_, padding = run_passes(padded, _TO_STATIC, verify=False)
         compiled = compile(padded, target)
         return DynamicExecutable(module, compiled) if padding.changed else compiled
-    if trace.active() is not None and not is_spmd(module):  # devices would write down their times in one place
+    if trace.active() is not None:
         times = ThunkTimes()
         with trace.span(module.name, "compile"):
             image = _made(module, target, None, partial(TimedEntryBuilder, times=times))
-        return TimedExecutable(module, image, times)
+        return (TimedSpmdExecutable if is_spmd(module) else TimedExecutable)(module, image, times)
     kind = SpmdExecutable if is_spmd(module) else Executable if active() is None else GuardedExecutable
     key = _key(module, target)
     if key is None:

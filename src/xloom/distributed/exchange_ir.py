@@ -31,6 +31,7 @@ from xloom.distributed.records import (
 )
 from xloom.distributed.tags import Tags
 from xloom.distributed.turns_ir import turns_ir
+from xloom.distributed.waits import WHOLE, waits_ir
 from xloom.llvm.struct_layout import StructLayout
 
 LOOKS = 256
@@ -68,6 +69,7 @@ def exchange_ir(tags: Tags) -> str:
     return f"""
 {host_ir()}
 {turns_ir()}
+{waits_ir()}
 @{COMMUNICATOR} = external global i8
 declare i32 @MPI_Isend(ptr, i32, ptr, i32, i32, ptr, ptr)
 declare i32 @MPI_Irecv(ptr, i32, ptr, i32, i32, ptr, ptr)
@@ -547,6 +549,7 @@ first.sent:
 
 next.answer:
   %a = phi i64 [ 0, %next.first ], [ %a.next, %answered ]
+  %a.start = call i64 @now()
   %answers.left = icmp ult i64 %a, %num.peers
   br i1 %answers.left, label %answer, label %next.data
 answer:
@@ -586,6 +589,8 @@ await.sent:
   %is.sent = icmp eq i64 %sending, 0
   br i1 %is.sent, label %answered, label %failed
 answered:
+  %q.number = call i64 @number_of(ptr %run, ptr %q)
+  call void @note_wait(ptr %record, i64 %a, i64 %q.number, i64 %start, i64 %a.start)
   %a.next = add i64 %a, 1
   br label %next.answer
 
@@ -698,6 +703,7 @@ is.unpacked:
   %u.next = add i64 %u, 1
   br label %next.unpacked
 all:
+  call void @note_wait(ptr %record, i64 {WHOLE}, i64 0, i64 %start, i64 %start)
   ret i32 0
 
 failed:
@@ -718,6 +724,7 @@ failed:
   %told.peer = sub i64 %other, 1
   %peer = select i1 %peer.named, i64 %told.peer, i64 %at.peer
   call void @give_up(ptr %run, ptr %record, i64 %kind, i64 %peer, i64 %start, ptr %requests, ptr %owners, i64 %count)
+  call void @note_wait(ptr %record, i64 {WHOLE}, i64 0, i64 %start, i64 %start)
   ret i32 1
 }}
 

@@ -23,6 +23,7 @@ from xloom.distributed.records import (
 )
 from xloom.distributed.tags import Tags
 from xloom.distributed.topology import number_of
+from xloom.distributed.waits import Exchange
 
 _LINE = 64
 DIRECT = 1 << 14
@@ -57,15 +58,14 @@ class Plan:
         self._places, self._process, self._ranks, self._tags = places, process, ranks, tags
         self._stagings = stagings
         self._kept: list[Any] = []
-        self.sites: dict[int, CollectiveSite] = {}
+        self.exchanges: dict[int, Exchange] = {}
         """By the address of a record."""
-        self._peers: dict[int, list[int]] = {}
         self._program = _number("\n".join([declared, *(site.signature for site in sites)]))
         records = [0] * max(1, len(sites) * len(places))
         for number, site in enumerate(sites):
             for k, group in enumerate(site.groups):
                 if any(places[d][0] == process for d in group):
-                    records[number * len(places) + k] = self._record(number, site, group)
+                    records[number * len(places) + k] = self._record(number, k, site, group)
         self._records = (ctypes.c_uint64 * len(records))(*records)
         self.address = ctypes.addressof(self._records)
         """Of the table of records by collective, then by group."""
@@ -73,17 +73,13 @@ class Plan:
     @property
     def others(self) -> list[int]:
         """All processes that this one sends to."""
-        return sorted({other for others in self._peers.values() for other in others})
-
-    def peer(self, record: int, number: int) -> int:
-        """The process that is number `number` of a record's peers."""
-        return self._peers[record][number]
+        return sorted({other for exchange in self.exchanges.values() for other in exchange.peers})
 
     def _kept_at(self, structure: Any) -> int:
         self._kept.append(structure)
         return ctypes.addressof(structure)
 
-    def _record(self, number: int, site: CollectiveSite, group: tuple[int, ...]) -> int:
+    def _record(self, number: int, which: int, site: CollectiveSite, group: tuple[int, ...]) -> int:
         here = [d for d in group if self._places[d][0] == self._process]
         others = sorted({self._places[d][0] for d in group} - {self._process})
         traffic = []
@@ -124,11 +120,12 @@ class Plan:
                     packed_in=layout.take(in_bytes if packs_in and in_bytes > INLINE else 0),
                 )
             )
+        devices_here = tuple(self._places[d][1] for d in here)
         record = RECORD.new(
             local_size=len(here),
             num_peers=len(peers),
             peers=self._table(peers),
-            staging=self._stagings.of(tuple(self._places[d][1] for d in here)),
+            staging=self._stagings.of(devices_here),
             num_pointers=len(pointers),
             pointers=self._table(pointers),
             num_devices=len(devices),
@@ -139,8 +136,7 @@ class Plan:
             staging_bytes=layout.nbytes,
         )
         address = self._kept_at(record)
-        self.sites[address] = site
-        self._peers[address] = [other for other, _, _ in traffic]
+        self.exchanges[address] = Exchange(site, number, which, devices_here, [other for other, _, _ in traffic])
         return address
 
     def _lane(self, group: Sequence[int], other: int) -> tuple[int, int]:

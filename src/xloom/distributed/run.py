@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,8 +30,10 @@ from xloom.distributed.records import (
     TURNS,
 )
 from xloom.distributed.tags import Tags
+from xloom.distributed.waits import WAITS, Waits
 from xloom.errors import DistributedError
 from xloom.llvm import jit
+from xloom.trace import active, watch
 
 _ANNOUNCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _TAKE = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
@@ -48,7 +51,8 @@ class Processes:
         self.communicator = communicator
         self._tags = Tags(max(devices), communicator.most_tag)
         code = jit.process_code(exchange_ir(self._tags), jit.PassPipeline.VECTORS)
-        imports = {**addresses(), COMMUNICATOR: communicator.handle}
+        self._waits = Waits()
+        imports = {**addresses(), COMMUNICATOR: communicator.handle, WAITS: self._waits.address}
         turns = [f"xloom_turn_{what}" for what in ("take", "wait", "end", "try")]
         self._library = jit.Library([code], ["xloom_exchange", "xloom_announce", *turns], imports)
         self._announce = self._library.function("xloom_announce", _ANNOUNCE)
@@ -62,17 +66,29 @@ class Processes:
         self._numbers = np.zeros(len(communicator.ranks), np.uint64)
         self._lock = threading.Lock()
         self._active: WeakSet[Run] = WeakSet()
+        self._plans: WeakSet[Plan] = WeakSet()
         self._gone: dict[int, str] = {}
         self._announced: list[Any] = []
+        watch(self._trace)
 
     def plan(self, sites: Sequence[CollectiveSite], places: Sequence[tuple[int, int]], declared: str) -> Plan:
         """The collectives of a program whose devices have these processes and ids; see `Plan`."""
-        return Plan(sites, places, self.process, self.communicator.ranks, self._tags, self._stagings, declared)
+        plan = Plan(sites, places, self.process, self.communicator.ranks, self._tags, self._stagings, declared)
+        self._plans.add(plan)
+        self._waits.add(plan.exchanges)
+        return plan
+
+    def _trace(self, _: bool) -> None:
+        self._waits.end()
+        trace = active()
+        if trace is not None:
+            self._waits.begin(trace, ChainMap(*(plan.exchanges for plan in list(self._plans))))
 
     def run(self, plan: Plan, processes: frozenset[int], *, is_nested: bool = False) -> Run:
         """The next run of a program of these processes, which all of them begin in the same order.
 
         One that is nested, in a callback of another run, does not wait until that has ended."""
+        self._waits.tell()
         own, table = np.zeros_like(self._numbers), _table(processes)
         takes = self.has_turns and not is_nested
         ticket = self._take(self.turns, self.numbers, own.ctypes.data, table.ctypes.data, len(table), takes)
@@ -197,8 +213,8 @@ class Run:
         if not error:
             return None
         record, me = self._get("error_record"), self._processes.process
-        site = self._plan.sites[record]
-        other = self._plan.peer(record, self._get("error_peer"))
+        exchange = self._plan.exchanges[record]
+        site, other = exchange.site, exchange.peers[self._get("error_peer")]
         seconds = self._get("waited") / 1e9
         number = int(self._numbers[other])
         their_number = ctypes.c_uint64.from_buffer(self._theirs, HEADER.offset("run")).value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import uuid
 
 from xloom.distributed import communicator, library
 from xloom.distributed.key_value_store import KeyValueStore
@@ -10,6 +11,7 @@ from xloom.distributed.run import Processes
 from xloom.distributed.timeout import seconds
 from xloom.distributed.topology import LocalTopology, exchange_topology
 from xloom.pjrt.membership import Membership
+from xloom.process_identity import ProcessIdentity, identify
 
 START = 300.0
 """Seconds in which all processes must have begun, as many as JAX gives them."""
@@ -20,6 +22,9 @@ def join(store: KeyValueStore, platform: str, process: int, count: int, devices:
     local = LocalTopology(devices, library.find().why_not)
     told = exchange_topology(store, platform, process, count, local, START)
     counts = [each.devices for each in told]
+    if not process:
+        store.put(f"run/{platform}", uuid.uuid4().hex)
+    identify(ProcessIdentity(process, count, store.get(f"run/{platform}", START)))
     for number, each in enumerate(told):
         if each.why_no_mpi:
             return Membership(process, counts, why_not=f"process {number} has no MPI: {each.why_no_mpi}")

@@ -20,6 +20,7 @@ from weakref import ref
 import numpy as np
 
 from xloom.hlo.module import Module
+from xloom.process_identity import log_prefix
 
 _LONGEST = 100
 
@@ -126,5 +127,5 @@ class MethodLog:
                     setattr(kind, name, self.logged(name, value))
 
 
-method_log = MethodLog(sys.stderr.write)
+method_log = MethodLog(lambda line: sys.stderr.write(log_prefix() + line))
 """The one of this process."""

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
 from xloom.codegen.buffer_values import leaf_shapes
@@ -16,8 +15,10 @@ from xloom.codegen.fusion.producer_consumer import FusionGroup
 from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.entry.emitted_program import KernelModule
 from xloom.cpu.entry.function import EntryBuilder
+from xloom.cpu.runtime.event_ring import CAPACITY, EventRing
 from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable
+from xloom.cpu.runtime.spmd_executable import SpmdExecutable
 from xloom.hlo.cost import flops
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -26,27 +27,23 @@ from xloom.llvm.types import I32, I64, POINTER
 from xloom.trace import active, span
 from xloom.trampoline import Nested
 
-_CAPACITY = 1 << 16
-"""Thunks that a run notes; those after it are only counted."""
 _MONOTONIC = 1
 """CLOCK_MONOTONIC of clock_gettime."""
-_clock_gettime = ctypes.CDLL(None).clock_gettime
+_libc = ctypes.CDLL(None)
 
 
 class ThunkTimes:
-    """Memory that native code writes to: how many thunks ran, then (thunk, start, end) of each, in nanoseconds."""
+    """What native code writes down: (thunk, start, end, thread) of each, in nanoseconds."""
+
+    columns = 4
 
     def __init__(self) -> None:
         self.thunks: list[Thunk] = []
-        self._words = np.zeros(1 + 3 * _CAPACITY, np.int64)
-        self.address = self._words.ctypes.data
+        self.ring = EventRing(self.columns)
 
-    def take(self) -> list[tuple[Thunk, int, int]]:
+    def take(self) -> list[tuple[Thunk, int, int, int]]:
         """What ran since the last time."""
-        count = min(int(self._words[0]), _CAPACITY)
-        rows = self._words[1 : 1 + 3 * count].reshape(count, 3).tolist()
-        self._words[0] = 0
-        return [(self.thunks[thunk], start, end) for thunk, start, end in rows]
+        return [(self.thunks[thunk], start, end, thread) for thunk, start, end, thread in self.ring.take()]
 
 
 class TimedEntryBuilder(EntryBuilder):
@@ -59,7 +56,7 @@ class TimedEntryBuilder(EntryBuilder):
         times: ThunkTimes,
     ):
         self._times = times
-        self._clock: ir.Function | None = None
+        self._libc: dict[str, ir.Function] = {}
         super().__init__(assignment, on_kernel)
         self.program.kept.append(times)
 
@@ -72,25 +69,32 @@ class TimedEntryBuilder(EntryBuilder):
         self.horizontal_fusion.finish()
         self._note(thunk, start, self._now())
 
+    def _call(self, name: str, *arguments: ir.Value) -> ir.Value:
+        """A function of the C library that gives an int."""
+        if name not in self._libc:
+            function = getattr(_libc, name)
+            address = ctypes.cast(function, ctypes.c_void_p).value or 0
+            self._libc[name] = self.imported(address, ir.FunctionType(I32, [a.type for a in arguments]), function)
+        return self.b.call(self._libc[name], arguments)
+
     def _now(self) -> ir.Value:
         b = self.b
-        if self._clock is None:
-            address = ctypes.cast(_clock_gettime, ctypes.c_void_p).value or 0
-            self._clock = self.imported(address, ir.FunctionType(I32, [I32, POINTER]), _clock_gettime)
         time = allocate(b, I64, 2)
-        b.call(self._clock, [I32(_MONOTONIC), time])
+        self._call("clock_gettime", I32(_MONOTONIC), time)
         seconds = b.load(time, typ=I64)
         nanoseconds = b.load(b.gep(time, [I64(1)], source_etype=I64), typ=I64)
         return b.add(b.mul(seconds, I64(1_000_000_000)), nanoseconds)
 
     def _note(self, thunk: Thunk, start: ir.Value, end: ir.Value) -> None:
         b, times = self.b, self._times
-        words = I64(times.address).inttoptr(POINTER)
-        row = b.atomic_rmw("add", words, I64(1), "monotonic")
-        with b.if_then(b.icmp_unsigned("<", row, I64(_CAPACITY))):
-            first = b.add(b.mul(row, I64(3)), I64(1))
-            for k, value in enumerate((I64(len(times.thunks)), start, end)):
-                b.store(value, b.gep(words, [b.add(first, I64(k))], source_etype=I64))
+        words = I64(times.ring.address).inttoptr(POINTER)
+        number = b.atomic_rmw("add", words, I64(1), "monotonic")
+        row = b.and_(number, I64(CAPACITY - 1))
+        first = b.add(b.mul(row, I64(1 + times.columns)), I64(1))
+        thread = b.zext(self._call("gettid"), I64) if hasattr(_libc, "gettid") else I64(0)
+        for k, value in enumerate((I64(len(times.thunks)), start, end, thread), 1):
+            b.store(value, b.gep(words, [b.add(first, I64(k))], source_etype=I64))
+        b.atomic_rmw("xchg", b.gep(words, [first], source_etype=I64), b.add(number, I64(1)), "release")
         times.thunks.append(thunk)
 
 
@@ -117,9 +121,13 @@ class TimedExecutable(Executable):
 
     def _tell(self) -> None:
         trace = active()
-        for thunk, start, end in self._times.take():
+        for thunk, start, end, thread in self._times.take():
             if trace is not None:
-                trace.add(_name(thunk), "kernel", start, end, **_details(thunk))
+                trace.add(_name(thunk), "kernel", start, end, thread or None, **_details(thunk))
+
+
+class TimedSpmdExecutable(TimedExecutable, SpmdExecutable):
+    """One of several devices, which tell of their kernels by thread."""
 
 
 def _name(thunk: Thunk) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xloom.hlo import dtype as dt
 from xloom.hlo.builder import Builder
 from xloom.hlo.shape import array_shape
+from xloom.process_identity import log_prefix
 from xloom.torch.lazy.recording.source import caller
 from xloom.torch.lowering import Graph
 
@@ -26,7 +27,7 @@ on = "torch" in os.environ.get("XLOOM_LOG", "").split(",")
 
 def write(line: str) -> None:
     """One line on standard error."""
-    print(f"xloom.torch: {line}", file=sys.stderr)
+    print(f"{log_prefix()}xloom.torch: {line}", file=sys.stderr)
 
 
 def dispatched(op: Any, handler: Any) -> None:

@@ -1,0 +1,29 @@
+"""A sum of two processes in a loop, of which the second one is late: `traced.py PROCESS COUNT ADDRESS`."""
+
+import sys
+import time
+
+import jax
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+process, count, address = sys.argv[1:]
+jax.distributed.initialize(address, int(count), int(process))
+mesh = Mesh(np.array(jax.devices()), "x")
+mine = np.ones((len(jax.local_devices()), 1 << 14), np.float32)
+x = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+
+
+@jax.jit
+@jax.shard_map(mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+def summed(x):
+    return lax.fori_loop(0, 3, lambda _, x: lax.psum(x, "x"), x)
+
+
+summed(x).block_until_ready()
+if process == "1":
+    time.sleep(0.3)
+summed(x).block_until_ready()
+jax.distributed.shutdown()
