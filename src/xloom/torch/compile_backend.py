@@ -1,4 +1,6 @@
-"""torch.compile(model, backend="xloom"): AOTAutograd's graphs, forward and backward, as native programs."""
+"""torch.compile(model, backend="xloom"): AOTAutograd's graphs, forward and backward, as native programs.
+
+Those of tensors of the device `xla` are recorded as that device's programs are."""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.aot_autograd import aot_function
-from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
 
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
@@ -70,6 +73,20 @@ def compile_inference(graph: GraphModule, arguments: Sequence[Any]) -> Any:
         told = metadata.input_info
         weights = [k for k in metadata.static_input_indices if k < len(told) and not told[k].mutates_data]
     return compile_graph(graph, arguments, strided, views=True, weights=weights)
+
+
+def recorded(graph: GraphModule, arguments: Sequence[Any]) -> Any:
+    """What runs a graph of tensors of the device: its operators are recorded, among those of code that is not compiled.
+
+    So they are part of the same programs, and a collective comes where it does there.
+    """
+    return make_boxed_func(graph.forward)
+
+
+def _on_device(graph: GraphModule) -> bool:
+    """Whether any tensor of Dynamo's graph is one of the device."""
+    values = tree_leaves([node.meta.get("example_value") for node in graph.graph.nodes])
+    return any(isinstance(value, torch.Tensor) and value.device.type == "xla" for value in values)
 
 
 def _is_symbolic(argument: Any) -> bool:
@@ -143,6 +160,8 @@ def backend(
     if unknown:
         raise ValueError(f"xloom has no option {unknown[0]!r} for torch.compile; it has {', '.join(_OPTIONS)}")
     chosen = _OPTIONS | dict(options or {})
+    if _on_device(graph):
+        return aot_autograd(fw_compiler=recorded, partition_fn=default_partition)(graph, arguments)
     return aot_autograd(
         fw_compiler=compile_forward,
         inference_compiler=compile_inference if chosen["freezing"] else partial(compile_forward, views=True),

@@ -12,7 +12,7 @@ from torch.optim.optimizer import _foreach_supported_types, register_optimizer_s
 
 from xloom.torch.lazy.operators import attention, autocast, host_arguments
 from xloom.torch.lazy.recording import dispatch, table
-from xloom.torch.lazy.runtime import device_module, transfer
+from xloom.torch.lazy.runtime import device_module, dynamo, transfer
 from xloom.torch.lazy.runtime.execution import flush
 from xloom.torch.lazy.tensor import conversion_methods, tensor, tied_parameters, uninitialized
 from xloom.torch.lazy.views import in_place
@@ -86,6 +86,7 @@ def register() -> None:
     uninitialized.register()
     tied_parameters.register()
     in_place.register()
+    dynamo.register()
     _acc.register_python_privateuseone_hook(_Hook())
     _acc.register_python_privateuseone_device_guard(_Guard())
     run_backward = _with_escaped_errors(torch.autograd.graph._engine_run_backward)

@@ -38,6 +38,10 @@ class XlaTensor(torch.Tensor):
             log.dispatched(func, handler)
         return handler(args, kwargs)
 
+    def __coerce_same_metadata_as_tangent__(self, expected_metadata: Any, expected_type: Any = None) -> torch.Tensor:
+        """Itself: what AOTAutograd takes for torch's own tensor is one of the device (runtime/dynamo.py)."""
+        return self
+
     @property
     def is_xla(self) -> bool:  # type: ignore[override]
         """True: it is on the device `xla`."""

@@ -1,0 +1,51 @@
+"""torch.compile of functions of the device's tensors: graphs of ATen operators, which are recorded as others are."""
+
+import pytest
+import torch
+
+import xloom.torch as xt
+from xloom.torch.metrics import METRICS
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("backend", ["xloom", "aot_eager", "eager"])
+def test_one_graph_with_gradients_and_changes_in_place(backend):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.GELU())
+    there = [p.detach().clone() for p in model.parameters()]
+    x = torch.rand(5, 3)
+    model(x).square().sum().backward()
+    wanted = [p.grad for p in model.parameters()], model[1].running_mean.clone()
+    model[1].reset_running_stats()
+    model.zero_grad()
+    model = model.to("xla")
+    torch.compile(model, backend=backend, fullgraph=True)(x.to("xla")).square().sum().backward()
+    for p, before, gradient in zip(model.parameters(), there, wanted[0], strict=True):
+        torch.testing.assert_close(p.detach().cpu(), before)
+        torch.testing.assert_close(p.grad.cpu(), gradient)
+    torch.testing.assert_close(model[1].running_mean.cpu(), wanted[1])
+
+
+def test_it_is_part_of_the_program_that_is_being_recorded():
+    function = torch.compile(lambda x: (x.sin() * 2, x.add_(1)[1:]), backend="xloom", fullgraph=True)
+    x = torch.arange(4.0).to("xla")
+    function(x)
+    xt.sync()
+    before = METRICS.programs
+    y = x * 2
+    z, view = function(y)
+    (z + view.sum()).tolist()
+    assert METRICS.programs == before + 1
+    assert view.tolist() == [5, 7, 9]
+    view.zero_()
+    assert y.tolist() == [3, 0, 0, 0]
+
+
+def test_sizes_that_change():
+    function = torch.compile(lambda x: x.sum(0) * x.shape[0], backend="xloom", fullgraph=True)
+    for n in (2, 3, 5, 7):
+        assert function(torch.ones(n, 2, device="xla")).tolist() == [n * n, n * n]
