@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import multihost_utils
+from jax.experimental import multihost_utils, serialize_executable, topologies
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -210,6 +210,146 @@ def many_at_once():
     for _ in range(40):
         x = f(x) * 0.25
     agree(x, np.ones((4, 4), np.float32))
+
+
+def to_devices_of_another_process():
+    """`device_put` without a flag: small and large, cut, several at once, of all types."""
+    cuts = [NamedSharding(Mesh(np.array(jax.local_devices(process_index=p)), "z"), P("z")) for p in range(2)]
+    for dtype in (np.float32, jnp.bfloat16, jnp.int4, np.complex64, np.bool_):
+        values = [np.arange(n).reshape(-1, 4).astype(dtype) for n in (0, 8, 1 << 12, 1 << 18)]
+        moved = jax.device_put(jax.device_put(values, cuts[0]), cuts[1])
+        for value, there in zip(values, moved, strict=True):
+            assert len(there.addressable_shards) == (2 if jax.process_index() else 0)
+            back = jax.device_put(there, cuts[0])
+            for shard in (*there.addressable_shards, *back.addressable_shards):
+                np.testing.assert_array_equal(np.asarray(shard.data), value[shard.index])
+
+
+def along_a_pipeline():
+    """Each stage runs on a process's devices, and gives away what it has got."""
+    cuts = [NamedSharding(Mesh(np.array(jax.local_devices(process_index=p)), "z"), P("z")) for p in range(2)]
+    stage = jax.jit(lambda x: x * 2 + 1, donate_argnums=0)
+    x = jax.device_put(np.zeros((64, 32), np.float32), cuts[0])
+    for k in range(10):
+        if k % 2 == jax.process_index():
+            x = stage(x)
+        x = jax.device_put(x, cuts[(k + 1) % 2])
+    for shard in x.addressable_shards:
+        np.testing.assert_array_equal(np.asarray(shard.data), np.full((32, 32), 1023.0))
+
+
+def what_is_not_sent():
+    """Who was to receive it is told why: the sender's program has failed, or it sends something else."""
+    meshes = [Mesh(np.array(jax.local_devices(process_index=p)), "z") for p in range(2)]
+    first, second = (NamedSharding(each, P("z")) for each in meshes)
+
+    def fail(x):
+        raise ValueError("not this time")
+
+    def received(x):
+        there = jax.device_put(x, second)
+        if jax.process_index():
+            try:
+                jax.block_until_ready(there)
+            except jax.errors.JaxRuntimeError as error:
+                return str(error)
+        return ""
+
+    x = jax.device_put(np.zeros((4, 3), np.float32), first)
+    if not jax.process_index():
+        called = jax.shard_map(
+            lambda x: jax.pure_callback(fail, x, x), mesh=meshes[0], in_specs=P("z"), out_specs=P("z")
+        )
+        x = jax.jit(called)(x)
+    wide = jax.device_put(np.zeros((4, 3 + jax.process_index()), np.float32), first)
+    errors = received(x), received(wide)
+    if jax.process_index():
+        assert "process 0 failed, from which process 1 receives f32[2,3]" in errors[0], errors
+        assert "not this time" in errors[0], errors
+        assert "process 1 receives f32[2,4]" in errors[1], errors
+        assert "process 0 sends f32[2,3]" in errors[1], errors
+
+
+def all_kinds_in_loops_and_branches():
+    """In `scan`, `while_loop` and `cond`, all between both processes."""
+    value = numbers(8, 8)
+    axes = ("x", "y")
+
+    def kinds(x):
+        n = lax.axis_size(axes)
+        a = lax.all_gather(x, axes)[::-1].sum(0) / n
+        b = lax.psum_scatter(jnp.concatenate([x] * n), axes, tiled=True)
+        c = lax.all_to_all(jnp.stack([x] * n), axes, 0, 0).sum(0)
+        d = lax.ppermute(x, axes, [(k, (k + 1) % n) for k in range(n)])
+        e = lax.pmax(x, axes) - lax.pmin(x, axes) + lax.pmean(x, axes)
+        return jnp.tanh(a + b + c + d + e)
+
+    def scanned(x):
+        return lax.scan(lambda x, k: (kinds(x) + k, None), x, jnp.arange(5.0))[0]
+
+    def repeated(x):
+        return lax.while_loop(lambda s: lax.psum(s[1], axes) < 20, lambda s: (kinds(s[0]), s[1] + 1), (x, 0))[0]
+
+    def branched(x):
+        return lax.cond(lax.psum(x.sum(), axes) > 1e9, lambda: x, lambda: kinds(x) - lax.axis_index("x"))
+
+    def kinds_of(pieces, k=0.0):
+        n, total = len(pieces), pieces.sum(0, dtype=np.float32)
+        spread = pieces.max(0) - pieces.min(0) + total / n
+        return np.tanh(total / n + total + total + np.roll(pieces, 1, 0) + spread) + np.float32(k)
+
+    pieces = wanted = blocks(value).reshape(4, 4, 4)
+    for k in range(5):
+        wanted = kinds_of(wanted, k)
+    agree(mapped(scanned)(array(value)), joined(wanted.reshape(2, 2, 4, 4)), exact=False)
+    wanted = pieces
+    for _ in range(5):
+        wanted = kinds_of(wanted)
+    agree(mapped(repeated)(array(value)), joined(wanted.reshape(2, 2, 4, 4)), exact=False)
+    wanted = kinds_of(pieces).reshape(2, 2, 4, 4) - np.arange(2, dtype=np.float32)[:, None, None, None]
+    agree(mapped(branched)(array(value)), joined(wanted), exact=False)
+
+
+def callbacks():
+    """Each process calls its own function, with what its devices have."""
+    seen = []
+
+    def double(x):
+        seen.append(x.shape)
+        return 2 * x
+
+    value = numbers(8, 8)
+    called = mapped(lambda x: lax.psum(jax.pure_callback(double, x, x), ("x", "y")))(array(value))
+    total = np.broadcast_to(2 * blocks(value).sum((0, 1), keepdims=True), blocks(value).shape)
+    agree(called, joined(total), exact=False)
+    assert seen == [(4, 4)] * 2
+
+    def told(x):
+        jax.debug.callback(lambda x: seen.append(float(x)), x[0, 0])
+        return lax.psum(x, "x")
+
+    seen.clear()
+    mapped(told)(array(value)).block_until_ready()
+    jax.effects_barrier()
+    first = [float(each[0, 0]) for each in blocks(value)[jax.process_index()]]
+    assert sorted(seen) == sorted(first), (seen, first)
+
+
+def for_a_topology():
+    """Programs are compiled for the devices of all processes, without running, and for a topology out of bytes."""
+    client = jax.devices()[0].client
+    topology = topologies.TopologyDescription(jax.devices())
+    assert [d.process_index for d in topology.devices] == [0, 0, 1, 1]
+    sharding = NamedSharding(mesh(), CUT)
+    shape = jax.ShapeDtypeStruct((8, 8), np.float32, sharding=sharding)
+    f = jax.jit(jax.shard_map(lambda x: lax.psum(x, ("x", "y")), mesh=mesh(), in_specs=CUT, out_specs=P()))
+    compiled = f.lower(shape).compile()
+    value = numbers(8, 8)
+    agree(compiled(array(value)), blocks(value).sum((0, 1)), exact=False)
+    payload, *trees = serialize_executable.serialize(compiled)
+    loaded = serialize_executable.deserialize_and_load(payload, *trees, execution_devices=jax.devices())
+    agree(loaded(array(value)), blocks(value).sum((0, 1)), exact=False)
+    assert client.process_index() == jax.process_index()
 
 
 if __name__ == "__main__":

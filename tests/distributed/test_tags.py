@@ -15,4 +15,7 @@ def test_no_two_are_one(devices, most):
         assert len(set(kinds)) == len(kinds)
     for number in (0, 1, 5, 1 << 40):
         assert all(0 <= tags.of_run(kind, number) <= most for kind in kinds)
+    moved = [tags.end, *(tags.transfer(key, is_data=data) for key in (0, 1, 7, 1 << 40) for data in (False, True))]
+    assert all(0 <= tag <= most for tag in moved)
+    assert len({*kinds, *moved}) == len({*kinds}) + len(moved)
     assert len({tags.of_run(kind, number) for kind in (tags.failure, kinds[2]) for number in range(16)}) == 32

@@ -12,9 +12,13 @@ import textwrap
 from pathlib import Path
 
 EXTENSIONS = ("layouts", "ffi", "memory_descriptions", "shardings", "custom_partitioner", "profiler")
+TRANSFERS = "xla/pjrt/extensions/cross_host_transfers/pjrt_c_api_cross_host_transfers_extension.h"
 PROFILER = "xla/backends/profiler/plugin/profiler_c_api.h"
 VERSION = (0, 112)
-NEWER = {"peak_allocated_bytes", "peak_allocated_bytes_is_set"}  # fields of 0.113
+NEWER = {  # fields of later versions: of the API, and of the transfers
+    *("peak_allocated_bytes", "peak_allocated_bytes_is_set"),
+    *("allow_cancel_notifier", "num_tasks", "task_ids", "incarnation_ids"),
+}
 CODES = {
     "size_t": "Z",
     "int64_t": "q",
@@ -26,6 +30,8 @@ CODES = {
     "bool": "?",
     "float": "f",
 }
+POINTERS = ("Callback", "Deleter", "Destructor", "Notifier", "Visitor", "PJRT_CallbackError")
+"""Ends of the names of functions' types."""
 UNMARKED = {"PJRT_Executable_OutputMemoryKinds_Args": {"num_outputs"}}  # results that no comment tells of
 ENUMS = {
     "PJRT_Error_Code": "ERROR_CODES",
@@ -83,7 +89,7 @@ def _widest(body: str) -> str:
 
 def _code(kind: str, enums: set[str]) -> str:
     kind = kind.replace("const ", "").replace("struct ", "").strip()
-    if "*" in kind or kind.endswith(("Callback", "Deleter", "Visitor", "PJRT_CallbackError")):
+    if "*" in kind or kind.endswith(POINTERS):
         return "P"
     if kind in enums:
         return "i"
@@ -101,7 +107,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--from", dest="source", type=Path, required=True)
     source = parser.parse_args().source
-    names = ["xla/pjrt/c/pjrt_c_api.h", *(f"xla/pjrt/c/pjrt_c_api_{e}_extension.h" for e in EXTENSIONS), PROFILER]
+    extensions = [f"xla/pjrt/c/pjrt_c_api_{e}_extension.h" for e in EXTENSIONS]
+    names = ["xla/pjrt/c/pjrt_c_api.h", *extensions, TRANSFERS, PROFILER]
     text = without_comments("\n".join((source / name).read_text() for name in names))
     enums = enumerations(text)
     out = [HEAD.format(major=VERSION[0], minor=VERSION[1])]

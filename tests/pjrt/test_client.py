@@ -108,9 +108,10 @@ def test_several_devices(kind):
     client = getattr(Client, kind)(devices=4)
     program = client.compile(parse(REDUCED))
     arguments = [[client.buffer_from_host(X * k, device)] for k, device in enumerate(client.devices)]
-    for (total,), device in zip(program.execute_sharded(arguments), client.devices, strict=True):
-        assert np.array_equal(total, X * 6)
-        assert total.device is device
+    for each in (program, client.deserialize(program.executable.serialize())):
+        for (total,), device in zip(each.execute_sharded(arguments), client.devices, strict=True):
+            assert np.array_equal(total, X * 6)
+            assert total.device is device
     client.close()
 
 

@@ -7,6 +7,7 @@ topology.py         which devices the processes have
 tags.py             how messages are told apart
 plan.py             who sends what to whom in a collective
 exchange_ir.py      native code that does so, and ends by a deadline
+transfers.py        arrays that go from a process to another besides programs
 run.py              one run of a program, and what went wrong in it
 key_value_store.py  what processes tell each other before MPI is there
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_HEADERS, _DATA, _FAILURES = range(3)
+_HEADERS, _DATA, _FAILURES, _TRANSFERS = range(4)
 _KIND_BITS = 2
 _LEAST_RUN_BITS, _MOST_RUN_BITS = 4, 12
 
@@ -55,6 +55,16 @@ class Tags:
     def failure(self) -> int:
         """Of the message that a run has failed; the run adds its number."""
         return _FAILURES
+
+    @property
+    def end(self) -> int:
+        """Of the message that a process takes part in no further transfer."""
+        return _TRANSFERS
+
+    def transfer(self, key: int, *, is_data: bool) -> int:
+        """Of what belongs to no program: the header of a transfer, which has this number, and then its data."""
+        keys = ((self.most + 1) >> _KIND_BITS + 1) - 1
+        return ((key % keys + 1) << 1 | is_data) << _KIND_BITS | _TRANSFERS
 
     def of_run(self, tag: int, number: int) -> int:
         """The tag of what belongs to one run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from xloom.sim import Simulator
 from xloom.status_code import Code
 from xloom.trace import span
 
+if TYPE_CHECKING:
+    from xloom.pjrt.cross_host import CrossHost
+
 
 class Client:
     """Devices of one platform in this process, and those of others that it works with."""
@@ -50,6 +53,7 @@ class Client:
         """Those of this process."""
         self.launching = threading.Lock()
         """Held while a program is given to several devices."""
+        self._cross_host = None if self.membership.connected is None else _cross_host(self.membership)
 
     @staticmethod
     def cpu(devices: int = 1, membership: Membership | None = None) -> Client:
@@ -83,6 +87,17 @@ class Client:
 
     @property
     def memory_spaces(self) -> list[MemorySpace]:
+    @property
+    def cross_host(self) -> CrossHost:
+        """Transfers to and from devices of other processes. Raises MissingExtraError where there can be none."""
+        return self._cross_host or _cross_host(self.membership)
+
+    def lose(self, process: int, why: str) -> None:
+        """Ends what waits for a process that is gone."""
+        if self._cross_host is not None:
+            self._cross_host.lose(process, why)
+            self.membership.processes.lose(process, why)
+
         """The memory spaces of all devices of this process."""
         return [memory for device in self.addressable_devices for memory in device.memory_spaces]
 
@@ -187,9 +202,18 @@ class Client:
     def deserialize(self, data: bytes, options: CompileOptions | None = None) -> LoadedExecutable:
         """What `Executable.serialize` has packed; `options` go before those packed with it."""
         module, packed = Executable.parts(data)
-        return self._compiled(module, options or CompileOptions.from_proto(packed))
+        options = options or CompileOptions.from_proto(packed)
+        # which are no part of a module's bytes
+        module.config.replica_count, module.config.num_partitions = options.num_replicas, options.num_partitions
+        return self._compiled(module, options)
 
     def close(self) -> None:
         """Waits for all work of all devices."""
         for device in self.addressable_devices:
             device.queue.close()
+
+
+def _cross_host(membership: Membership) -> CrossHost:
+    from xloom.pjrt.cross_host import CrossHost  # which loads what one process does not need
+
+    return CrossHost(membership)

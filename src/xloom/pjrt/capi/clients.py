@@ -170,14 +170,12 @@ def default_device_assignment(args: Any) -> None:
 @slot("PJRT_Client_UpdateGlobalProcessInfo")
 def update_global_process_info(args: Any) -> None:
     """Ends what waits for processes that are gone."""
-    connected = objects[args.client].client.membership.connected
-    if connected is None:
-        return
+    client = objects[args.client].client
     kind = struct("PJRT_ProcessInfo")
     for info in (kind * args.num_process_infos).from_address(args.process_infos) if args.num_process_infos else ():
-        if info.state in _GONE and info.task_id != connected.process:
+        if info.state in _GONE and info.task_id != client.process_index:
             why = text_at(info.error_message, info.error_message_size)
-            connected.lose(info.task_id, f"{_GONE[info.state]}{': ' if why else ''}{why}")
+            client.lose(info.task_id, f"{_GONE[info.state]}{': ' if why else ''}{why}")
 
 
 @slot("PJRT_Client_DmaMap")

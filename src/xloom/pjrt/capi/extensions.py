@@ -5,7 +5,16 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xloom.pjrt.capi import custom_partitioner, ffi, guard, layouts, memory_descriptions, profiler, shardings
+from xloom.pjrt.capi import (
+    cross_host_transfers,
+    custom_partitioner,
+    ffi,
+    guard,
+    layouts,
+    memory_descriptions,
+    profiler,
+    shardings,
+)
 from xloom.pjrt.capi.memory import struct
 from xloom.pjrt.capi.structs import EXTENSION_TYPES
 
@@ -15,6 +24,7 @@ _ALL = {
     "FFI": ffi.ENTRIES,
     "Shardings": shardings.ENTRIES,
     "Custom_Partitioner": custom_partitioner.ENTRIES,
+    "CrossHostTransfers": cross_host_transfers.ENTRIES,
 }
 
 _NUMBERS = {name: number for number, name in enumerate(EXTENSION_TYPES.split())}

@@ -727,6 +727,33 @@ STRUCTS = {
     "PJRT_Custom_Partitioner_Extension": """
         base:PJRT_Extension_Base register_custom_partitioner:P register_batch_partitionable:P
     """,
+    "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args": """
+        struct_size:Z extension_start:P client:P num_buffers:Z buffers:P dst_global_device_ids:P
+        transfer_keys:P send_events:P
+    """,
+    "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args": """
+        struct_size:Z extension_start:P client:P num_shapes:Z shape_num_dims:P num_dims:P element_types:P
+        layouts:P device:P src_global_device_ids:P transfer_keys:P buffers:P
+    """,
+    "PJRT_Transfers_CrossHostRecvNotifierInfo": """
+        user_arg:P notifier:P
+    """,
+    "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args": """
+        struct_size:Z extension_start:P client:P num_shapes:Z shape_num_dims:P num_dims:P element_types:P
+        layouts:P device:P notifier:PJRT_Transfers_CrossHostRecvNotifierInfo buffers:P> num_buffers:Z>
+    """,
+    "PJRT_Transfers_CrossHostRemoteSendCallbackInfo": """
+        user_arg:P on_done:P
+    """,
+    "PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args": """
+        struct_size:Z extension_start:P buffer:P event:P serialized_descriptor:P serialized_descriptor_size:P
+        on_done:PJRT_Transfers_CrossHostRemoteSendCallbackInfo descriptor_destructor:P
+    """,
+    "PJRT_CrossHostTransfers_Extension": """
+        base:PJRT_Extension_Base PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers:P
+        PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice:P PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers:P
+        PJRT_Transfers_PJRT_Client_CrossHostSendBuffers:P
+    """,
     "PJRT_Profiler_Extension": """
         base:PJRT_Extension_Base profiler_api:P traceme_context_id:q
     """,
