@@ -5,10 +5,16 @@
     python train_flax.py --address localhost:4000 --processes 2 --process 1     and this one
 
 On several machines the address is that of the first, which all can reach. With `JAX_PLATFORMS=xloom,cpu` it runs on
-xloom, with `JAX_PLATFORMS=cpu` on XLA:CPU. `--checkpoint FOLDER` saves what is trained, by Orbax, and goes on from it.
+xloom, with `JAX_PLATFORMS=cpu` on XLA:CPU.
+
+`--checkpoint FOLDER` saves what is trained every 50 steps, by Orbax. If a process dies, the others end with an error
+that says which one, after as many seconds as XLOOM_DISTRIBUTED_TIMEOUT says; the same commands then go on from the last
+checkpoint.
 """
 
 import argparse
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -51,6 +57,31 @@ def train_step(state: dict, inputs: jax.Array, classes: jax.Array) -> tuple[dict
     return {"parameters": parameters, "optimizer": optimizer, "step": state["step"] + 1}, loss
 
 
+def train(steps: int, checkpoint: Path | None) -> None:
+    mesh = Mesh(np.array(jax.devices()), "batch")
+    everywhere, cut = NamedSharding(mesh, P()), NamedSharding(mesh, P("batch"))
+    state = jax.jit(initial, out_shardings=everywhere)(jax.random.key(0))
+    manager = None
+    if checkpoint:
+        import orbax.checkpoint as ocp
+
+        manager = ocp.CheckpointManager(checkpoint.resolve())
+        if manager.latest_step() is not None:
+            state = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore(state))
+    step_fn = jax.jit(train_step, donate_argnums=0)
+    start = time.perf_counter()
+    for step in range(int(state["step"]), steps):
+        inputs, classes = (jax.make_array_from_process_local_data(cut, part) for part in batch(step))
+        state, loss = step_fn(state, inputs, classes)
+        if step % 50 == 0 or step == steps - 1:
+            print(f"step {step:4d}: loss {float(loss):.4f}, {time.perf_counter() - start:.1f} s", flush=True)
+        if manager and step % 50 == 49:
+            jax.block_until_ready(state)  # what went wrong is told here; Orbax would wait for who is gone
+            manager.save(step + 1, args=ocp.args.StandardSave(state))
+    if manager:
+        manager.wait_until_finished()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--address", help="host:port of the first process")
@@ -61,27 +92,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.address:
         jax.distributed.initialize(options.address, options.processes, options.process)
-    mesh = Mesh(np.array(jax.devices()), "batch")
-    everywhere, cut = NamedSharding(mesh, P()), NamedSharding(mesh, P("batch"))
-    state = jax.jit(initial, out_shardings=everywhere)(jax.random.key(0))
-    manager = None
-    if options.checkpoint:
-        import orbax.checkpoint as ocp
-
-        manager = ocp.CheckpointManager(options.checkpoint.resolve())
-        if manager.latest_step() is not None:
-            state = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore(state))
-    step_fn = jax.jit(train_step, donate_argnums=0)
-    start = time.perf_counter()
-    for step in range(int(state["step"]), options.steps):
-        inputs, classes = (jax.make_array_from_process_local_data(cut, part) for part in batch(step))
-        state, loss = step_fn(state, inputs, classes)
-        if step % 50 == 0 or step == options.steps - 1:
-            print(f"step {step:4d}: loss {float(loss):.4f}, {time.perf_counter() - start:.1f} s", flush=True)
-        if manager and step % 50 == 49:
-            manager.save(step + 1, args=ocp.args.StandardSave(state))
-    if manager:
-        manager.wait_until_finished()
+    try:
+        train(options.steps, options.checkpoint)
+    except jax.errors.JaxRuntimeError as error:
+        print(f"process {options.process} ends: {error}", file=sys.stderr, flush=True)
+        os._exit(1)  # Python's own end would wait for processes that are gone
 
 
 if __name__ == "__main__":

@@ -43,6 +43,13 @@ _ENVIRONMENT = {
     "cpu": {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
     "xloom": {"JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "2"},
 }
+_PATIENCE = (
+    "--heartbeat_timeout=120",
+    "--shutdown_timeout=120",
+    "--barrier_timeout=120",
+    "--initialization_timeout=120",
+)
+"""Seconds."""
 
 
 def said(folder: Path, processes: int) -> dict[str, str]:
@@ -63,8 +70,9 @@ def run(checkout: Path, file: str, side: str, processes: int, timeout: float, fo
     """Runs a file, or one of its tests; says how it ended."""
     shutil.rmtree(folder, ignore_errors=True)  # logs of an earlier call are not this one's
     folder.mkdir(parents=True)
-    # what tests leave out on the CPU they leave out here
-    arguments = [f"--num_processes={processes}", "--extra_test_args=--jax_test_dut=cpu", *([only] if only else [])]
+    # what tests leave out on the CPU they leave out here; many processes on few cores miss JAX's heartbeats of 5 s
+    arguments = [f"--num_processes={processes}", "--extra_test_args=--jax_test_dut=cpu", *_PATIENCE]
+    arguments += [only] if only else []
     environment = {**os.environ, **_ENVIRONMENT[side], "TEST_UNDECLARED_OUTPUTS_DIR": str(folder)}
     with (folder / "launcher.log").open("wb") as log:
         child = subprocess.Popen(
