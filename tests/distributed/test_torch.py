@@ -36,6 +36,7 @@ NAMES = [
     "fully_sharded",
     "checkpoints",
     "compiled",
+    "compiled_on_device",
     "names_of_torch_xla",
 ]
 OTHER_SHAPES = "other_shapes"

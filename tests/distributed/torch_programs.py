@@ -320,6 +320,33 @@ def compiled():
         torch.testing.assert_close(function(torch.ones(3) * (k + dist.get_rank())), torch.full((3,), 4.0 * k + 3))
 
 
+def compiled_on_device():
+    """Collectives in a graph of the device's tensors, with gradients, and of a subgroup."""
+    group, rank = dist.group.WORLD, dist.get_rank()
+    alone = [dist.new_group([r]) for r in range(2)][rank]
+    assert group is not None
+
+    def function(x, w):
+        y = x @ w
+        gathered = fc.all_gather_single_autograd(y, 0, group)
+        part = fc.reduce_scatter_single_autograd(gathered * gathered, "sum", 0, group)
+        turned = fc.all_to_all_single_autograd(part, None, None, group)
+        total = fc.all_reduce(turned.detach(), "max", group)
+        return turned, total, fc.broadcast(total, 1, group), fc.all_reduce(total + rank, "sum", alone)
+
+    leaves = []
+    for run in (torch.compile(function, backend="xloom", fullgraph=True), function):
+        for k in range(3):
+            x, w = (numbers(dims, torch.float32, 10 * k + rank) for dims in ((4, 3), (3, 6)))
+            x, w = x.to("xla").requires_grad_(), w.to("xla").requires_grad_()
+            results = run(x, w)
+            results[0].square().sum().backward()
+            leaves.append([each.detach() for each in (*results, x.grad, w.grad)])
+    for mine, wanted in zip(leaves[:3], leaves[3:], strict=True):
+        for found, other in zip(mine, wanted, strict=True):
+            agree(found, other.cpu())
+
+
 def other_shapes():
     """A wrong program is an error in both, after which both may go on."""
     x = torch.ones(3 + dist.get_rank(), device="xla")
