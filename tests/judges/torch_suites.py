@@ -107,11 +107,11 @@ def compare(file: str, ours: Verdicts, theirs: Verdicts) -> Counter[str]:
     for reason, count in apart.most_common():
         print(f"  {count} do not apply: {reason}")
     counts["apart"] = apart.total()
-    print(f"{file}: {_line(counts)}", flush=True)
+    print(f"{file}: {line(counts)}", flush=True)
     return counts
 
 
-def _line(counts: Counter[str]) -> str:
+def line(counts: Counter[str]) -> str:
     asked = counts["reference"]
     rate = f" ({100 * counts['pass'] / asked:.1f} %)" if asked else ""
     outside = f"{counts['apart']} do not apply, {counts['not on the CPU']} do not pass on the CPU"
@@ -143,7 +143,7 @@ def main() -> int:
         wanted = [name for name in ids if theirs[name]["verdict"] == "pass"]
         ours = runner.verdicts(file, "xla", wanted)
         table[file] = compare(file, ours, theirs)
-    return concluded(table, _line, options.json)
+    return concluded(table, line, options.json)
 
 
 if __name__ == "__main__":
