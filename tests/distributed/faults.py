@@ -1,8 +1,9 @@
-"""What goes wrong between processes: `faults.py PROCESS COUNT PORT FAULT...`, one after another.
+"""What goes wrong between processes: `faults.py PROCESS COUNT ADDRESS FAULT...`, one after another.
 
 Each process that lives says what it got, and what the same sum gives afterwards if all live.
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -27,8 +28,21 @@ def mapped(function):
     return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
 
 
-def total(value):
-    return mapped(lambda x: lax.psum(x, "x"))(value)
+def ready(function, value):
+    """A call of the program, which all processes have compiled: what is tested is patience with runs alone."""
+    program = mapped(function).lower(value).compile()
+    meet(f"compiled {next(numbers)}")
+    begun.append(time.monotonic())
+    return lambda: program(value)
+
+
+def total(width=4):
+    return ready(lambda x: lax.psum(x, "x"), array(width))
+
+
+numbers = itertools.count()
+begun = []
+"""When all had compiled a program, the last one last."""
 
 
 def meet(name):
@@ -39,13 +53,15 @@ def meet(name):
 
 
 def dies():
+    run = total()
     if jax.process_index():
         os.kill(os.getpid(), signal.SIGKILL)
-    return total(array())
+    return run()
 
 
 def dies_while_data_moves():
     """The second part of a large sum comes after the death."""
+    run = ready(lambda x: lax.all_gather(lax.psum(x, "x"), "x").sum(0), array(1 << 20))
     if jax.process_index():
 
         def end(value):
@@ -53,57 +69,64 @@ def dies_while_data_moves():
             return value
 
         jax.pure_callback(end, jax.ShapeDtypeStruct((), np.float32), np.float32(0))
-    return mapped(lambda x: lax.all_gather(lax.psum(x, "x"), "x").sum(0))(array(1 << 20))
+    return run()
 
 
 def stops():
+    run = total()
     if jax.process_index():
         os.kill(os.getpid(), signal.SIGSTOP)
-    return total(array())
+    return run()
 
 
 def is_slow():
+    run = total()
     if jax.process_index():
         time.sleep(5)
-    return total(array())
+    return run()
 
 
 def is_slow_with_much():
+    run = total(1 << 18)
     if jax.process_index():
         time.sleep(5)
-    return total(array(1 << 18))
+    return run()
 
 
 def ends():
+    run = total()
     if jax.process_index():
         sys.exit(0)
-    return total(array())
+    return run()
 
 
 def ends_by_an_error():
+    run = total()
     if jax.process_index():
         raise ZeroDivisionError
-    return total(array())
+    return run()
 
 
 def goes_on_without():
     """One of the processes leaves a program out."""
+    run = total()
     if jax.process_index():
         return None
-    return total(array())
+    return run()
 
 
 def other_order():
-    gathered = mapped(lambda x: lax.all_gather(x, "x")[0])
-    return (gathered if jax.process_index() else total)(array())
+    if jax.process_index():
+        return ready(lambda x: lax.all_gather(x, "x")[0], array())()
+    return total()()
 
 
 def other_shape():
-    return total(array(4 + jax.process_index()))
+    return total(4 + jax.process_index())()
 
 
 def other_large_shape():
-    return total(array((1 << 16) + 4 * jax.process_index()))
+    return total((1 << 16) + 4 * jax.process_index())()
 
 
 def raises():
@@ -113,7 +136,22 @@ def raises():
         return value
 
     kind = jax.ShapeDtypeStruct((1, 4), np.float32)
-    return mapped(lambda x: lax.psum(jax.pure_callback(fail, kind, x), "x"))(array())
+    return ready(lambda x: lax.psum(jax.pure_callback(fail, kind, x), "x"), array())()
+
+
+NETWORK = {
+    "network_is_cut": 4,
+    "network_is_cut_while_data_moves": 1 << 22,
+    "network_comes_back": 4,
+    "network_loses": 1 << 19,
+}
+"""What who has started the processes does to their network, while sums of so many elements are formed."""
+
+
+def ask(what):
+    """Waits until that has been done to the network."""
+    print(f"network: {what}", flush=True)
+    sys.stdin.readline()
 
 
 FATAL = ("dies", "dies_while_data_moves", "stops", "ends", "ends_by_an_error", "goes_on_without")
@@ -121,27 +159,31 @@ FATAL = ("dies", "dies_while_data_moves", "stops", "ends", "ends_by_an_error", "
 
 
 def attempt(fault):
-    begun = time.monotonic()
+    run = total(NETWORK[fault]) if fault in NETWORK else globals()[fault]
+    if fault in NETWORK:
+        ask(f"before {fault}")
     try:
-        jax.block_until_ready(globals()[fault]())
+        result = jax.block_until_ready(run())
         found = "no error"
+        if fault in NETWORK:
+            assert all((np.asarray(shard.data) == 2).all() for shard in result.addressable_shards)
     except jax.errors.JaxRuntimeError as error:
         found = str(error)
-    print(f"{fault}: {time.monotonic() - begun:.1f} s {found}", flush=True)
+    print(f"{fault}: {time.monotonic() - begun[-1]:.1f} s {found}", flush=True)
+    if fault in NETWORK:
+        ask(f"after {fault}")
 
 
 if __name__ == "__main__":
-    process, count, port, *faults = sys.argv[1:]
-    jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
-    mapped(lambda x: lax.psum(x, "x")).lower(array()).compile()
-    meet("before")
-    np.asarray(total(array()).addressable_data(0))
+    process, count, address, *faults = sys.argv[1:]
+    jax.distributed.initialize(address, int(count), int(process))
+    np.asarray(total()().addressable_data(0))
     fault = ""
     for fault in faults:
         attempt(fault)
         if fault not in FATAL:
             meet(fault)
-            print(f"{fault}: afterwards", np.asarray(total(array()).addressable_data(0))[0, 0], flush=True)
+            print(f"{fault}: afterwards", np.asarray(total()().addressable_data(0))[0, 0], flush=True)
             meet(f"after {fault}")
     if fault not in FATAL:
         jax.distributed.shutdown()  # all at once: JAX ends who sees the first one go

@@ -1,4 +1,4 @@
-"""Programs of processes that have one device each: `one_device.py PROCESS COUNT PORT NAME ...`, as `programs.py`.
+"""Programs of processes that have one device each: `one_device.py PROCESS COUNT ADDRESS NAME ...`, as `programs.py`.
 
 What is brief runs in the caller's thread, if nothing else is under way; everything else in that of the device.
 """
@@ -152,8 +152,8 @@ def refused():
 
 
 if __name__ == "__main__":
-    process, count, port, *names = sys.argv[1:]
-    jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
+    process, count, address, *names = sys.argv[1:]
+    jax.distributed.initialize(address, int(count), int(process))
     for name in names:
         try:
             globals()[name]()

@@ -1,4 +1,4 @@
-"""Starts local processes that find each other by `jax.distributed`, each with devices of its own."""
+"""Starts processes that find each other by `jax.distributed`, each with devices of its own."""
 
 import os
 import socket
@@ -6,6 +6,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.distributed.machines import Network
 
 
 def free_port() -> int:
@@ -15,15 +17,26 @@ def free_port() -> int:
 
 
 def start(
-    script: Path, arguments: Sequence[str] = (), count: int = 2, devices: int = 2, **environment: str
+    script: Path,
+    arguments: Sequence[str] = (),
+    count: int = 2,
+    devices: int = 2,
+    network: Network | None = None,
+    **environment: str,
 ) -> list[subprocess.Popen[str]]:
-    """`script PROCESS COUNT PORT arguments...` in each of `count` processes."""
-    port = str(free_port())
+    """`script PROCESS COUNT ADDRESS arguments...` in each of `count` processes, here or on a machine of a network."""
+    address = f"{network.address(0) if network else 'localhost'}:{free_port()}"
     variables = {**os.environ, "JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": str(devices), **environment}
+
+    def command(process: int) -> list[str]:
+        local = [sys.executable, str(script), str(process), str(count), address, *arguments]
+        return network.machines[process % len(network.machines)].command(*local) if network else local
+
     return [
         subprocess.Popen(
-            [sys.executable, str(script), str(process), str(count), port, *arguments],
+            command(process),
             env=variables,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

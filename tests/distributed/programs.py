@@ -1,4 +1,4 @@
-"""Programs on the devices of several processes, against NumPy: `programs.py PROCESS COUNT PORT NAME ...`.
+"""Programs on the devices of several processes, against NumPy: `programs.py PROCESS COUNT ADDRESS NAME ...`.
 
 All run in one start of the processes; each says `ok NAME`, or what was wrong.
 """
@@ -353,8 +353,8 @@ def for_a_topology():
 
 
 if __name__ == "__main__":
-    process, count, port, *names = sys.argv[1:]
-    jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
+    process, count, address, *names = sys.argv[1:]
+    jax.distributed.initialize(address, int(count), int(process))
     for name in names:
         try:
             globals()[name]()

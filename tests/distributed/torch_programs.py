@@ -1,4 +1,4 @@
-"""torch.distributed on the device, against Gloo on the host: `torch_programs.py PROCESS COUNT PORT NAME ...`.
+"""torch.distributed on the device, against Gloo on the host: `torch_programs.py PROCESS COUNT ADDRESS NAME ...`.
 
 All run in one start of the processes; each says `ok NAME`, or what was wrong.
 """
@@ -388,8 +388,9 @@ def names_of_torch_xla():
 
 
 if __name__ == "__main__":
-    process, count, port, *names = sys.argv[1:]
-    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port, RANK=process, WORLD_SIZE=count)
+    process, count, address, *names = sys.argv[1:]
+    host, port = address.split(":")
+    os.environ.update(MASTER_ADDR=host, MASTER_PORT=port, RANK=process, WORLD_SIZE=count)
     dist.init_process_group("cpu:gloo,xla:xla", init_method="xla://")
     failed = False
     for name in names:

@@ -7,7 +7,7 @@ import ctypes
 from functools import lru_cache
 from typing import Any
 
-from xloom.distributed import library, pmi
+from xloom.distributed import library, network, pmi
 from xloom.distributed.key_value_store import KeyValueStore
 from xloom.errors import DistributedError
 
@@ -41,7 +41,9 @@ def connect(store: KeyValueStore, process: int, count: int, timeout: float) -> C
             _begin(mpi)
             atexit.register(_end)  # launchers take a process that does not for one that has failed
         else:
-            with pmi.answering(store, process, count, timeout):
+            hosts = network.exchange(store, process, count, timeout)
+            variables = network.choice(hosts, process)
+            with network.chosen(variables), pmi.answering(store, process, network.mapping(hosts), count, timeout):
                 _begin(mpi)
     rank, size = ctypes.c_int(), ctypes.c_int()
     world = ctypes.c_void_p(COMM_WORLD)

@@ -20,6 +20,8 @@ LAUNCHERS = ("PMI_FD", "PMI_PORT", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE", "O
 """Variables that say that a launcher has started the process, and answers its MPI."""
 _VARIABLES = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
 _MAXES = "kvsname_max=256 keylen_max=256 vallen_max=1024"
+_MAPPING = "PMI_process_mapping"
+"""What MPI asks of a launcher that knows where it has started the processes."""
 
 
 def has_launcher() -> bool:
@@ -30,8 +32,10 @@ def has_launcher() -> bool:
 class Server:
     """Answers the MPI of this process."""
 
-    def __init__(self, store: KeyValueStore, rank: int, size: int, timeout: float):
+    def __init__(self, store: KeyValueStore, rank: int, mapping: str, size: int, timeout: float):
+        """`mapping` says which processes are on one machine; see `xloom.distributed.network`."""
         self._store, self._rank, self._size, self._timeout = store, rank, size, timeout
+        self._mapping = mapping
         self._barriers = 0
         if not rank:
             store.put("pmi-name", f"xloom{secrets.token_hex(6)}")
@@ -58,7 +62,8 @@ class Server:
             self._store.put(f"pmi/{words['key']}", words.get("value", ""))
             return "cmd=put_result rc=0 msg=success"
         if command == "get":
-            value = self._store.try_get(f"pmi/{words['key']}")
+            key = words["key"]
+            value = self._mapping if key == _MAPPING else self._store.try_get(f"pmi/{key}")
             found = f"rc=0 msg=success value={value}" if value is not None else "rc=-1 msg=key_not_found value=unknown"
             return f"cmd=get_result {found}"
         if command == "barrier_in":
@@ -92,10 +97,10 @@ class Server:
 
 
 @contextmanager
-def answering(store: KeyValueStore, rank: int, size: int, timeout: float) -> Iterator[Server]:
+def answering(store: KeyValueStore, rank: int, mapping: str, size: int, timeout: float) -> Iterator[Server]:
     """The environment of a process whose MPI begins in the `with`; its requests are answered as long as it lives."""
     ours, theirs = socket.socketpair()
-    server = Server(store, rank, size, timeout)
+    server = Server(store, rank, mapping, size, timeout)
     threading.Thread(target=server.serve, args=(ours,), name="xloom PMI", daemon=True).start()
     values = (str(theirs.detach()), str(rank), str(size))
     os.environ.update(zip(_VARIABLES, values, strict=True))

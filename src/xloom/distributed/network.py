@@ -1,0 +1,139 @@
+"""By which network MPI reaches other machines: a choice that holds where the environment makes none.
+
+MPICH's own choice is UCX, which ends a process that sends to one that has died, and of libfabric the fastest interface,
+which may be one that leads to containers only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+
+from xloom.distributed.key_value_store import KeyValueStore
+
+_ADDRESS_OF = 0x8915
+"""SIOCGIFADDR: which address of IPv4 an interface has."""
+_DISCARD = 9
+"""A port: which one does not matter to a route."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a process tells of the machine that it runs on."""
+
+    machine: str
+    """The same in processes that have memory in common."""
+    addresses: Sequence[tuple[str, str]] = ()
+    """Interfaces, and their addresses of IPv4."""
+    has_rdma: bool = False
+    """Whether there is a network that MPI knows better than this module."""
+
+
+def here() -> Host:
+    """This machine."""
+    boot, memory = Path("/proc/sys/kernel/random/boot_id"), Path("/dev/shm")
+    started = boot.read_text().strip() if boot.exists() else ""
+    device = memory.stat().st_dev if memory.exists() else 0
+    has_rdma = any(Path("/dev/infiniband").glob("uverbs*"))
+    return Host(f"{socket.gethostname()} {started} {device}", tuple(_addresses()), has_rdma)
+
+
+def _addresses() -> Iterator[tuple[str, str]]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            try:
+                found = fcntl.ioctl(asked, _ADDRESS_OF, struct.pack("256s", name.encode()[:15]))
+            except OSError:  # it has none
+                continue
+            address = socket.inet_ntoa(found[20:24])
+            if not address.startswith("127."):
+                yield name, address
+
+
+def exchange(store: KeyValueStore, process: int, count: int, timeout: float) -> list[Host]:
+    """The machines of all processes: the first gathers them, and tells all."""
+    store.put(f"host/{process}", json.dumps(asdict(here())))
+    if not process:
+        told = [json.loads(store.get(f"host/{p}", timeout)) for p in range(count)]
+        store.put("hosts", json.dumps(told))
+    return [Host(**fields) for fields in json.loads(store.get("hosts", timeout))]
+
+
+def mapping(hosts: Sequence[Host]) -> str:
+    """Which processes are on one machine, as MPICH asks: blocks of a node, a number of nodes, and of processes each.
+
+    By itself it compares names of hosts, which machines made from one image have in common."""
+    nodes: dict[str, int] = {}
+    runs = [
+        (nodes.setdefault(machine, len(nodes)), len(list(each)))
+        for machine, each in groupby(host.machine for host in hosts)
+    ]
+    blocks: list[tuple[int, int, int]] = []
+    for node, size in runs:
+        first, count, before = blocks[-1] if blocks else (0, 0, 0)
+        if blocks and (node, size) == (first + count, before):
+            blocks[-1] = (first, count + 1, size)
+        else:
+            blocks.append((node, 1, size))
+    return f"(vector,{','.join(f'({first},{count},{size})' for first, count, size in blocks)})"
+
+
+def choice(hosts: Sequence[Host], process: int) -> dict[str, str]:
+    """Variables of the environment by which MPICH and libfabric choose."""
+    if len({host.machine for host in hosts}) == 1 or any(host.has_rdma for host in hosts):
+        return {}
+    found = {
+        "MPIR_CVAR_CH4_NETMOD": "ofi",
+        # what has been sent must arrive though the sender computes, and calls nothing of MPI's
+        "MPIR_CVAR_CH4_OFI_ENABLE_DATA_AUTO_PROGRESS": "1",
+        "FI_PROVIDER": "tcp",
+    }
+    name = _interface(hosts, process)
+    return {**found, "FI_TCP_IFACE": name} if name else found
+
+
+def _interface(hosts: Sequence[Host], process: int) -> str:
+    """That from which packets to another machine leave; empty if none is found."""
+    own = hosts[process]
+    machines = {host.machine: host for host in hosts}
+    counts = Counter(address for host in machines.values() for _, address in host.addresses)
+    names = {address: name for name, address in own.addresses if counts[address] == 1}
+    for host in machines.values():
+        if host.machine == own.machine:
+            continue
+        for _, address in host.addresses:
+            # what several machines have leads to none of them
+            if counts[address] == 1 and (source := _source(address)) in names:
+                return names[source]
+    return ""
+
+
+def _source(address: str) -> str:
+    """The address that packets to another one come from; no packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect((address, _DISCARD))
+        except OSError:  # nothing leads there
+            return ""
+        return asked.getsockname()[0]
+
+
+@contextmanager
+def chosen(variables: dict[str, str]) -> Iterator[None]:
+    """The environment in which MPI begins; what it says already stays."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)

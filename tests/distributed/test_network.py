@@ -1,0 +1,81 @@
+"""Two machines, whose network is simulated: what programs compute there, and what they say when it fails."""
+
+import re
+
+import pytest
+
+from tests.distributed import machines, test_faults, test_torch, test_two_processes
+from tests.distributed.machines import network
+from tests.distributed.network_faults import outcome
+from tests.distributed.processes import finish, start
+from xloom.distributed import library
+
+pytest.importorskip("jax")
+WHY_NOT = library.find().why_not or machines.why_not()
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+LIMIT = 4.0
+WAITED = (
+    r"(?P<until>[\d.]+) s ABORTED: process {} has waited (?P<waited>[\d.]+) s for process {}, "
+    r"which does not come to psum \(all-.*faults.py:\d+\)"
+)
+FAULTS = {
+    "network_loses": (r"[\d.]+ s no error",) * 2,
+    "network_comes_back": (r"[\d.]+ s no error",) * 2,
+    "network_is_cut": (WAITED.format(0, 1), WAITED.format(1, 0)),
+    "network_is_cut_while_data_moves": (WAITED.format(0, 1), WAITED.format(1, 0)),
+}
+"""What both processes say, after which both go on."""
+
+
+def check(said: str, fault: str, pattern: str) -> None:
+    line = next((text for text in said.splitlines() if text.startswith(f"{fault}: ")), "")
+    found = re.match(pattern, line.removeprefix(f"{fault}: "))
+    assert found, said
+    if "waited" in found.groupdict():
+        assert LIMIT <= float(found["waited"]) < LIMIT + 1, said
+    assert f"{fault}: afterwards 2.0" in said
+
+
+@pytest.fixture(scope="module")
+def ended():
+    return outcome(*FAULTS, limit=LIMIT, timeout=200)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_who_waits_for_a_network_gets_an_error_and_may_go_on(ended, fault):
+    for (status, said, errors), pattern in zip(ended[0], FAULTS[fault], strict=True):
+        check(said, fault, pattern)
+        assert status == 0, errors
+    if fault == "network_loses":
+        assert ended[1] > 0
+
+
+def test_programs():
+    with network(2) as between:
+        for status, out, errors in finish(
+            start(test_two_processes.PROGRAMS, test_two_processes.NAMES, network=between)
+        ):
+            assert status == 0, errors
+            for name in test_two_processes.NAMES:
+                assert f"ok {name}\n" in out, out
+
+
+@pytest.mark.parametrize("fault", ["dies", "ends"])
+def test_who_has_ended_on_another_machine_ends_nobody_else(fault):
+    with network(2) as between:
+        (status, said), _ = test_faults.outcome(fault, between=between)
+    assert status == 0
+    test_faults.check(said, fault, test_faults.FATAL[fault])
+
+
+@pytest.mark.parametrize("engine", ["MPI", "Gloo"])
+def test_programs_of_pytorch(engine):
+    pytest.importorskip("torch")
+    names = ["reductions", "between_two", "fully_sharded"]
+    variables = {} if engine == "MPI" else {"XLOOM_MPI": "none"}
+    with network(2) as between:
+        for status, out, errors in finish(start(test_torch.PROGRAMS, names, network=between, **variables)):
+            assert status == 0, errors
+            for name in names:
+                assert f"ok {name}\n" in out, out
