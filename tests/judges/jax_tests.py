@@ -2,6 +2,7 @@
 
     python -m tests.judges.jax_tests --from <checkout of jax-ml/jax at jax-v0.10.2> [--sample 25] [--files lax_test,...]
 
+With `--as-cpu` xloom takes the place of JAX's CPU, in place of a platform of its own. `--files all` are all that there are.
 Verdicts are kept in the folder `--out`, from which a later call goes on where an earlier one has stopped.
 """
 
@@ -47,11 +48,20 @@ FILES = [
 ]
 
 
-def jax_child(checkout: Path, dut: str, file: str, side: str, ids: str, kept: Path) -> Child:
+XLOOM = {"JAX_PLATFORMS": "xloom,cpu"}
+AS_CPU = {"JAX_PLATFORMS": "cpu", "XLOOM_AS_CPU": "1"}
+
+
+def jax_child(checkout: Path, dut: str, platforms: dict[str, str], file: str, side: str, ids: str, kept: Path) -> Child:
     """A process that runs tests of the checkout on one side: `cpu`, or xloom."""
     arguments = [f"tests/{file}.py", ids, str(kept), "" if side == "cpu" else dut]
-    environment = {"JAX_PLATFORMS": "cpu" if side == "cpu" else "xloom,cpu", "JAX_SKIP_SLOW_TESTS": "0"}
-    return Child(python(CHILD, *arguments), checkout, environment)
+    environment = {"JAX_PLATFORMS": "cpu"} if side == "cpu" else platforms
+    return Child(python(CHILD, *arguments), checkout, {**environment, "JAX_SKIP_SLOW_TESTS": "0"})
+
+
+def all_files(checkout: Path) -> list[str]:
+    """Those of the folder of tests itself: others are about Pallas, or several processes."""
+    return sorted(path.stem for path in (checkout / "tests").glob("*_test.py"))
 
 
 def compare(file: str, ours: Verdicts, theirs: Verdicts) -> Counter[str]:
@@ -83,19 +93,21 @@ def main() -> int:
     """Judges, and prints a line a file; 1 if any test crashed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="checkout", required=True, type=Path)
-    parser.add_argument("--files", default=",".join(FILES), help="names of files, separated by commas")
+    parser.add_argument("--files", default=",".join(FILES), help="names of files, separated by commas; or all")
     parser.add_argument("--sample", type=int, default=25, help="how many tests of a file; 0 for all")
     parser.add_argument(
         "--dut", default="cpu", help="what tests take xloom for: cpu, or xloom, for which they skip more"
     )
+    parser.add_argument("--as-cpu", action="store_true", help="xloom is JAX's platform `cpu`")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that a test may take")
     parser.add_argument("--out", default=Path("jax_tests"), type=Path, help="folder for verdicts")
     parser.add_argument("--json", type=Path, help="file for the counts of each file")
     options = parser.parse_args()
-    runner = Runner(partial(jax_child, options.checkout, options.dut), options.out, options.timeout)
-    xloom = f"xloom-as-{options.dut}"
+    platforms = AS_CPU if options.as_cpu else XLOOM
+    runner = Runner(partial(jax_child, options.checkout, options.dut, platforms), options.out, options.timeout)
+    xloom = "xloom-in-place-of-cpu" if options.as_cpu else f"xloom-as-{options.dut}"
     table: dict[str, Counter[str]] = {}
-    for file in options.files.split(","):
+    for file in all_files(options.checkout) if options.files == "all" else options.files.split(","):
         ids = runner.sample(file, options.sample, "cpu")
         theirs = runner.verdicts(file, "cpu", ids)
         table[file] = compare(file, runner.verdicts(file, xloom, ids), theirs)

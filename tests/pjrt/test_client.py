@@ -262,8 +262,8 @@ def test_excess_precision():
 
 def test_a_topology_has_the_devices_of_each_process():
     compiler = CpuCompiler()
-    made = Topology(compiler, described(compiler.device_kind, (2, 1)))
+    made = Topology(compiler, described(compiler, (2, 1)))
     assert [(each.id, each.process_index) for each in made.descriptions] == [(0, 0), (1, 0), (2048, 1)]
     assert json.loads(made.serialize())[2] == [2, 1]
-    alone = Topology(compiler, described(compiler.device_kind, (3,)))
+    alone = Topology(compiler, described(compiler, (3,)))
     assert alone.serialize() != made.serialize()

@@ -29,6 +29,11 @@ def register_jaxlib_handler(name: str, platform: str) -> None:
         register_pointer(name, handler, abi="typed-ffi")
 
 
+def is_of_jaxlib(name: str) -> bool:
+    """True for the names of jaxlib's handlers."""
+    return name.startswith(_PREFIXES) and name in _handlers()
+
+
 def is_replaced(name: str) -> bool:
     """True when other code than jaxlib's is registered under the name of one of its handlers."""
     found = next((r for r in registered() if (r.name, r.platform) == (name, "Host")), None)

@@ -16,6 +16,7 @@ from xloom.cli.library import library
 from xloom.cli.ops import ops
 from xloom.cli.opt import opt
 from xloom.cli.run import run
+from xloom.cli.run_python import run_python
 from xloom.cli.trace import trace
 from xloom.errors import XloomError
 
@@ -36,11 +37,12 @@ def cli() -> None:
       xloom bench model.hlo --profile           where does its time go
       xloom ops reduce-window                   what an opcode means
       xloom library                             compile what most programs share
+      xloom run-python train.py                 JAX's CPU is xloom
       xloom trace trace.process*.json -o a.json join traces of several processes
     """
 
 
-for _command in (run, opt, bench, info, ops, library, trace):
+for _command in (run, opt, bench, info, ops, library, run_python, trace):
     cli.add_command(_command)
 
 

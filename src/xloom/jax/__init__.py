@@ -1,4 +1,7 @@
-"""xloom inside JAX: the platform `xloom`, backends of one's own, and passes inside stock XLA. Needs the extra `jax`."""
+"""xloom inside JAX: the platform `xloom` or `cpu`, backends of one's own, and passes inside stock XLA.
+
+Needs the extra `jax`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,17 @@ from xloom.jax.plugin import initialize
 if TYPE_CHECKING:
     from xloom.jax.backends import register_backend
     from xloom.jax.hlo_passes import UsePasses, use_passes
+    from xloom.jax.in_place_of_cpu import install_as_cpu
 
-__all__ = ["UsePasses", "initialize", "register_backend", "use_passes"]
+__all__ = ["UsePasses", "initialize", "install_as_cpu", "register_backend", "use_passes"]
 
 # JAX imports this module whenever it starts, mostly to learn that it is not asked for
-_LAZY = {"UsePasses": "hlo_passes", "use_passes": "hlo_passes", "register_backend": "backends"}
+_LAZY = {
+    "UsePasses": "hlo_passes",
+    "use_passes": "hlo_passes",
+    "register_backend": "backends",
+    "install_as_cpu": "in_place_of_cpu",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,11 @@ class AsCpu:
         return getattr(self._backend, name)
 
 
+def is_ours(backend: Any, platform: str) -> bool:
+    """Whether a client of JAX's is one of ours under that name, which may be the one that jaxlib's own has too."""
+    return backend.platform == platform and backend.platform_version.startswith("PJRT C API")
+
+
 def inherit_lowerings(platform: str) -> None:
     """Gives the platform the CPU's lowering rules, those of the future too, its branches, and donation."""
     from jax._src.interpreters import mlir

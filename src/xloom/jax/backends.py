@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xloom.jax.plugin import register
+from xloom.jax.plugin import CPU, PLATFORM, register
 from xloom.pjrt import Client
 from xloom.pjrt.capi.clients import makers
 
@@ -19,7 +19,7 @@ def register_backend(platform: str, make_client: Callable[[int], Client]) -> Non
     `make_client` gets the number of devices, of `XLOOM_NUM_DEVICES`, and is called when JAX first needs the platform.
     Raises ValueError when there is one of that name.
     """
-    if platform in makers:
+    if platform in (CPU, PLATFORM, *makers):
         raise ValueError(f"there is a backend {platform!r} already")
     makers[platform] = make_client
     register(platform, {"backend": platform}, _AFTER_THE_CPU)

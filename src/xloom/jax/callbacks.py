@@ -12,7 +12,7 @@ import numpy as np
 from xloom.calls import custom_call
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.hlo.module import Module
-from xloom.jax.as_cpu import AsCpu
+from xloom.jax.as_cpu import AsCpu, is_ours
 from xloom.pjrt.executable import keep_alive_hooks
 
 _TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
@@ -59,7 +59,7 @@ def lower_callbacks(platform: str) -> None:
 
     def emit_python_callback(context: Any, *arguments: Any, **options: Any) -> Any:
         module_context = context.module_context
-        if tuple(module_context.platforms) == (platform,):
+        if tuple(module_context.platforms) == (platform,) and is_ours(module_context.get_backend(), platform):
             module_context = module_context.replace(
                 platforms=("cpu",),
                 backend=AsCpu(module_context.get_backend()),
@@ -72,7 +72,7 @@ def lower_callbacks(platform: str) -> None:
         backend: Any, module: Any, devices: Any, options: Any, host_callbacks: Sequence[Any]
     ) -> Any:
         # the program knows them by number
-        return load(backend, module, devices, options, () if backend.platform == platform else host_callbacks)
+        return load(backend, module, devices, options, () if is_ours(backend, platform) else host_callbacks)
 
     callback.emit_python_callback = mlir.emit_python_callback = emit_python_callback
     compiler.backend_compile_and_load = backend_compile_and_load

@@ -1,27 +1,42 @@
-"""What users register for `platform="xloom"`: `jax.ffi.register_ffi_target` and `jax.ffi.register_ffi_type`."""
+"""What users register for the platform: `jax.ffi.register_ffi_target` and `jax.ffi.register_ffi_type`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jaxlib import xla_client
+from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
 
 from xloom.calls import register_ffi_type, register_pointer
+from xloom.calls.jaxlib_handlers import is_of_jaxlib
 
 _TYPED = 1
 
 
 def take_registrations(platform: str) -> None:
     """Takes custom-call targets and types that JAX has for the platform, and those to come."""
-    xla_client.register_custom_type_handler(platform, _register_type)
-    xla_client.register_custom_call_handler(platform, _register_target)
+    of_cpu = platform == "cpu"
+    xla_client.register_custom_type_handler(platform, _register_type_of_cpu if of_cpu else _register_type)
+    xla_client.register_custom_call_handler(platform, _register_target_of_cpu if of_cpu else _register_target)
 
 
 def _register_type(name: str, pointers: Any) -> None:
     register_ffi_type(name, pointers)
 
 
-def _register_target(name: str, target: Any, platform: str, api_version: int = 0, traits: int = 0) -> None:
+def _register_target(name: str, target: Any, _: str, api_version: int = 0, traits: Any = 0) -> None:
     """Registers a native function, or a typed handler's dictionary of one per stage."""
-    assert isinstance(traits, int) and platform
     register_pointer(name, target, abi="typed-ffi" if api_version == _TYPED else None)
+
+
+# jaxlib's own CPU, whose registrations these were, has them too
+
+
+def _register_type_of_cpu(name: str, pointers: Any) -> None:
+    _register_type(name, pointers)
+    _jax.register_custom_type(name, pointers)
+
+
+def _register_target_of_cpu(name: str, target: Any, host: str, api_version: int = 0, traits: Any = 0) -> None:
+    _jax.register_custom_call_target(name, target, host, api_version, traits)
+    if not is_of_jaxlib(name):  # those are registered when a program asks for them
+        _register_target(name, target, host, api_version, traits)

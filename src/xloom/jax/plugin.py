@@ -1,29 +1,42 @@
-"""xloom as JAX's platform `xloom`: `JAX_PLATFORMS=xloom,cpu`."""
+"""xloom as a platform of JAX: as `xloom` with `JAX_PLATFORMS=xloom,cpu`, or as `cpu` with `XLOOM_AS_CPU=1`."""
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import os
+from collections.abc import Callable
 from typing import Any
 
 from xloom.jax.versions import version_error
 
 PLATFORM = "xloom"
+CPU = "cpu"
+AS_CPU = "XLOOM_AS_CPU"
+"""The variable that makes xloom JAX's CPU, unless it is 0."""
+
+Options = dict[str, Any] | Callable[[], dict[str, Any]]
 
 _registered: set[str] = set()
 
 
 def initialize() -> None:
-    """Registers the platform, when `JAX_PLATFORMS` or `jax_platforms` names it. JAX calls this for every plugin."""
+    """Registers the platform, when `JAX_PLATFORMS` or `jax_platforms` names it, or in place of JAX's CPU where
+    `XLOOM_AS_CPU` says so. JAX calls this for every plugin."""
     import jax
 
+    if os.environ.get(AS_CPU, "0") not in ("", "0"):
+        from xloom.jax.in_place_of_cpu import install_as_cpu
+
+        install_as_cpu()
     platforms = getattr(jax.config, "jax_platforms") or ""  # noqa: B009 - made at run time
     if PLATFORM in platforms.split(",") and PLATFORM not in _registered:
         register(PLATFORM, {}, priority=500)
 
 
-def register(platform: str, options: dict[str, Any], priority: int) -> None:
-    """Registers a platform, whose client is made with `options`; the highest priority is JAX's default platform.
+def register(platform: str, options: Options, priority: int) -> None:
+    """Registers a platform, whose client is made with `options`; the highest priority is JAX's default platform. With
+    the name `cpu` it takes the place of JAX's own.
 
     Raises UnsupportedError where JAX lacks what xloom needs of it, as other versions may.
     """
@@ -33,7 +46,7 @@ def register(platform: str, options: dict[str, Any], priority: int) -> None:
         raise version_error(error) from error
 
 
-def _register(platform: str, options: dict[str, Any], priority: int) -> None:
+def _register(platform: str, options: Options, priority: int) -> None:
     from jax._src import xla_bridge
     from jax._src.lib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -47,6 +60,11 @@ def _register(platform: str, options: dict[str, Any], priority: int) -> None:
         _retire_after_jax()
     _registered.add(platform)
     _act_as_cpu(platform)
+
+
+def is_registered(platform: str) -> bool:
+    """Whether xloom is the platform of that name."""
+    return platform in _registered
 
 
 def _no_topology(*_: Any, **__: Any) -> Any:
@@ -70,8 +88,9 @@ def _act_as_cpu(platform: str) -> None:
     from xloom.jax.dlpack import exchange_arrays
     from xloom.jax.ffi_targets import take_registrations
 
-    as_cpu.inherit_lowerings(platform)
-    as_cpu.use_compilation_cache(platform)
+    if platform != CPU:
+        as_cpu.inherit_lowerings(platform)
+        as_cpu.use_compilation_cache(platform)
     lower_callbacks(platform)
     take_registrations(platform)
     exchange_arrays(platform)

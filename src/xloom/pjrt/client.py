@@ -46,7 +46,7 @@ class Client:
             raise invalid(f"a client has at least one device, not {devices}")
         self.compiler = compiler
         self.membership = membership or Membership(0, (devices,))
-        self.devices = [Device(self, each) for each in described(compiler.device_kind, self.membership.device_counts)]
+        self.devices = [Device(self, each) for each in described(compiler, self.membership.device_counts)]
         """Those of all processes."""
         self._by_id = {device.id: device for device in self.devices}
         self.addressable_devices = [device for device in self.devices if device.is_addressable]
@@ -56,9 +56,11 @@ class Client:
         self._cross_host = None if self.membership.connected is None else _cross_host(self.membership)
 
     @staticmethod
-    def cpu(devices: int = 1, membership: Membership | None = None) -> Client:
+    def cpu(
+        devices: int = 1, membership: Membership | None = None, platform_name: str = CpuCompiler.platform_name
+    ) -> Client:
         """Native code on the host, which may be one of several processes."""
-        return Client(CpuCompiler(), devices, membership)
+        return Client(CpuCompiler(platform_name=platform_name), devices, membership)
 
     @staticmethod
     def interpreter(devices: int = 1) -> Client:
@@ -86,8 +88,6 @@ class Client:
         return self.membership.process_index
 
     @property
-    def memory_spaces(self) -> list[MemorySpace]:
-    @property
     def cross_host(self) -> CrossHost:
         """Transfers to and from devices of other processes. Raises MissingExtraError where there can be none."""
         return self._cross_host or _cross_host(self.membership)
@@ -98,6 +98,8 @@ class Client:
             self._cross_host.lose(process, why)
             self.membership.processes.lose(process, why)
 
+    @property
+    def memory_spaces(self) -> list[MemorySpace]:
         """The memory spaces of all devices of this process."""
         return [memory for device in self.addressable_devices for memory in device.memory_spaces]
 

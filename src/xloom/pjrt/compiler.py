@@ -135,9 +135,10 @@ class CpuCompiler(Compiler):
     platform_version = f"xloom {xloom.__version__}"
     device_kind = "cpu"
 
-    def __init__(self, target: Target | None = None):
+    def __init__(self, target: Target | None = None, platform_name: str = platform_name):
         """For a target that runs here: by default the host, or what $XLOOM_TARGET names."""
         self.target = target or process_target()
+        self.platform_name = platform_name
 
     def compile(self, module: Module) -> Program:
         """Native code. Raises LoweringError for what has none."""

@@ -13,6 +13,7 @@ from xloom.pjrt.queue import Queue
 
 if TYPE_CHECKING:
     from xloom.pjrt.client import Client
+    from xloom.pjrt.compiler import Compiler
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,17 @@ class DeviceDescription:
     id: int
     kind: str
     process_index: int = 0
+    platform: str = ""
     attributes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
 
 
-def described(kind: str, counts: Sequence[int]) -> list[DeviceDescription]:
-    """The devices of processes that have so many each."""
+def described(compiler: Compiler, counts: Sequence[int]) -> list[DeviceDescription]:
+    """The devices, which a compiler compiles for, of processes that have so many each."""
     return [
-        DeviceDescription(device_id(process, k), kind, process)
+        DeviceDescription(device_id(process, k), compiler.device_kind, process, compiler.platform_name)
         for process, count in enumerate(counts)
         for k in range(count)
     ]

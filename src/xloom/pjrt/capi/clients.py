@@ -65,22 +65,24 @@ class ClientView:
 _GONE = {2: "has disconnected", 4: "has failed"}
 """States of PJRT_ProcessState in which a process takes part in nothing."""
 
-makers: dict[str, Callable[[int], Client]] = {"cpu": Client.cpu}
-"""What makes the clients of a backend, by its name: functions of the number of devices."""
+makers: dict[str, Callable[[int], Client]] = {}
+"""What makes the clients of a backend of one's own, by its name: functions of the number of devices."""
 
 
 @slot("PJRT_Client_Create")
 def create(args: Any) -> None:
-    """A client of the backend that the option `backend` names: the CPU's unless told."""
+    """A client of the backend that the option `backend` names, or of the CPU, as the platform `platform_name`."""
     options = named_values_at(args.create_options, args.num_options)
-    backend, count, nodes = options.get("backend", "cpu"), device_count(options), options.get("num_nodes", 1)
-    if backend != "cpu" or nodes == 1:
-        client = makers[backend](count)
+    count, nodes = device_count(options), options.get("num_nodes", 1)
+    platform = options.get("platform_name", CpuCompiler.platform_name)
+    if "backend" in options:
+        client = makers[options["backend"]](count)
+    elif nodes == 1:
+        client = Client.cpu(count, platform_name=platform)
     else:
         from xloom.pjrt.join import join  # which loads what one process does not need
 
-        store = CallbackStore(args)
-        client = Client.cpu(count, join(store, CpuCompiler.platform_name, options["node_id"], nodes, count))
+        client = Client.cpu(count, join(CallbackStore(args), platform, options["node_id"], nodes, count), platform)
     args.client = put(ClientView(client))
 
 

@@ -16,7 +16,7 @@ from xloom.pjrt.device import Device, DeviceDescription
 class _DescriptionView:
     def __init__(self, description: DeviceDescription):
         self.kind = Text(description.kind)
-        self.to_string = Text(f"XloomDevice(id={description.id})")
+        self.to_string = Text(f"{description.platform.capitalize()}Device(id={description.id})")
         self.debug_string = Text(str(description))
         self.attributes = NamedValues(description.attributes.items())
 

@@ -45,7 +45,7 @@ class Topology:
 def _of_cpu(counts: Sequence[int]) -> Topology:
     """As many devices as each process has."""
     compiler = CpuCompiler()
-    return Topology(compiler, described(compiler.device_kind, counts))
+    return Topology(compiler, described(compiler, counts))
 
 
 @slot("PJRT_TopologyDescription_Create")

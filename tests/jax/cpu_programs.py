@@ -1,0 +1,113 @@
+"""JAX with xloom in the place of its CPU, run in a process of its own by test_in_place_of_cpu.py: `cpu_programs.py NAME`."""
+
+import ctypes
+import os
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests.jax import programs
+
+
+def names():
+    assert jax.default_backend() == "cpu"
+    (device,), (other,) = jax.devices("cpu"), jax.devices("jaxlib")
+    assert "xloom" in device.client.platform_version and "xloom" not in other.client.platform_version
+    for said in (str, repr, lambda d: d.platform, lambda d: d.device_kind, lambda d: d.addressable_memories()[0].kind):
+        assert said(device) == said(other), (said(device), said(other))
+    assert jnp.ones(3).devices() == {device}
+
+
+def both():
+    """The same program on both, with a callback, LAPACK and an export."""
+
+    @jax.jit
+    def work(x):
+        y = jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        return jnp.linalg.eigh(y @ y.T)[0]
+
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    ours, theirs = (work(jax.device_put(x, jax.devices(name)[0])) for name in ("cpu", "jaxlib"))
+    assert "xloom" in next(iter(ours.devices())).client.platform_version
+    assert "xloom" not in next(iter(theirs.devices())).client.platform_version
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    exported = jax.export.export(jax.jit(jnp.cos), platforms=["cpu"])(jax.ShapeDtypeStruct((3,), np.float32))
+    np.testing.assert_allclose(jax.export.deserialize(exported.serialize()).call(jnp.zeros(3)), np.ones(3))
+
+
+def registrations():
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+    def fill(out, inputs):
+        source = (ctypes.c_float * 3).from_address(inputs[0])
+        (ctypes.c_float * 3).from_address(out)[:] = [x + 1 for x in source]
+
+    jax.ffi.register_ffi_target("fill", jax.ffi.pycapsule(fill), platform="cpu", api_version=0)
+    call = jax.ffi.ffi_call("fill", jax.ShapeDtypeStruct((3,), np.float32), custom_call_api_version=1)
+    for platform in ("cpu", "jaxlib"):
+        x = jax.device_put(np.arange(3, dtype=np.float32), jax.devices(platform)[0])
+        np.testing.assert_array_equal(jax.jit(call)(x), [1, 2, 3])
+
+
+def caches():
+    """Executables of both have keys of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        for platform in ("cpu", "jaxlib"):
+            before = set(os.listdir(folder))
+            x = jax.device_put(np.ones(4, np.float32), jax.devices(platform)[0])
+            jax.jit(lambda x: jnp.sin(x) * 3)(x).block_until_ready()
+            assert any("lambda" in name for name in set(os.listdir(folder)) - before)
+        jax.config.update("jax_compilation_cache_dir", None)
+
+
+def as_on_xloom():
+    for name in (
+        "transformations",
+        "control_flow",
+        "layouts",
+        "random",
+        "linalg",
+        "types",
+        "host_arrays",
+        "memories",
+        "donation",
+        "callbacks",
+        "effects_alone",
+        "serialized",
+        "dlpack",
+        "checks",
+    ):
+        getattr(programs, name)()
+
+
+def counted():
+    print(len(jax.devices()))
+
+
+def installed():
+    import xloom.jax
+
+    xloom.jax.install_as_cpu()
+    assert "xloom" in jax.devices()[0].client.platform_version
+    xloom.jax.install_as_cpu()  # again
+
+
+def too_late():
+    import xloom.jax
+    from xloom.errors import UnsupportedError
+
+    jnp.ones(1)
+    try:
+        xloom.jax.install_as_cpu()
+    except UnsupportedError as error:
+        assert "already" in str(error)
+    else:
+        raise AssertionError
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

@@ -1,0 +1,61 @@
+"""xloom as JAX's platform `cpu`, each program in a process of its own: platforms are chosen when JAX starts."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+
+PROGRAMS = Path(__file__).with_name("cpu_programs.py")
+
+
+def run(name: str, *command: str, **environment: str) -> str:
+    """What it prints."""
+    given = {key: value for key, value in os.environ.items() if key not in ("JAX_PLATFORMS", "XLA_FLAGS")}
+    done = subprocess.run(
+        [*(command or (sys.executable,)), "-m", "tests.jax.cpu_programs", name],
+        env={**given, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=PROGRAMS.parent.parent.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["names", "both", "registrations", "caches", "as_on_xloom"])
+def test_program(name):
+    run(name, XLOOM_AS_CPU="1")
+
+
+@pytest.mark.parametrize("name", ["installed", "too_late"])
+def test_by_a_call(name):
+    run(name, JAX_PLATFORMS="cpu")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"},
+        {"JAX_NUM_CPU_DEVICES": "3"},
+        {"XLOOM_NUM_DEVICES": "3"},
+        {"JAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "XLOOM_NUM_DEVICES": "4"},
+    ],
+    ids=["forced", "configured", "ours", "all"],
+)
+def test_devices_are_as_many_as_jaxlib_would_make(environment):
+    assert run("counted", JAX_PLATFORMS="cpu", XLOOM_AS_CPU="1", **environment) == "3\n"
+
+
+def test_by_the_command_line():
+    xloom = str(Path(sys.executable).with_name("xloom"))
+    assert run("counted", xloom, "run-python", JAX_NUM_CPU_DEVICES="2") == "2\n"
+    assert run("names", xloom, "run-python") == ""
+
+
+def test_it_is_off_unless_asked_for():
+    assert run("counted", JAX_PLATFORMS="cpu", XLOOM_AS_CPU="0", XLOOM_NUM_DEVICES="3") == "1\n"
