@@ -95,6 +95,8 @@ def choice(hosts: Sequence[Host], process: int) -> dict[str, str]:
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         # what has been sent must arrive though the sender computes, and calls nothing of MPI's
         "MPIR_CVAR_CH4_OFI_ENABLE_DATA_AUTO_PROGRESS": "1",
+        # without an end to it, a send to who has died never returns; so many tries take some 25 s
+        "MPIR_CVAR_CH4_OFI_MAX_EAGAIN_RETRY": "1000000",
         "FI_PROVIDER": "tcp",
     }
     name = _interface(hosts, process)
