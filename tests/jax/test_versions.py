@@ -9,7 +9,7 @@ jax = pytest.importorskip("jax")
 from jax._src import xla_bridge  # noqa: E402
 
 from xloom.errors import UnsupportedError  # noqa: E402
-from xloom.jax import plugin  # noqa: E402
+from xloom.jax import registration  # noqa: E402
 from xloom.pjrt.capi import errors  # noqa: E402
 from xloom.pjrt.capi.api import api  # noqa: E402
 from xloom.pjrt.capi.memory import least_size, new, text_at  # noqa: E402
@@ -24,7 +24,7 @@ def test_jax(monkeypatch, version, advice):
     with pytest.raises(
         UnsupportedError, match=f"made for JAX 0.10.2.*no attribute '_nonexperimental_plugins'[^$]*{advice}"
     ):
-        plugin.register("xloom_of_another_version", {}, priority=-1)
+        registration.register("xloom_of_another_version", {}, priority=-1)
 
 
 @pytest.mark.parametrize("name", ["PJRT_Client_Create", "PJRT_LoadedExecutable_Execute", "PJRT_Buffer_IsDeleted"])

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from xloom.jax.plugin import AS_CPU
+from xloom.jax.in_place_of_cpu import AS_CPU
 
 
 @click.command("run-python", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xloom.jax.plugin import CPU, PLATFORM, register
+from xloom.jax.plugin import PLATFORM
+from xloom.jax.registration import CPU, register
 from xloom.pjrt import Client
 from xloom.pjrt.capi.clients import makers
 

@@ -7,9 +7,11 @@ import re
 from typing import Any
 
 from xloom.errors import UnsupportedError
-from xloom.jax.plugin import CPU, is_registered, register
+from xloom.jax.registration import CPU, is_registered, register
 from xloom.jax.versions import version_error
 
+AS_CPU = "XLOOM_AS_CPU"
+"""The variable that makes xloom JAX's CPU, unless it is 0."""
 JAXLIB = "jaxlib"
 """The name that jaxlib's own CPU has then."""
 _OF_THE_CPU = 0

@@ -1,23 +1,13 @@
-"""xloom as a platform of JAX: as `xloom` with `JAX_PLATFORMS=xloom,cpu`, or as `cpu` with `XLOOM_AS_CPU=1`."""
+"""xloom as a plugin of JAX: the platform `xloom` with `JAX_PLATFORMS=xloom,cpu`, or `cpu` with `XLOOM_AS_CPU=1`."""
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import os
-from collections.abc import Callable
-from typing import Any
 
-from xloom.jax.versions import version_error
+from xloom.jax.in_place_of_cpu import AS_CPU, install_as_cpu
+from xloom.jax.registration import is_registered, register
 
 PLATFORM = "xloom"
-CPU = "cpu"
-AS_CPU = "XLOOM_AS_CPU"
-"""The variable that makes xloom JAX's CPU, unless it is 0."""
-
-Options = dict[str, Any] | Callable[[], dict[str, Any]]
-
-_registered: set[str] = set()
 
 
 def initialize() -> None:
@@ -26,76 +16,7 @@ def initialize() -> None:
     import jax
 
     if os.environ.get(AS_CPU, "0") not in ("", "0"):
-        from xloom.jax.in_place_of_cpu import install_as_cpu
-
         install_as_cpu()
     platforms = getattr(jax.config, "jax_platforms") or ""  # noqa: B009 - made at run time
-    if PLATFORM in platforms.split(",") and PLATFORM not in _registered:
+    if PLATFORM in platforms.split(",") and not is_registered(PLATFORM):
         register(PLATFORM, {}, priority=500)
-
-
-def register(platform: str, options: Options, priority: int) -> None:
-    """Registers a platform, whose client is made with `options`; the highest priority is JAX's default platform. With
-    the name `cpu` it takes the place of JAX's own.
-
-    Raises UnsupportedError where JAX lacks what xloom needs of it, as other versions may.
-    """
-    try:
-        _register(platform, options, priority)
-    except (AttributeError, ImportError) as error:
-        raise version_error(error) from error
-
-
-def _register(platform: str, options: Options, priority: int) -> None:
-    from jax._src import xla_bridge
-    from jax._src.lib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
-
-    from xloom.pjrt.capi import api_address
-
-    capsule = _capsule(api_address(), b"pjrt_c_api")
-    xla_bridge._nonexperimental_plugins.add(platform)
-    xla_bridge.register_plugin(platform, c_api=capsule, priority=priority, options=options, make_topology=_no_topology)
-    if not _registered:
-        _profiler.register_plugin_profiler(capsule)  # which JAX does for plugins out of libraries alone
-        _retire_after_jax()
-    _registered.add(platform)
-    _act_as_cpu(platform)
-
-
-def is_registered(platform: str) -> bool:
-    """Whether xloom is the platform of that name."""
-    return platform in _registered
-
-
-def _no_topology(*_: Any, **__: Any) -> Any:
-    # jaxlib holds Python's lock while it compiles for a topology, in another thread: Python code there never starts
-    raise NotImplementedError("topology not implemented: xloom compiles for the devices that are present")
-
-
-def _retire_after_jax() -> None:
-    """Makes JAX clean up first when Python ends: what is registered last is called first."""
-    from jax._src import api, dispatch
-
-    for function in (dispatch.wait_for_tokens, api.clean_up):
-        atexit.unregister(function)
-        atexit.register(function)
-
-
-def _act_as_cpu(platform: str) -> None:
-    """Gives the platform what JAX has for the CPU alone."""
-    from xloom.jax import as_cpu
-    from xloom.jax.callbacks import lower_callbacks
-    from xloom.jax.dlpack import exchange_arrays
-    from xloom.jax.ffi_targets import take_registrations
-
-    if platform != CPU:
-        as_cpu.inherit_lowerings(platform)
-        as_cpu.use_compilation_cache(platform)
-    lower_callbacks(platform)
-    take_registrations(platform)
-    exchange_arrays(platform)
-
-
-def _capsule(address: int, name: bytes) -> Any:
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    return new(("PyCapsule_New", ctypes.pythonapi))(address, name, None)

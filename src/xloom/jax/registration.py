@@ -1,0 +1,84 @@
+"""A platform of xloom's in JAX, by PJRT's C API."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from xloom.jax.versions import version_error
+
+CPU = "cpu"
+"""JAX's platform of that name, whose place xloom can take."""
+
+Options = dict[str, Any] | Callable[[], dict[str, Any]]
+
+_registered: set[str] = set()
+
+
+def register(platform: str, options: Options, priority: int) -> None:
+    """Registers a platform, whose client is made with `options`; the highest priority is JAX's default platform. With
+    the name `cpu` it takes the place of JAX's own.
+
+    Raises UnsupportedError where JAX lacks what xloom needs of it, as other versions may.
+    """
+    try:
+        _register(platform, options, priority)
+    except (AttributeError, ImportError) as error:
+        raise version_error(error) from error
+
+
+def _register(platform: str, options: Options, priority: int) -> None:
+    from jax._src import xla_bridge
+    from jax._src.lib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
+
+    from xloom.pjrt.capi import api_address
+
+    capsule = _capsule(api_address(), b"pjrt_c_api")
+    xla_bridge._nonexperimental_plugins.add(platform)
+    xla_bridge.register_plugin(platform, c_api=capsule, priority=priority, options=options, make_topology=_no_topology)
+    if not _registered:
+        _profiler.register_plugin_profiler(capsule)  # which JAX does for plugins out of libraries alone
+        _retire_after_jax()
+    _registered.add(platform)
+    _act_as_cpu(platform)
+
+
+def is_registered(platform: str) -> bool:
+    """Whether xloom is the platform of that name."""
+    return platform in _registered
+
+
+def _no_topology(*_: Any, **__: Any) -> Any:
+    # jaxlib holds Python's lock while it compiles for a topology, in another thread: Python code there never starts
+    raise NotImplementedError("topology not implemented: xloom compiles for the devices that are present")
+
+
+def _retire_after_jax() -> None:
+    """Makes JAX clean up first when Python ends: what is registered last is called first."""
+    from jax._src import api, dispatch
+
+    for function in (dispatch.wait_for_tokens, api.clean_up):
+        atexit.unregister(function)
+        atexit.register(function)
+
+
+def _act_as_cpu(platform: str) -> None:
+    """Gives the platform what JAX has for the CPU alone."""
+    from xloom.jax import as_cpu
+    from xloom.jax.callbacks import lower_callbacks
+    from xloom.jax.dlpack import exchange_arrays
+    from xloom.jax.ffi_targets import take_registrations
+
+    if platform != CPU:
+        as_cpu.inherit_lowerings(platform)
+        as_cpu.use_compilation_cache(platform)
+    lower_callbacks(platform)
+    take_registrations(platform)
+    exchange_arrays(platform)
+
+
+def _capsule(address: int, name: bytes) -> Any:
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return new(("PyCapsule_New", ctypes.pythonapi))(address, name, None)
