@@ -2,12 +2,15 @@
 
 library.py          which MPI there is
 pmi.py              how processes that no launcher has started find each other
+network.py          by which network MPI reaches other machines
 communicator.py     MPI, begun by all processes
 topology.py         which devices the processes have
 tags.py             how messages are told apart
 plan.py             who sends what to whom in a collective
 exchange_ir.py      native code that does so, and ends by a deadline
 transfers.py        arrays that go from a process to another besides programs
+turns_ir.py         native code that lets runs follow each other
 run.py              one run of a program, and what went wrong in it
+waits.py            how long processes waited, for traces
 key_value_store.py  what processes tell each other before MPI is there
 """

@@ -240,7 +240,8 @@ class Run:
             message = f"process {other} failed, for which process {me} waited {seconds:.1f} s at {site.label}: {theirs}"
             hint = ""
         elif error == MPI_FAILED:
-            message = f"process {me} and process {other} at {site.label}: {error_text(self._get('error_number'))}"
+            said = error_text(self._get("error_number"))
+            message = f"process {me} waited {seconds:.1f} s for process {other} at {site.label}, and MPI failed: {said}"
             hint = ""
         else:
             assert error == NO_MEMORY, error
