@@ -56,9 +56,14 @@ def _capsule(array: np.ndarray) -> Any:
     return capsule
 
 
+def _alignment(capsule: Any) -> int:
+    """The bytes to which an array's memory must be aligned."""
+    return max(1, _tensor(capsule).itemsize)
+
+
 def _is_aligned(capsule: Any) -> bool:
     tensor = _tensor(capsule)
-    return (tensor.data + tensor.byte_offset) % max(1, tensor.itemsize) == 0
+    return (tensor.data + tensor.byte_offset) % _alignment(capsule) == 0
 
 
 class _Lent:
@@ -101,7 +106,8 @@ def exchange_arrays(platform: str) -> None:
             misaligned = not _is_aligned(capsule)
             if misaligned and copy is False:
                 # JAX makes its own error of it by these words
-                raise _jax.JaxRuntimeError("INVALID_ARGUMENT: the memory is not aligned to its elements.")
+                message = f"INVALID_ARGUMENT: the memory is not aligned to {_alignment(capsule)} bytes."
+                raise _jax.JaxRuntimeError(message)
             if misaligned or copy:  # which jaxlib does not know how to ask plugins for
                 return jax.device_put(_copy(capsule), device)
         return take(capsule, device, stream, copy, *rest)
