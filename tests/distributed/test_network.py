@@ -15,6 +15,8 @@ WHY_NOT = library.find().why_not or machines.why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 LIMIT = 4.0
+PROGRAMS = ("sums", "gathers", "exchanges", "permutes", "to_devices_of_another_process")
+"""A few of those of test_two_processes.py."""
 WAITED = (
     r"(?P<until>[\d.]+) s ABORTED: process {} has waited (?P<waited>[\d.]+) s for process {}, "
     r"which does not come to psum \(all-.*faults.py:\d+\)"
@@ -53,11 +55,9 @@ def test_who_waits_for_a_network_gets_an_error_and_may_go_on(ended, fault):
 
 def test_programs():
     with network(2) as between:
-        for status, out, errors in finish(
-            start(test_two_processes.PROGRAMS, test_two_processes.NAMES, network=between)
-        ):
+        for status, out, errors in finish(start(test_two_processes.PROGRAMS, PROGRAMS, network=between)):
             assert status == 0, errors
-            for name in test_two_processes.NAMES:
+            for name in PROGRAMS:
                 assert f"ok {name}\n" in out, out
 
 
