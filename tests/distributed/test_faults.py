@@ -16,7 +16,8 @@ pytestmark = pytest.mark.skipif(not library.find().path, reason=library.find().w
 FAULTS = Path(__file__).with_name("faults.py")
 LIMIT = 2.0
 
-SOON = r"[01]\.\d s ABORTED: "
+SOON = r"\d\.\d s ABORTED: "
+"""Machines have other work: what tells that it was not the time-out is what is said."""
 GONE = r"(?P<until>[\d.]+) s ABORTED: process 0 has waited (?P<waited>[\d.]+) s for process 1, .* to {}.*faults.py:"
 ENDED = rf"{SOON}process 1 failed, for which process 0 waited .* at psum .*: process 1 has ended$"
 
@@ -74,7 +75,7 @@ def check(said: str, fault: str, pattern: str) -> None:
     found = re.match(pattern, line.removeprefix(f"{fault}: "))
     assert found, said
     if "waited" in found.groupdict():
-        assert LIMIT <= float(found["waited"]) <= float(found["until"]) < LIMIT + 3, said
+        assert LIMIT <= float(found["waited"]) <= float(found["until"]) < LIMIT + 10, said
 
 
 @pytest.mark.parametrize("fault", ["dies", "stops", "dies_while_data_moves", "ends"])
