@@ -84,7 +84,7 @@ class Waits:
 
 
 def waits_ir() -> str:
-    """`note_wait(record, peer, run, began, start)`: writes a row, which ends now; nothing where nobody reads it."""
+    """`note_wait(record, peer, run, began, start)`: writes a row, which ends now, while a trace is being taken."""
     words = 1 + len(_COLUMNS)
     values = ("%record.word", "%peer", "%number", "%began", "%start", "%end")
     stores = "\n".join(
