@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# tests begin hundreds of processes, each of which would compile all modules anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants bench-collectives judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed judge-torch-distributed libraries models judge-libraries clean
@@ -71,7 +73,7 @@ test-v3: setup ## The compiler's tests with code for x86-64-v3 (AVX2), whatever 
 lint: setup ## ruff and pyright
 	@$(BIN)/ruff check src tests examples benchmarks
 	@$(BIN)/ruff format --check --quiet src tests examples benchmarks
-	@$(BIN)/pyright --level error
+	@$(BIN)/pyright --level error --threads 2
 
 bench: kernels ## Times against jaxlib's, alternated: text and proto, then programs, which write benchmarks/RESULTS.md; [LEVEL=x86-64-v3]: programs, both sides for such processors
 	@if test -n "$(LEVEL)"; then \

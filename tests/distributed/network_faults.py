@@ -112,7 +112,7 @@ def outcome(*faults: str, limit: float, timeout: float) -> tuple[list[tuple[int,
             done = Faults(between, processes)
             said = done.said()
             errors = [process.communicate()[1] for process in processes]
-            ended = [(process.wait(), *text) for process, *text in zip(processes, said, errors, strict=True)]
+            ended = [(p.wait(), text, error) for p, text, error in zip(processes, said, errors, strict=True)]
             return ended, done.lost
         finally:
             end.cancel()

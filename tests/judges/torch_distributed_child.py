@@ -20,6 +20,7 @@ import traceback
 import unittest
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -64,6 +65,7 @@ def torch_classes(side: str) -> None:
     backend = "cpu:gloo,xla:xla" if side == "xla" else "gloo"
     torch.accelerator.device_count = lambda: MOST
     torch.accelerator.set_device_index = lambda device, /: None
+    module: Any
     for module in (common_dtensor, common_fsdp):
         module.DEVICE_TYPE, module.DEVICE_COUNT = side, BY_DEFAULT
     common_dtensor.NUM_DEVICES = BY_DEFAULT
@@ -87,8 +89,6 @@ def _run(self: Any, name: str, pipe: Any) -> None:
 
 def vendors_classes() -> None:
     """A vendor's adaptations of them."""
-    from importlib import import_module
-
     testing = f"{VENDOR}.testing"
     distributed: Any = import_module(f"{testing}.common_distributed")
     distributed.with_comms = common_dtensor.with_comms
@@ -109,7 +109,7 @@ def names_of_earlier_versions() -> None:
     """What suites that were adapted a while ago import, where this version has it under another name."""
     placements: Any = torch.distributed._tensor.placement_types
     placements._Partial = placements.Partial
-    sys.modules["torch.distributed._tensor.ops"] = torch.distributed.tensor._ops
+    sys.modules["torch.distributed._tensor.ops"] = import_module("torch.distributed.tensor._ops")
 
 
 def loaded(path: Path) -> ModuleType:

@@ -15,19 +15,22 @@ def fresh():
 
 @pytest.mark.parametrize("backend", ["xloom", "aot_eager", "eager"])
 def test_one_graph_with_gradients_and_changes_in_place(backend):
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.GELU())
+    normal = torch.nn.BatchNorm1d(4)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), normal, torch.nn.GELU())
     there = [p.detach().clone() for p in model.parameters()]
     x = torch.rand(5, 3)
     model(x).square().sum().backward()
-    wanted = [p.grad for p in model.parameters()], model[1].running_mean.clone()
-    model[1].reset_running_stats()
+    wanted = [p.grad for p in model.parameters()], [b.clone() for b in model.buffers()]
+    normal.reset_running_stats()
     model.zero_grad()
     model = model.to("xla")
     torch.compile(model, backend=backend, fullgraph=True)(x.to("xla")).square().sum().backward()
     for p, before, gradient in zip(model.parameters(), there, wanted[0], strict=True):
         torch.testing.assert_close(p.detach().cpu(), before)
+        assert p.grad is not None
         torch.testing.assert_close(p.grad.cpu(), gradient)
-    torch.testing.assert_close(model[1].running_mean.cpu(), wanted[1])
+    for buffer, statistic in zip(model.buffers(), wanted[1], strict=True):
+        torch.testing.assert_close(buffer.cpu(), statistic)
 
 
 def test_it_is_part_of_the_program_that_is_being_recorded():

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from xloom.distributed import library, network, pmi
-from xloom.distributed.key_value_store import KeyValueStore
+from xloom.distributed.key_value_store import KeyValueStore, gather
 from xloom.errors import DistributedError
 
 # the standard ABI's numbers
@@ -30,8 +30,9 @@ class Communicator:
         self.most_tag = most_tag
 
 
-def connect(store: KeyValueStore, process: int, count: int, timeout: float) -> Communicator:
-    """Begins MPI, with all `count` processes, which tell each other through `store` how to be reached.
+def connect(store: KeyValueStore, process: int, count: int, timeout: float, patience: float) -> Communicator:
+    """Begins MPI, with all `count` processes, which tell each other through `store` how to be reached within `timeout`
+    seconds; later a process of another machine that takes nothing for so many seconds of `patience` is dead.
 
     Under a launcher that speaks with MPI (mpiexec, srun --mpi=pmi2) it is begun as that says.
     """
@@ -42,19 +43,18 @@ def connect(store: KeyValueStore, process: int, count: int, timeout: float) -> C
             atexit.register(_end)  # launchers take a process that does not for one that has failed
         else:
             hosts = network.exchange(store, process, count, timeout)
-            variables = network.choice(hosts, process)
+            variables = network.choice(hosts, process, patience)
             with network.chosen(variables), pmi.answering(store, process, network.mapping(hosts), count, timeout):
                 _begin(mpi)
     rank, size = ctypes.c_int(), ctypes.c_int()
     world = ctypes.c_void_p(COMM_WORLD)
     mpi.MPI_Comm_rank(world, ctypes.byref(rank))
     mpi.MPI_Comm_size(world, ctypes.byref(size))
-    store.put(f"mpi-rank/{process}", f"{rank.value} {size.value}")
-    told = [tuple(map(int, store.get(f"mpi-rank/{p}", timeout).split())) for p in range(count)]
-    ranks = tuple(rank for rank, _ in told)
-    if sorted(ranks) != list(range(count)) or any(size != count for _, size in told):
+    told = gather(store, "mpi", process, count, {"rank": rank.value, "size": size.value}, timeout)
+    ranks = tuple(each["rank"] for each in told)
+    if sorted(ranks) != list(range(count)) or any(each["size"] != count for each in told):
         raise DistributedError(
-            f"there are {count} processes, to which MPI gives ranks {ranks} of {[size for _, size in told]}",
+            f"there are {count} processes, to which MPI gives ranks {ranks} of {[each['size'] for each in told]}",
             hint="start as many processes with the launcher as the program says that there are, or use no launcher",
         )
     return _duplicate(mpi, world, ranks)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 
 class KeyValueStore(Protocol):
@@ -19,3 +21,15 @@ class KeyValueStore(Protocol):
     def try_get(self, key: str) -> str | None:
         """The value, or None as long as there is none."""
         ...
+
+
+def gather(
+    store: KeyValueStore, key: str, process: int, count: int, value: Mapping[str, Any], timeout: float
+) -> list[dict[str, Any]]:
+    """What all `count` processes tell under a key: the first gathers it, and tells all, so that each asks but once.
+
+    Raises what the store does after `timeout` seconds."""
+    store.put(f"{key}/{process}", json.dumps(value))
+    if not process:
+        store.put(f"{key}/all", json.dumps([json.loads(store.get(f"{key}/{p}", timeout)) for p in range(count)]))
+    return json.loads(store.get(f"{key}/all", timeout))

@@ -7,7 +7,6 @@ which may be one that leads to containers only.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import socket
 import struct
@@ -18,10 +17,14 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from xloom.distributed.key_value_store import KeyValueStore
+from xloom.distributed.key_value_store import KeyValueStore, gather
 
 _ADDRESS_OF = 0x8915
 """SIOCGIFADDR: which address of IPv4 an interface has."""
+_TRIES = 40_000
+"""How often MPI tries to send within a second, about."""
+_LONGEST = 25
+"""Seconds after which a process that takes nothing is dead, however patient others are."""
 _DISCARD = 9
 """A port: which one does not matter to a route."""
 
@@ -60,12 +63,8 @@ def _addresses() -> Iterator[tuple[str, str]]:
 
 
 def exchange(store: KeyValueStore, process: int, count: int, timeout: float) -> list[Host]:
-    """The machines of all processes: the first gathers them, and tells all."""
-    store.put(f"host/{process}", json.dumps(asdict(here())))
-    if not process:
-        told = [json.loads(store.get(f"host/{p}", timeout)) for p in range(count)]
-        store.put("hosts", json.dumps(told))
-    return [Host(**fields) for fields in json.loads(store.get("hosts", timeout))]
+    """The machines of all processes."""
+    return [Host(**fields) for fields in gather(store, "machine", process, count, asdict(here()), timeout)]
 
 
 def mapping(hosts: Sequence[Host]) -> str:
@@ -87,16 +86,17 @@ def mapping(hosts: Sequence[Host]) -> str:
     return f"(vector,{','.join(f'({first},{count},{size})' for first, count, size in blocks)})"
 
 
-def choice(hosts: Sequence[Host], process: int) -> dict[str, str]:
-    """Variables of the environment by which MPICH and libfabric choose."""
+def choice(hosts: Sequence[Host], process: int, patience: float) -> dict[str, str]:
+    """Variables of the environment by which MPICH and libfabric choose; a process that takes nothing is dead after some
+    `patience` seconds, or _LONGEST."""
     if len({host.machine for host in hosts}) == 1 or any(host.has_rdma for host in hosts):
         return {}
     found = {
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         # what has been sent must arrive though the sender computes, and calls nothing of MPI's
         "MPIR_CVAR_CH4_OFI_ENABLE_DATA_AUTO_PROGRESS": "1",
-        # without an end to it, a send to who has died never returns; so many tries take some 25 s
-        "MPIR_CVAR_CH4_OFI_MAX_EAGAIN_RETRY": "1000000",
+        # without an end to it, a send to who has died never returns
+        "MPIR_CVAR_CH4_OFI_MAX_EAGAIN_RETRY": str(round(min(patience, _LONGEST) * _TRIES)),
         "FI_PROVIDER": "tcp",
     }
     name = _interface(hosts, process)

@@ -39,6 +39,8 @@ _ANNOUNCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _TAKE = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
 _WAIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _END = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_TELLING = 1.0
+"""Seconds in which the others are told of a failure; MPI may take long to send to who has died."""
 
 
 class Processes:
@@ -204,7 +206,19 @@ class Run:
             return
         self._end()
         text = f"process {self._processes.process}: {message}"
-        self._processes.announce(self._plan.others, self._numbers, text)
+        telling = threading.Thread(
+            target=self._processes.announce, args=(self._others(), self._numbers.copy(), text), daemon=True
+        )
+        telling.start()
+        telling.join(_TELLING)
+
+    def _others(self) -> list[int]:
+        """The other processes, last the one that it waits for: MPI may be long in sending to it, if it is dead."""
+        others = list(self._plan.others)
+        if self._get("error"):
+            late = self._plan.exchanges[self._get("error_record")].peers[self._get("error_peer")]
+            others.sort(key=lambda other: other == late)
+        return others
 
     @property
     def failure(self) -> DistributedError | None:

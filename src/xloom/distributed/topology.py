@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 
-from xloom.distributed.key_value_store import KeyValueStore
+from xloom.distributed.key_value_store import KeyValueStore, gather
 
 DEVICES_PER_PROCESS = 2048
 """Ids of devices begin at multiples of it, as XLA:CPU's do."""
@@ -23,13 +22,9 @@ class LocalTopology:
 def exchange_topology(
     store: KeyValueStore, platform: str, process: int, count: int, local: LocalTopology, timeout: float
 ) -> list[LocalTopology]:
-    """What each process tells: the first gathers it, and tells all. Raises what the store does after `timeout`."""
-    everywhere = f"global_topology/{platform}"
-    store.put(f"local_topology/{platform}/{process}", json.dumps(asdict(local)))
-    if not process:
-        told = [json.loads(store.get(f"local_topology/{platform}/{p}", timeout)) for p in range(count)]
-        store.put(everywhere, json.dumps(told))
-    return [LocalTopology(**fields) for fields in json.loads(store.get(everywhere, timeout))]
+    """What each process tells. Raises what the store does after `timeout` seconds."""
+    told = gather(store, f"topology/{platform}", process, count, asdict(local), timeout)
+    return [LocalTopology(**fields) for fields in told]
 
 
 def device_id(process: int, number: int) -> int:

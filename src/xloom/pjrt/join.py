@@ -28,6 +28,7 @@ def join(store: KeyValueStore, platform: str, process: int, count: int, devices:
     for number, each in enumerate(told):
         if each.why_no_mpi:
             return Membership(process, counts, why_not=f"process {number} has no MPI: {each.why_no_mpi}")
-    connected = Processes(communicator.connect(store, process, count, START), process, seconds(), counts)
+    patience = seconds()
+    connected = Processes(communicator.connect(store, process, count, START, patience), process, patience, counts)
     atexit.register(connected.leave)
     return Membership(process, counts, connected)

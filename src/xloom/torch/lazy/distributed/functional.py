@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import ProcessGroup
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
 from xloom.errors import DistributedError
 from xloom.torch.lazy.distributed.collectives import Group, shaped
@@ -90,9 +91,16 @@ _register("reduce_scatter_tensor", _reduce_scatter)
 _register("all_to_all_single", _all_to_all)
 
 
-@handles("_c10d_functional.wait_tensor.default", "_c10d_functional._wrap_tensor_autograd.default")
+@handles("_c10d_functional.wait_tensor.default")
 def same(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Tensor:
     """The tensor: who reads it waits."""
     (tensor,) = args
     assert isinstance(tensor, XlaTensor)
     return tensor
+
+
+@handles("_c10d_functional._wrap_tensor_autograd.default")
+def asynchronous(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Tensor:
+    """The tensor in torch's wrapper, which callers look for and may ask to wait."""
+    (tensor,) = args
+    return AsyncCollectiveTensor(tensor)
