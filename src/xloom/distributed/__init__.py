@@ -7,7 +7,12 @@ communicator.py     MPI, begun by all processes
 topology.py         which devices the processes have
 tags.py             how messages are told apart
 plan.py             who sends what to whom in a collective
-exchange_ir.py      native code that does so, and ends by a deadline
+exchange_ir.py      native code that does so, and ends by a deadline; its parts:
+  posting_ir.py     what begins to send and to receive
+  waiting_ir.py     what waits
+  failures_ir.py    what tells of failures, and notices them
+  staging_ir.py     where it arrives
+  mpi_ir.py, struct_ir.py   what they all name
 transfers.py        arrays that go from a process to another besides programs
 turns_ir.py         native code that lets runs follow each other
 run.py              one run of a program, and what went wrong in it

@@ -14,7 +14,8 @@ import numpy as np
 
 from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.distributed.communicator import Communicator, addresses, error_text
-from xloom.distributed.exchange_ir import COMMUNICATOR, exchange_ir
+from xloom.distributed.exchange_ir import exchange_ir
+from xloom.distributed.mpi_ir import COMMUNICATOR
 from xloom.distributed.plan import Plan, Stagings, header
 from xloom.distributed.records import (
     BRIEF,

@@ -12,7 +12,7 @@ import numpy as np
 from xloom.calls import custom_call
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.hlo.module import Module
-from xloom.jax.as_cpu import AsCpu, is_ours
+from xloom.jax.inherited_rules import AsCpu, is_ours
 from xloom.pjrt.executable import keep_alive_hooks
 
 _TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")

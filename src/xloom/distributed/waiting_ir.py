@@ -1,0 +1,92 @@
+"""LLVM IR that waits for a message: looks a few times, then gives the processor away, then sleeps between looks."""
+
+from __future__ import annotations
+
+from xloom.distributed.failures_ir import FACTOR
+from xloom.distributed.records import MPI_FAILED, PEER_FAILED, RUN, STOPPED, TIMED_OUT
+from xloom.distributed.struct_ir import field
+
+LOOKS = 256
+"""How often who waits looks without a pause: some 50 microseconds."""
+YIELDING = 2_000_000
+"""Nanoseconds after which who waits sleeps between looks; until then it only gives the processor away."""
+LONG = 100_000_000
+"""Nanoseconds after which the sleeps are long."""
+SHORT_SLEEP, LONG_SLEEP = 50_000, 1_000_000
+"""Nanoseconds."""
+
+
+def waiting_ir() -> str:
+    """`wait_for`."""
+    return f"""
+; Wait for a request: 0, or an error; that a peer has failed is PEER_FAILED and {FACTOR} times
+; its number from 1 on.
+define internal i64 @wait_for(ptr %run, ptr %record, ptr %request, i64 %start) {{
+entry:
+  %flag = alloca i32
+  %sleep = alloca [2 x i64]
+  store i64 0, ptr %sleep
+  %sleep.nanoseconds = getelementptr i64, ptr %sleep, i64 1
+  br label %test
+test:
+  %turn = phi i64 [ 0, %entry ], [ %turn.next, %again ]
+  store i32 0, ptr %flag
+  %number = call i32 @MPI_Test(ptr %request, ptr %flag, ptr null)
+  %failed = icmp ne i32 %number, 0
+  br i1 %failed, label %error, label %look
+look:
+  %set = load i32, ptr %flag
+  %is.done = icmp ne i32 %set, 0
+  br i1 %is.done, label %done, label %pace
+pace:
+  %turn.next = add i64 %turn, 1
+  %is.early = icmp ult i64 %turn.next, {LOOKS}
+  br i1 %is.early, label %spin, label %check
+spin:
+  call void @pause()
+  br label %again
+check:
+  %stop.place = getelementptr i8, ptr %run, i64 {RUN.offset("is_stopped")}
+  %stop = load atomic i64, ptr %stop.place monotonic, align 8
+  %is.stopped = icmp ne i64 %stop, 0
+  br i1 %is.stopped, label %stopped, label %clock
+clock:
+  %now = call i64 @now()
+  %waited = sub i64 %now, %start
+{field("timeout", "run", RUN, "timeout")}
+  %is.late = icmp ugt i64 %waited, %timeout
+  br i1 %is.late, label %late, label %ask
+ask:
+  %broken = call i64 @failed_peer(ptr %run, ptr %record)
+  %are.well = icmp slt i64 %broken, 0
+  br i1 %are.well, label %rest, label %peer.failed
+rest:
+  %is.short = icmp ult i64 %waited, {YIELDING}
+  br i1 %is.short, label %yield, label %nap
+yield:
+  call i32 @sched_yield()
+  br label %again
+nap:
+  %is.long = icmp ugt i64 %waited, {LONG}
+  %length = select i1 %is.long, i64 {LONG_SLEEP}, i64 {SHORT_SLEEP}
+  store i64 %length, ptr %sleep.nanoseconds
+  call i32 @nanosleep(ptr %sleep, ptr null)
+  br label %again
+again:
+  br label %test
+done:
+  ret i64 0
+error:
+  call void @note_number(ptr %run, i32 %number)
+  ret i64 {MPI_FAILED}
+stopped:
+  ret i64 {STOPPED}
+peer.failed:
+  %whose.place = add i64 %broken, 1
+  %whose = mul i64 %whose.place, {FACTOR}
+  %which = add i64 %whose, {PEER_FAILED}
+  ret i64 %which
+late:
+  ret i64 {TIMED_OUT}
+}}
+"""
