@@ -39,6 +39,7 @@ NAMES = [
     "compiled_on_device",
     "names_of_torch_xla",
 ]
+COMPILED = ["compiled_data_parallel", "compiled_fully_sharded", "compiled_tensor_parallel"]
 OTHER_SHAPES = "other_shapes"
 """By which Gloo would end the process."""
 
@@ -56,9 +57,25 @@ def said(request):
 def test_program(said, name, request):
     if name == OTHER_SHAPES and "Gloo" in request.node.name:
         pytest.skip("Gloo ends the process")
-    for status, out, errors in said:
+    check(said, name)
+
+
+def check(processes, name):
+    for status, out, errors in processes:
         assert f"ok {name}\n" in out, out[out.find(f"failed\n{name}\n") :] or errors
         assert status == 0, errors
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    if not library.find().path:
+        pytest.skip(library.find().why_not)
+    return finish(start(PROGRAMS, COMPILED))
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled(compiled, name):
+    check(compiled, name)
 
 
 def job(*arguments: str) -> subprocess.Popen[str]:

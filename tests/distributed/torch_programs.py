@@ -230,18 +230,23 @@ def functional():
 def data_parallel():
     """The same steps as one process takes on all of the data."""
     model, alone = layers()
-    wrapped = torch.nn.parallel.DistributedDataParallel(model)
-    optimizers = [torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) for m in (wrapped, alone)]
-    for step in range(4):
-        data = [numbers((6, 8), torch.float32, 100 * step + rank) for rank in range(2)]
+    train_alike(torch.nn.parallel.DistributedDataParallel(model), alone)
+
+
+def train_alike(model, alone, same_data=False):
+    """Steps of a model and of what it is without other processes, which leave the same parameters."""
+    optimizers = [torch.optim.AdamW(m.parameters(), 1e-2) for m in (model, alone)]
+    for step in range(3):
+        data = [numbers((6, 8), torch.float32, 100 * step + (0 if same_data else rank)) for rank in range(2)]
         for optimizer in optimizers:
             optimizer.zero_grad()
-        wrapped(data[dist.get_rank()].to("xla")).square().mean().backward()
+        model(data[dist.get_rank()].to("xla")).square().mean().backward()
         alone(torch.cat(data)).square().mean().backward()
         for optimizer in optimizers:
             optimizer.step()
-    for mine, other in zip(wrapped.parameters(), alone.parameters(), strict=True):
-        agree(mine.detach(), other.detach(), exact=False)
+    for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
+        whole = mine.full_tensor() if isinstance(mine, DTensor) else mine
+        agree(whole.detach(), other.detach(), exact=False)
 
 
 def layers():
@@ -278,21 +283,17 @@ def tensor_parallel():
 
 
 def fully_sharded():
+    model, alone = layers_fully_sharded()
+    train_alike(model, alone)
+
+
+def layers_fully_sharded():
     mesh = init_device_mesh("xla", (2,))
     model, alone = layers()
     for module in (model[0], model[2], model):
         fully_shard(module, mesh=mesh)
-    optimizers = [torch.optim.AdamW(each.parameters(), 1e-2) for each in (model, alone)]
-    for step in range(3):
-        data = [numbers((5, 8), torch.float32, 100 * step + rank) for rank in range(2)]
-        model(data[dist.get_rank()].to("xla")).square().mean().backward()
-        alone(torch.cat(data)).square().mean().backward()
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
-    for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
-        assert isinstance(mine, DTensor)
-        agree(mine.full_tensor().detach(), other.detach(), exact=False)
+    assert all(isinstance(parameter, DTensor) for parameter in model.parameters())
+    return model, alone
 
 
 def checkpoints():
@@ -345,6 +346,26 @@ def compiled_on_device():
     for mine, wanted in zip(leaves[:3], leaves[3:], strict=True):
         for found, other in zip(mine, wanted, strict=True):
             agree(found, other.cpu())
+
+
+def compiled_data_parallel():
+    """DistributedDataParallel of the device's model, compiled."""
+    model, alone = layers()
+    train_alike(torch.compile(torch.nn.parallel.DistributedDataParallel(model), backend="xloom"), alone)
+
+
+def compiled_fully_sharded():
+    """FSDP2's layers, each a graph between its collectives."""
+    model, alone = layers_fully_sharded()
+    train_alike(torch.compile(model, backend="xloom"), alone)
+
+
+def compiled_tensor_parallel():
+    """DTensor's redistributions within a graph."""
+    model, alone = layers()
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    model = parallelize_module(model, init_device_mesh("xla", (2,)), plan)
+    train_alike(torch.compile(model, backend="xloom", fullgraph=True), alone, same_data=True)
 
 
 def other_shapes():

@@ -52,3 +52,34 @@ def test_sizes_that_change():
     function = torch.compile(lambda x: x.sum(0) * x.shape[0], backend="xloom", fullgraph=True)
     for n in (2, 3, 5, 7):
         assert function(torch.ones(n, 2, device="xla")).tolist() == [n * n, n * n]
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_operators_that_take_functions(compiles):
+    def chosen(x):
+        return torch.cond(x.sum() > 3, lambda x: x.sin() * x, lambda x: x.cos(), (x,))
+
+    def repeated(n, x):
+        return torch.while_loop(lambda n, x: n > 0, lambda n, x: (n - 1, x * 1.5), (n, x))
+
+    for run in (chosen, repeated):
+        function = torch.compile(run, backend="xloom", fullgraph=True) if compiles else run
+        for start in (0.0, 5.0):
+            x = torch.arange(start, start + 3)
+            args = (x,) if run is chosen else (torch.tensor(4), x)
+            expected = run(*args)
+            found = function(*(each.to("xla") for each in args))
+            torch.testing.assert_close(torch.utils._pytree.tree_map(lambda y: y.cpu(), found), expected)
+
+
+def test_gradients_of_a_branch():
+    function = torch.compile(
+        lambda x: torch.cond(x.sum() > 3, lambda x: x.sin(), lambda x: x * x, (x,)), backend="xloom"
+    )
+    for start in (0.0, 5.0):
+        there = torch.arange(start, start + 3).requires_grad_()
+        x = there.detach().to("xla").requires_grad_()
+        (there.sin() if start else there * there).sum().backward()
+        function(x).sum().backward()
+        assert x.grad is not None
+        torch.testing.assert_close(x.grad.cpu(), there.grad)

@@ -10,7 +10,6 @@ import torch
 from torch._C import DispatchKey
 from torch._decomp import decomposition_table
 
-from xloom.errors import LoweringError
 from xloom.torch.decompositions import decompositions
 from xloom.torch.lazy.operators import (
     batch_norm,
@@ -45,8 +44,6 @@ _FILLS_BY_HAND = (
 def find(op: Any) -> Handler:
     """The first handler there is, in the order of the module's title."""
     by_hand = NAMED.get(str(op))
-    if not isinstance(op, torch._ops.OpOverload):
-        return higher_order(op) if by_hand is None else by_hand
     handler = _found(op) if by_hand is None else by_hand
     return overlap.guarded(op, handler) if op._schema.is_mutable and not _is_of_views(op) else handler
 
@@ -108,8 +105,3 @@ def decomposed(op: Any) -> Handler | None:
         return run(args, kwargs)
 
     return checked
-
-
-def higher_order(op: Any) -> Handler:
-    """An operator that takes functions."""
-    raise LoweringError(f"{op} is not for tensors on xla", hint="use torch.compile(backend='xloom')")

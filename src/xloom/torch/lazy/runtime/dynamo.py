@@ -1,7 +1,8 @@
-"""torch.compile on tensors of the device: Dynamo takes them for torch's own, so that graphs have operators.
+"""torch.compile on tensors of the device: Dynamo takes them for torch's own, so that graphs have operators; what this
+package does it leaves alone, as it does torch.
 
 A tensor with `__torch_dispatch__` is an object to Dynamo, whose methods in Python it traces through: graphs would have
-what this package does. Which classes it takes for torch's own is written in two of its functions.
+what this package does. Which classes it takes for torch's own is written in some of its functions and tables.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+import torch
+from torch._C import DispatchKey
+
 from xloom.torch.lazy.tensor.tensor import XlaTensor
 
-_BUILDER = "torch._dynamo.variables.builder"
+_RULES = "torch._dynamo.trace_rules"
+"""Its module of what it traces through, which is there when the one that looks at arguments is."""
 
 
 def register() -> None:
     """Tells Dynamo, when it is there: importing it takes a while, and most programs do without."""
-    if _BUILDER in sys.modules:
-        _tell(sys.modules[_BUILDER])
+    if _RULES in sys.modules:
+        _tell(sys.modules[_RULES])
     else:
         sys.meta_path.insert(0, _WhenImported())
 
@@ -30,7 +35,7 @@ class _WhenImported(MetaPathFinder):
     """Finds that one module as Python does."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        if fullname != _BUILDER:
+        if fullname != _RULES:
             return None
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(fullname, path, target)
@@ -56,9 +61,13 @@ class _Telling(Loader):
         _tell(module)
 
 
-def _tell(builder: Any) -> None:
+def _tell(rules: Any) -> None:
     from torch._dynamo import config
+    from torch._dynamo.variables import builder
+    from torch._functorch._aot_autograd import runtime_wrappers
+    from torch.fx.experimental import proxy_tensor
 
+    rules.add("xloom")  # whose functions, called between two graphs, are no part of the user's program
     config.traceable_tensor_subclasses.add(XlaTensor)
     builder.VariableBuilder._type_dispatch()[XlaTensor] = builder.VariableBuilder.wrap_tensor
     class_of = builder.infer_subclass_type
@@ -67,3 +76,16 @@ def _tell(builder: Any) -> None:
         return None if type(value) is XlaTensor else class_of(value)
 
     builder.infer_subclass_type = infer_subclass_type
+    modules: tuple[Any, ...] = (proxy_tensor, runtime_wrappers)
+    for module in modules:
+        module.HANDLED_TYPES = (*module.HANDLED_TYPES, XlaTensor)
+    _register_operators_that_take_functions()
+
+
+def _register_operators_that_take_functions() -> None:
+    """Gives the device torch's definitions, which call the functions, and read what they decide by."""
+    operators: Any = torch._ops._higher_order_ops
+    for operator in operators.values():
+        rule = operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+        if rule is not None:
+            operator.python_key_table.setdefault(XlaTensor, rule)
