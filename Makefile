@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants bench-collectives judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed judge-torch-distributed libraries models judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants bench-collectives judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed judge-torch-distributed libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -64,8 +64,11 @@ demo: setup ## Custom calls in C and Python; a call that carries its HLO, expand
 	@$(BIN)/python examples/failure.py; status=$$?; \
 	  echo "exit status $$status"; test $$status -eq 1
 
-test: setup lint ## Every test
+test: setup lint ## Every test, and of those with many cases that take long a sample
 	@$(BIN)/python -m pytest -n 2
+
+test-all: setup lint ## Every case of every test
+	@$(BIN)/python -m pytest -n 2 --every-case
 
 test-v3: setup ## The compiler's tests with code for x86-64-v3 (AVX2), whatever the host can do
 	@XLOOM_TARGET=x86-64-v3 $(BIN)/python -m pytest -n 2 tests/cpu

@@ -178,6 +178,7 @@ def close(found, expected):
     assert np.allclose(found, expected, atol=500 * precision * max(1, abs(expected).max()), rtol=0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("prefix", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 def test_each_routine_in_each_type(run, case, prefix):
@@ -204,6 +205,7 @@ def test_nothing_that_jaxlib_has_is_left_out():
     assert len(tested) == 61
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "function, count",
     [

@@ -44,6 +44,7 @@ PARTS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("count", [8, 9, 10, 40, 150])
 @pytest.mark.parametrize(("dims", "dim"), [((6, 5), 1), ((6, 5), 0), ((4, 3, 20), 1), ((3,), 0), ((1,), 0)])
 @pytest.mark.parametrize("parts", PARTS)

@@ -135,6 +135,7 @@ def test_layouts(dims, layout):
     assert seen[1][0] == seen[1][1] == seen[0][1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", ["p", "n"])
 @pytest.mark.parametrize("dtype", ["s8", "bf16", "f32", "f64", "c128"])
 @pytest.mark.parametrize("batch, n", [("", 17), ("", 24), ("3,", 18), ("2,2,", 21), ("", 100), ("70,", 16)])

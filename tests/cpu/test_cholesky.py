@@ -26,6 +26,7 @@ def factors(dtype: str, batch: str, n: int, lower: bool, negative: int | None = 
     return expected, got
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["f32", "f64", "c64", "c128"])
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_golden_programs(path):
     agree(xl.compile(module)(*arguments), expected, 2e-3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s8", "c64", "pred"])
 @pytest.mark.parametrize("rows, columns", [(5, 7), (16, 16), (33, 47), (200, 130), (300, 17), (10, 300)])
 def test_transposes_in_tiles(dtype, rows, columns):

@@ -137,6 +137,7 @@ def unlike_oracle(opcode, z):
     return np.zeros(z.shape, bool)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("opcode", ORACLE)
 def test_special_values_are_the_interpreters(opcode, dtype):

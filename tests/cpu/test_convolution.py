@@ -169,6 +169,7 @@ BATCH_GROUPS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_forms(name):
     check(*CASES[name])
@@ -186,6 +187,7 @@ def test_batch_groups(name):
     check(lhs, rhs, window, labels, f", batch_group_count={groups}")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("types", TYPES, ids="-".join)
 @pytest.mark.parametrize(
     "name", ["3x3", "nchw", "nchw 1x1", "long sums", "nchw few", "nchw rows of vectors", "transposed odd", "valid"]
@@ -200,6 +202,7 @@ def test_narrow_results_are_written_alone(types):
     check((1, 1, 7, 20), (8, 1, 3, 3), "size=3x3", "bf01_oi01->bf01", types=types)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("out", ["bf16", "f32"])
 @pytest.mark.parametrize(
     "name",
@@ -219,6 +222,7 @@ def test_types_in_groups(name, types):
     check(lhs, rhs, window, labels, f", feature_group_count={groups}", types)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(30))
 def test_random(seed):
     """Windows, layouts and groups drawn at random."""

@@ -89,11 +89,13 @@ def compare(text, x, w):
     np.testing.assert_array_equal(is_nan(got), is_nan(want))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_windows(name):
     check(name)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", TYPED)
 def test_types(name, dtype):

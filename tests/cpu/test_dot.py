@@ -147,12 +147,14 @@ TYPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("types", TYPES, ids="-".join)
 @pytest.mark.parametrize("m,k,n", [(5, 7, 9), (33, 70, 65), (130, 515, 70)])
 def test_types(m, k, n, types):
     matrices(m, k, n, *types)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "lhs,rhs,out,attributes",
     [
@@ -242,6 +244,7 @@ RAGGED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("types", [("f32", "s32"), ("bf16", "s64"), ("s8", "s32"), ("f8e4m3fn", "u32")], ids="-".join)
 @pytest.mark.parametrize("sizes", [(4, 0, 7), (3, 2, 1), (9, 9, 9)])
 @pytest.mark.parametrize("name", RAGGED)
@@ -299,6 +302,7 @@ def test_pairs_of_bf16(rows, depth, columns, result, left, right):
     np.testing.assert_allclose(got, exact, rtol=2e-5 if result == "f32" else 5e-3, atol=1e-4)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("types", TYPES, ids="-".join)
 @pytest.mark.parametrize("lhs,summed", [((1500, 3), 1), ((3, 1500), 0), ((30, 3, 50), 1)])
 def test_few_columns(lhs, summed, types):

@@ -53,6 +53,7 @@ ROOTS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ROOTS)
 @pytest.mark.parametrize("size", [1, 4, 6])
 def test_as_the_interpreter(name, size):

@@ -35,6 +35,7 @@ def check(kind: str, dtype: str, outer: tuple[int, ...], lengths: tuple[int, ...
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 15, 17, 26, 64, 77, 97, 202, 1024, 999])
 def test_one_line(kind: str, n: int) -> None:

@@ -120,6 +120,7 @@ def test_rows_that_are_read_again_are_kept():
     np.testing.assert_allclose(xl.compile(module)(*arguments), xl.evaluate(module, *arguments), rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dims", [(301, 610, 333), (640, 301, 200)])
 @pytest.mark.parametrize("contracting", [(1, 0), (0, 0), (1, 1), (0, 1)])
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "s16", "s8"])

@@ -104,6 +104,7 @@ def test_other_types(types, result, m, turned):
     scaled(m, 50, 90, turned, types=types, result=result)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", ["bf16", "f16", "s8", "u8", "s4", "s16", "pred"])
 @pytest.mark.parametrize("m", [1, 5, 30])
 @pytest.mark.parametrize("turned", [False, True])

@@ -91,6 +91,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("region", [PLAIN, OTHER], ids=["add", "other"])
 @pytest.mark.parametrize(("dims", "window"), FORMS, ids=str)
 def test_forms(dims, window, region):
@@ -115,6 +116,7 @@ def test_cumulative(dims, window, region, back):
     check(program(dims, window.format(pad=f"0_{size - 1}" if back else f"{size - 1}_0"), "s32", region=region))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pad", ["69_0", "0_69"])
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
 @pytest.mark.parametrize("dtype", ["s8", "u16", "s32", "u64", "bf16", "f32", "f64"])
@@ -137,6 +139,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("op", ["add", "maximum"])
 @pytest.mark.parametrize("dtype", ["s32", "f32", "u8", "f64"])
 @pytest.mark.parametrize(("dims", "window"), LARGE, ids=str)
@@ -144,6 +147,7 @@ def test_large_windows(dims, window, dtype, op):
     check(program(dims, window, dtype, op))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def expected(opcode, x, axes):
     return np.take_along_axis(values, rank[..., None], -1)[..., 0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("opcode", ["maximum", "minimum"])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
 @pytest.mark.parametrize("reduced", [(1,), (0,), (0, 1)])
@@ -96,6 +97,7 @@ COLUMNS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "s32", "c64", "f64"])
 @pytest.mark.parametrize(("dims", "reduced"), [*COLUMNS, ((1 << 18,), (0,)), ((64, 5000), (1,))])
 def test_sums_count_the_initial_value_once(dtype, dims, reduced):
@@ -173,6 +175,7 @@ def test_the_place_of_the_maximum_of_all(dims):
     assert xl.compile(module)(x) == x.argmax()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("size", [2, 3, 5, 7, 8, 10, 13, 16, 17, 20, 31, 32])
 def test_rows_of_a_few_elements(size, dtype):

@@ -41,6 +41,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("select", [GREATER, SMALLER], ids=["greater", "smaller"])
 @pytest.mark.parametrize("scatter", [ADD, OTHER], ids=["add", "other"])
 @pytest.mark.parametrize(("dims", "window"), FORMS, ids=str)

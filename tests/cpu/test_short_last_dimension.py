@@ -21,6 +21,7 @@ def arrays(count, shape, dtype):
     return [random.integers(0, 100, shape).astype(dtype) for _ in range(count)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 9, 17])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.complex64, np.bool_])
 def test_stacks(count, dtype):

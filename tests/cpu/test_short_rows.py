@@ -10,6 +10,7 @@ from xloom.cpu.printers import loops_text
 from xloom.hlo.dtype import from_numpy
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.complex64, np.bool_])
 @pytest.mark.parametrize("length", [9, 15, 25, 31, 63, 94, 127])
 def test_rows(dtype, length):
@@ -45,6 +46,7 @@ def test_a_fold_over_few_elements_is_a_stage_of_longer_rows():
     assert executable.memory.peak_bytes < 100 * 100 * 4  # the distances of all pairs are never in memory at once
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("length", [5, 6, 7, 9, 12])
 @pytest.mark.parametrize("rows", [16, 300, 1037])

@@ -71,6 +71,7 @@ def check(text, split=3, data=None):
 TYPES = ["pred", "s4", "u2", "s8", "u8", "s16", "u32", "s64", "u64", "f8e5m2", "f8e4m3fn", "bf16", "f16", "f32", "f64"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dims", ["[9,40]", "[700]", "[20000]"], ids=["network", "rows", "pieces"])
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 @pytest.mark.parametrize("dtype", TYPES)
@@ -79,6 +80,7 @@ def test_types(dtype, direction, dims):
     check(program(dims, [dtype], dims.count(","), region, direction))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("others", [[], ["s32"], ["f64"], ["s8", "c64"], ["f64", "u8", "c128"]], ids=len)
 @pytest.mark.parametrize("dims", ["[10]", "[2,3,1]", "[10,33]", "[3,700]", "[9001]", "[1,2,17000]"])
 def test_canonical_floats_with_others(dims, others):

@@ -86,6 +86,7 @@ ENTRY e {{ x = {shape} parameter(0) y = {shape} negate(x)
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("index", ["s16", "s32", "u64"])
 @pytest.mark.parametrize("dtype", ["s8", "bf16", "f32", "f64"])
 @pytest.mark.parametrize(("dims", "dimension"), [((300, 9), 0), ((9, 300), 1), ((2, 12_000), 1)])

@@ -73,6 +73,7 @@ def test_f16_without_instructions():
     np.testing.assert_array_equal(wide, expected.astype(np.float32))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name, level):

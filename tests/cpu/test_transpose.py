@@ -19,6 +19,7 @@ from xloom.hlo.shape import array_shape
 from xloom.llvm.target import process_target
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, ml_dtypes.bfloat16, np.float32, np.float64, np.complex64])
 @pytest.mark.parametrize("dims", [(64, 96), (32, 32), (31, 100), (129, 45), (17, 16), (500, 12), (12, 500), (24, 300)])
 def test_transpose(dtype, dims):

@@ -42,12 +42,14 @@ def random(rng: np.random.Generator, shape) -> np.ndarray:
     return x.astype(shape.dtype.numpy)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["f32", "c128"])
 @pytest.mark.parametrize(("left", "lower", "transpose", "unit"), ATTRIBUTES)
 def test_attributes(dtype: str, left: bool, lower: bool, transpose: str, unit: bool) -> None:
     check(dtype, "", 7, 5, left, lower, transpose, unit)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["f32", "f64", "c64", "c128"])
 @pytest.mark.parametrize(
     ("batch", "n", "m"),

@@ -21,12 +21,14 @@ SHAPES_OF_DATA = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["s8", "u8", "s16", "u16", "bf16", "f16", "s32", "u32", "s64", "u64", "f32", "f64"])
 @pytest.mark.parametrize("size", [16, 17, 31, 63, 127, 128, 129, 255, 256, 257, 500, 1000, 1025, 2300, 5121])
 def test_about_the_size_of_vectors(dtype, size):
     check(program(f"[3,{size}]", [dtype], 1, LESS + ", type=TOTALORDER" if DTYPES[dtype].is_float else LESS))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("data", SHAPES_OF_DATA.values(), ids=SHAPES_OF_DATA)
 @pytest.mark.parametrize("dtype", ["s16", "s32", "s64"])
 @pytest.mark.parametrize("size", [3000, LONG, 150_000])
