@@ -15,7 +15,7 @@ from xloom.distributed import library
 pytest.importorskip("torch")
 
 PROGRAMS = Path(__file__).with_name("torch_programs.py")
-NAMES = [
+COLLECTIVES = [
     "reductions",
     "averages",
     "broadcasts",
@@ -30,6 +30,8 @@ NAMES = [
     "one_prints",
     "of_groups",
     "functional",
+]
+WRAPPERS = [
     "data_parallel",
     "sharded",
     "tensor_parallel",
@@ -39,24 +41,28 @@ NAMES = [
     "compiled_on_device",
     "names_of_torch_xla",
 ]
+"""What calls them, whatever engine they have."""
 COMPILED = ["compiled_data_parallel", "compiled_fully_sharded", "compiled_tensor_parallel"]
-OTHER_SHAPES = "other_shapes"
-"""By which Gloo would end the process."""
+BY_ENGINE = {
+    "MPI": [*COLLECTIVES, *WRAPPERS, "other_shapes"],
+    "Gloo": [*COLLECTIVES, "compiled"],  # which ends processes of other shapes
+}
 
 
-@pytest.fixture(scope="module", params=["MPI", "Gloo"])
+@pytest.fixture(scope="module")
 def said(request):
-    if request.param == "MPI" and not library.find().path:
+    programs = BY_ENGINE[request.param]
+    if request.param == "Gloo":
+        return finish(start(PROGRAMS, programs, XLOOM_MPI="none"))
+    if not library.find().path:
         pytest.skip(library.find().why_not)
-    if request.param == "MPI":
-        return finish(start(PROGRAMS, [*NAMES, OTHER_SHAPES], XLOOM_DISTRIBUTED_TIMEOUT="20"))
-    return finish(start(PROGRAMS, NAMES, XLOOM_MPI="none"))
+    return finish(start(PROGRAMS, programs, XLOOM_DISTRIBUTED_TIMEOUT="20"))
 
 
-@pytest.mark.parametrize("name", [*NAMES, OTHER_SHAPES])
-def test_program(said, name, request):
-    if name == OTHER_SHAPES and "Gloo" in request.node.name:
-        pytest.skip("Gloo ends the process")
+@pytest.mark.parametrize(
+    ("said", "name"), [(engine, name) for engine, names in BY_ENGINE.items() for name in names], indirect=["said"]
+)
+def test_program(said, name):
     check(said, name)
 
 
