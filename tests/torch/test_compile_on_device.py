@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map
 
 import xloom.torch as xt
 from xloom.torch.metrics import METRICS
@@ -69,7 +70,7 @@ def test_operators_that_take_functions(compiles):
             args = (x,) if run is chosen else (torch.tensor(4), x)
             expected = run(*args)
             found = function(*(each.to("xla") for each in args))
-            torch.testing.assert_close(torch.utils._pytree.tree_map(lambda y: y.cpu(), found), expected)
+            torch.testing.assert_close(tree_map(lambda y: y.cpu(), found), expected)
 
 
 def test_gradients_of_a_branch():
