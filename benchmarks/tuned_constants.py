@@ -371,6 +371,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.pool_ir.SLEEPING",
         "cpu.runtime.threads.pool_ir.CALLER_SLEEPS",
     ),
+    "how many events a trace holds until it is read": ("cpu.runtime.event_ring.CAPACITY",),
     "layouts of memory and limits that CPython, NumPy, Linux or the code next to them define": (
         "cpu.entry.profiling._MONOTONIC",
         "cpu.runtime.dispatch._TUPLE_ITEMS",

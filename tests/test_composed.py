@@ -54,8 +54,8 @@ def test_a_few_programs(tmp_path):
     for types, first in (("f64", 1), ("all", 4), ("embedded", 7)):
         out = tmp_path / f"{types}.jsonl"
         command = [sys.executable, "-m", "tests.judges.composed", "--count", "7", "--first", str(first)]
-        command += ["--types", types, "--out", str(out)]
-        done = subprocess.run(command, env={**os.environ}, capture_output=True, text=True, timeout=300)
+        command += ["--types", types, "--out", str(out), "--timeout", "500"]
+        done = subprocess.run(command, env={**os.environ}, capture_output=True, text=True, timeout=560)
         assert done.returncode == 0, done.stdout + done.stderr
         records = [json.loads(line) for line in out.read_text().splitlines()]
         assert sum(r["compared"] for r in records) > 0.9 * sum(r["elements"] for r in records)
