@@ -61,8 +61,9 @@ def test_programs():
                 assert f"ok {name}\n" in out, out
 
 
-def test_who_has_ended_on_another_machine_ends_nobody_else():
+@pytest.mark.parametrize("fault", ["ends", "dies"])
+def test_who_is_gone_from_another_machine_ends_nobody_else(fault):
     with network(2) as between:
-        (status, said), _ = test_faults.outcome("ends", between=between)
+        (status, said), _ = test_faults.outcome(fault, between=between)
     assert status == 0
-    test_faults.check(said, "ends", test_faults.FATAL["ends"])
+    test_faults.check(said, fault, test_faults.FATAL[fault])
