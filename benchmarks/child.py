@@ -55,7 +55,13 @@ def run_child(
         ) as process,
     ):
         assert process.stdout is not None
-        timer = threading.Timer(timeout, process.kill)
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(timeout, end)
         timer.start()
         try:
             for text in process.stdout:
@@ -64,12 +70,11 @@ def run_child(
                     line(last)
             status = process.wait()
         finally:
-            timed_out = not timer.is_alive()
             timer.cancel()
             process.kill()
         if status == 0:
             return last
-        if timed_out:
+        if is_late.is_set():
             raise ChildError(f"took more than {timeout:.0f} s")
         errors.seek(0)
         raise ChildError(_cause(status, errors.read()))

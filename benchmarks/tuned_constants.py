@@ -371,7 +371,6 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
         "cpu.runtime.threads.pool_ir.SLEEPING",
         "cpu.runtime.threads.pool_ir.CALLER_SLEEPS",
     ),
-    "how many events a trace holds until it is read": ("cpu.runtime.event_ring.CAPACITY",),
     "layouts of memory and limits that CPython, NumPy, Linux or the code next to them define": (
         "cpu.entry.profiling._MONOTONIC",
         "cpu.runtime.dispatch._TUPLE_ITEMS",
@@ -458,7 +457,7 @@ NOT_TUNED: dict[str, tuple[str, ...]] = {
     "checks and texts, of which no program depends": (
         "codegen.loop_ir.verify._POINTS",
         "cpu.buffer_verifier.hazards.ENUMERATED",
-        "cpu.entry.profiling._CAPACITY",
+        "cpu.runtime.event_ring.CAPACITY",
         "cpu.printers.expression.WIDTH",
         "cpu.printers.memory.LARGEST",
         "cpu.printers.memory._NAMES",
