@@ -350,7 +350,7 @@ def test_broken_bytes_raise_parse_errors_only():
     assert refused > 500
 
 
-def test_time_is_linear():
+def test_calls_are_linear():
     def program(count: int) -> bytes:
         lines = [f'x{k} = f32[8] add(x{k - 1}, x{k // 2}), metadata={{op_name="op{k}"}}' for k in range(1, count)]
         return encode(xl.parse("ENTRY e {\nx0 = f32[8] parameter(0)\n" + "\n".join(lines) + "\n}"))
