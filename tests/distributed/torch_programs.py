@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 
@@ -239,7 +240,7 @@ SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 ADAMW = partial(torch.optim.AdamW, lr=1e-2)
 
 
-def train_alike(model, alone, same_data=False, optimizer=SGD):
+def train_alike(model, alone, same_data=False, optimizer: Callable[..., torch.optim.Optimizer] = SGD):
     """Steps of a model and of what it is without other processes, which leave the same parameters."""
     optimizers = [optimizer(m.parameters()) for m in (model, alone)]
     for step in range(4):
