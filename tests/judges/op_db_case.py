@@ -5,14 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
 import torch
-from torch.testing._internal import common_methods_invocations
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_unflatten
+
+# by name: the types of its 25,000 lines take pyright longer than all of ours
+invocations: Any = import_module("torch.testing._internal.common_methods_invocations")
 
 DTYPES = {
     "f32": torch.float32,
@@ -43,7 +45,7 @@ Door = Callable[[Function, list[torch.Tensor]], Function]
 
 def operators() -> dict[str, OpInfo]:
     """op_db by name, variants with theirs."""
-    return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+    return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in invocations.op_db}
 
 
 def _seeded(op: Function, *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +55,7 @@ def _seeded(op: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 # torch's own restores the generator's state by a mode that Dynamo cannot go through, with any backend
-common_methods_invocations.wrapper_set_seed = _seeded  # type: ignore[attr-defined]
+invocations.wrapper_set_seed = _seeded
 
 
 class Disagreement(Exception):

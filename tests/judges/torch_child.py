@@ -115,10 +115,12 @@ def stand_in_for_parts_of_torch_xla() -> None:
 
 def names_of_later_versions() -> None:
     """What suites of the next versions import, where this one has it under another name."""
-    from torch.testing._internal import common_methods_invocations, common_utils
-
-    common_methods_invocations.binary_ufuncs_and_refs = common_methods_invocations.binary_ufuncs  # type: ignore
-    common_utils.skipIfMps = common_utils.skipIfMPS  # type: ignore[attr-defined]
+    for module, later, now in (
+        ("common_methods_invocations", "binary_ufuncs_and_refs", "binary_ufuncs"),
+        ("common_utils", "skipIfMps", "skipIfMPS"),
+    ):
+        where: Any = import_module(f"torch.testing._internal.{module}")
+        setattr(where, later, getattr(where, now))
 
 
 def open_to_all_devices(side: str) -> None:
