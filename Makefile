@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants bench-collectives judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed judge-torch-distributed libraries models judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants bench-collectives bench-distributed-training judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed judge-torch-distributed libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -120,6 +120,10 @@ bench-constants: setup ## What tuned constants decide, as they are against half 
 
 bench-collectives: setup ## Collectives between processes against MPI's own and XLA:CPU's with Gloo: [PROCESSES=2]
 	@$(BIN)/python -m benchmarks.collectives --processes $(or $(PROCESSES),2)
+
+bench-distributed-training: setup ## Training in 1, 2 and 4 processes beside Gloo on the CPU: [PROCESSES=1,2,4] [STEPS=200] [MODELS=mlp,transformer] [DOORS=pjit,shard_map,ddp]
+	@$(BIN)/python -m benchmarks.distributed_training --steps $(or $(STEPS),200) \
+	  $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(MODELS),--models $(MODELS)) $(if $(DOORS),--doors $(DOORS))
 
 judge-stablehlo: setup ## StableHLO's own suites: FROM=<checkout of openxla/stablehlo> [SUITE=testdata|interpret|math|quantized] [ON=cpu]
 	@$(BIN)/python -m tests.judges.stablehlo --from "$(FROM)" --suite $(or $(SUITE),testdata) --on $(or $(ON),interpreter)

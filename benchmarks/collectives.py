@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import statistics
-import subprocess
-import sys
 from collections import defaultdict
 
 from benchmarks.collectives_side import OPERATIONS
+from benchmarks.processes import said
 
 SIDES = {
     "xloom": {"JAX_PLATFORMS": "xloom,cpu", "XLOOM_NUM_DEVICES": "1"},
@@ -28,38 +26,10 @@ SIZES = ",".join(str(8 << 3 * k) for k in range(8)) + f",{1 << 26}"
 Times = dict[tuple[str, int], float]
 
 
-def _port() -> str:
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        return str(found.getsockname()[1])
-
-
 def measure(side: str, processes: int, sizes: str) -> Times:
     """Seconds by operation and bytes, as the first process saw them."""
-    port = _port()
-    children = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "benchmarks.collectives_side",
-                side,
-                str(k),
-                str(processes),
-                port,
-                *sizes.split(","),
-            ],
-            env={**os.environ, **SIDES[side]},
-            stdout=subprocess.PIPE if k == 0 else subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for k in range(processes)
-    ]
-    said = children[0].communicate(timeout=600)[0]
-    if any(child.wait(60) for child in children):
-        raise SystemExit(f"a process of {side} has failed")
-    rows = [line.split() for line in said.splitlines() if line.startswith(OPERATIONS)]  # Gloo talks too
+    lines = said("benchmarks.collectives_side", side, processes, sizes.split(","), SIDES[side])
+    rows = [line.split() for line in lines if line.startswith(OPERATIONS)]  # Gloo talks too
     return {(name, int(size)): float(taken) for name, size, taken in rows}
 
 

@@ -147,15 +147,19 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 _OPTIONS = {"freezing": True}
 """What `options=` of torch.compile may say, and what holds where it does not: `freezing` keeps what is computed of
 weights alone while gradients are off."""
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""What `mode=` of torch.compile may say. All mean the same: one native program, tuned for the machine."""
 
 
 def backend(
-    graph: GraphModule, arguments: list[Any], *, options: Mapping[str, Any] | None = None
+    graph: GraphModule, arguments: list[Any], *, options: Mapping[str, Any] | None = None, mode: str = "default"
 ) -> Callable[..., Any]:
     """What torch.compile calls for `backend="xloom"`; `options={"freezing": False}` has weights read at each call.
 
-    Raises ValueError for options that there are not.
+    Raises ValueError for options and modes that there are not.
     """
+    if mode not in _MODES:
+        raise ValueError(f"torch.compile has no mode {mode!r}; it has {', '.join(_MODES)}")
     unknown = sorted(set(options or {}) - set(_OPTIONS))
     if unknown:
         raise ValueError(f"xloom has no option {unknown[0]!r} for torch.compile; it has {', '.join(_OPTIONS)}")

@@ -62,14 +62,23 @@ def has_lowering(op: OpOverload) -> bool:
     return _row(op) is not None
 
 
+def no_lowering(op: OpOverload) -> LoweringError:
+    """The error for an operator that is not in the table."""
+    if "sparse" in str(op):
+        return LoweringError(
+            f"{op}: HLO has no sparse tensors", hint="call to_dense() on the CPU first, or leave them there"
+        )
+    return LoweringError(
+        f"{op} has no lowering to HLO",
+        hint="XLOOM_TORCH_FALLBACK=1 runs it on the CPU; xloom.torch.lowering.lowers registers a lowering",
+    )
+
+
 def lower(g: Graph, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Builds `op`. Raises LoweringError when it has no lowering."""
     name = _row(op)
     if name is None:
-        raise LoweringError(
-            f"{op} has no lowering to HLO",
-            hint="set XLOOM_TORCH_FALLBACK=1 to run it on the CPU, or register one with xloom.torch.lowering.lowers",
-        )
+        raise no_lowering(op)
     before = g.metadata
     if before is None:
         g.metadata = Metadata(op_type=name)

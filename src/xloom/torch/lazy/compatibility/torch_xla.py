@@ -18,9 +18,8 @@ from xloom.torch.lazy.tensor.tensor import DEVICE
 
 
 def device(index: int | None = None) -> torch.device:
-    """The device."""
-    if index not in (None, 0):
-        raise ValueError(f"there is one device, xla:0, and no xla:{index}")
+    """The device. Raises RuntimeError for another number."""
+    device_module.set_device(index or 0)
     return DEVICE
 
 

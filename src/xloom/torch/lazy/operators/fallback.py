@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xloom.errors import LoweringError
 from xloom.torch.host_fallback import allowed
 from xloom.torch.lazy.operators.host_values import on_host
 from xloom.torch.lazy.recording.table import Handler
 from xloom.torch.lazy.tensor.tensor import XlaTensor
+from xloom.torch.lowering.registry import no_lowering
 from xloom.torch.metrics import METRICS
 
 
@@ -19,10 +19,7 @@ def handler(op: Any) -> Handler:
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         if not allowed(op):
-            raise LoweringError(
-                f"{op} has no lowering to HLO",
-                hint="XLOOM_TORCH_FALLBACK=1 runs it on the CPU; xloom.torch.lowering.lowers registers a lowering",
-            )
+            raise no_lowering(op)
         METRICS.fallbacks[str(op)] += 1
         found = on_host(op, args, kwargs or {})
         if not written:

@@ -48,10 +48,15 @@ def get_device_name(device: Any = None) -> str:
     return device_client.client().addressable_devices[0].description.kind
 
 
+def check(device: torch.device) -> None:
+    """Raises RuntimeError for one that there is not."""
+    if (device.index or 0) >= device_count():
+        raise RuntimeError(f"there is one device of a process, xla:0, and no {device}")
+
+
 def set_device(device: Any) -> None:
-    """There is one."""
-    if torch.device(device if not isinstance(device, int) else f"xla:{device}").index not in (None, 0):
-        raise ValueError(f"there is one device, xla:0, and no {device}")
+    """There is one. Raises RuntimeError for another."""
+    check(torch.device("xla", device) if isinstance(device, int) else torch.device(device))
 
 
 class device:

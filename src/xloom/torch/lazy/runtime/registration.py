@@ -78,6 +78,11 @@ def _linear(*args: Any) -> Any:
     raise AssertionError("tensors of the device are dispatched to Python")
 
 
+def _pinned(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
+    """A tensor of the host as it is: the device reads any memory of the host without a copy between."""
+    return tensor
+
+
 def register() -> None:
     """Registers the device, once."""
     table.find_by(dispatch.find)
@@ -101,6 +106,8 @@ def register() -> None:
     library.impl("linear", _linear, "PrivateUse1")
     split = host_arguments.tensor_split
     library.impl("tensor_split.tensor_indices_or_sections", split, "AutogradPrivateUse1")
+    for key in ("CPU", "AutogradCPU"):
+        library.impl("pin_memory", _pinned, key)
     library.impl("scaled_dot_product_attention", attention.attention, "AutogradPrivateUse1")
     _libraries.append(library)
     _libraries.extend(autocast.register())

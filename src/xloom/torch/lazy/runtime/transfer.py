@@ -13,7 +13,7 @@ from xloom.torch.lazy.recording.operation import apply
 from xloom.torch.lazy.recording.record import mixed
 from xloom.torch.lazy.recording.table import handles
 from xloom.torch.lazy.recording.trace import TRACE, Value
-from xloom.torch.lazy.runtime import device_client
+from xloom.torch.lazy.runtime import device_client, device_module
 from xloom.torch.lazy.runtime.execution import buffer_of, flush
 from xloom.torch.lazy.tensor.array_type import ArrayType, array_type, type_of_copy
 from xloom.torch.lazy.tensor.geometry import Geometry, extent
@@ -90,12 +90,13 @@ def to_copy(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.Tens
     (source,) = args
     options = kwargs or {}
     dtype = options.get("dtype") or source.dtype
-    device = torch.device(options.get("device") or source.device).type
+    device = torch.device(options.get("device") or source.device)
     format = options.get("memory_format")
-    if device == "xla":
+    if device.type == "xla":
+        device_module.check(device)
         return copy_of(source, dtype, format)
     type = type_of_copy(source._alias.type, dtype, format)
-    if device == "meta":
+    if device.type == "meta":
         return torch.empty_strided(type.dims, type.strides, dtype=dtype, device="meta")
     host = host_copy(source) if dtype is source.dtype else host_tensor(convert(source._alias.read(), dtype))
     return host if type is type.row_major else torch.empty_strided(type.dims, type.strides, dtype=dtype).copy_(host)
@@ -175,6 +176,7 @@ def empty(
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
     """`torch.empty(..., device="xla")`."""
+    device_module.check(torch.device(device or "xla"))
     type = array_type(dtype or torch.get_default_dtype(), tuple(size))
     return new_memory(type_of_copy(type, type.dtype, memory_format))
 
@@ -189,6 +191,7 @@ def empty_strided(
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     """`torch.empty_strided(..., device="xla")`."""
+    device_module.check(torch.device(device or "xla"))
     return new_memory(array_type(dtype or torch.get_default_dtype(), tuple(size)).with_strides(stride))
 
 
@@ -201,6 +204,7 @@ def empty_like(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> torch.T
     device = torch.device(options.get("device") or source.device)
     if device.type != "xla":
         return torch.empty(rest[0] if rest else source.shape, dtype=dtype, device=device)
+    device_module.check(device)
     if not rest:
         return new_memory(type_of_copy(source._alias.type, dtype, options.get("memory_format")))
     type = array_type(dtype, tuple(rest[0]))
