@@ -3,6 +3,7 @@
 All run in one start of the processes; each says `ok NAME`, or what was wrong.
 """
 
+import math
 import os
 import shutil
 import sys
@@ -21,6 +22,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.nn.functional import all_gather as differentiable_gather
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import xloom.torch  # noqa: F401 - it registers the device and the backend
@@ -174,6 +176,16 @@ def into_views():
     agree(x, (numbers((4, 6), torch.float32, 0) + numbers((4, 6), torch.float32, 1)).t())
 
 
+def beside_autograd():
+    """What a collective overwrites counts as changed no more than on other devices, as in asynchronous losses."""
+    x = torch.ones(3, device="xla", requires_grad=True)
+    y = x.exp()
+    dist.all_reduce(y.detach())
+    y.sum().backward()  # exp's gradient reads y, which is a sum now
+    assert x.grad is not None
+    agree(x.grad, torch.full((3,), 2 * math.e), exact=False)
+
+
 def objects():
     found = [None, None]
     dist.all_gather_object(found, {"rank": dist.get_rank()})
@@ -280,9 +292,13 @@ def tensor_parallel():
     model, alone = layers()
     model = parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
     x = numbers((3, 8), torch.float32, 3)
-    y = model(x.to("xla"))
+    with CommDebugMode() as said:
+        y = model(x.to("xla").requires_grad_())
+    assert list(said.get_comm_counts().values()) == [1], "one sum, and weights stay where they are"
     agree(y.detach(), alone(x).detach(), exact=False)
-    y.sum().backward()
+    with CommDebugMode() as said:
+        y.sum().backward()
+    assert list(said.get_comm_counts().values()) == [1], "of the gradient of what came in, and no other"
     alone(x).sum().backward()
     for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
         assert isinstance(mine.grad, DTensor)
@@ -293,6 +309,22 @@ def fully_sharded():
     model, alone = layers_fully_sharded()
     train_alike(model, alone, optimizer=ADAMW)
     assert all(isinstance(parameter, DTensor) for parameter in model.parameters())
+
+
+def fully_sharded_from_the_host():
+    """Modules that are on the host move when they are sharded, and what is left out does not."""
+    mesh = init_device_mesh("xla", (2,))
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 4))
+    model[1].weight.requires_grad_(False)
+    apart = {model[1].weight}
+    alone = deepcopy(model).to("xla")
+    fully_shard(model[0], mesh=mesh)
+    fully_shard(model, mesh=mesh, ignored_params=apart)
+    assert model[1].weight.device.type == "cpu"
+    assert model[1].running_mean.device.type == "xla"
+    assert isinstance(model[0].weight, DTensor) and isinstance(model[2].weight, DTensor)
+    agree(model[0].weight.full_tensor(), alone[0].weight.cpu(), exact=True)
 
 
 def layers_fully_sharded():

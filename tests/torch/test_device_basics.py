@@ -313,3 +313,13 @@ def test_tensors_that_were_transferred_can_grow(dtype):
     assert torch.equal(found, given)
     for tensor in (given, found, given.to("xla")[1:].cpu()):
         assert tensor.resize_(4, 4).shape == (4, 4)
+
+
+def test_streams_of_torch_do_not_wait_for_events():
+    device = torch.get_device_module("xla")
+    event = device.Event(enable_timing=True)
+    assert event.record() is event
+    torch.accelerator.current_stream().wait_event(event)
+    device.current_stream().wait_event(event)
+    assert event.query()
+    assert isinstance(device.Stream().record_event(), torch.Event)

@@ -32,13 +32,16 @@ def register_tensors() -> None:
     for function in (distribute_tensor, distribute_module):
         _compare_otherwise(function)
     if _LINEAR_BACKWARD not in decomposition_table:
+        from xloom.torch.lazy.distributed import linear_sharding
+
+        linear_sharding.register()
         register_decomposition(_LINEAR_BACKWARD)(_linear_backward)
 
 
 def _linear_backward(
     self: Tensor, grad_output: Tensor, weight: Tensor, output_mask: Sequence[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """By which DTensor finds how its results are sharded, all three: on this device it is an operator."""
+    """By which DTensor finds shapes and dtypes of its results, all three: on this device it is an operator."""
     rows = grad_output.reshape(-1, grad_output.shape[-1])
     return grad_output @ weight, rows.t() @ self.reshape(-1, self.shape[-1]), rows.sum(0)
 

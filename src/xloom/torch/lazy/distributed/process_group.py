@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C._distributed_c10d import PrefixStore
-from torch.autograd.graph import increment_version
 from torch.distributed import ProcessGroup, ProcessGroupGloo, Work
 from torch.utils._pytree import tree_leaves
 
@@ -51,7 +50,6 @@ def write(tensor: Tensor, value: Value) -> None:
     """Overwrites a tensor of the device, of whatever dimensions, with a value of as many elements."""
     assert isinstance(tensor, XlaTensor), f"a tensor on {tensor.device} among others on xla"
     tensor._alias.write(shaped(value, tensor.shape))
-    increment_version(tensor)
 
 
 def _reduction(options: Any) -> str:

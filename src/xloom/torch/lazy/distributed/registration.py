@@ -12,9 +12,11 @@ def register() -> None:
     """Registers both, once, where this build of torch has torch.distributed."""
     if not distributed.is_available():
         return
-    from xloom.torch.lazy.distributed import device_mesh, functional, process_group  # noqa: F401 - one has operators
+    from xloom.torch.lazy.distributed import device_mesh, fully_sharded, process_group
+    from xloom.torch.lazy.distributed import functional as functional  # it has operators
 
     device_mesh.register()
+    fully_sharded.register()
 
     distributed.Backend.register_backend("xla", process_group.make, extended_api=True, devices=["xla"])
     register_rendezvous_handler("xla", _from_environment)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from xloom.torch.lazy.runtime import device_client, execution
 
 
-class Event:
-    """A point in that order."""
+class Event(torch.Event):
+    """A point in that order. To torch's own streams it is an event that has not been recorded: they do not wait."""
 
-    def __init__(self, *args: Any, **options: Any):
-        pass
+    def __new__(cls, *args: Any, **options: Any) -> Event:
+        """One of this device."""
+        return super().__new__(cls, device="xla")
 
-    def record(self, stream: Stream | None = None) -> Event:
+    def record(self, stream: Any = None) -> Event:  # type: ignore[override]
         """Here."""
         return self
 
-    def wait(self, stream: Stream | None = None) -> None:
+    def wait(self, stream: Any = None) -> None:
         """What comes later comes later anyway."""
 
     def query(self) -> bool:
