@@ -45,27 +45,31 @@ WRAPPERS = [
 ]
 """What calls them, whatever engine they have."""
 COMPILED = ["compiled_data_parallel", "compiled_fully_sharded", "compiled_tensor_parallel"]
-BY_ENGINE = {
-    "MPI": [*COLLECTIVES, *WRAPPERS, "other_shapes"],
-    "Gloo": [*COLLECTIVES, "compiled"],  # which ends processes of other shapes
-}
+BY_MPI = [*COLLECTIVES, *WRAPPERS, "other_shapes"]
+BY_GLOO = [*COLLECTIVES, "compiled"]
+"""Without those of other shapes, where it ends processes."""
 
 
 @pytest.fixture(scope="module")
-def said(request):
-    programs = BY_ENGINE[request.param]
-    if request.param == "Gloo":
-        return finish(start(PROGRAMS, programs, XLOOM_MPI="none"))
+def by_mpi():
     if not library.find().path:
         pytest.skip(library.find().why_not)
-    return finish(start(PROGRAMS, programs, XLOOM_DISTRIBUTED_TIMEOUT="20"))
+    return finish(start(PROGRAMS, BY_MPI, XLOOM_DISTRIBUTED_TIMEOUT="20"))
 
 
-@pytest.mark.parametrize(
-    ("said", "name"), [(engine, name) for engine, names in BY_ENGINE.items() for name in names], indirect=["said"]
-)
-def test_program(said, name):
-    check(said, name)
+@pytest.mark.parametrize("name", BY_MPI)
+def test_program(by_mpi, name):
+    check(by_mpi, name)
+
+
+@pytest.fixture(scope="module")
+def by_gloo():
+    return finish(start(PROGRAMS, BY_GLOO, XLOOM_MPI="none"))
+
+
+@pytest.mark.parametrize("name", BY_GLOO)
+def test_program_without_mpi(by_gloo, name):
+    check(by_gloo, name)
 
 
 def check(processes, name):
