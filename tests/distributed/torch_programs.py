@@ -316,12 +316,13 @@ def fully_sharded_from_the_host():
     mesh = init_device_mesh("xla", (2,))
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 4))
-    model[1].weight.requires_grad_(False)
-    apart = {model[1].weight}
+    left_out = next(model[1].parameters())
+    left_out.requires_grad_(False)
     alone = deepcopy(model).to("xla")
     fully_shard(model[0], mesh=mesh)
-    fully_shard(model, mesh=mesh, ignored_params=apart)
-    assert model[1].weight.device.type == "cpu"
+    fully_shard(model, mesh=mesh, ignored_params={left_out})
+    assert left_out is model[1].weight
+    assert left_out.device.type == "cpu"
     assert model[1].running_mean.device.type == "xla"
     assert isinstance(model[0].weight, DTensor) and isinstance(model[2].weight, DTensor)
     agree(model[0].weight.full_tensor(), alone[0].weight.cpu(), exact=True)
