@@ -33,7 +33,7 @@ def register() -> None:
 def _replace(module: ModuleType) -> None:
     own: Any = getattr(module, _NAME)
     changed = _moving(own)
-    for each in [module, *sys.modules.values()]:
+    for each in list(sys.modules.values()):
         if getattr(each, "__dict__", {}).get(_NAME) is own:  # others have imported the function
             setattr(each, _NAME, changed)
 

@@ -48,9 +48,9 @@ def get_device_name(device: Any = None) -> str:
     return device_client.client().addressable_devices[0].description.kind
 
 
-def check(device: torch.device) -> None:
+def check(device: torch.device | None) -> None:
     """Raises RuntimeError for one that there is not."""
-    if (device.index or 0) >= device_count():
+    if device is not None and (device.index or 0) >= device_count():
         raise RuntimeError(f"there is one device of a process, xla:0, and no {device}")
 
 

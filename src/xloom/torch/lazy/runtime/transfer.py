@@ -171,12 +171,12 @@ def empty(
     *,
     dtype: torch.dtype | None = None,
     layout: Any = None,
-    device: Any = None,
+    device: torch.device | None = None,
     pin_memory: bool | None = None,
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
     """`torch.empty(..., device="xla")`."""
-    device_module.check(torch.device(device or "xla"))
+    device_module.check(device)
     type = array_type(dtype or torch.get_default_dtype(), tuple(size))
     return new_memory(type_of_copy(type, type.dtype, memory_format))
 
@@ -187,11 +187,11 @@ def empty_strided(
     *,
     dtype: torch.dtype | None = None,
     layout: Any = None,
-    device: Any = None,
+    device: torch.device | None = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     """`torch.empty_strided(..., device="xla")`."""
-    device_module.check(torch.device(device or "xla"))
+    device_module.check(device)
     return new_memory(array_type(dtype or torch.get_default_dtype(), tuple(size)).with_strides(stride))
 
 
