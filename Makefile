@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BEGAN := $(shell date +%s)
 # tests begin hundreds of processes, each of which would compile all modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -64,8 +65,8 @@ demo: setup ## Custom calls in C and Python; a call that carries its HLO, expand
 	@$(BIN)/python examples/failure.py; status=$$?; \
 	  echo "exit status $$status"; test $$status -eq 1
 
-test: setup lint ## Every test, and of those with many cases that take long a sample
-	@$(BIN)/python -m pytest -n 2
+test: setup lint ## Every test, and of those with many cases that take long a sample; after MINUTES=60 one case of each
+	@$(BIN)/python -m pytest -n 2 --until $$(($(BEGAN) + 60 * $(or $(MINUTES),60)))
 
 test-all: setup lint ## Every case of every test
 	@$(BIN)/python -m pytest -n 2 --every-case

@@ -8,6 +8,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+PATIENCE = 1800
+"""Seconds after which processes are taken to hang."""
+
 
 def _port() -> str:
     with socket.socket() as found:
@@ -31,7 +34,14 @@ def said(module: str, side: str, count: int, arguments: list[str], environment: 
         )
         for k in range(count)
     ]
-    lines = children[0].communicate(timeout=600)[0].splitlines()
-    if any(child.wait(60) for child in children):
-        raise SystemExit(f"a process of {side} has failed")
+    try:
+        lines = children[0].communicate(timeout=PATIENCE)[0].splitlines()
+        if any(child.wait(PATIENCE) for child in children):
+            raise SystemExit(f"a process of {side} has failed: {module} {side}, of {count} processes")
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"the processes of {side} did not end within {PATIENCE} s") from None
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
     return lines

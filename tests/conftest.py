@@ -1,5 +1,7 @@
 import os
+import time
 from collections import defaultdict
+from collections.abc import Sequence
 from zlib import crc32
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 os.environ.setdefault("XLOOM_CHECK", "buffers,loops")  # of what is compiled, here and in children
 
 SAMPLE = 16
+FURTHER = pytest.StashKey[bool]()
+"""Set on all cases of a test but one, which run after those, while there is time."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,19 +18,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case", action="store_true", help=f"all cases of tests marked `sampled`, of which else {SAMPLE} run"
     )
+    parser.addoption(
+        "--until",
+        type=float,
+        default=float("inf"),
+        metavar="SECONDS",
+        help="a time, as `date +%%s` counts, after which only one case of each test still runs",
+    )
+
+
+def _in_sampling_order(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """By a hash of their names: the same each time and in each process."""
+    return sorted(cases, key=lambda each: crc32(each.nodeid.encode()))
 
 
 @pytest.hookimpl(trylast=True)  # once it is known which were asked for
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out cases of tests marked `sampled`, the same ones each time and in each process."""
-    if config.getoption("--every-case"):
-        return
+    """Leaves out cases of tests marked `sampled`, and puts one case of each test before all others."""
     cases = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled"):
-            cases[item.nodeid.partition("[")[0]].append(item)
-    left_out = {
-        case for test in cases.values() for case in sorted(test, key=lambda each: crc32(each.nodeid.encode()))[SAMPLE:]
-    }
+        cases[item.nodeid.partition("[")[0]].append(item)
+    left_out = set()
+    for test in cases.values():
+        ordered = _in_sampling_order(test)
+        for case in ordered[1:]:
+            case.stash[FURTHER] = True
+        if test[0].get_closest_marker("sampled") and not config.getoption("--every-case"):
+            left_out.update(ordered[SAMPLE:])
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+    if config.getoption("--until") != float("inf"):
+        items.sort(key=lambda item: item.stash.get(FURTHER, False))
+
+
+LEFT_OUT = "for want of time"
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures are made
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out further cases once the time is over."""
+    if item.stash.get(FURTHER, False) and time.time() > item.config.getoption("--until"):
+        pytest.skip(LEFT_OUT)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many cases were left out."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum(isinstance(each.longrepr, tuple) and LEFT_OUT in each.longrepr[2] for each in skipped)
+    if count:
+        terminalreporter.write_line(f"{count} cases were left out for want of time: make test-all runs all")

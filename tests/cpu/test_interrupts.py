@@ -18,6 +18,6 @@ wait stopped
 def test_signals_end_runs():
     script = Path(__file__).with_name("interrupted.py")
     done = subprocess.run(
-        [sys.executable, "-W", "error", script], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-W", "error", script], capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.stdout, done.stderr, done.returncode) == (EXPECTED, "", 0)

@@ -50,7 +50,7 @@ def test_one_thread_runs_tasks_in_the_order_they_came():
 
 def test_tasks_run_at_the_same_time_on_so_many_threads(four: Tasks):
     for _ in range(20):
-        met = threading.Barrier(4, timeout=30)
+        met = threading.Barrier(4, timeout=120)
         run_all(four, lambda _, met=met: met.wait(), 4)
 
 

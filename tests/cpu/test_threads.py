@@ -85,14 +85,14 @@ def test_buffers_are_handed_on(four: ThreadPool):
 
 
 def test_chunks_run_at_the_same_time(four: ThreadPool):
-    met = threading.Barrier(4, timeout=30)
+    met = threading.Barrier(4, timeout=120)
     share(four, lambda begin, end: met.wait(), 4)
     assert not met.broken
 
 
 def test_more_chunks_than_threads_use_every_thread():
     seen: list[int] = []
-    met = threading.Barrier(2, timeout=30)
+    met = threading.Barrier(2, timeout=120)
 
     def body(begin: int, end: int) -> None:
         seen.append(threading.get_native_id())
@@ -127,7 +127,7 @@ def test_nested_loops_run_in_the_thread_that_asks(four: ThreadPool):
 
 def test_the_pool_is_free_again_after_nesting(four: ThreadPool):
     share(four, lambda begin, end: share(four, lambda b, e: None, 4), 4)
-    met = threading.Barrier(4, timeout=30)
+    met = threading.Barrier(4, timeout=120)
     share(four, lambda begin, end: met.wait(), 4)
     assert not met.broken
 
@@ -179,7 +179,7 @@ def test_workers_compute_with_the_callers_rounding(four: ThreadPool):
     math = ctypes.CDLL(None)
     upward = {"x86_64": 0x800, "aarch64": 0x400000}[os.uname().machine]
     modes: list[int] = []
-    met = threading.Barrier(4, timeout=30)
+    met = threading.Barrier(4, timeout=120)
     for wanted in (upward, 0):
         assert math.fesetround(wanted) == 0
         try:
@@ -197,7 +197,7 @@ def rounding() -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_signals_are_left_to_the_callers_threads_but_for_faults(four: ThreadPool):
     seen: list[int] = []
-    met = threading.Barrier(4, timeout=30)
+    met = threading.Barrier(4, timeout=120)
     share(four, lambda b, e: (seen.append(threading.get_native_id()), met.wait()), 4)
     for thread in set(seen) - {threading.get_native_id()}:
         status = Path(f"/proc/self/task/{thread}/status").read_text()
@@ -228,7 +228,7 @@ def test_a_worker_does_not_wake_up_on_its_callers_processor():
 
     allowed = os.sched_getaffinity(0)
     here = min(allowed)
-    met = threading.Barrier(2, timeout=30)
+    met = threading.Barrier(2, timeout=120)
     share(two, body, 2)
     worker = workers[0]
     elsewhere = 0
@@ -256,7 +256,7 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from xloom.cpu.runtime.threads import ThreadPool
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 run = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(ThreadPool(2, 2, finds_out=False).parallel_for_address)
-met = threading.Barrier(2, timeout=30)
+met = threading.Barrier(2, timeout=120)
 for _ in range(10):
     run(TASK(lambda *chunk: met.wait() and None), None, 2, 1)
     time.sleep(0.002)
@@ -383,6 +383,6 @@ print("done")
 def run_python(code: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name != SIZE_VARIABLE}
     command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()

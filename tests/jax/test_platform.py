@@ -21,7 +21,7 @@ def run(name: str, platforms: str = "xloom,cpu") -> subprocess.CompletedProcess:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
 
 

@@ -12,6 +12,7 @@ def doubled(x):
     return x * 2
 
 
+@pytest.mark.filterwarnings("ignore:os.fork.* was called:RuntimeWarning")  # where JAX is in the process too
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loader_pins_memory(workers):
     data = TensorDataset(torch.arange(6.0).reshape(6, 1))

@@ -6,29 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
-from torch._C._distributed_c10d import _resolve_process_group
-from torch.distributed import ProcessGroup
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
-from xloom.errors import DistributedError
 from xloom.torch.lazy.distributed.collectives import Group, shaped
-from xloom.torch.lazy.distributed.process_group import XlaProcessGroup, write
+from xloom.torch.lazy.distributed.in_place import write
+from xloom.torch.lazy.distributed.process_group import group_of
 from xloom.torch.lazy.recording.table import handles
 from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.tensor.tensor import XlaTensor, tensor_of
 
 _Change = Callable[..., Value]
 """What a collective makes of a group, a value, and its other arguments."""
-
-
-def _group(name: Any) -> Group:
-    group = name if isinstance(name, ProcessGroup) else _resolve_process_group(name)
-    if not isinstance(group, XlaProcessGroup):
-        raise DistributedError(
-            f"a tensor on xla, and a group of backend {group.name()}",
-            hint="torch.distributed.init_process_group('cpu:gloo,xla:xla')",
-        )
-    return group.group
 
 
 def _all_reduce(group: Group, value: Value, reduction: str) -> Value:
@@ -58,7 +46,7 @@ def _register(name: str, change: _Change) -> None:
 
     def one(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Tensor:
         tensor, *rest, group = args
-        return tensor_of(change(_group(group), tensor._alias.read(), *rest))
+        return tensor_of(change(group_of(group), tensor._alias.read(), *rest))
 
     def several(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[Tensor]:
         tensors, *rest = args
@@ -66,7 +54,7 @@ def _register(name: str, change: _Change) -> None:
 
     def in_place(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Tensor:
         tensor, *rest, group = args
-        write(tensor, change(_group(group), tensor._alias.read(), *rest))
+        write(tensor, change(group_of(group), tensor._alias.read(), *rest))
         return tensor
 
     def several_in_place(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[Tensor]:
@@ -76,7 +64,7 @@ def _register(name: str, change: _Change) -> None:
     def into(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Tensor:
         tensor, *rest, group = args
         out = (kwargs or {})["out"]
-        write(out, change(_group(group), tensor._alias.read(), *rest))
+        write(out, change(group_of(group), tensor._alias.read(), *rest))
         return out
 
     forms = {"": one, "_coalesced": several, "_": in_place, "_coalesced_": several_in_place, "_out": into}

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import wraps
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch._C._distributed_c10d import PrefixStore
+from torch import ScriptObject, Tensor
+from torch._C._distributed_c10d import PrefixStore, _resolve_process_group
 from torch.distributed import ProcessGroup, ProcessGroupGloo, Work
 from torch.utils._pytree import tree_leaves
 
 from xloom.errors import DistributedError
-from xloom.torch.lazy.distributed.collectives import (
-    Group,
-    Programs,
-    ThroughHost,
-    joined,
-    rows,
-    shaped,
-    split,
-    stacked,
-    zeros_like,
-)
+from xloom.torch.lazy.distributed.collectives import Group, Programs, ThroughHost
 from xloom.torch.lazy.distributed.device_mesh import register_tensors
 from xloom.torch.lazy.distributed.joining import join
-from xloom.torch.lazy.recording.trace import Value
 from xloom.torch.lazy.runtime import device_client, device_module
 from xloom.torch.lazy.tensor.tensor import XlaTensor
-
-_done: Callable[[Any], Work] = torch._C._distributed_c10d._create_work_from_future  # type: ignore[attr-defined]
 
 
 def make(options: Any, backend_options: Any) -> ProcessGroup:
@@ -41,44 +27,18 @@ def make(options: Any, backend_options: Any) -> ProcessGroup:
     return XlaProcessGroup(options.store, options.group_rank, members, options.timeout)
 
 
-def _read(tensor: Tensor) -> Value:
-    assert isinstance(tensor, XlaTensor), f"a tensor on {tensor.device} among others on xla"
-    return tensor._alias.read()
-
-
-def write(tensor: Tensor, value: Value) -> None:
-    """Overwrites a tensor of the device, of whatever dimensions, with a value of as many elements."""
-    assert isinstance(tensor, XlaTensor), f"a tensor on {tensor.device} among others on xla"
-    tensor._alias.write(shaped(value, tensor.shape))
-
-
-def _reduction(options: Any) -> str:
-    return options.reduceOp.op.name.lower()
-
-
-def _collective(method: Callable[..., Any]) -> Callable[..., Work]:
-    """Of tensors of the device; others go to Gloo. Its result is ready: later programs come later."""
-
-    @wraps(method)
-    def run(self: XlaProcessGroup, *args: Any, **kwargs: Any) -> Work:
-        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        if not any(isinstance(each, XlaTensor) for each in tensors):
-            return getattr(self.gloo, method.__name__)(*args, **kwargs)
-        method(self, *args, **kwargs)
-        future = torch.futures.Future()
-        future.set_result(tensors)
-        return _done(future)
-
-    return run
+def _all_of_host(given: Sequence[Any]) -> bool:
+    return all(each.device.type == "cpu" for each in tree_leaves(given) if isinstance(each, Tensor))
 
 
 class XlaProcessGroup(ProcessGroup):
-    """Processes with a device each."""
+    """Processes with a device each. Its collectives are torch's operators `c10d`, which tensors are dispatched on."""
 
     def __init__(self, store: Any, rank: int, members: Sequence[int], timeout: timedelta):
         """`members` are the numbers, among all processes, of those of the group."""
         super().__init__(rank, len(members))  # type: ignore[call-arg]
         self.gloo: Any = ProcessGroupGloo(PrefixStore("gloo/", store), rank, len(members), timeout=timeout)
+        self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, self.gloo)
         self._name = self._description = ""
         whole = torch.distributed.distributed_c10d.GroupMember.WORLD
         if whole is None:
@@ -120,124 +80,60 @@ class XlaProcessGroup(ProcessGroup):
         """What it is for."""
         return self._description
 
-    # -- one result
+    # -- collectives: torch's method dispatches them (in_place.py). It keeps Python's lock, which Gloo's threads want
+    # while they keep Gloo's: tensors of the host go to Gloo past it.
 
-    @_collective
-    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> None:  # type: ignore[override]
+    def allreduce(self, *given: Any) -> Work:  # type: ignore[override]
         """Each tensor becomes what those of all members are when folded."""
-        for tensor in tensors:
-            write(tensor, self.group.all_reduce(_read(tensor), _reduction(opts) if opts else "sum"))
+        return self.gloo.allreduce(*given) if _all_of_host(given) else super().allreduce(*given)
 
-    @_collective
-    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> None:  # type: ignore[override]
+    def allreduce_coalesced(self, *given: Any) -> Work:  # type: ignore[override]
         """The same."""
-        for tensor in tensors:
-            write(tensor, self.group.all_reduce(_read(tensor), _reduction(opts) if opts else "sum"))
+        return self.gloo.allreduce_coalesced(*given) if _all_of_host(given) else super().allreduce_coalesced(*given)
 
-    @_collective
-    def reduce(self, tensors: Sequence[Tensor], opts: Any) -> None:  # type: ignore[override]
+    def reduce(self, *given: Any) -> Work:  # type: ignore[override]
         """The same, for one member; the others' tensors stay."""
-        for tensor in tensors:
-            value = self.group.all_reduce(_read(tensor), _reduction(opts))
-            if opts.rootRank == self.group.rank:
-                write(tensor, value)
+        return self.gloo.reduce(*given) if _all_of_host(given) else super().reduce(*given)
 
-    @_collective
-    def broadcast(self, tensors: Sequence[Tensor], opts: Any) -> None:  # type: ignore[override]
+    def broadcast(self, *given: Any) -> Work:  # type: ignore[override]
         """Each tensor becomes that of one member."""
-        for tensor in tensors:
-            write(tensor, self.group.broadcast(_read(tensor), opts.rootRank))
+        return self.gloo.broadcast(*given) if _all_of_host(given) else super().broadcast(*given)
 
-    # -- a result from each
-
-    @_collective
-    def allgather(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any = None) -> None:  # type: ignore[override]
+    def allgather(self, *given: Any) -> Work:  # type: ignore[override]
         """All members' tensors."""
-        for targets, tensor in zip(outputs, inputs, strict=True):
-            self._store_rows(targets, self.group.all_gather(_read(tensor)))
+        return self.gloo.allgather(*given) if _all_of_host(given) else super().allgather(*given)
 
-    def _store_rows(self, targets: Sequence[Tensor], value: Value) -> None:
-        for target, row in zip(targets, rows(value), strict=True):
-            write(target, row)
+    def allgather_coalesced(self, *given: Any) -> Work:  # type: ignore[override]
+        """The same, with a list for each member."""
+        return self.gloo.allgather_coalesced(*given) if _all_of_host(given) else super().allgather_coalesced(*given)
 
-    @_collective
-    def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> None:  # type: ignore[override]
+    def all_gather_single(self, *given: Any) -> Work:  # type: ignore[override]
         """One behind the other."""
-        write(output, self.group.all_gather(_read(input)))
+        return self.gloo._allgather_base(*given) if _all_of_host(given) else super().all_gather_single(*given)
 
-    all_gather_single = _allgather_base  # type: ignore[assignment]
-
-    @_collective
-    def allgather_into_tensor_coalesced(  # type: ignore[override]
-        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None
-    ) -> None:
-        """The same for several."""
-        for output, tensor in zip(outputs, inputs, strict=True):
-            write(output, self.group.all_gather(_read(tensor)))
-
-    @_collective
-    def gather(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any) -> None:  # type: ignore[override]
+    def gather(self, *given: Any) -> Work:  # type: ignore[override]
         """All members' tensors, for one of them."""
-        value = self.group.all_gather(_read(inputs[0]))
-        if opts.rootRank == self.group.rank:
-            self._store_rows(outputs[0], value)
+        return self.gloo.gather(*given) if _all_of_host(given) else super().gather(*given)
 
-    # -- a part for each
-
-    @_collective
-    def reduce_scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any = None) -> None:  # type: ignore[override]
+    def reduce_scatter(self, *given: Any) -> Work:  # type: ignore[override]
         """The part of this member, folded."""
-        for output, parts in zip(outputs, inputs, strict=True):
-            self._scatter(output, stacked([_read(part) for part in parts]), opts)
+        return self.gloo.reduce_scatter(*given) if _all_of_host(given) else super().reduce_scatter(*given)
 
-    def _scatter(self, output: Tensor, value: Value, opts: Any) -> None:
-        write(output, self.group.reduce_scatter(value, _reduction(opts) if opts else "sum"))
-
-    def _in_parts(self, tensor: Tensor) -> Value:
-        value = _read(tensor)
-        return shaped(value, (self.group.size, tensor.numel() // self.group.size))
-
-    @_collective
-    def _reduce_scatter_base(self, output: Tensor, input: Tensor, opts: Any = None) -> None:  # type: ignore[override]
+    def reduce_scatter_single(self, *given: Any) -> Work:  # type: ignore[override]
         """The same, of one tensor with all parts."""
-        self._scatter(output, self._in_parts(input), opts)
+        return self.gloo._reduce_scatter_base(*given) if _all_of_host(given) else super().reduce_scatter_single(*given)
 
-    reduce_scatter_single = _reduce_scatter_base  # type: ignore[assignment]
-
-    @_collective
-    def reduce_scatter_tensor_coalesced(  # type: ignore[override]
-        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None
-    ) -> None:
-        """The same for several."""
-        for output, tensor in zip(outputs, inputs, strict=True):
-            self._scatter(output, self._in_parts(tensor), opts)
-
-    @_collective
-    def scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any) -> None:  # type: ignore[override]
+    def scatter(self, *given: Any) -> Work:  # type: ignore[override]
         """The part of this member, of what one of them has."""
-        (output,) = outputs
-        is_root = opts.rootRank == self.group.rank
-        own = zeros_like(_read(output))
-        parts = [_read(part) for part in inputs[0]] if is_root else [own] * self.group.size
-        write(output, rows(self.group.all_to_all(stacked(parts)))[opts.rootRank])
+        return self.gloo.scatter(*given) if _all_of_host(given) else super().scatter(*given)
 
-    @_collective
-    def alltoall(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None) -> None:  # type: ignore[override]
+    def alltoall(self, *given: Any) -> Work:  # type: ignore[override]
         """A tensor to each member, one from each; they may differ in length."""
-        flat = [shaped(_read(each), (each.numel(),)) for each in inputs]
-        sent, received = [each.numel() for each in inputs], [each.numel() for each in outputs]
-        found = self.group.uneven_all_to_all(joined(flat), sent, received)
-        for output, value in zip(outputs, split(found, received), strict=True):
-            write(output, value)
+        return self.gloo.alltoall(*given) if _all_of_host(given) else super().alltoall(*given)
 
-    @_collective
-    def alltoall_base(  # type: ignore[override]
-        self, output: Tensor, input: Tensor, output_sizes: Sequence[int], input_sizes: Sequence[int], opts: Any = None
-    ) -> None:
+    def all_to_all_single(self, *given: Any) -> Work:  # type: ignore[override]
         """The same of rows of one tensor; without sizes, as many for each."""
-        write(output, self.group.exchange(_read(input), list(input_sizes), list(output_sizes)))
-
-    all_to_all_single = alltoall_base  # type: ignore[assignment]
+        return self.gloo.alltoall_base(*given) if _all_of_host(given) else super().all_to_all_single(*given)
 
     # -- between two, through the host
 
@@ -270,6 +166,20 @@ class XlaProcessGroup(ProcessGroup):
         """The same, and says who does not come."""
         device_module.synchronize()
         self.gloo.monitored_barrier(*([] if timeout is None else [timeout]), wait_all_ranks)
+
+
+def group_of(group: ProcessGroup | ScriptObject | str) -> Group:
+    """The collectives of a group, as operators name it. Raises DistributedError if it is of another backend."""
+    if isinstance(group, ScriptObject):
+        group = ProcessGroup.unbox(group)
+    elif isinstance(group, str):
+        group = _resolve_process_group(group)
+    if not isinstance(group, XlaProcessGroup):
+        raise DistributedError(
+            f"a tensor on xla, and a group of backend {group.name()}",
+            hint="torch.distributed.init_process_group('cpu:gloo,xla:xla')",
+        )
+    return group.group
 
 
 class _Receiving(Work):

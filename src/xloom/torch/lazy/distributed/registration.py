@@ -13,7 +13,8 @@ def register() -> None:
     if not distributed.is_available():
         return
     from xloom.torch.lazy.distributed import device_mesh, fully_sharded, process_group
-    from xloom.torch.lazy.distributed import functional as functional  # it has operators
+    from xloom.torch.lazy.distributed import functional as functional  # they have operators
+    from xloom.torch.lazy.distributed import in_place as in_place
 
     device_mesh.register()
     fully_sharded.register()
