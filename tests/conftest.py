@@ -57,7 +57,8 @@ LEFT_OUT = "for want of time"
 @pytest.hookimpl(tryfirst=True)  # before fixtures are made
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leaves out further cases once the time is over."""
-    if item.stash.get(FURTHER, False) and time.time() > item.config.getoption("--until"):
+    until: float = item.config.getoption("--until")  # type: ignore[assignment]
+    if item.stash.get(FURTHER, False) and time.time() > until:
         pytest.skip(LEFT_OUT)
 
 

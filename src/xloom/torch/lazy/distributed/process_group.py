@@ -173,7 +173,7 @@ def group_of(group: ProcessGroup | ScriptObject | str) -> Group:
     if isinstance(group, ScriptObject):
         group = ProcessGroup.unbox(group)
     elif isinstance(group, str):
-        group = _resolve_process_group(group)
+        group = _resolve_process_group(group)  # type: ignore[arg-type]
     if not isinstance(group, XlaProcessGroup):
         raise DistributedError(
             f"a tensor on xla, and a group of backend {group.name()}",
