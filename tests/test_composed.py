@@ -53,7 +53,7 @@ def test_near():
 def test_a_few_programs(tmp_path, types, first):
     """No value is wrong, and most are compared within a hundredth."""
     out = tmp_path / f"{types}.jsonl"
-    command = [sys.executable, "-m", "tests.judges.composed", "--count", "5", "--first", str(first)]
+    command = [sys.executable, "-m", "tests.judges.composed", "--count", "7", "--first", str(first)]
     command += ["--types", types, "--out", str(out), "--timeout", "1500"]
     done = subprocess.run(command, env={**os.environ}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
+from xloom.torch.lazy.distributed.c10d import write
 from xloom.torch.lazy.distributed.collectives import Group, shaped
-from xloom.torch.lazy.distributed.in_place import write
 from xloom.torch.lazy.distributed.process_group import group_of
 from xloom.torch.lazy.recording.table import handles
 from xloom.torch.lazy.recording.trace import Value

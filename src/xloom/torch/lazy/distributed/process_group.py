@@ -80,7 +80,7 @@ class XlaProcessGroup(ProcessGroup):
         """What it is for."""
         return self._description
 
-    # -- collectives: torch's method dispatches them (in_place.py). It keeps Python's lock, which Gloo's threads want
+    # -- collectives: torch's method dispatches them (c10d.py). It keeps Python's lock, which Gloo's threads want
     # while they keep Gloo's: tensors of the host go to Gloo past it.
 
     def allreduce(self, *given: Any) -> Work:  # type: ignore[override]

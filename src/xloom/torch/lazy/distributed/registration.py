@@ -12,9 +12,9 @@ def register() -> None:
     """Registers both, once, where this build of torch has torch.distributed."""
     if not distributed.is_available():
         return
+    from xloom.torch.lazy.distributed import c10d as c10d
     from xloom.torch.lazy.distributed import device_mesh, fully_sharded, process_group
     from xloom.torch.lazy.distributed import functional as functional  # they have operators
-    from xloom.torch.lazy.distributed import in_place as in_place
 
     device_mesh.register()
     fully_sharded.register()
