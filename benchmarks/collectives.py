@@ -3,7 +3,7 @@
 python -m benchmarks.collectives [--processes 2] [--rounds 3] [--sizes 8,65536]
 
 Each side has processes of its own, one device in each, which are started in turns: a ratio is the median of those of
-the rounds. With more processes than cores all sides wait for the scheduler.
+the rounds. With more processes than cores all sides wait for the scheduler. There is at least one float per process.
 """
 
 from __future__ import annotations

@@ -24,7 +24,10 @@ OPERATIONS = ("psum", "all-gather", "reduce-scatter", "all-to-all", "permute")
 
 
 def of_jax(process: int, count: int) -> Iterator[tuple[str, Callable[[int], Callable[[], Any]]]]:
-    """What makes a call, by its operation; `size` are the bytes of the operand, for all-gather of the result."""
+    """What makes a call, by its operation; `size` are the bytes of the operand, for all-gather of the result.
+
+    There is at least one element per process.
+    """
     mesh = Mesh(np.array(jax.devices()), "x")
     pairs = [(k, (k + 1) % count) for k in range(count)]
     functions = {
@@ -36,7 +39,7 @@ def of_jax(process: int, count: int) -> Iterator[tuple[str, Callable[[int], Call
     }
 
     def make(name: str, size: int) -> Callable[[], Any]:
-        n = size // 4 // (count if name == "all-gather" else 1)
+        n = max(size // 4, count) // (count if name == "all-gather" else 1)
         x = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.ones(n, np.float32))
         call = jax.jit(jax.shard_map(functions[name], mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
         return lambda: call(x).block_until_ready()
@@ -54,7 +57,7 @@ def of_mpi(process: int, count: int) -> Iterator[tuple[str, Callable[[int], Call
     world, kind, plus = ctypes.c_void_p(COMM_WORLD), ctypes.c_void_p(FLOAT32), ctypes.c_void_p(SUM)
 
     def make(name: str, size: int) -> Callable[[], Any]:
-        n = size // 4
+        n = max(size // 4, count)
         x, y = np.ones(n, np.float32), np.empty(n, np.float32)
         source, target, part = ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), n // count
         calls = {

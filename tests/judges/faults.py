@@ -1,4 +1,6 @@
-"""Faults between processes, many times each: how often every process that lives says the right thing.
+"""Faults between processes, many times each: how often every process that lives says the right thing, and how soon.
+
+Seconds are from the collective on until the first process has an error of it, or its results; the limit is two.
 
 python -m tests.judges.faults [--times 20] [--only dies,raises]
 """
@@ -6,26 +8,31 @@ python -m tests.judges.faults [--times 20] [--only dies,raises]
 from __future__ import annotations
 
 import argparse
+import re
+import statistics
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 
 from tests.distributed.test_faults import FATAL, OTHERS, check, outcome
 
 
-def attempt(faults: Sequence[str]) -> dict[str, str]:
-    """What was wrong about each fault, or an empty string."""
+def attempt(faults: Sequence[str]) -> dict[str, tuple[str, float]]:
+    """What was wrong about each fault, or an empty string; and after how many seconds the first process went on."""
     ended = outcome(*faults)
     found = {}
     for fault in faults:
         patterns = (FATAL[fault],) if fault in FATAL else OTHERS[fault]
-        found[fault] = ""
+        wrong = ""
         for process, pattern in enumerate(patterns):
             status, said = ended[process]
             try:
                 assert status == 0, f"exit status {status}"
                 check(said, fault, pattern)
             except AssertionError as error:
-                found[fault] = f"process {process}: {error}"
+                wrong = f"process {process}: {error}"
+        seconds = re.search(rf"^{fault}: ([\d.]+) s ", ended[0][1], re.MULTILINE)
+        found[fault] = wrong, float(seconds[1]) if seconds else float("nan")
     return found
 
 
@@ -40,13 +47,17 @@ def main() -> int:
     wrong = 0
     for group in filter(None, groups):
         right = dict.fromkeys(group, 0)
+        took: dict[str, list[float]] = defaultdict(list)
         for _ in range(options.times):
-            for fault, message in attempt(group).items():
+            for fault, (message, seconds) in attempt(group).items():
                 right[fault] += not message
+                took[fault].append(seconds)
                 if message:
                     print(f"  {fault}: {message}", flush=True)
         for fault, count in right.items():
-            print(f"{fault}: {count} of {options.times} right", flush=True)
+            least, median, most = min(took[fault]), statistics.median(took[fault]), max(took[fault])
+            times = f"after {least:.1f} s at least, {median:.1f} s in the median, {most:.1f} s at most"
+            print(f"{fault}: {count} of {options.times} right, {times}", flush=True)
             wrong += options.times - count
     return int(wrong > 0)
 
