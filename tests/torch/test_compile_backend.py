@@ -12,7 +12,8 @@ from torch.utils._pytree import tree_leaves
 from xloom.errors import ShapeError
 from xloom.torch import compile_backend
 from xloom.torch.ahead import export
-from xloom.torch.metrics import METRICS
+from xloom.torch.lowering import registry
+from xloom.torch.metrics import METRICS, metrics_report
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -248,27 +249,102 @@ def test_a_group_norm_under_autocast():
         torch.testing.assert_close(found, want, rtol=0.05, atol=0.01)
 
 
-def test_an_operator_without_lowering_runs_on_the_cpu_where_that_is_allowed(monkeypatch):
+@pytest.fixture(scope="module")
+def of_others():
+    """Operators as packages bring them."""
+
     @torch.library.custom_op("xloom_tests::sorted_rows", mutates_args=())
     def sorted_rows(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
         values, places = x.sort(dim)
         return values, places
 
     sorted_rows.register_fake(lambda x, dim: (torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)))
-    x = torch.randn(3, 4)
 
+    @torch.library.custom_op("xloom_tests::fill_diagonal", mutates_args=("x",))
+    def fill_diagonal(x: torch.Tensor, value: float) -> torch.Tensor:
+        x.fill_diagonal_(value)
+        return x.sum()
+
+    fill_diagonal.register_fake(lambda x, value: x.new_empty(()))
+
+    @torch.library.custom_op("xloom_tests::count_up", mutates_args=("x",))
+    def count_up(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    @torch.library.custom_op("xloom_tests::in_memory", mutates_args=())
+    def in_memory(x: torch.Tensor) -> torch.Tensor:
+        return x.as_strided((x.numel(),), (1,)).clone()
+
+    in_memory.register_fake(lambda x: x.new_empty((x.numel(),)))
+
+    @torch.library.custom_op("xloom_tests::cube", mutates_args=())
+    def cube(x: torch.Tensor) -> torch.Tensor:
+        return x**3
+
+    cube.register_fake(torch.empty_like)
+    cube.register_autograd(
+        lambda ctx, grad: grad * 3 * ctx.saved_tensors[0] ** 2,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    )
+    return torch.ops.xloom_tests
+
+
+def _changed_by_others(ops, x):
+    y = x * 2
+    total = ops.fill_diagonal(y[:, 1:], 5.0)
+    ops.count_up(y[1])
+    return y + 1, total
+
+
+OF_OTHERS = {
+    "results of several": lambda ops, x: [value + 1 for value in ops.sorted_rows(x * 2, 1)],
+    "changes a view of what the program computes": _changed_by_others,
+    "lies in memory as in eager mode": lambda ops, x: ops.in_memory((x * 2).t().contiguous().t()) + 1,
+}
+
+
+@pytest.mark.parametrize("case", OF_OTHERS)
+def test_an_operator_of_others_runs_by_its_own_kernel(of_others, case):
     def function(x):
-        values, places = sorted_rows(x * 2, 1)
-        return values + 1, places
+        return OF_OTHERS[case](of_others, x)
 
+    x = torch.randn(3, 4)
+    before = METRICS.fallbacks.total()
+    for found, want in zip(compiled(function)(x), function(x), strict=True):
+        torch.testing.assert_close(found, want)
+    assert METRICS.fallbacks.total() > before
+    assert "xloom_tests." in metrics_report()
+
+
+def test_an_operator_of_others_has_its_gradient(of_others):
+    x = torch.randn(3, 4, requires_grad=True)
+    compiled(lambda x: of_others.cube(x * 2).sum())(x).backward()
+    torch.testing.assert_close(x.grad, 6 * (2 * x.detach()) ** 2)
+
+
+def test_an_argument_is_changed_by_an_operator_of_others(of_others):
+    def function(x):
+        of_others.count_up(x)
+        return x * 2
+
+    x = torch.ones(3)
+    assert compiled(function)(x).tolist() == [4, 4, 4]
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_an_operator_of_torch_without_lowering_runs_on_the_cpu_where_that_is_allowed(monkeypatch, request):
+    def function(x):
+        return torch.kthvalue(x * 2, 2)[0] + 1
+
+    x = torch.randn(3, 3)
+    monkeypatch.delitem(registry.LOWERINGS, "aten.kthvalue.default")
+    registry._row.cache_clear()
+    request.addfinalizer(registry._row.cache_clear)
     with pytest.raises(BackendCompilerFailed, match="XLOOM_TORCH_FALLBACK=1"):
         compiled(function)(x)
     monkeypatch.setenv("XLOOM_TORCH_FALLBACK", "1")
     torch._dynamo.reset()
-    before = METRICS.fallbacks["xloom_tests.sorted_rows.default"]
-    for found, want in zip(compiled(function)(x), function(x), strict=True):
-        torch.testing.assert_close(found, want)
-    assert METRICS.fallbacks["xloom_tests.sorted_rows.default"] == before + 1
+    torch.testing.assert_close(compiled(function)(x), function(x))
 
 
 def test_addcmul_in_place():

@@ -23,7 +23,6 @@ from xloom.torch.arrays import as_array
 from xloom.torch.dtypes import hlo_dtype
 from xloom.torch.graph_memory import OF_MEMORY, Memory, lowered, order_in_memory, reaches
 from xloom.torch.lowering import Graph, lower
-from xloom.torch.lowering.registry import has_lowering
 from xloom.torch.shared_results import AliasedResult, aliased_results, shared_results
 
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
@@ -185,13 +184,14 @@ class _Translator:
         return self._lowered(node, node.target, self._value(node.args), self._value(node.kwargs))
 
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if isinstance(target, torch._ops.OpOverload):
+        on_host = host_fallback.is_host_call(target)
+        if on_host or isinstance(target, torch._ops.OpOverload):
             self.g.metadata, self.g.read = _metadata(node), _results_read(node)
             try:
                 if target in OF_MEMORY:
                     result = lowered(self.g, node, args, kwargs, self.values, self.memories)
-                elif host_fallback.allowed(target) and not has_lowering(target):
-                    result = host_fallback.call(self.g, target, args, kwargs)
+                elif on_host:
+                    result = host_fallback.call(self.g, target, node, args, kwargs)
                 else:
                     result = lower(self.g, target, args, kwargs)
                 result = self._as_traced(node, result)

@@ -36,7 +36,8 @@ class Metrics:
     decomposed: Counter[str] = field(default_factory=Counter)
     """Operators made of others by torch's own decompositions."""
     fallbacks: Counter[str] = field(default_factory=Counter)
-    """Operators without a lowering that ran on the CPU, which XLOOM_TORCH_FALLBACK=1 allows."""
+    """Operators without a lowering that ran on the CPU: of packages under torch.compile, and of ATen where
+    XLOOM_TORCH_FALLBACK=1 allows it."""
 
 
 METRICS = Metrics()
