@@ -8,17 +8,17 @@ BEGAN := $(shell date +%s)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-constants bench-collectives bench-distributed-training judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed judge-torch-distributed libraries models judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-workloads bench-constants bench-collectives bench-distributed-training judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-distributed judge-torch-distributed libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Make .venv with everything that the tests and the demo need
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) with $(PYTHON)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax,torch]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,jax,torch]'
 	@touch $(STAMP)
 
 JUDGES := $(VENV)/.judges
@@ -26,7 +26,7 @@ JUDGES := $(VENV)/.judges
 judges: $(JUDGES) ## What the outside judges need beside: absl-py, expecttest, flax, equinox, optax, transformers
 
 $(JUDGES): $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,jax,torch,judges]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,jax,torch,judges]'
 	@touch $(JUDGES)
 
 LEVELS := x86-64-v3 x86-64-v4 x86-64-v4-vnni x86-64-v4-vbmi2 x86-64-v4-bf16 x86-64-v4-fp16
@@ -42,18 +42,18 @@ LIBRARIES := .venv-libraries
 
 libraries: $(LIBRARIES)/.installed ## A .venv-libraries with the libraries whose suites judge-libraries runs, at the versions of their tags
 
-$(LIBRARIES)/.installed: pyproject.toml
+$(LIBRARIES)/.installed: pyproject.toml constraints.txt
 	@test -x $(LIBRARIES)/bin/python || $(PYTHON) -m venv $(LIBRARIES)
-	@$(LIBRARIES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[jax,torch,libraries]'
+	@$(LIBRARIES)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[jax,torch,libraries]'
 	@touch $@
 
 MODELS_VENV := .venv-models
 
 models: $(MODELS_VENV)/.installed ## A .venv-models with what bench-models compares with: ONNX Runtime, OpenVINO
 
-$(MODELS_VENV)/.installed: pyproject.toml
+$(MODELS_VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(MODELS_VENV)/bin/python || $(PYTHON) -m venv $(MODELS_VENV)
-	@$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[torch,models]'
+	@$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,models]'
 	@touch $@
 
 demo: setup ## Custom calls in C and Python; a call that carries its HLO, expanded; a call that fails
@@ -115,6 +115,9 @@ bench-models: models ## Whole models against inductor, ONNX Runtime and OpenVINO
 
 bench-threads: setup ## Each program with one thread and with all: [SET=programs|loops|npbench-S|npbench-M] [FROM=<checkout of spcl/npbench>] [FILTER=matmul] [OUT=threads.jsonl]
 	@$(BIN)/python -m benchmarks.threads $(if $(SET),--set $(SET)) --from "$(FROM)" --filter "$(FILTER)" $(if $(OUT),--out "$(OUT)")
+
+bench-workloads: libraries ## Whole workloads with JAX's libraries, xloom as JAX's CPU against jaxlib's: [ONLY=nuts,lbfgs] [ROUNDS=3]
+	@$(LIBRARIES)/bin/python -m benchmarks.workloads --only "$(ONLY)" --rounds $(or $(ROUNDS),3)
 
 bench-constants: setup ## What tuned constants decide, as they are against half and double; writes benchmarks/CONSTANTS.md: [ONLY=tile,...]
 	@$(BIN)/python -m benchmarks.constants --only "$(ONLY)"

@@ -101,7 +101,8 @@ def exchange_arrays(platform: str) -> None:
     def buffer_to_dlpack_managed_tensor(x: Any, *, stream: Any = None) -> Any:
         return _capsule(np.asarray(x)) if x.platform() == platform else lend(x, stream=stream)
 
-    def dlpack_managed_tensor_to_buffer(capsule: Any, device: Any, stream: Any, copy: bool | None, *rest: Any) -> Any:
+    def dlpack_managed_tensor_to_buffer(capsule: Any, device: Any, stream: Any, *rest: Any) -> Any:
+        copy = rest[0] if rest else None  # JAX 0.8.0 copies later
         if device.platform == platform:
             misaligned = not _is_aligned(capsule)
             if misaligned and copy is False:
@@ -110,7 +111,7 @@ def exchange_arrays(platform: str) -> None:
                 raise _jax.JaxRuntimeError(message)
             if misaligned or copy:  # which jaxlib does not know how to ask plugins for
                 return jax.device_put(_copy(capsule), device)
-        return take(capsule, device, stream, copy, *rest)
+        return take(capsule, device, stream, *rest)
 
     def __dlpack_device__(self: Any) -> Any:
         if self.platform() == platform and len(self._arrays) == 1:

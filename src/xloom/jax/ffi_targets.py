@@ -8,6 +8,7 @@ from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssu
 
 from xloom.calls import register_ffi_type, register_pointer
 from xloom.calls.jaxlib_handlers import is_of_jaxlib
+from xloom.jax.versions import type_registration
 
 _TYPED = 1
 
@@ -15,7 +16,8 @@ _TYPED = 1
 def take_registrations(platform: str) -> None:
     """Takes custom-call targets and types that JAX has for the platform, and those to come."""
     of_cpu = platform == "cpu"
-    xla_client.register_custom_type_handler(platform, _register_type_of_cpu if of_cpu else _register_type)
+    hear_types, _ = type_registration()
+    hear_types(platform, _register_type_of_cpu if of_cpu else _register_type)
     xla_client.register_custom_call_handler(platform, _register_target_of_cpu if of_cpu else _register_target)
 
 
@@ -33,7 +35,8 @@ def _register_target(name: str, target: Any, _: str, api_version: int = 0, trait
 
 def _register_type_of_cpu(name: str, pointers: Any) -> None:
     _register_type(name, pointers)
-    _jax.register_custom_type(name, pointers)
+    _, register_with_jaxlib = type_registration()
+    register_with_jaxlib(name, pointers)
 
 
 def _register_target_of_cpu(name: str, target: Any, host: str, api_version: int = 0, traits: Any = 0) -> None:

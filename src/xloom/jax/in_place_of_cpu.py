@@ -8,7 +8,7 @@ from typing import Any
 
 from xloom.errors import UnsupportedError
 from xloom.jax.registration import CPU, is_registered, register
-from xloom.jax.versions import version_error
+from xloom.jax.versions import check_version
 
 AS_CPU = "XLOOM_AS_CPU"
 """The variable that makes xloom JAX's CPU, unless it is 0."""
@@ -26,11 +26,10 @@ def install_as_cpu() -> None:
     """
     if is_registered(CPU):
         return
-    try:
-        from jax._src import xla_bridge
-        from jax._src.xla_bridge import BackendRegistration, _backend_factories, _backends
-    except ImportError as error:
-        raise version_error(error) from error
+    check_version()
+    from jax._src import xla_bridge
+    from jax._src.xla_bridge import BackendRegistration, _backend_factories, _backends
+
     if _backends:
         raise UnsupportedError(
             "JAX has made its devices already, which use jaxlib's CPU",

@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from xloom.jax.versions import version_error
+from xloom.jax.versions import check_version
 
 CPU = "cpu"
 """JAX's platform of that name, whose place xloom can take."""
@@ -23,13 +23,7 @@ def register(platform: str, options: Options, priority: int) -> None:
 
     Raises UnsupportedError where JAX lacks what xloom needs of it, as other versions may.
     """
-    try:
-        _register(platform, options, priority)
-    except (AttributeError, ImportError) as error:
-        raise version_error(error) from error
-
-
-def _register(platform: str, options: Options, priority: int) -> None:
+    check_version()
     from jax._src import xla_bridge
     from jax._src.lib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
 

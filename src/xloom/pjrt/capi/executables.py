@@ -23,7 +23,7 @@ from xloom.pjrt.options import CompileOptions, assignment_proto
 from xloom.pjrt.wire import embedded, fields, scalar
 
 _FORMAT = Text("hlo_with_config")
-_HOST_PROGRAM_SHAPE = 4  # of HloModuleProto
+_HOST_PROGRAM_SHAPE, _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 4, 12, 14  # of HloModuleProto
 _KINDS = {kind: Text(kind) for kind in KINDS}
 
 
@@ -56,6 +56,9 @@ class ExecutableView:
         module = self.executable.module.to_proto()
         program_shape = fields(module)[_HOST_PROGRAM_SHAPE][0]
         assert isinstance(program_shape, bytes)
+        if self.options.num_partitions > 1:  # where older versions of jaxlib look for what the extension says
+            module += self.parameter_shardings.as_fields(_PARAMETER_SHARDINGS)
+            module += embedded(_OUTPUT_SHARDING, self.output_shardings.as_one())
         counts = scalar(4, self.options.num_replicas) + scalar(5, self.options.num_partitions)
         return embedded(1, module) + embedded(2, embedded(1, program_shape) + counts)
 

@@ -29,13 +29,26 @@ def struct(name: str) -> Any:
     )
 
 
+_LATER = {
+    "PJRT_Executable_DeserializeAndLoad_Args": "load_options",
+    "PJRT_Executable_GetCompiledMemoryStats_Args": "total_size_in_bytes",
+}
+"""The first field of a structure that older callers, back to JAX 0.8, have not."""
+
+
 @cache
-def least_size(name: str) -> int:
-    """How many bytes a caller's structure has at least, without padding at its end; 0 of one that is not known."""
+def whole_size(name: str) -> int:
+    """The bytes of a structure without padding at its end; 0 of one that is not known."""
     if name not in STRUCTS:
         return 0
     last = getattr(struct(name), struct(name)._fields_[-1][0])
     return last.offset + last.size
+
+
+@cache
+def least_size(name: str) -> int:
+    """How many bytes a caller's structure has at least; 0 of one that is not known."""
+    return getattr(struct(name), _LATER[name]).offset if name in _LATER else whole_size(name)
 
 
 def new(name: str, **values: Any) -> Any:

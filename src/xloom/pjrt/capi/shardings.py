@@ -11,6 +11,7 @@ from xloom.hlo.sharding import Sharding
 from xloom.pjrt.capi.handles import objects
 from xloom.pjrt.capi.memory import CArray, Text
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.wire import embedded
 
 ENTRIES = ["PJRT_Shardings_PJRT_Executable_ParameterShardings", "PJRT_Shardings_PJRT_Executable_OutputShardings"]
 
@@ -21,9 +22,19 @@ class Shardings:
     """OpShardings, serialised, as rows of addresses and of sizes."""
 
     def __init__(self, shardings: list[Sharding]):
+        self._shardings = shardings
         self._texts = [Text(sharding_to_bytes(s)) for s in shardings]
         self.addresses = CArray.pointers(t.address for t in self._texts)
         self.sizes = CArray(ctypes.c_size_t, [t.size for t in self._texts])
+
+    def as_fields(self, number: int) -> bytes:
+        """All of them, as repeated fields of a message."""
+        return b"".join(embedded(number, sharding_to_bytes(s)) for s in self._shardings)
+
+    def as_one(self) -> bytes:
+        """One of a tuple, serialised, or that of the only array."""
+        several = len(self._shardings) > 1
+        return sharding_to_bytes(Sharding.tuple_of(self._shardings) if several else self._shardings[0])
 
 
 def of_leaves(instruction: Instruction) -> list[Sharding]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import xloom
 from xloom.pjrt.capi import errors, getters, guard, native_entries
-from xloom.pjrt.capi.memory import least_size, struct
+from xloom.pjrt.capi.memory import least_size, struct, whole_size
 from xloom.pjrt.capi.native_module import IN_PYTHON
 from xloom.pjrt.capi.structs import MAJOR, MINOR
 from xloom.pjrt.error import PjrtError, invalid
@@ -45,14 +45,18 @@ def _entry(name: str) -> Callable[[int], int | None]:
     body = bodies.get(name)
     if body is None:
         return lambda _: errors.unimplemented(name)
-    read, least = struct(f"{name}_Args").from_address, least_size(f"{name}_Args")
+    kind = struct(f"{name}_Args")
+    read, least, whole = kind.from_address, least_size(f"{name}_Args"), whole_size(f"{name}_Args")
 
     def call(address: int) -> int | None:
         try:
             args = read(address)
             if args.struct_size < least:
                 raise _too_old(name, args.struct_size, least)
-            body(args)
+            if args.struct_size >= whole:
+                body(args)
+            else:
+                _call_shorter(body, kind(), address, args.struct_size)
         except BaseException as error:  # the caller is C++
             if isinstance(error, KeyboardInterrupt):
                 guard.interrupt_caller()
@@ -60,6 +64,13 @@ def _entry(name: str) -> Callable[[int], int | None]:
         return None
 
     return call
+
+
+def _call_shorter(body: Callable[[Any], None], args: Any, address: int, size: int) -> None:
+    """Calls with `args`, which has the caller's first `size` bytes; its other fields are 0, and nobody gets them."""
+    ctypes.memmove(ctypes.addressof(args), address, size)
+    body(args)
+    ctypes.memmove(address, ctypes.addressof(args), size)
 
 
 def _too_old(name: str, size: int, least: int) -> PjrtError:
