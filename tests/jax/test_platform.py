@@ -34,8 +34,9 @@ def test_program(name):
         assert done.stdout == "x = 2.0\n"
 
 
-def test_alone():
-    done = run("power", "xloom")
+@pytest.mark.parametrize("name", ["power", "debug_print", "callbacks"])
+def test_alone(name):
+    done = run(name, "xloom")
     assert done.returncode == 0, done.stderr
 
 

@@ -1,11 +1,11 @@
-"""xloom as a plugin of JAX: the platform `xloom` with `JAX_PLATFORMS=xloom,cpu`, or `cpu` with `XLOOM_AS_CPU=1`."""
+"""xloom as a plugin of JAX: the platform `xloom` with `JAX_PLATFORMS=xloom`, or `cpu` with `XLOOM_AS_CPU=1`."""
 
 from __future__ import annotations
 
 import os
 
 from xloom.jax.in_place_of_cpu import AS_CPU, install_as_cpu
-from xloom.jax.registration import is_registered, register
+from xloom.jax.registration import CPU, is_registered, register
 
 PLATFORM = "xloom"
 
@@ -17,6 +17,9 @@ def initialize() -> None:
 
     if os.environ.get(AS_CPU, "0") not in ("", "0"):
         install_as_cpu()
-    platforms = getattr(jax.config, "jax_platforms") or ""  # noqa: B009 - made at run time
-    if PLATFORM in platforms.split(",") and not is_registered(PLATFORM):
+    named = getattr(jax.config, "jax_platforms") or ""  # noqa: B009 - made at run time
+    platforms = named.split(",")
+    if PLATFORM in platforms and not is_registered(PLATFORM):
+        if CPU not in platforms:  # where JAX puts what Python callbacks and debug.print are given
+            jax.config.update("jax_platforms", f"{named},{CPU}")
         register(PLATFORM, {}, priority=500)

@@ -138,7 +138,7 @@ def _legal(bindings: Bindings, context: Any, program: str | bytes, file: str) ->
         keep_layouts(bindings, module)
         text = _text(module)
         if has_shardings(text):
-            propagate(bindings, module)
+            propagate(bindings, module, text)
             text = _text(module)
         legalize(bindings, module, text)
         return module

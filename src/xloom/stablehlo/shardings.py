@@ -11,6 +11,7 @@ from xloom.hlo.module import Module
 from xloom.hlo.sharding import DimensionAxes, MeshSharding, Sharding
 from xloom.stablehlo.attributes import add_frontend_attribute
 from xloom.stablehlo.bindings import Bindings
+from xloom.stablehlo.inlining import inline_for_propagation
 
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 _SHARDING = "xla.sdy.sharding"
@@ -38,14 +39,20 @@ _SHARDY = re.compile(r"sdy\.(?!sharding_rule|op_sharding_rule)")
 """Anything but rules, which say how a custom call could be cut."""
 
 
+_MESH_WITH_AXES = re.compile(r'<\["[^"]+"=\d')
+"""Of a mesh; one without is a device, as callbacks have it."""
+
+
 def has_shardings(text: str) -> bool:
     """True for a program that Shardy has something to say about."""
     return _SHARDY.search(text) is not None
 
 
-def propagate(bindings: Bindings, module: Any) -> None:
-    """Gives every value a sharding, as an attribute that jaxlib's converter passes on."""
-    bindings.run_passes(module, _PROPAGATION)
+def propagate(bindings: Bindings, module: Any, text: str) -> None:
+    """Gives every value a sharding, as an attribute that jaxlib's converter passes on; `text` is the module's."""
+    if _MESH_WITH_AXES.search(text):  # else there is nothing to propagate
+        inline_for_propagation(bindings, module)
+        bindings.run_passes(module, _PROPAGATION)
     ir = bindings.ir
     found: list[Any] = []
 

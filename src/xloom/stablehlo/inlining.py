@@ -1,0 +1,66 @@
+"""Calls of functions that become part of their callers, in MLIR, for versions of jaxlib that need it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xloom.stablehlo.bindings import Bindings
+
+_NEED_IT = "0.9."
+"""Versions of jaxlib some of which die when they propagate shardings over calls."""
+
+
+def inline_for_propagation(bindings: Bindings, module: Any) -> None:
+    """Leaves no call in a module, if jaxlib's propagation of shardings cannot bear it."""
+    if not bindings.version.startswith(_NEED_IT):
+        return
+    functions = {f.attributes["sym_name"].value: f for f in module.body if f.operation.name == "func.func"}
+    while calls := _calls(bindings, module):
+        for call in calls:
+            _inline(bindings, call, functions[call.attributes["callee"].value])
+        for name, function in list(functions.items()):
+            if not _is_public(function) and not _uses(bindings, module, name):
+                functions.pop(name).erase()
+
+
+def _is_public(function: Any) -> bool:
+    return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
+
+
+def _calls(bindings: Bindings, module: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "func.call":
+            found.append(operation)
+        return bindings.ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _uses(bindings: Bindings, module: Any, name: str) -> bool:
+    return any(call.attributes["callee"].value == name for call in _calls(bindings, module))
+
+
+def _inline(bindings: Bindings, call: Any, function: Any) -> None:
+    """Puts clones of a function's operations before a call, in whose place their results are."""
+    ir = bindings.ir
+    (block,) = function.regions[0].blocks
+    values = dict(zip(block.arguments, call.operands, strict=True))
+
+    def connect(operation: Any) -> Any:
+        for k, operand in enumerate(operation.operands):
+            if operand in values:
+                operation.operands[k] = values[operand]
+        return ir.WalkResult.ADVANCE
+
+    for operation in block.operations:
+        if operation.operation.name == "func.return":
+            for result, value in zip(call.results, operation.operands, strict=True):
+                result.replace_all_uses_with(values.get(value, value))
+            continue
+        clone = operation.operation.clone(ir.InsertionPoint(call))
+        values.update(zip(operation.results, clone.results, strict=True))
+        clone.walk(connect)
+    call.erase()
