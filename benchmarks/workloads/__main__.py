@@ -1,0 +1,5 @@
+"""`python -m benchmarks.workloads`."""
+
+from benchmarks.workloads.cli import main
+
+main()
