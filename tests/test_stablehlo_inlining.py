@@ -7,7 +7,7 @@ import xloom as xl
 
 pytest.importorskip("jax")
 
-from xloom.stablehlo import inlining  # noqa: E402
+from xloom.stablehlo import inlining
 
 NESTED = """module {
   sdy.mesh @mesh = <["x"=1]>

@@ -1,4 +1,4 @@
-"""One process of `benchmarks.workloads`: `WORKLOAD`. It says when its first call is done; then it calls when it is told.
+"""One process of `benchmarks.workloads`: `WORKLOAD`. It says when its first call is done, then calls when it is told.
 
 A line of JSON each: seconds to prepare, and of the first call; then, for each line that it is sent, seconds of a call;
 when there are no more, the results.
