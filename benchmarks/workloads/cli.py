@@ -107,11 +107,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in chosen:
         if name not in names:
             raise SystemExit(f"no workload {name!r}: there are {', '.join(names)}")
-    print("| workload | prepare | first | call | prepare, jaxlib's over ours | first | call |")
-    print("|---" * 7 + "|")
     kept: dict[str, dict[str, float]] = {}
     with progress_bar() as progress:
         task = progress.add_task("", total=len(chosen))
+        for line in (
+            "| workload | prepare | first | call | prepare, jaxlib's over ours | first | call |",
+            "|---" * 7 + "|",
+        ):
+            progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
         for name in chosen:
             progress.update(task, description=name)
             orders = [list(_SIDES), list(reversed(_SIDES))]
