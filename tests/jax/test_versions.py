@@ -1,6 +1,7 @@
 """Other versions of JAX and of PJRT: what works, and errors that say which side must change."""
 
 import ctypes
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,8 @@ def test_types_of_ffi_were_ids_once(monkeypatch):
     heard = []
     monkeypatch.delattr(xla_client, "register_custom_type_handler")
     monkeypatch.setattr(xla_client, "register_custom_type_id_handler", heard.append, raising=False)
-    monkeypatch.setattr(xla_client._xla, "register_custom_type_id", heard.append, raising=False)
+    client: Any = xla_client
+    monkeypatch.setattr(client._xla, "register_custom_type_id", heard.append, raising=False)
     assert type_registration() == (heard.append, heard.append)
 
 

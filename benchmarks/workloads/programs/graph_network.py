@@ -38,7 +38,7 @@ def prepare() -> Callable[[], Any]:
     @jax.jit
     def step(weights: Any, state: Any) -> Any:
         def loss(weights: Any) -> Any:
-            logits = network.apply(weights, features)
+            logits: Any = network.apply(weights, features)
             return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 
         value, gradients = jax.value_and_grad(loss)(weights)
