@@ -18,9 +18,9 @@ def inline_for_propagation(bindings: Bindings, module: Any) -> None:
     while calls := _calls(bindings, module):
         for call in calls:
             _inline(bindings, call, functions[call.attributes["callee"].value])
-        for name, function in list(functions.items()):
-            if not _is_public(function) and not _uses(bindings, module, name):
-                functions.pop(name).erase()
+    for function in functions.values():
+        if not _is_public(function):
+            function.erase()
 
 
 def _is_public(function: Any) -> bool:
@@ -37,10 +37,6 @@ def _calls(bindings: Bindings, module: Any) -> list[Any]:
 
     module.operation.walk(visit)
     return found
-
-
-def _uses(bindings: Bindings, module: Any, name: str) -> bool:
-    return any(call.attributes["callee"].value == name for call in _calls(bindings, module))
 
 
 def _inline(bindings: Bindings, call: Any, function: Any) -> None:

@@ -71,8 +71,9 @@ def call(g: Graph, target: Any, node: Node, args: Sequence[Any], kwargs: Mapping
     waits = isinstance(target, OpOverload) and _is_collective(target)
     name = str(args[0]) if target in _CHANGING else str(target)
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Instruction)]
-    traced = tree_map_only(Node, lambda each: each.meta.get("val"), (node.args[2 * has_effects :], dict(node.kwargs)))
-    orders = _orders(tree_leaves(traced), places) if len(tree_leaves(traced)) == len(leaves) else [None] * len(places)
+    given_nodes = node.args[2 * has_effects :], dict(node.kwargs)
+    traced = tree_leaves(tree_map_only(Node, lambda each: each.meta.get("val"), given_nodes))
+    orders = _orders(traced, places) if len(traced) == len(leaves) else [None] * len(places)
 
     def run(tensors: Sequence[torch.Tensor]) -> Any:
         given = list(leaves)
