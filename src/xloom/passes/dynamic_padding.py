@@ -92,9 +92,7 @@ class _Rewriter:
                 values[parameter].sizes[leaf, dim] = new.add(size)
                 count += 1
         result = self.body(old, emit, values)
-        sizes = [
-            result.sizes.get(place) or emit.bound(old.root.shape, *place) for place in dynamic_leaves(old.root.shape)
-        ]
+        sizes = [emit.size_at(result, place, old.root.shape) for place in dynamic_leaves(old.root.shape)]
         parts = (result.value, *sizes)
         new.root = emit("tuple", tuple_shape([p.shape for p in parts]), parts)
         return self.module.add(new)

@@ -4,7 +4,6 @@ Those of tensors of the device `xla` are recorded as that device's programs are.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,13 +20,10 @@ from torch.utils._pytree import tree_leaves
 
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
+from xloom.torch.dynamic_graph import DynamicGraph
 from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import translate
 from xloom.torch.graph_memory import read_from_owners
-
-SHAPES = 32
-"""How many shapes of a dynamic graph have programs at a time; the least recently used one goes."""
-
 
 def compile_graph(
     graph: GraphModule,
@@ -42,9 +38,10 @@ def compile_graph(
     The first `strided` results, or all, lie in memory as torch's do: with `views`, as views where they share it.
     `weights` are the numbers of arguments that are expected to stay as they are.
     """
+    prepare = partial(frozen, weights=weights)
     if any(_is_symbolic(a) for a in arguments):
-        return make_boxed_func(_Dynamic(graph, strided, views=views, weights=weights))
-    translated = frozen(translate(graph, arguments, strided=strided), weights)
+        return make_boxed_func(DynamicGraph(graph, prepare, strided=strided, views=views))
+    translated = prepare(translate(graph, arguments, strided=strided))
     program = CompiledGraph(translated, views=views)
 
     def run(boxed: list[Any]) -> list[Any]:
@@ -93,28 +90,6 @@ def _is_symbolic(argument: Any) -> bool:
     if isinstance(argument, torch.Tensor):
         return any(not isinstance(d, int) for d in argument.shape)
     return isinstance(argument, (torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
-class _Dynamic:
-    """A graph with symbolic sizes: a program for each combination of them that comes."""
-
-    def __init__(self, graph: GraphModule, strided: int | None, *, views: bool, weights: Sequence[int]):
-        self.graph = graph
-        self.views = views
-        self.weights = weights
-        self.strided = strided
-        self.programs: OrderedDict[tuple[Any, ...], CompiledGraph] = OrderedDict()
-
-    def __call__(self, *arguments: Any) -> list[Any]:
-        key = tuple([tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments])
-        program = self.programs.get(key)
-        if program is None:
-            translated = frozen(translate(self.graph, arguments, strided=self.strided), self.weights)
-            program = self.programs[key] = CompiledGraph(translated, views=self.views)
-            if len(self.programs) > SHAPES:
-                self.programs.popitem(last=False)
-        self.programs.move_to_end(key)
-        return program(arguments)
 
 
 def partitioned(joint: GraphModule, *arguments: Any, **options: Any) -> Any:

@@ -38,6 +38,8 @@ class Metrics:
     fallbacks: Counter[str] = field(default_factory=Counter)
     """Operators without a lowering that ran on the CPU: of packages under torch.compile, and of ATen where
     XLOOM_TORCH_FALLBACK=1 allows it."""
+    own_sizes: Counter[str] = field(default_factory=Counter)
+    """Why graphs with dynamic shapes have a program for each size, where sizes could not share one."""
 
 
 METRICS = Metrics()

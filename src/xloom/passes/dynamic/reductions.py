@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xloom.hlo.attributes import WindowDimension
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import pred
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape, tuple_shape
-from xloom.passes.dynamic.values import Emitter, Padded, pads, static, unsupported
+from xloom.passes.dynamic.values import Emitter, Padded, Place, Size, pads, static, unsupported
 
 
 @pads("reduce")
@@ -32,13 +33,16 @@ def reduce_window(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> P
     array, init = operands
     sizes = {}
     for (_, d), size in array.sizes.items():
-        w = old["window"][d]
-        # (dilated size + low + high - dilated window) / stride + 1
-        spread = e.scalar("add", e.scalar("multiply", e.scalar("subtract", size, 1), w.base_dilation), 1)
-        room = e.scalar("add", spread, w.padding_low + w.padding_high - w.dilated_size)
-        steps = e.scalar("divide", e.scalar("add", room, w.stride), w.stride)
-        sizes[0, d] = e.scalar("maximum", steps, 0)
+        sizes[0, d] = _steps(e, size, old["window"][d])
     return Padded(e.clone(old, [e.masked(array, init.value), init.value]), sizes)
+
+
+def _steps(e: Emitter, size: Size, w: WindowDimension) -> Instruction:
+    """(dilated size + low + high - dilated window) / stride + 1"""
+    spread = e.scalar("add", e.scalar("multiply", e.scalar("subtract", size, 1), w.base_dilation), 1)
+    room = e.scalar("add", spread, w.padding_low + w.padding_high - w.dilated_size)
+    steps = e.scalar("divide", e.scalar("add", room, w.stride), w.stride)
+    return e.scalar("maximum", steps, 0)
 
 
 @pads("dot")
@@ -105,3 +109,29 @@ def scatter(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
     nowhere = e.filled(shape, -1)
     kept = e.masked(indices, nowhere)
     return Padded(e.clone(old, [*(t.value for t in targets), kept, *(u.value for u in updates)]), {})
+
+
+@pads("convolution")
+def convolution(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
+    """Zeros beyond the sizes of what is contracted, as in the padding of the window."""
+    image, kernel = operands
+    dims = old["dim_labels"]
+    whole = old["batch_group_count"] == 1, old["feature_group_count"] == 1
+    sizes: dict[Place, Size] = {}
+    for (_, d), size in image.sizes.items():
+        if d == dims.input_batch and whole[0]:
+            sizes[0, dims.output_batch] = size
+        elif d in dims.input_spatial:
+            k = dims.input_spatial.index(d)
+            sizes[0, dims.output_spatial[k]] = _steps(e, size, old["window"][k])
+        elif d != dims.input_feature or not whole[1]:
+            raise unsupported(old)
+    for (_, d), size in kernel.sizes.items():
+        if d == dims.kernel_output_feature and all(whole):
+            sizes[0, dims.output_feature] = size
+        elif d != dims.kernel_input_feature or not whole[1]:
+            raise unsupported(old)
+    zero = e.zero(image.value.shape)
+    filled = e.masked(image, zero, (*dims.input_spatial, dims.input_feature))
+    kernel_filled = e.masked(kernel, zero, (dims.kernel_input_feature,))
+    return Padded(e.clone(old, [filled, kernel_filled]), sizes)

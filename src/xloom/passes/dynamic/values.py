@@ -20,14 +20,25 @@ Place = tuple[int, int]
 """A dynamic dimension of a value: the leaf's number in pre-order, and the dimension."""
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """The size of a dimension of rows: of every `period` elements, the first `size` are there."""
+
+    size: Instruction
+    period: int
+
+
+Size = Instruction | Repeated
+
+
 @dataclass
 class Padded:
     """A value at its bounds, and the run-time size of each of its dynamic dimensions."""
 
     value: Instruction
-    sizes: dict[Place, Instruction]
+    sizes: dict[Place, Size]
 
-    def size(self, dim: int) -> Instruction | None:
+    def size(self, dim: int) -> Size | None:
         """An array's run-time size along `dim`; None where it is the bound."""
         return self.sizes.get((0, dim))
 
@@ -79,6 +90,13 @@ def dynamic_leaves(shape: Shape) -> list[Place]:
     return [(k, d) for k, leaf in enumerate(leaves(shape)) for d in range(leaf.rank) if leaf.is_dynamic_dimension(d)]
 
 
+def only(size: Size) -> Instruction:
+    """The size of a dimension that is one row. Raises LoweringError for more."""
+    if isinstance(size, Repeated):
+        raise LoweringError("rows of dynamic size, one after another, have no size together")
+    return size
+
+
 class Emitter:
     """Adds instructions to a computation."""
 
@@ -105,13 +123,20 @@ class Emitter:
         """The size of a dimension that is full."""
         return self.number(leaves(shape)[leaf].dims[dim])
 
-    def scalar(self, opcode: str, x: Instruction, y: Instruction | int) -> Instruction:
-        """An operator of two s32 scalars."""
-        return self(opcode, x.shape, (x, self.number(y) if isinstance(y, int) else y))
+    def scalar(self, opcode: str, x: Size, y: Size | int) -> Instruction:
+        """An operator of two s32 scalars. Raises LoweringError for the size of rows."""
+        x, y = only(x), self.number(y) if isinstance(y, int) else only(y)
+        return self(opcode, x.shape, (x, y))
 
     def size_of(self, value: Padded, dim: int) -> Instruction:
-        """The run-time size, whether dynamic or not."""
-        return value.size(dim) or self.number(value.value.shape.dims[dim])
+        """The run-time size, whether dynamic or not. Raises LoweringError for that of rows."""
+        size = value.size(dim)
+        return self.number(value.value.shape.dims[dim]) if size is None else only(size)
+
+    def size_at(self, value: Padded, place: Place, shape: Shape) -> Instruction:
+        """The run-time size at a place of a value of that shape."""
+        size = value.sizes.get(place)
+        return self.bound(shape, *place) if size is None else only(size)
 
     # -- arrays
     def spread(self, scalar: Instruction, shape: Shape) -> Instruction:
@@ -122,9 +147,13 @@ class Emitter:
         """The index along `dim` of each element, s32."""
         return self("iota", array_shape(s32, shape.dims), (), {"iota_dimension": dim})
 
-    def inside(self, shape: Shape, dim: int, size: Instruction) -> Instruction:
-        """Which elements lie below `size` along `dim`."""
-        operands = (self.places(shape, dim), self.spread(size, shape))
+    def inside(self, shape: Shape, dim: int, size: Size) -> Instruction:
+        """Which elements lie below `size` along `dim`, in their row."""
+        places = self.places(shape, dim)
+        if isinstance(size, Repeated):
+            period = self.spread(self.number(size.period), shape)
+            places, size = self("remainder", places.shape, (places, period)), size.size
+        operands = (places, self.spread(size, shape))
         return self("compare", array_shape(pred, shape.dims), operands, {"direction": "LT"})
 
     def masked(self, value: Padded, fill: Instruction, dims: Sequence[int] | None = None) -> Instruction:
@@ -157,7 +186,7 @@ class Emitter:
         """A value with its sizes as one tuple; as it is when `shape` has none."""
         if not shape.is_dynamic:
             return value.value
-        sizes = [value.sizes.get(place) or self.bound(shape, *place) for place in dynamic_leaves(shape)]
+        sizes = [self.size_at(value, place, shape) for place in dynamic_leaves(shape)]
         beside = self("tuple", tuple_shape([s.shape for s in sizes]), sizes)
         return self("tuple", self.packed_shape(shape), (value.value, beside))
 

@@ -1,0 +1,133 @@
+"""A program for all sizes of a graph up to a bound: tensors are put into larger ones, and results cut out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from xloom.errors import LoweringError
+from xloom.passes.dynamic.resizable import Extent, Resizable, resizable
+from xloom.passes.dynamic.sizes import Affine
+from xloom.torch.compiled_graph import CompiledGraph
+from xloom.torch.fx_graph import Given, Translated, translate
+from xloom.torch.graph_memory import OF_MEMORY
+from xloom.torch.size_symbols import SizeSymbols, Symbol, evaluated
+from xloom.torch.strides import inverse
+
+SMALLEST = 8
+
+
+def bound_of(size: int) -> int:
+    """The bound of the program that a size of at least 2 runs in: at most a quarter more, or 8."""
+    step = max(SMALLEST, 1 << max((size - 1).bit_length() - 3, 0))
+    return -(-size // step) * step
+
+
+def samples_of(bound: int) -> list[int]:
+    """Sizes that show what depends on the size: the bound, the smallest that has it, and one between."""
+    smallest = bound
+    while smallest > 2 and bound_of(smallest - 1) == bound:
+        smallest -= 1
+    return [bound, smallest, bound - 3]
+
+
+class ResizedGraph:
+    """Called with the graph's arguments, gives the list of its results. One symbol may have any value up to a bound."""
+
+    def __init__(
+        self,
+        graph: GraphModule,
+        symbols: SizeSymbols,
+        symbol: Symbol,
+        arguments: Sequence[Any],
+        prepare: Callable[[Translated], Translated],
+        *,
+        strided: int | None,
+        views: bool,
+    ):
+        """`arguments` have the other symbols' values, and the symbol's that is to be below the bound.
+
+        Raises LoweringError for graphs that need a program for each size, and whatever an operator raises that cannot
+        have one of the sizes that are tried.
+        """
+        if any(node.target in OF_MEMORY for node in graph.graph.nodes):
+            raise LoweringError("the graph reads memory beyond a tensor's elements")
+        values = symbols.of(arguments)
+        self._symbols, self._symbol = symbols, symbol
+        self.bound = bound_of(values[symbol])
+        samples: list[tuple[int, Translated]] = []
+        for size in samples_of(self.bound):
+            given = symbols.arguments(arguments, {**values, symbol: size})
+            samples.append((size, translate(graph, given, strided=strided)))
+        largest = samples[0][1]
+        if largest.bases or largest.stretches:
+            raise LoweringError("results of the graph share memory")
+        count = len(largest.arguments)
+        made = resizable([(size, each.module) for size, each in samples], position=count)
+        (results,) = [node.args[0] for node in graph.graph.nodes if node.op == "output"]
+        self._translated = largest
+        self._results = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in _as_list(results)]
+        self._extents = _extents(largest, made)
+        dims = zip(largest.arguments, made.parameters[:count], strict=True)
+        self._padded = [(k, sizes) for k, sizes in dims if sizes]
+        sized = replace(largest, module=made.module, arguments=[*largest.arguments, len(arguments)])
+        self._program = CompiledGraph(prepare(sized), views=views)
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        """Runs it, for arguments whose other symbols have the values that it was made for."""
+        values = self._symbols.of(arguments)
+        size = values[self._symbol]
+        taken = [*arguments, torch.tensor(size, dtype=torch.int32)]
+        if size != self.bound:
+            for k, dims in self._padded:
+                taken[k] = _at_bounds(arguments[k], dims, self.bound)
+        results = self._program(taken)
+        for number, result in enumerate(self._translated.results):
+            if isinstance(result, Given):
+                results[number] = self._given(result, number, arguments, values)
+            elif size != self.bound and number in self._extents:
+                results[number] = _cut(results[number], self._extents[number], size)
+        return results
+
+    def _given(self, result: Given, number: int, arguments: Sequence[Any], values: Mapping[Symbol, int]) -> Any:
+        if result.argument is not None:
+            return arguments[result.argument]
+        traced = self._results[number]
+        return evaluated(traced, values) if isinstance(traced, torch.SymInt) else result.value
+
+
+def _extents(translated: Translated, made: Resizable) -> dict[int, dict[int, Extent]]:
+    """What is there of each result of the graph that is one of the program, by its own dimensions."""
+    found = {}
+    for number, leaf in enumerate(translated.results):
+        if isinstance(leaf, int) and made.results[leaf]:
+            order = translated.orders.get(number)
+            own = made.results[leaf]
+            found[number] = own if order is None else {order[d]: extent for d, extent in own.items()}
+    return found
+
+
+def _at_bounds(tensor: torch.Tensor, dims: Mapping[int, Affine], bound: int) -> torch.Tensor:
+    out = torch.zeros([dims[d].at(bound) if d in dims else n for d, n in enumerate(tensor.shape)], dtype=tensor.dtype)
+    place = out
+    for d in dims:
+        place = place.narrow(d, 0, tensor.shape[d])
+    place.copy_(tensor.detach())
+    return out
+
+
+def _cut(result: torch.Tensor, extents: Mapping[int, Extent], size: int) -> torch.Tensor:
+    for d, extent in extents.items():
+        if extent.period is not None:
+            result = result.unflatten(d, (-1, extent.period)).narrow(d + 1, 0, extent.size.at(size)).flatten(d, d + 1)
+        else:
+            result = result.narrow(d, 0, extent.size.at(size))
+    return result.clone()  # keeps the order of dimensions in memory
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]

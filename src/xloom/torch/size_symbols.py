@@ -1,0 +1,55 @@
+"""The symbolic sizes of a graph: their values for given arguments, and arguments for given values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+Symbol = Any
+"""One of sympy's."""
+
+
+class SizeSymbols:
+    """Those of the placeholders of a graph that Dynamo has traced with dynamic shapes."""
+
+    def __init__(self, graph: GraphModule):
+        self._values = [n.meta.get("val") for n in graph.graph.nodes if n.op == "placeholder"]
+        self.symbols: list[Symbol] = []
+        """Those whose values are known once there are arguments."""
+        self._found_in: list[tuple[Symbol, int, int | None]] = []
+        unknown = set()
+        for number, value in enumerate(self._values):
+            sizes: Sequence[Any] = value.shape if isinstance(value, torch.Tensor) else [value]
+            for dim, size in enumerate(sizes):
+                if not isinstance(size, torch.SymInt):
+                    continue
+                expression = size.node.expr
+                unknown |= expression.free_symbols
+                if expression.is_Symbol and expression not in self.symbols:
+                    self.symbols.append(expression)
+                    self._found_in.append((expression, number, dim if isinstance(value, torch.Tensor) else None))
+        self.complete = unknown <= set(self.symbols)
+        """Whether those are all."""
+
+    def of(self, arguments: Sequence[Any]) -> dict[Symbol, int]:
+        """Their values for these arguments."""
+        return {s: int(arguments[k] if d is None else arguments[k].shape[d]) for s, k, d in self._found_in}
+
+    def arguments(self, given: Sequence[Any], values: Mapping[Symbol, int]) -> list[Any]:
+        """Arguments for other values, of which the tensors have no memory where their size depends on them."""
+        return [self._argument(value, own, values) for value, own in zip(self._values, given, strict=True)]
+
+    def _argument(self, value: Any, given: Any, values: Mapping[Symbol, int]) -> Any:
+        if isinstance(value, torch.SymInt):
+            return evaluated(value, values)
+        if not isinstance(value, torch.Tensor) or all(isinstance(d, int) for d in value.shape):
+            return given
+        return torch.empty([evaluated(d, values) for d in value.shape], dtype=given.dtype, device="meta")
+
+
+def evaluated(number: Any, values: Mapping[Symbol, int]) -> int:
+    """A size as a number."""
+    return int(number.node.expr.xreplace(values)) if isinstance(number, torch.SymInt) else int(number)
