@@ -142,6 +142,65 @@ PROGRAMS = {
   v = f32[<n>,3] parameter(3)
   g = f32[3,2] convolution(v, d), dim_labels=fb_io->bf
   ROOT r = (f32[<n>,<n>,2], f32[3,2]) tuple(c, g) }""",
+    "rows that lie otherwise": """ENTRY e { x = f32[3,<n>] parameter(0)
+  y = f32[<3*n>] parameter(1)
+  f = f32[<3*n>] reshape(x)
+  ROOT r = f32[<3*n>] add(f, y) }""",
+    "reversed rows": """ENTRY e { x = f32[3,<n>] parameter(0)
+  f = f32[<3*n>] reshape(x)
+  ROOT r = f32[<3*n>] reverse(f), dimensions={0} }""",
+    "gradient of rows that came apart": """ENTRY e { f = f32[<3*n>,4] parameter(0)
+  x = f32[3,<n>,4] parameter(1)
+  g = f32[<3*n>,4] reshape(x)
+  d = f32[4,4] dot(f, g), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  p = f32[<3*n>,4] multiply(g, f)
+  ROOT r = (f32[4,4], f32[<3*n>,4]) tuple(d, p) }""",
+    "loss of rows": """ENTRY e { x = f32[3,<n>,4] parameter(0)
+  t = s32[3,<n>] parameter(1)
+  f = f32[<3*n>,4] reshape(x)
+  u = s32[<3*n>,1] reshape(t)
+  i = s32[<3*n>,1] iota(), iota_dimension=0
+  at = s32[<3*n>,2] concatenate(i, u), dimensions={1}
+  g = f32[<3*n>] gather(f, at), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=2, slice_sizes={1,1}
+  zero = f32[] constant(0)
+  ROOT s = f32[] reduce(g, zero), dimensions={0}, to_apply=add }""".replace("index_vector_dim=2", "index_vector_dim=1"),
+    "its gradient": """ENTRY e { d = f32[<3*n>] parameter(0)
+  t = s32[<3*n>,1] parameter(1)
+  i = s32[<3*n>,1] iota(), iota_dimension=0
+  at = s32[<3*n>,2] concatenate(i, t), dimensions={1}
+  zero = f32[] constant(0)
+  zeros = f32[<3*n>,8] broadcast(zero), dimensions={}
+  s = f32[<3*n>,8] scatter(zeros, at, d), update_window_dims={}, inserted_window_dims={0,1}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=add
+  ROOT r = f32[3,<n>,8] reshape(s) }""",
+    "whole columns": """ENTRY e { x = f32[<n>,8] parameter(0)
+  at = s32[3,1] parameter(1)
+  g = f32[3,<n>] gather(x, at), offset_dims={1}, collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={<n>,1}
+  zero = f32[] constant(0)
+  zeros = f32[<n>,8] broadcast(zero), dimensions={}
+  s = f32[<n>,8] scatter(zeros, at, g), update_window_dims={1}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=add
+  ROOT r = (f32[3,<n>], f32[<n>,8]) tuple(g, s) }""",
+    "cumulative sum": """ENTRY e { x = f32[2,<n>] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[2,<n>] reduce-window(x, zero), window={size=1x<n> pad=0_0x<n-1>_0}, to_apply=add }""",
+    "gradient of a convolution's kernel": """ENTRY e { x = f32[2,<n>,3] parameter(0)
+  d = f32[2,<n>,4] parameter(1)
+  ROOT g = f32[3,3,4] convolution(x, d), window={size=<n> pad=1_1}, dim_labels=f0b_i0o->0bf }""",
+    "halves put together and taken apart": """ENTRY e { x = f32[2,<n>] parameter(0)
+  c = f32[2,<2*n>] concatenate(x, x), dimensions={1}
+  h = f32[2,<n>] slice(c), slice={[0:2], [<n>:<2*n>]}
+  zero = f32[] constant(0)
+  p = f32[2,<2*n>] pad(h, zero), padding=0_0x<n>_0
+  q = f32[2,<2*n>] add(p, c)
+  ROOT r = f32[2] reduce(q, zero), dimensions={1}, to_apply=add }""",
+    "updates": """ENTRY e { x = f32[<n>,4] parameter(0)
+  y = f32[<n-1>,4] parameter(1)
+  zero = s32[] constant(0)
+  fill = f32[] constant(2)
+  a = f32[<n>,4] dynamic-update-slice(x, y, zero, zero)
+  fills = f32[32,4] broadcast(fill), dimensions={}
+  four = s32[] constant(4)
+  b = f32[32,4] dynamic-update-slice(fills, x, four, zero)
+  ROOT r = (f32[<n>,4], f32[32,4]) tuple(a, b) }""",
     "sort": """ENTRY e { x = f32[2,<n>] parameter(0)
   ROOT r = f32[2,<n>] sort(x), dimensions={1}, to_apply=less }""",
 }
@@ -201,13 +260,6 @@ REFUSED = {
   k = f32[] constant(<n*n>)
   b = f32[<n>] broadcast(k), dimensions={}
   ROOT r = f32[<n>] multiply(x, b) }""",
-    "rows that lie otherwise": """ENTRY e { x = f32[3,<n>] parameter(0)
-  y = f32[<3*n>] parameter(1)
-  f = f32[<3*n>] reshape(x)
-  ROOT r = f32[<3*n>] add(f, y) }""",
-    "reversed rows": """ENTRY e { x = f32[3,<n>] parameter(0)
-  f = f32[<3*n>] reshape(x)
-  ROOT r = f32[<3*n>] reverse(f), dimensions={0} }""",
     "an unknown call": """ENTRY e { x = f32[<n>] parameter(0)
   ROOT r = f32[<n>] custom-call(x), custom_call_target="f" }""",
 }

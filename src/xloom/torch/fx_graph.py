@@ -184,6 +184,8 @@ class _Translator:
         return self._lowered(node, node.target, self._value(node.args), self._value(node.kwargs))
 
     def _lowered(self, node: Node, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if target is torch.ops.aten.sym_size.int:
+            return args[0].shape.dims[args[1]]
         on_host = host_fallback.is_host_call(target)
         if on_host or isinstance(target, torch._ops.OpOverload):
             self.g.metadata, self.g.read = _metadata(node), _results_read(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xloom.hlo.attributes import PaddingDimension
-from xloom.hlo.dtype import s32
+from xloom.hlo.dtype import pred, s32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
 from xloom.passes.dynamic.values import Emitter, Padded, pads, static, unsupported
@@ -120,15 +120,35 @@ def _clamped(e: Emitter, array: Padded, starts: list[Instruction], sizes: Sequen
 
 @pads("gather")
 def gather(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
-    """Whole slices of a whole array at some indices."""
+    """Starts are clamped by the run-time sizes; slices of what is not indexed are whole."""
     array, indices = operands
-    if array.sizes:
-        raise unsupported(old)
     at, offset = old["index_vector_dim"], old["offset_dims"]
-    batch = [d for d in range(indices.value.shape.rank) if d != at]
+    rank = indices.value.shape.rank
+    batch = [d for d in range(rank) if d != at]
     out = [d for d in range(old.shape.rank) if d not in offset]
     sizes = {(0, out[batch.index(d)]): s for (_, d), s in indices.sizes.items()}
-    return Padded(e.clone(old, [array.value, indices.value]), sizes)
+    gone = (*old["collapsed_slice_dims"], *old["operand_batching_dims"])
+    kept = [d for d in range(array.value.shape.rank) if d not in gone]
+    starts = indices.value
+    for (_, d), size in array.sizes.items():
+        if d in old["start_index_map"]:
+            starts = _at_most(e, starts, old, d, e.scalar("subtract", size, old["slice_sizes"][d]))
+        elif d in kept:
+            sizes[0, offset[kept.index(d)]] = size
+    return Padded(e.clone(old, [array.value, starts]), sizes)
+
+
+def _at_most(e: Emitter, starts: Instruction, old: Instruction, dim: int, limit: Instruction) -> Instruction:
+    """The starts along one dimension, clamped to a scalar."""
+    shape, at = starts.shape, old["index_vector_dim"]
+    if shape.dtype is not s32:
+        limit = e("convert", array_shape(shape.dtype, ()), (limit,))
+    clamped = e("minimum", shape, (starts, e.spread(limit, shape)))
+    if at == shape.rank or shape.dims[at] == 1:
+        return clamped
+    component = e.spread(e.number(old["start_index_map"].index(dim)), shape)
+    chosen = e("compare", array_shape(pred, shape.dims), (e.places(shape, at), component), {"direction": "EQ"})
+    return e("select", shape, (chosen, clamped, starts))
 
 
 @pads("reshape", "dynamic-reshape")

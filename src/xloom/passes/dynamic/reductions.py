@@ -100,15 +100,22 @@ def _comparator(e: Emitter, old: Computation, count: int) -> Computation:
 
 @pads("scatter")
 def scatter(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
-    """Updates beyond the sizes go nowhere."""
+    """Updates beyond the sizes go nowhere; those beyond the array's go where nothing is."""
     count = len(operands) // 2
     targets, indices, updates = operands[:count], operands[count], operands[count + 1 :]
-    if any(t.sizes for t in targets) or any(d in old["update_window_dims"] for u in updates for _, d in u.sizes):
-        raise unsupported(old)
-    shape = indices.value.shape
-    nowhere = e.filled(shape, -1)
-    kept = e.masked(indices, nowhere)
-    return Padded(e.clone(old, [*(t.value for t in targets), kept, *(u.value for u in updates)]), {})
+    windows = [d for d in range(old.operands[0].shape.rank) if d not in old["inserted_window_dims"]]
+    windows = [d for d in windows if d not in old["input_batching_dims"]]
+    for u in updates:
+        for _, d in u.sizes:
+            if d in old["update_window_dims"]:
+                at = windows[old["update_window_dims"].index(d)]
+                if at in old["scatter_dims_to_operand_dims"] or any(at not in [p for _, p in t.sizes] for t in targets):
+                    raise unsupported(old)
+    kept = indices.value
+    if indices.sizes:
+        kept = e.masked(indices, e.filled(kept.shape, -1))
+    sizes = {(k, d): s for k, t in enumerate(targets) for (_, d), s in t.sizes.items()}
+    return Padded(e.clone(old, [*(t.value for t in targets), kept, *(u.value for u in updates)]), sizes)
 
 
 @pads("convolution")
@@ -129,9 +136,11 @@ def convolution(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Pad
     for (_, d), size in kernel.sizes.items():
         if d == dims.kernel_output_feature and all(whole):
             sizes[0, dims.output_feature] = size
+        elif d in dims.kernel_spatial:
+            sizes.pop((0, dims.output_spatial[dims.kernel_spatial.index(d)]), None)
         elif d != dims.kernel_input_feature or not whole[1]:
             raise unsupported(old)
     zero = e.zero(image.value.shape)
     filled = e.masked(image, zero, (*dims.input_spatial, dims.input_feature))
-    kernel_filled = e.masked(kernel, zero, (dims.kernel_input_feature,))
+    kernel_filled = e.masked(kernel, zero, (*dims.kernel_spatial, dims.kernel_input_feature))
     return Padded(e.clone(old, [filled, kernel_filled]), sizes)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from xloom.errors import LoweringError
+from xloom.hlo.attributes import SliceDimension, WindowDimension
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.hlo.module import Module
 from xloom.hlo.shape import array_shape
 from xloom.passes.dynamic.sizes import S32, Affine, affine, formula, scaled
-from xloom.passes.dynamic.values import RULES, Emitter, Padded, Place, Repeated, Size, leaves
+from xloom.passes.dynamic.values import RULES, Emitter, Padded, Place, Repeated, Size, leaves, only
 from xloom.passes.structure import Structure
 
 Dims = dict[Place, Affine]
@@ -66,8 +67,8 @@ def _special(*opcodes: str) -> Callable[[Special], Special]:
     return register
 
 
-_OF_ROWS = frozenset({"transpose", "reduce", "gather"})
-"""Operators whose rules take the size of rows as any other, besides those of `_SPECIAL`."""
+_OF_ROWS = frozenset({"reduce"})
+"""Operators of one array whose rules take the size of rows as any other, besides those of `_SPECIAL`."""
 
 
 class _Rewriter:
@@ -149,11 +150,12 @@ class _Rewriter:
 
     def same(self, instruction: Instruction, others: Sequence[Instruction]) -> None:
         """Raises LoweringError unless all attributes are those of the other samples."""
-        own = self._meaning(instruction)
-        if any(self._meaning(other) != own for other in others):
+        own = self.meaning(instruction)
+        if any(self.meaning(other) != own for other in others):
             raise _differs(instruction, "has other attributes for another size")
 
-    def _meaning(self, instruction: Instruction) -> Any:
+    def meaning(self, instruction: Instruction) -> tuple[dict[str, Any], bytes]:
+        """Attributes, in a form in which those of two samples are equal, and the configuration."""
         attrs = {name: self._meaning_of(value) for name, value in instruction.attrs.items() if name != "origin"}
         return attrs, instruction.backend_config
 
@@ -176,32 +178,80 @@ class _Rewriter:
         self.same(old, others)
         if not dims and not any(o.dims for o in operands):
             return Padded(self.emit.clone(old, [o.value for o in operands]), {})
-        return self.by_rule(old, [self.filled(o) for o in operands], dims)
+        known = old.opcode in _OF_ROWS and len(operands) - old.opcode.count("reduce") <= 1
+        return self.by_rule(old, [self.filled(o, rows=known) for o in operands], dims)
 
-    def filled(self, operand: Operand) -> Padded:
-        """An operand with a size along all dimensions that have one."""
-        return Padded(operand.value, {**self.sized(operand.value, operand.dims).sizes, **operand.sizes})
+    def filled(self, operand: Operand, *, rows: bool = False) -> Padded:
+        """An operand with a size along all dimensions that have one, those of `rows` as such."""
+        made = Padded(operand.value, {**self.sized(operand.value, operand.dims).sizes, **operand.sizes})
+        if not rows:
+            for _, d in [*made.sizes]:
+                self.close(made, d)
+        return made
 
-    def by_rule(self, old: Instruction, operands: Sequence[Padded], dims: Dims, rows: bool = False) -> Padded:
+    def by_rule(self, old: Instruction, operands: Sequence[Padded], dims: Dims) -> Padded:
         """The rule's value with the sizes that the samples have."""
         rule = RULES.get(old.opcode)
         if rule is None or any(not _is_of_scalars(c) for c in old.called_computations):
             raise LoweringError(f"{old.opcode} of arrays of dynamic size has no static form", where=_where(old))
-        of_rows = any(isinstance(s, Repeated) for o in operands for s in o.sizes.values())
-        if of_rows and not rows and old.opcode not in _OF_ROWS:
-            raise LoweringError(f"{old.opcode} of rows of dynamic size has no static form", where=_where(old))
         made = rule(self.emit, old, operands)
         if made.sizes.keys() != dims.keys():
             raise LoweringError(f"{old.opcode} has other dynamic dimensions than its operands give", where=_where(old))
         sizes = {p: s if isinstance(s, Repeated) else self.scalar(dims[p]) for p, s in made.sizes.items()}
         return Padded(made.value, sizes)
 
-    def agreed(self, old: Instruction, sizes: Sequence[Size | None]) -> Size | None:
-        """The one size of dimensions that meet. Raises LoweringError where elements lie elsewhere."""
-        found = {size for size in sizes if size is not None}
-        if len(found) > 1:
-            raise LoweringError(f"{old.opcode} of arrays whose rows lie otherwise", where=_where(old))
-        return next(iter(found), None)
+    def align(self, old: Instruction, meeting: Sequence[tuple[Padded, int]]) -> Size | None:
+        """Gives dimensions that meet in an operator one size, and returns it; None where all elements are the same.
+
+        Raises LoweringError for sizes that are not of the same elements.
+        """
+        found = {size: None for operand, d in meeting if (size := operand.size(d)) is not None}
+        size = next((s for s in found if isinstance(s, Repeated)), next(iter(found), None))
+        for operand, d in meeting:
+            own = operand.size(d)
+            if isinstance(size, Repeated) and own is not None and not isinstance(own, Repeated):
+                operand.value = self.moved(operand.value, d, self.place_of_rows(size, operand.value.shape.dims[d]))
+            elif own not in (None, size):
+                raise LoweringError(f"{old.opcode} of arrays of other sizes", where=_where(old))
+            if size is not None:
+                operand.sizes[0, d] = size
+        return size
+
+    # -- rows of dynamic size
+    def close(self, operand: Padded, d: int) -> None:
+        """Puts the rows along a dimension one directly after another."""
+        size = operand.size(d)
+        if not isinstance(size, Repeated):
+            return
+        bound = operand.value.shape.dims[d]
+        shape = array_shape(S32.dtype, (bound,))
+        place, own = self.emit.places(shape, 0), self.emit.spread(size.size, shape)
+        # element p of rows of size s lies at p / s * period + p % s
+        row, inside = (self.emit(opcode, shape, (place, own)) for opcode in ("divide", "remainder"))
+        start = self.emit("multiply", shape, (row, self.emit.spread(self.emit.number(size.period), shape)))
+        operand.value = self.moved(operand.value, d, self.emit("add", shape, (start, inside)))
+        number, rows = self.numbers[size.size], bound // size.period
+        operand.sizes[0, d] = self.scalar(Affine(number.scale * rows, number.offset * rows))
+
+    def place_of_rows(self, size: Repeated, bound: int) -> Instruction:
+        """Where the elements of rows lie, one directly after another: p / period * s + p % period."""
+        shape = array_shape(S32.dtype, (bound,))
+        place, period = self.emit.places(shape, 0), self.emit.spread(self.emit.number(size.period), shape)
+        row, inside = (self.emit(opcode, shape, (place, period)) for opcode in ("divide", "remainder"))
+        start = self.emit("multiply", shape, (row, self.emit.spread(size.size, shape)))
+        return self.emit("add", shape, (start, inside))
+
+    def moved(self, array: Instruction, d: int, places: Instruction) -> Instruction:
+        """The array's elements at other places along a dimension."""
+        rank = array.shape.rank
+        attrs = {
+            "offset_dims": tuple(k for k in range(rank) if k != d),
+            "collapsed_slice_dims": (d,),
+            "start_index_map": (d,),
+            "index_vector_dim": 1,
+            "slice_sizes": tuple(1 if k == d else n for k, n in enumerate(array.shape.dims)),
+        }
+        return self.emit("gather", array.shape, (array, places), attrs)
 
 
 @dataclass
@@ -219,6 +269,13 @@ def _differs(instruction: Instruction, what: str) -> LoweringError:
     return LoweringError(f"{instruction.opcode} {what}", where=_where(instruction))
 
 
+def _alike(r: _Rewriter, old: Instruction, others: Sequence[Instruction], but: str) -> None:
+    """Raises LoweringError unless all attributes but one are those of the other samples."""
+    meanings = [r.meaning(i) for i in (old, *others)]
+    if any(({**attrs, but: None}, c) != ({**meanings[0][0], but: None}, meanings[0][1]) for attrs, c in meanings[1:]):
+        raise _differs(old, "has other attributes for another size")
+
+
 def _is_of_scalars(computation: Computation) -> bool:
     """True for one as reducers are."""
     return all(i.shape.is_scalar or i.shape.is_tuple for i in computation.instructions)
@@ -227,7 +284,7 @@ def _is_of_scalars(computation: Computation) -> bool:
 def _elementwise(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
     r.same(old, others)
     arrays = [o for o in operands if o.value.shape.rank == old.shape.rank]
-    sizes = {place: r.agreed(old, [o.sizes.get(place) for o in arrays]) for place in dims}
+    sizes = {place: r.align(old, [(o, place[1]) for o in arrays]) for place in dims}
     return Padded(
         r.emit.clone(old, [o.value for o in operands]), {p: size for p, size in sizes.items() if size is not None}
     )
@@ -285,46 +342,69 @@ def _dot(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand
         return Padded(r.emit.clone(old, [o.value for o in operands]), {})
     for kind in ("contracting", "batch"):
         for pair in zip(*(old[f"{side}_{kind}_dims"] for side in ("lhs", "rhs")), strict=True):
-            size = r.agreed(old, [o.size(d) for o, d in zip(operands, pair, strict=True)])
-            if size is not None:
-                for operand, d in zip(operands, pair, strict=True):
-                    operand.sizes[0, d] = size
-    return r.by_rule(old, [r.filled(o) for o in operands], dims, rows=True)
+            r.align(old, [*zip(operands, pair, strict=True)])
+    return r.by_rule(old, [r.filled(o, rows=True) for o in operands], dims)
 
 
-@_special("scatter")
-def _scatter(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
-    r.same(old, others)
-    count = len(operands) // 2
-    indices, *updates = [r.filled(o) for o in operands[count:]]
-    at = [d for d in range(indices.value.shape.rank) if d != old["index_vector_dim"]]
-    for update in updates:
-        of_update = [d for d in range(update.value.shape.rank) if d not in old["update_window_dims"]]
-        for pair in zip(at, of_update, strict=True):
-            r.agreed(old, [o.size(d) for o, d in zip((indices, update), pair, strict=True)])
-    return r.by_rule(old, [*(r.filled(o) for o in operands[:count]), indices, *updates], dims, rows=True)
+@_special("convolution")
+def _convolution(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
+    _alike(r, old, others, "window")  # of the largest, a kernel of dynamic size is zero beyond it
+    for row in zip(*(i["window"] for i in (old, *others)), strict=True):
+        if len({replace(w, size=1) for w in row}) > 1:
+            raise _differs(old, "has another window for another size")
+    if not dims and not any(o.dims for o in operands):
+        return Padded(r.emit.clone(old, [o.value for o in operands]), {})
+    return r.by_rule(old, [r.filled(o) for o in operands], dims)
+
+
+@_special("reduce-window")
+def _reduce_window(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
+    _alike(r, old, others, "window")
+    for d, row in enumerate(zip(*(i["window"] for i in (old, *others)), strict=True)):
+        # a window over all that comes before, in whatever size: cumulative sums
+        over_all = all(w == WindowDimension(i.operands[0].shape.dims[d], padding_low=w.size - 1)
+                       for w, i in zip(row, (old, *others), strict=True))
+        if len(set(row)) > 1 and not over_all:
+            raise _differs(old, "has another window for another size")
+    if not dims and not any(o.dims for o in operands):
+        return Padded(r.emit.clone(old, [o.value for o in operands]), {})
+    return r.by_rule(old, [r.filled(o) for o in operands], dims)
+
+
+@_special("gather")
+def _gather(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
+    """Slices of a dynamic dimension are of one element, or of all."""
+    _alike(r, old, others, "slice_sizes")
+    array, indices = (r.filled(o) for o in operands)
+    for d, row in enumerate(zip(*(i["slice_sizes"] for i in (old, *others)), strict=True)):
+        whole = all(n == i.operands[0].shape.dims[d] for n, i in zip(row, (old, *others), strict=True))
+        if not whole and len(set(row)) > 1:
+            raise _differs(old, "has other slices for another size")
+    if not dims and not array.sizes and not indices.sizes:
+        return Padded(r.emit.clone(old, [array.value, indices.value]), {})
+    return r.by_rule(old, [array, indices], dims)
 
 
 @_special("slice")
 def _slice(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
-    array = r.filled(operands[0])
+    array = r.filled(operands[0], rows=True)
     rows = list(zip(*(i["slice"] for i in (old, *others)), strict=True))
     starts = [r.number(old, [each.start for each in row]) for row in rows]
-    untouched = [(0, d) for d, row in enumerate(rows) if row[0] == (0, array.value.shape.dims[d], 1)]
     sizes: dict[Place, Size] = {**r.sized(array.value, dims).sizes}
-    for place, size in array.sizes.items():
-        if isinstance(size, Repeated):
-            if place not in untouched or place not in dims:
-                raise _differs(old, "is of rows of dynamic size")
-            sizes[place] = size
+    for d, row in enumerate(rows):
+        size = array.size(d)
+        if isinstance(size, Repeated) and row[0] == (0, array.value.shape.dims[d], 1) and (0, d) in dims:
+            sizes[0, d] = size
+        else:
+            r.close(array, d)
     if any(len({each.stride for each in row}) > 1 for row in rows):
         raise _differs(old, "has another stride for another size")
     moved = [d for d, start in enumerate(starts) if start.scale]
     if not moved:
         return Padded(r.emit.clone(old, [array.value]), sizes)
-    if any((0, d) in dims or rows[d][0].stride != 1 for d in moved):
+    if any(rows[d][0].stride != 1 or starts[d].scale < 0 for d in moved):
         raise _differs(old, "starts elsewhere for another size")
-    # slice(x, [n - k : n]) = dynamic-slice(x, n - k)
+    # slice(x, [f(n) : f(n) + k]) = dynamic-slice(x, f(n)), and f(n) + k is at most the bound
     whole = [old.shape.dims[d] if d in moved else n for d, n in enumerate(array.value.shape.dims)]
     at = [r.scalar(start) if start.scale else r.emit.number(0) for start in starts]
     shape = array_shape(old.shape.dtype, whole)
@@ -336,8 +416,6 @@ def _slice(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Opera
 @_special("pad")
 def _pad(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
     array, value = r.filled(operands[0]), operands[1]
-    if any(isinstance(s, Repeated) for s in array.sizes.values()):
-        raise _differs(old, "is of rows of dynamic size")
     rows = list(zip(*(i["padding"] for i in (old, *others)), strict=True))
     lows = [r.number(old, [each.low for each in row]) for row in rows]
     if any(len({each.interior for each in row}) > 1 for row in rows):
@@ -345,7 +423,7 @@ def _pad(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand
     filled = r.emit.masked(array, value.value)
     if not any(low.scale for low in lows):  # more or less padding behind the elements moves none of them
         return r.sized(r.emit.clone(old, [filled, value.value]), dims)
-    if array.sizes or any(row[0].interior or row[0].high < 0 for row in rows):
+    if any(row[0].interior or row[0].high < 0 or low.scale < 0 for row, low in zip(rows, lows, strict=True)):
         raise _differs(old, "begins elsewhere for another size")
     # pad(x, v, low=f(n)) = dynamic-update-slice(broadcast(v), x, f(n))
     at = [r.scalar(low) if low.scale else r.emit.number(low.offset) for low in lows]
@@ -353,17 +431,59 @@ def _pad(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand
     return r.sized(out, dims)
 
 
+@_special("dynamic-update-slice")
+def _update(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
+    """An update of dynamic size leaves what is behind it; it begins where the program says."""
+    r.same(old, others)
+    array, update = (r.filled(o) for o in operands[:2])
+    at = operands[2:]
+    if not update.sizes:
+        return r.by_rule(old, [array, update, *at], dims)
+    bounds = zip(old.operands[2:], update.value.shape.dims, old.shape.dims, strict=True)
+    fits = [i.opcode == "constant" and 0 <= i.literal.item() <= n - k for i, k, n in bounds]
+    if not all(fits):
+        raise _differs(old, "puts an array of dynamic size somewhere")
+    starts = [int(i.literal.item()) for i in old.operands[2:]]
+    limits = tuple(SliceDimension(s, s + n) for s, n in zip(starts, update.value.shape.dims, strict=True))
+    before = r.emit("slice", update.value.shape, (array.value,), {"slice": limits})
+    new = update.value
+    for (_, d), size in update.sizes.items():
+        new = r.emit("select", new.shape, (r.emit.inside(new.shape, d, size), new, before))
+    return Padded(r.emit.clone(old, [array.value, new, *(o.value for o in at)]), array.sizes)
+
+
 @_special("reshape")
 def _reshape(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
-    array = r.filled(operands[0])
+    array = r.filled(operands[0], rows=True)
     sizes = _in_place(r, array, old, dims)
     if sizes is not None:
         return Padded(r.emit.clone(old, [array.value]), sizes)
-    if any(isinstance(s, Repeated) for s in array.sizes.values()):
-        raise _differs(old, "is of rows of dynamic size")
+    for _, d in [*array.sizes]:
+        r.close(array, d)
+    _part(r, array, old, dims)
+    sizes = _in_place(r, array, old, dims)
+    if sizes is not None:
+        return Padded(r.emit.clone(old, [array.value]), sizes)
+    for _, d in [*array.sizes]:
+        r.close(array, d)
     numbers = [r.scalar(dims[0, d]) if (0, d) in dims else r.emit.number(n) for d, n in enumerate(old.shape.dims)]
     given = [Padded(number, {}) for number in numbers]
     return r.sized(RULES["dynamic-reshape"](r.emit, old, [array, *given]).value, dims)
+
+
+def _part(r: _Rewriter, array: Padded, old: Instruction, dims: Dims) -> None:
+    """Gives a dimension that a reshape splits into rows of dynamic size the places of such rows."""
+    for source, target in _groups(array.value.shape.dims, old.shape.dims):
+        tos = [k for k, (d, _) in enumerate(target) if (0, d) in dims]
+        if len(source) != 1 or (0, source[0][0]) not in array.sizes or len(tos) != 1:
+            continue
+        d, bound = source[0]
+        rows = prod(n for _, n in target[: tos[0]])
+        number = r.numbers[only(array.sizes[0, d])]
+        if rows > 1 and number.scale % rows == 0 and number.offset % rows == 0:
+            size = Repeated(r.scalar(Affine(number.scale // rows, number.offset // rows)), bound // rows)
+            array.value = r.moved(array.value, d, r.place_of_rows(size, bound))
+            array.sizes[0, d] = size
 
 
 def _in_place(r: _Rewriter, array: Padded, old: Instruction, dims: Dims) -> dict[Place, Size] | None:
