@@ -142,6 +142,13 @@ PROGRAMS = {
   v = f32[<n>,3] parameter(3)
   g = f32[3,2] convolution(v, d), dim_labels=fb_io->bf
   ROOT r = (f32[<n>,<n>,2], f32[3,2]) tuple(c, g) }""",
+    "numbers": """ENTRY e { x = f32[<n>] parameter(0)
+  a = f32[] constant(<2/(n-1)>)
+  b = f32[] constant(<(64*n)/(64*n-1)>)
+  c = bf16[] constant(<1/n>)
+  d = f64[] constant(<1/(3*n)>)
+  e = f32[] constant(<-n>)
+  ROOT r = (f32[], f32[], bf16[], f64[], f32[]) tuple(a, b, c, d, e) }""",
     "rows that lie otherwise": """ENTRY e { x = f32[3,<n>] parameter(0)
   y = f32[<3*n>] parameter(1)
   f = f32[<3*n>] reshape(x)

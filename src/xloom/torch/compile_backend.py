@@ -25,6 +25,7 @@ from xloom.torch.frozen.preparation import frozen
 from xloom.torch.fx_graph import translate
 from xloom.torch.graph_memory import read_from_owners
 
+
 def compile_graph(
     graph: GraphModule,
     arguments: Sequence[Any],

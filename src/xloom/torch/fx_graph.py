@@ -91,20 +91,26 @@ class Same:
 
 
 def translate(
-    graph: GraphModule, arguments: Sequence[Any], name: str = "graph", strided: int | None = None
+    graph: GraphModule,
+    arguments: Sequence[Any],
+    name: str = "graph",
+    strided: int | None = None,
+    *,
+    dense: bool = False,
 ) -> Translated:
     """The program of a graph for arguments of these shapes: tensors, and integers that are constants of it.
 
-    The first `strided` results, or all of them, lie in memory as torch's do, the others row-major. Raises LoweringError
-    for operators that the table lacks.
+    The first `strided` results, or all of them, lie in memory as torch's do, the others row-major; with `dense`, also
+    those that alone lie in a larger memory. Raises LoweringError for operators that the table lacks.
     """
     with unset_fake_temporarily():  # constants have values
-        return _Translator(graph, arguments, name, strided).run()
+        return _Translator(graph, arguments, name, strided, dense).run()
 
 
 class _Translator:
-    def __init__(self, graph: GraphModule, arguments: Sequence[Any], name: str, strided: int | None):
+    def __init__(self, graph: GraphModule, arguments: Sequence[Any], name: str, strided: int | None, dense: bool):
         self.graph = graph
+        self.dense = dense
         self.strided = strided
         self.builder = Builder(name, source_lines=False)
         self.arguments = list(arguments)
@@ -252,6 +258,8 @@ class _Translator:
         bases: list[Instruction] = []
         found: dict[int, AliasedResult] = {}
         for base, numbers in shared_results(results).items():
+            if self.dense and len(numbers) == 1:
+                continue
             own, order = self._value(base), order_in_memory(base)
             assert order is not None
             of_base = aliased_results(base, own, order, len(bases), [results[k] for k in numbers], self._value)

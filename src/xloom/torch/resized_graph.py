@@ -14,9 +14,8 @@ from xloom.passes.dynamic.resizable import Extent, Resizable, resizable
 from xloom.passes.dynamic.sizes import Affine
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.fx_graph import Given, Translated, translate
-from xloom.torch.graph_memory import OF_MEMORY
+from xloom.torch.graph_memory import OF_MEMORY, order_in_memory
 from xloom.torch.size_symbols import SizeSymbols, Symbol, evaluated
-from xloom.torch.strides import inverse
 
 SMALLEST = 8
 
@@ -62,7 +61,7 @@ class ResizedGraph:
         samples: list[tuple[int, Translated]] = []
         for size in samples_of(self.bound):
             given = symbols.arguments(arguments, {**values, symbol: size})
-            samples.append((size, translate(graph, given, strided=strided)))
+            samples.append((size, translate(graph, given, strided=strided, dense=True)))
         largest = samples[0][1]
         if largest.bases or largest.stretches:
             raise LoweringError("results of the graph share memory")
@@ -70,7 +69,13 @@ class ResizedGraph:
         made = resizable([(size, each.module) for size, each in samples], position=count)
         (results,) = [node.args[0] for node in graph.graph.nodes if node.op == "output"]
         self._translated = largest
-        self._results = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in _as_list(results)]
+        nodes = _as_list(results)
+        self._results = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in nodes]
+        self._with_gaps = [
+            k
+            for k, leaf in enumerate(largest.results[:strided])
+            if isinstance(leaf, int) and order_in_memory(nodes[k]) is None
+        ]
         self._extents = _extents(largest, made)
         dims = zip(largest.arguments, made.parameters[:count], strict=True)
         self._padded = [(k, sizes) for k, sizes in dims if sizes]
@@ -91,6 +96,10 @@ class ResizedGraph:
                 results[number] = self._given(result, number, arguments, values)
             elif size != self.bound and number in self._extents:
                 results[number] = _cut(results[number], self._extents[number], size)
+        for number in self._with_gaps:
+            strides = [evaluated(stride, values) for stride in self._results[number].stride()]
+            dense = results[number]
+            results[number] = torch.empty_strided(dense.shape, strides, dtype=dense.dtype).copy_(dense)
         return results
 
     def _given(self, result: Given, number: int, arguments: Sequence[Any], values: Mapping[Symbol, int]) -> Any:

@@ -27,14 +27,13 @@ def reduce(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
 
 @pads("reduce-window")
 def reduce_window(e: Emitter, old: Instruction, operands: Sequence[Padded]) -> Padded:
-    """The initial value beyond the sizes, as in the padding of the window."""
-    if len(operands) != 2:
-        raise unsupported(old)
-    array, init = operands
-    sizes = {}
-    for (_, d), size in array.sizes.items():
-        sizes[0, d] = _steps(e, size, old["window"][d])
-    return Padded(e.clone(old, [e.masked(array, init.value), init.value]), sizes)
+    """The initial values beyond the sizes, as in the padding of the window."""
+    count = len(operands) // 2
+    arrays, inits = operands[:count], [o.value for o in operands[count:]]
+    sizes = {d: _steps(e, size, old["window"][d]) for a in arrays for (_, d), size in a.sizes.items()}
+    inputs = [e.masked(a, i) for a, i in zip(arrays, inits, strict=True)]
+    leaves = range(len(old.shape.elements)) if old.shape.is_tuple else range(1)
+    return Padded(e.clone(old, [*inputs, *inits]), {(leaf, d): s for leaf in leaves for d, s in sizes.items()})
 
 
 def _steps(e: Emitter, size: Size, w: WindowDimension) -> Instruction:

@@ -326,6 +326,13 @@ def _iota(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operan
     return r.sized(r.emit.clone(old, ()), {place: n for place, n in dims.items() if place[1] == along})
 
 
+@_special("rng-bit-generator")
+def _random(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
+    """As many as there are at the bounds: those beyond are random, too."""
+    r.same(old, others)
+    return r.sized(r.emit.clone(old, [o.value for o in operands]), dims)
+
+
 @_special("broadcast", "transpose", "tuple", "get-tuple-element", "opt-barrier")
 def _moved(r: _Rewriter, old: Instruction, others: Any, operands: Sequence[Operand], dims: Dims) -> Padded:
     r.same(old, others)
@@ -362,8 +369,10 @@ def _reduce_window(r: _Rewriter, old: Instruction, others: Any, operands: Sequen
     _alike(r, old, others, "window")
     for d, row in enumerate(zip(*(i["window"] for i in (old, *others)), strict=True)):
         # a window over all that comes before, in whatever size: cumulative sums
-        over_all = all(w == WindowDimension(i.operands[0].shape.dims[d], padding_low=w.size - 1)
-                       for w, i in zip(row, (old, *others), strict=True))
+        over_all = all(
+            w == WindowDimension(i.operands[0].shape.dims[d], padding_low=w.size - 1)
+            for w, i in zip(row, (old, *others), strict=True)
+        )
         if len(set(row)) > 1 and not over_all:
             raise _differs(old, "has another window for another size")
     if not dims and not any(o.dims for o in operands):

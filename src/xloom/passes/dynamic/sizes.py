@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xloom.hlo.dtype import DType, f32, f64, s32
+from xloom.hlo.dtype import DType, f64, s32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.hlo.shape import array_shape
@@ -39,48 +40,74 @@ def affine(sizes: Sequence[int], values: Sequence[int]) -> Affine | None:
 
 @dataclass(frozen=True)
 class Formula:
-    """A scalar: an affine number, or 1 over it."""
+    """A scalar: an affine number, or with a numerator `plus + numerator / number`."""
 
     number: Affine
-    inverse: bool
+    numerator: int = 0
+    plus: int = 0
 
     def at(self, size: int, dtype: DType) -> np.ndarray:
-        """Its value, rounded as the program's operators round."""
+        """Its value, rounded once."""
         value = np.asarray(self.number.at(size)).astype(_wide(dtype).numpy)
-        return (np.ones_like(value) / value if self.inverse else value).astype(dtype.numpy)
+        return (self.plus + self.numerator / value if self.numerator else value).astype(dtype.numpy)
 
     def emit(self, e: Emitter, size: Instruction, old: Instruction) -> Instruction:
         """The scalar, of the type of the constant `old`."""
         shape, wide = (array_shape(dtype, ()) for dtype in (old.shape.dtype, _wide(old.shape.dtype)))
         value = e("convert", wide, (scaled(e, size, self.number),))
-        if self.inverse:
-            value = e("divide", wide, (e.filled(wide, 1), value))
+        if self.numerator:
+            value = e("divide", wide, (e.filled(wide, self.numerator), value))
+            value = e("add", wide, (value, e.filled(wide, self.plus)))
         return value if wide == shape else e("convert", shape, (value,))
 
 
 def _wide(dtype: DType) -> DType:
-    """In which a scalar of the type is computed, so that it is rounded once."""
-    return f32 if dtype.is_float and dtype is not f64 else dtype
+    """In which a scalar of the type is computed."""
+    return f64 if dtype.is_float else dtype
 
 
 def formula(sizes: Sequence[int], literals: Sequence[Literal]) -> Formula | None:
     """What gives each of these scalars, to the last bit; None where nothing does."""
-    arrays = [np.asarray(each.value) for each in literals]
     dtype = literals[0].shape.dtype
-    if dtype.is_complex or not (dtype.is_float or dtype.is_integer):
+    if not (dtype.is_float or dtype.is_integer):
         return None
-    wide = [float(a) if dtype.is_float else int(a) for a in arrays]
-    if not all(wide) or not all(map(math.isfinite, wide)):
-        return None
-    for inverse in (False, True) if dtype.is_float else (False,):
-        numbers = [round(1 / w if inverse else w) for w in wide]
-        number = affine(sizes, numbers)
-        if number is None or not number.scale or not all(numbers) or max(map(abs, numbers)) >= 2**31:
+    values = [each.item() for each in literals]
+    for guess in (_itself, _one_over, _over, _one_and_over):
+        found = guess(sizes, [Fraction(v) for v in values]) if all(map(math.isfinite, values)) else None
+        if found is None or max(abs(found.number.at(s)) for s in sizes) >= 2**31:
             continue
-        found = Formula(number, inverse)
-        if all(np.array_equal(found.at(s, dtype), a) for s, a in zip(sizes, arrays, strict=True)):
+        if all(np.array_equal(found.at(s, dtype), each.value) for s, each in zip(sizes, literals, strict=True)):
             return found
     return None
+
+
+def _itself(sizes: Sequence[int], values: Sequence[Fraction]) -> Formula | None:
+    number = affine(sizes, [round(v) for v in values])
+    return None if number is None else Formula(number)
+
+
+def _one_over(sizes: Sequence[int], values: Sequence[Fraction]) -> Formula | None:
+    number = affine(sizes, [round(1 / v) for v in values]) if all(values) else None
+    return None if number is None or not number.scale else Formula(number, 1)
+
+
+def _over(sizes: Sequence[int], values: Sequence[Fraction]) -> Formula | None:
+    """A numerator over a number."""
+    short = [v.limit_denominator(_MOST) for v in values]
+    numerator = math.lcm(*[v.numerator for v in short])
+    if not 0 < numerator <= _MOST:
+        return None
+    number = affine(sizes, [round(numerator / v) for v in short])
+    return None if number is None or not number.scale else Formula(number, numerator)
+
+
+def _one_and_over(sizes: Sequence[int], values: Sequence[Fraction]) -> Formula | None:
+    """n / (n - 1) = 1 + 1 / (n - 1)"""
+    number = affine(sizes, [round(1 / (v - 1)) for v in values]) if 1 not in values else None
+    return None if number is None or not number.scale else Formula(number, 1, 1)
+
+
+_MOST = 1 << 20
 
 
 def scaled(e: Emitter, size: Instruction, number: Affine) -> Instruction:

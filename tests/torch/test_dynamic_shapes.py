@@ -1,0 +1,125 @@
+"""torch.compile with dynamic shapes: sizes share programs, and values are those of eager mode."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from xloom.torch import metrics
+from xloom.torch.compiled_graph import CompiledGraph
+from xloom.torch.resized_graph import bound_of, samples_of
+
+SIZES = (9, 10, 13, 16)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    metrics.clear()
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The module of each program that is compiled, in order."""
+    made = []
+    init = CompiledGraph.__init__
+
+    def noted(self, translated, **options):
+        made.append(translated.module)
+        init(self, translated, **options)
+
+    monkeypatch.setattr(CompiledGraph, "__init__", noted)
+    return made
+
+
+def check(function, make, dim, sizes=SIZES, gradients=True):
+    """Values, strides and gradients for each size."""
+    run = torch.compile(function, backend="xloom", dynamic=True)
+    for n in sizes:
+        x = make(n)
+        differs = gradients and x.is_floating_point()
+        ours, theirs = (x.clone().requires_grad_(differs) for _ in range(2))
+        torch._dynamo.mark_dynamic(ours, dim)
+        found, expected = run(ours), function(theirs)
+        assert found.stride() == expected.stride()
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        if differs:
+            seed = torch.randn_like(expected)
+            found.backward(seed)
+            expected.backward(seed)
+            torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+    assert not metrics.METRICS.own_sizes
+
+
+def test_a_language_model_learns_from_texts_of_any_length(compiled):
+    embedding, layer = nn.Embedding(20, 8), nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def loss(ids):
+        hidden = layer(embedding(ids), src_mask=torch.ones(ids.shape[1], ids.shape[1]).triu(1).bool())
+        logits = hidden @ embedding.weight.t()
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+
+    run = torch.compile(loss, backend="xloom", dynamic=True)
+    for n in SIZES:
+        ids = torch.randint(0, 20, (3, n))
+        torch._dynamo.mark_dynamic(ids, 1)
+        gradients = []
+        for function in (run, loss):
+            embedding.zero_grad()
+            value = function(ids)
+            value.backward()
+            gradients.append((value.detach(), embedding.weight.grad.clone()))
+        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+    assert not metrics.METRICS.own_sizes
+    forward_and_backward = 2 * (2 + 1)  # two sizes of their own, and one program for all others
+    assert len([m for m in compiled if m.entry.parameters]) == forward_and_backward
+
+
+def test_a_batch_of_images_may_have_any_size():
+    convolution, norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+    check(lambda x: F.max_pool2d(F.relu(norm(convolution(x))), 2).flatten(1), lambda n: torch.randn(n, 3, 8, 8), 0)
+
+
+def test_a_convolution_over_any_length():
+    convolution = nn.Conv1d(4, 3, 3, padding=1)
+    check(lambda x: convolution(x).softmax(-1), lambda n: torch.randn(2, 4, n), 2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True),
+        lambda x: x.cumsum(1).flip(1),
+        lambda x: x.topk(3, 1).values,
+        lambda x: torch.cat([x[:, -2:], x, x], 1)[:, 1:] * torch.arange(2 * x.shape[1] + 1)[:, None],
+        lambda x: (x * 2)[:, -1],
+        lambda x: x.flatten(0, 1).log_softmax(0).view(x.shape).transpose(0, 1),
+    ],
+)
+def test_operators_see_nothing_beyond_the_size(function):
+    check(function, lambda n: torch.randn(3, n, 4), 1)
+
+
+def test_where_sizes_cannot_share_a_program_each_has_its_own():
+    run = torch.compile(lambda x: x[: x.shape[0] // 2] * 2, backend="xloom", dynamic=True)
+    for n in SIZES:
+        x = torch.randn(n)
+        torch.testing.assert_close(run(x), x[: n // 2] * 2)
+    assert "not affine" in next(iter(metrics.METRICS.own_sizes))
+
+
+def test_one_of_two_sizes_is_shared_at_a_time():
+    run = torch.compile(lambda x: x.sum(0) @ x.sum(0), backend="xloom", dynamic=True)
+    for n, m in [(9, 5), (10, 5), (11, 5), (12, 6), (13, 7)]:
+        x = torch.randn(n, m)
+        torch.testing.assert_close(run(x), x.sum(0) @ x.sum(0))
+    assert not metrics.METRICS.own_sizes
+
+
+def test_bounds_waste_a_quarter_at_most():
+    for size in range(2, 5000):
+        bound = bound_of(size)
+        assert size <= bound <= max(8, size * 5 / 4 + 8 * (size < 32))
+        sizes = samples_of(bound)
+        assert len(set(sizes)) == 3 and all(bound_of(s) == bound for s in sizes) and sizes[0] == bound
