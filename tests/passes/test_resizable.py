@@ -248,7 +248,7 @@ def test_one_program_gives_what_each_size_gives(name):
         exact = at(text, n)
         arguments = [random(p.shape, rng) for p in exact.entry.parameters]
         padded = [beyond(a, dims, n) for a, dims in zip(arguments, made.parameters, strict=True)]
-        padded.insert(1, np.int32(n))
+        padded.insert(1, np.array(n, np.int32))
         expected = xl.evaluate(exact, *arguments)
         for found in (xl.evaluate(made.module, *padded), compiled(*padded)):
             pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]

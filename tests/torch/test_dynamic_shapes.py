@@ -69,6 +69,7 @@ def test_a_language_model_learns_from_texts_of_any_length(compiled):
             embedding.zero_grad()
             value = function(ids)
             value.backward()
+            assert embedding.weight.grad is not None
             gradients.append((value.detach(), embedding.weight.grad.clone()))
         torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
     assert not metrics.METRICS.own_sizes

@@ -70,7 +70,7 @@ class ResizedGraph:
         (results,) = [node.args[0] for node in graph.graph.nodes if node.op == "output"]
         self._translated = largest
         nodes = _as_list(results)
-        self._results = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in nodes]
+        self._results: list[Any] = [n.meta.get("val") if isinstance(n, torch.fx.Node) else n for n in nodes]
         self._with_gaps = [
             k
             for k, leaf in enumerate(largest.results[:strided])

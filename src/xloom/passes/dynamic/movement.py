@@ -8,7 +8,7 @@ from xloom.hlo.attributes import PaddingDimension
 from xloom.hlo.dtype import pred, s32
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import array_shape
-from xloom.passes.dynamic.values import Emitter, Padded, pads, static, unsupported
+from xloom.passes.dynamic.values import Emitter, Padded, only, pads, static, unsupported
 
 
 @pads("broadcast")
@@ -197,7 +197,7 @@ def _inferred(e: Emitter, old: Instruction, array: Padded) -> list[Instruction]:
     sizes = [e.number(n) for n in old.shape.dims]
     if len(dynamic) > 1 and len(dynamic) == len(sources):
         for d, place in zip(dynamic, sources, strict=True):
-            sizes[d] = array.sizes[place]
+            sizes[d] = only(array.sizes[place])
     elif len(dynamic) == 1:
         total = e.number(1)
         for d in range(array.value.shape.rank):

@@ -71,7 +71,7 @@ def formula(sizes: Sequence[int], literals: Sequence[Literal]) -> Formula | None
     dtype = literals[0].shape.dtype
     if not (dtype.is_float or dtype.is_integer):
         return None
-    values = [each.item() for each in literals]
+    values = [each.value[()].item() for each in literals]
     for guess in (_itself, _one_over, _over, _one_and_over):
         found = guess(sizes, [Fraction(v) for v in values]) if all(map(math.isfinite, values)) else None
         if found is None or max(abs(found.number.at(s)) for s in sizes) >= 2**31:

@@ -195,7 +195,7 @@ class Emitter:
         if not shape.is_dynamic:
             return Padded(packed, {})
         value, beside = (self("get-tuple-element", packed.shape.elements[k], (packed,), {"index": k}) for k in (0, 1))
-        sizes = {
+        sizes: dict[Place, Size] = {
             place: self("get-tuple-element", array_shape(s32, ()), (beside,), {"index": k})
             for k, place in enumerate(dynamic_leaves(shape))
         }
