@@ -13,14 +13,24 @@ _AFTER_THE_CPU = -1
 
 
 def register_backend(platform: str, make_client: Callable[[int], Client]) -> None:
-    """Makes `platform` known to JAX: `jax.devices(platform)`, or `jax.config.update("jax_platforms", platform)`.
+    """Makes `platform` known to JAX: `jax.devices(platform)`. Arrays go there by default only if `jax_platforms`
+    (or `JAX_PLATFORMS`) begins with it; where that lists others alone, or not the CPU, both come after them.
 
-    It is JAX's default platform only if `jax_platforms` says so.
-
-    `make_client` gets the number of devices, of `XLOOM_NUM_DEVICES`, and is called when JAX first needs the platform.
+    `make_client` gets the number of devices, of `XLOOM_NUM_DEVICES`, and is called when JAX first needs the platform:
+    at once, if it has made its other devices already.
     Raises ValueError when there is one of that name.
     """
     if platform in (CPU, PLATFORM, *makers):
         raise ValueError(f"there is a backend {platform!r} already")
+    import jax
+    from jax._src import xla_bridge
+
+    named = getattr(jax.config, "jax_platforms")  # noqa: B009 - made at run time
+    if named:
+        # the CPU is where JAX puts what Python callbacks and debug.print are given
+        wanted = [*named.split(","), platform, CPU]
+        jax.config.update("jax_platforms", ",".join(dict.fromkeys(wanted)))
     makers[platform] = make_client
     register(platform, {"backend": platform}, _AFTER_THE_CPU)
+    if xla_bridge._backends:
+        xla_bridge._backends[platform] = xla_bridge._init_backend(platform)

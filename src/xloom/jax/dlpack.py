@@ -1,4 +1,4 @@
-"""DLPack to and from arrays of the platform, whose memory is the host's."""
+"""DLPack to and from arrays of the platform, as far as its memory is the host's."""
 
 from __future__ import annotations
 
@@ -88,6 +88,16 @@ def _copy(capsule: Any) -> np.ndarray:
     return found.view(_BFLOAT16) if is_bfloat16 else found
 
 
+def _check_readable(x: Any) -> None:
+    """Raises BufferError for an array in memory that the host cannot read."""
+    try:
+        x.unsafe_buffer_pointer()
+    except Exception as error:
+        if not str(error).startswith("UNIMPLEMENTED"):
+            raise
+        raise BufferError(f"DLPack lends no memory that the host cannot read: {error}. np.asarray copies it") from None
+
+
 def exchange_arrays(platform: str) -> None:
     """Makes JAX lend arrays of the platform; those of the host that it is lent go to whichever platform is first."""
     import jax
@@ -99,7 +109,10 @@ def exchange_arrays(platform: str) -> None:
     take = _jax.dlpack_managed_tensor_to_buffer
 
     def buffer_to_dlpack_managed_tensor(x: Any, *, stream: Any = None) -> Any:
-        return _capsule(np.asarray(x)) if x.platform() == platform else lend(x, stream=stream)
+        if x.platform() != platform:
+            return lend(x, stream=stream)
+        _check_readable(x)
+        return _capsule(np.asarray(x))
 
     def dlpack_managed_tensor_to_buffer(capsule: Any, device: Any, stream: Any, *rest: Any) -> Any:
         copy = rest[0] if rest else None  # JAX 0.8.0 copies later
@@ -111,10 +124,17 @@ def exchange_arrays(platform: str) -> None:
                 raise _jax.JaxRuntimeError(message)
             if misaligned or copy:  # which jaxlib does not know how to ask plugins for
                 return jax.device_put(_copy(capsule), device)
+            try:
+                return take(capsule, device, stream, *rest)
+            except _jax.JaxRuntimeError as error:
+                if copy is False or not str(error).startswith("UNIMPLEMENTED"):
+                    raise
+            return jax.device_put(_copy(capsule), device)  # the device has memory of its own
         return take(capsule, device, stream, *rest)
 
     def __dlpack_device__(self: Any) -> Any:
         if self.platform() == platform and len(self._arrays) == 1:
+            _check_readable(self)
             return DLDeviceType.kDLCPU, 0
         return place(self)
 
@@ -122,5 +142,5 @@ def exchange_arrays(platform: str) -> None:
     _jax.dlpack_managed_tensor_to_buffer = dlpack_managed_tensor_to_buffer
     array.ArrayImpl.__dlpack_device__ = __dlpack_device__
     order = str(getattr(jax.config, "jax_platforms")).split(",")  # noqa: B009 - made at run time
-    if "cpu" not in order or order.index(platform) < order.index("cpu"):
+    if platform in order and ("cpu" not in order or order.index(platform) < order.index("cpu")):
         dlpack._DL_DEVICE_TO_PLATFORM[DLDeviceType.kDLCPU] = platform

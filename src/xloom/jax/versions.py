@@ -26,8 +26,8 @@ REACHED_INTO = {
     "jax._src.lib._profiler": "register_plugin_profiler",
     "jax._src.typing": "DLDeviceType",
     "jax.interpreters.mlir": "emit_python_callback",
-    "jax._src.xla_bridge": """BackendRegistration _backend_factories _backends _nonexperimental_plugins make_cpu_client
-        register_plugin""",
+    "jax._src.xla_bridge": """BackendRegistration _backend_factories _backends _init_backend _nonexperimental_plugins
+        make_cpu_client register_plugin""",
     "jaxlib.xla_client": "register_custom_call_handler",
 }
 """What is not JAX's public interface, by module."""

@@ -30,16 +30,34 @@ def checked_results(
     if len(value) != len(shapes):
         raise _wrong(f"gave {len(value)} results of {len(shapes)}", module)
     return [
-        checked(v, shape, space.is_host, f"gave {{}} as result {k}", module)
+        _received(v, shape, space, f"gave {{}} as result {k}", module)
         for k, (v, shape, space) in enumerate(zip(value, shapes, spaces, strict=True))
     ]
 
 
-def check_arguments(values: Sequence[Any], shapes: Sequence[Shape], module: str) -> None:
-    """Raises EvaluationError unless arrays are those that the module has parameters for."""
+def _received(value: Any, shape: Shape, space: MemorySpace, what: str, module: str) -> Any:
+    """A result in the memory that it is to be in. Raises EvaluationError where a device keeps it that is another."""
+    device = space.device.default_memory
+    if device.is_host or not shape.is_array or (space.is_host and isinstance(value, np.ndarray | np.generic)):
+        return checked(value, shape, space.is_host, what, module)
+    if not device.holds(value):
+        raise _wrong(f"{what.format(_text(value))}, which is not in the memory of {space.device}", module)
+    value = checked(value, shape, False, what, module)
+    return checked(device.get(value), shape, True, what, module) if space.is_host else value
+
+
+def arguments_on_device(values: Sequence[Any], shapes: Sequence[Shape], device: MemorySpace, module: str) -> list[Any]:
+    """The arguments as the device keeps them, those of the host's memory copied there.
+
+    Raises EvaluationError unless they are such as the module has parameters for.
+    """
     for k, (value, shape) in enumerate(zip(values, shapes, strict=True)):
         if shape.is_array and not _fits(value, shape.in_memory()):
             raise _wrong(f"was given {_text(value)} for parameter {k}", module, shape)
+    if device.is_host:
+        return list(values)
+    pairs = zip(values, shapes, strict=True)
+    return [v if not s.is_array or device.holds(v) else device.put(v) for v, s in pairs]
 
 
 def checked(value: Any, shape: Shape, on_host: bool, what: str, module: str) -> Any:

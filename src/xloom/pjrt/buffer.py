@@ -91,6 +91,8 @@ class Buffer:
             return np.array(self.to_host(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
+        if not self.memory_space.is_host:
+            raise BufferError(f"the host cannot read {self.memory_space}: np.asarray copies what is there")
         return logical(self.on_host(self.ready.result()), self.shape).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

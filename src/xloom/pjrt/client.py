@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
 from xloom.sim import Simulator
+from xloom.sim.unsupported import check_taken
 from xloom.status_code import Code
 from xloom.trace import span
 
@@ -143,12 +145,13 @@ class Client:
         if shape.is_permuted:
             array = array.transpose(shape.major_to_minor)
         fits = array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
-        if semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits:
-            with span("host to device", "transfer", bytes=array.nbytes):
+        copies = semantics < HostBufferSemantics.IMMUTABLE_ZERO_COPY or not fits
+        with span("host to device", "transfer", bytes=array.nbytes) if copies or not space.is_host else nullcontext():
+            if copies:
                 # aligned if that matters: a program that is given the memory may leave its result there
                 large = array.nbytes >= POOLED
                 array = aligned_copy(array, native) if large else np.array(array, native, order="C")
-        return Buffer(shape, space, Future.ready(space.put(array)))
+            return Buffer(shape, space, Future.ready(space.put(array)))
 
     def compile(self, module: Module, options: CompileOptions | None = None) -> LoadedExecutable:
         """The module on the devices that `options` name; by default as many as the module is for."""
@@ -189,12 +192,16 @@ class Client:
         if is_cheap is None and has_permuted_entry(module):
             row_major = module.clone("")
             RowMajorEntry().run(row_major)
-        program = self.compiler.compile(row_major)
+        declaration = declaration_of(module)
+        if type(self.compiler).takes is not Compiler.takes:
+            check_taken(row_major, self.platform_name, self.compiler.takes)
+        # native code of our own tells more of its compilation itself
+        is_own = isinstance(self.compiler, CpuCompiler)
+        with nullcontext() if is_own else span(declaration.name, "compile"):
+            program = self.compiler.compile(row_major)
         if not callable(getattr(program, "run", None)):
             gave = f"{type(self.compiler).__name__}.compile gave {program!r}, which has no run"
-            raise LoweringError(
-                gave, where=declaration_of(module).name, hint="it gives a Program: see xloom.pjrt.compiler"
-            )
+            raise LoweringError(gave, where=declaration.name, hint="it gives a Program: see xloom.pjrt.compiler")
         return self.load(Executable(module, options, program, is_cheap))
 
     def load(self, executable: Executable) -> LoadedExecutable:

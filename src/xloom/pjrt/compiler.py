@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,13 +19,13 @@ from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
 from xloom.cpu.runtime.spmd_executable import BrokenRendezvous, SpmdExecutable, is_spmd
 from xloom.errors import EvaluationError, LoweringError
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
 from xloom.llvm.target import Target, process_target
 from xloom.passes.dynamic_padding import has_dynamic
-from xloom.trace import span
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,22 @@ class Program(Protocol):
         ...
 
 
+STATISTICS = (
+    "bytes_in_use",
+    "peak_bytes_in_use",
+    "num_allocs",
+    "largest_alloc_size",
+    "bytes_limit",
+    "bytes_reserved",
+    "peak_bytes_reserved",
+    "bytes_reservable_limit",
+    "largest_free_block_bytes",
+    "pool_bytes",
+    "peak_pool_bytes",
+)
+"""What PJRT has names for in a device's memory."""
+
+
 class Compiler:
     """Compiles modules for a platform: subclass it to make a backend."""
 
@@ -80,6 +96,21 @@ class Compiler:
     def to_host(self, value: Any, device: int) -> np.ndarray:
         """The array that a device keeps."""
         return value
+
+    def holds(self, value: Any, device: int) -> bool:
+        """Whether a device keeps a value, which programs give and are given: False of another device's, say."""
+        return True
+
+    def memory_stats(self, device: int) -> Mapping[str, int] | None:
+        """Bytes and counts of a device's memory by PJRT's names: `bytes_in_use`, and what else of `STATISTICS` is known.
+
+        None where the host's memory is the device's.
+        """
+        return None
+
+    def takes(self, instruction: Instruction) -> bool:
+        """Whether programs may have an instruction: `compile` gets none with others, all of which an error names."""
+        return True
 
 
 class InterpreterCompiler(Compiler):
@@ -117,8 +148,7 @@ class Interpreted:
             partition_count=launch.partitions,
             rendezvous=launch.rendezvous,
         )
-        with span(self._module.name, "execute"):
-            return _dense(evaluator.call(self._module.entry, list(arguments)))
+        return _dense(evaluator.call(self._module.entry, list(arguments)))
 
 
 def _dense(value: Any) -> Any:

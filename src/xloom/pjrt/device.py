@@ -69,6 +69,10 @@ class Device:
             raise invalid(f"{self} is a device of process {self.description.process_index}, which alone has its memory")
         return self.memory_spaces[KINDS.index(kind)]
 
+    def memory_stats(self) -> Mapping[str, int] | None:
+        """Bytes and counts of its memory, as `Compiler.memory_stats` says; None where that is the host's."""
+        return self.client.compiler.memory_stats(self.id)
+
     def __str__(self) -> str:
         return str(self.description)
 

@@ -14,7 +14,7 @@ from xloom.hlo.lazy_module import declaration_of
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
 from xloom.hlo.shape import Shape
-from xloom.pjrt.boundary import check_arguments, checked_results
+from xloom.pjrt.boundary import arguments_on_device, checked_results
 from xloom.pjrt.buffer import Buffer
 from xloom.pjrt.collectives import declared_collectives
 from xloom.pjrt.compiler import Launch, Native, Program, SpmdNative
@@ -27,6 +27,7 @@ from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.placement import result_kinds
 from xloom.status_code import Code
+from xloom.trace import span
 
 if TYPE_CHECKING:
     from xloom.distributed.plan import Plan
@@ -324,9 +325,11 @@ class LoadedExecutable:
         if self._is_own:
             value = executable.program.run(values, launch)
             return value if isinstance(value, tuple) else (value,)
-        check_arguments(values, executable.parameters, executable.name)
-        value, is_tuple = executable.program.run(values, launch), executable.declaration.result_shape.is_tuple
-        return checked_results(value, executable.outputs, spaces, executable.name, is_tuple=is_tuple)
+        device, is_tuple = self.client.lookup_device(launch.device), executable.declaration.result_shape.is_tuple
+        with span(executable.name, "execute", device=str(device)):
+            given = arguments_on_device(values, executable.parameters, device.default_memory, executable.name)
+            value = executable.program.run(given, launch)
+            return checked_results(value, executable.outputs, spaces, executable.name, is_tuple=is_tuple)
 
 
 def _lying_as(buffer: Buffer, shape: Shape) -> Buffer:

@@ -49,5 +49,9 @@ class MemorySpace:
         """The array that the memory holds; not always a copy."""
         return value if self.is_host else self.device.client.compiler.to_host(value, self.device.id)
 
+    def holds(self, value: Any) -> bool:
+        """Whether a value is what this memory holds, and no other device's."""
+        return self.is_host or self.device.client.compiler.holds(value, self.device.id)
+
     def __str__(self) -> str:
         return f"{self.kind}({self.device})"

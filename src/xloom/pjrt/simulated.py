@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.runtime.executable import CompiledMemoryStats
 from xloom.hlo.module import Module
 from xloom.pjrt.compiler import Compiler, Launch
-from xloom.sim import DeviceArray, Simulator, Stream
+from xloom.sim import DeviceArray, Simulator
+from xloom.sim.device_values import on_device
 
 
 class SimCompiler(Compiler):
@@ -31,13 +31,19 @@ class SimCompiler(Compiler):
 
     def to_device(self, array: np.ndarray, device: int) -> DeviceArray:
         """A copy in a device's memory. Raises DeviceMemoryError when it is full."""
-        return self.simulators[device].to_device(array, Stream()).result()
+        return self.simulators[device].copy_in(array)
 
     def to_host(self, value: DeviceArray, device: int) -> np.ndarray:
         """A copy of what is in a device's memory."""
-        held: Future[Any] = Future()
-        held.set_result(value)
-        return np.asarray(self.simulators[device].to_host(held, Stream()).result())
+        return self.simulators[device].copy_out(value)
+
+    def holds(self, value: Any, device: int) -> bool:
+        """Whether an array is in a device's memory."""
+        return isinstance(value, DeviceArray) and self.simulators[device].memory.holds(on_device(value))
+
+    def memory_stats(self, device: int) -> Mapping[str, int]:
+        """Bytes and counts of a device's memory."""
+        return self.simulators[device].memory.statistics()
 
 
 class Simulated:
@@ -53,12 +59,7 @@ class Simulated:
 
     def run(self, arguments: Sequence[DeviceArray], launch: Launch) -> Any:
         """Runs it on the device of `launch`; arguments and results are in its memory."""
-        simulator, operands = self._simulators[launch.device], []
-        for argument in arguments:
-            held: Future[Any] = Future()
-            held.set_result(argument)
-            operands.append(held)
-        return simulator.execute(self._program, operands, Stream()).result()
+        return self._simulators[launch.device].call(self._program, arguments)
 
     def rendezvous(self) -> None:
         """Simulators have no links between them."""

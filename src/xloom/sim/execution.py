@@ -16,6 +16,9 @@ from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, Value
 from xloom.sim.custom_call import InStream, call_on_device
 from xloom.sim.device_values import copied, nbytes
+from xloom.sim.memory import DeviceMemoryError
+from xloom.sim.unsupported import place
+from xloom.trace import span
 
 if TYPE_CHECKING:
     from xloom.sim.simulator import Simulator
@@ -69,8 +72,14 @@ class DeviceEvaluator(Evaluator):
         """See Evaluator."""
         if instruction.opcode in _NO_WORK:
             return super().apply(instruction, operands)
-        result = self._made(instruction, operands)
-        self.device.spend(instruction.opcode, nbytes(tuple(operands)) + nbytes(result))
+        metadata = instruction.metadata
+        with span(instruction.name, "kernel", opcode=instruction.opcode, op_name=metadata.op_name):
+            try:
+                result = self._made(instruction, operands)
+            except DeviceMemoryError as error:
+                error.where = error.where or place(instruction)
+                raise
+            self.device.spend(instruction.opcode, nbytes(tuple(operands)) + nbytes(result))
         return result
 
     def _made(self, instruction: Instruction, operands: Sequence[Value]) -> Value:

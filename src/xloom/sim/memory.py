@@ -11,10 +11,10 @@ from collections import deque
 import numpy as np
 
 from xloom.calls.buffers import ALIGNMENT
-from xloom.errors import XloomError
+from xloom.errors import OutOfMemoryError
 
 
-class DeviceMemoryError(XloomError):
+class DeviceMemoryError(OutOfMemoryError):
     """The device has not enough memory. Act: run a smaller program, or give the device more."""
 
 
@@ -26,6 +26,10 @@ class DeviceMemory:
         self.used = 0
         self.peak = 0
         """The most that was ever used at once."""
+        self.allocations = 0
+        """How many there were."""
+        self.largest = 0
+        """Bytes of the largest one."""
         # untouched pages take no memory of the host
         self._arena = np.frombuffer(mmap.mmap(-1, max(1, nbytes)), np.uint8)
         self._free = [(0, nbytes)]  # begin and size, in order
@@ -42,12 +46,13 @@ class DeviceMemory:
                     self._free[k : k + 1] = [(begin + size, room - size)] if room > size else []
                     self.used += size
                     self.peak = max(self.peak, self.used)
+                    self.allocations += 1
+                    self.largest = max(self.largest, size)
                     break
             else:
-                longest = max((room for _, room in self._free), default=0)
                 raise DeviceMemoryError(
                     f"out of device memory: {nbytes} bytes asked for, {self.used} of {self.nbytes} in use, "
-                    f"the longest free part has {longest}"
+                    f"the longest free part has {self._longest}"
                 )
         owner = _Owner(self._arena[begin : begin + nbytes])
         # not under the lock, which whoever drops an array may hold
@@ -58,6 +63,23 @@ class DeviceMemory:
         """True for an array in this memory."""
         offset = array.ctypes.data - self._arena.ctypes.data
         return 0 <= offset < self._arena.size
+
+    def statistics(self) -> dict[str, int]:
+        """Its bytes and counts, by PJRT's names."""
+        with self._lock:
+            self._take_back()
+            return {
+                "bytes_in_use": self.used,
+                "peak_bytes_in_use": self.peak,
+                "num_allocs": self.allocations,
+                "largest_alloc_size": self.largest,
+                "bytes_limit": self.nbytes,
+                "largest_free_block_bytes": self._longest,
+            }
+
+    @property
+    def _longest(self) -> int:
+        return max((room for _, room in self._free), default=0)
 
     def _take_back(self) -> None:
         while self._returned:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xloom.calls.registry import is_registered, unregistered
-from xloom.errors import ShapeError, UnsupportedError, near
+from xloom.errors import ShapeError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
@@ -25,9 +25,9 @@ from xloom.sim.device_values import copied, for_host, nbytes, on_device
 from xloom.sim.execution import DeviceEvaluator
 from xloom.sim.memory import DeviceMemory
 from xloom.sim.stream import Stream
+from xloom.sim.unsupported import check_taken
 
 _numbers = count()
-_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "custom-call"})
 
 
 class Simulator:
@@ -80,17 +80,9 @@ class Simulator:
 
     # -- what it does
     def check(self, module: Module) -> None:
-        """Raises UnsupportedError for the first instruction that the device has not, CustomCallError for a call."""
-        for error in unregistered(module, self.platform, frozenset(BUILT_IN)):
-            raise error
-        for instruction in module.instructions:
-            if instruction.opcode not in _GLUE and not self.takes(instruction):
-                taken = self.opcodes or frozenset()
-                raise UnsupportedError(
-                    f"the device {self.platform} has no {instruction.opcode} that gives {instruction.shape}",
-                    where=f"{instruction.name} {instruction.metadata.location}".strip(),
-                    hint=near(instruction.opcode, taken) or f"it has: {', '.join(sorted(taken))}",
-                )
+        """Raises UnsupportedError with all instructions that the device has not, CustomCallError for calls alone."""
+        calls = unregistered(module, self.platform, frozenset(BUILT_IN))
+        check_taken(module, self.platform, self.takes, self.opcodes or (), calls)
 
     def run(self, module: Module, *arguments: Any, seed: int = 0) -> Value:
         """The program's result on the host: arguments are copied to the device, the result is copied back."""
@@ -110,32 +102,32 @@ class Simulator:
         """Enqueues a program that `prepare` gave and `check` accepted; arguments and result are on the device."""
         check_device(self.name, program.name)
         stream = stream or self.stream
-        evaluator = DeviceEvaluator(self, program, stream, seed)
-
-        def work() -> Value:
-            given = [on_device(argument.result()) for argument in arguments]
-            return for_host(evaluator.call(program.entry, given))
-
-        return stream.enqueue(work)
+        return stream.enqueue(lambda: self.call(program, [a.result() for a in arguments], stream, seed=seed))
 
     def to_device(self, value: Value, stream: Stream | None = None) -> Future[Value]:
         """Enqueues a copy of an array, or of tuples of them, to the device."""
-
-        def work() -> Value:
-            self.spend("to_device", nbytes(value))
-            return for_host(copied(value, self.memory.allocate))
-
-        return (stream or self.stream).enqueue(work)
+        return (stream or self.stream).enqueue(lambda: self.copy_in(value))
 
     def to_host(self, value: Future[Value], stream: Stream | None = None) -> Future[Value]:
         """Enqueues a copy of what is on the device to the host."""
+        return (stream or self.stream).enqueue(lambda: self.copy_out(value.result()))
 
-        def work() -> Value:
-            seen = on_device(value.result())
-            self.spend("to_host", nbytes(seen))
-            return _to_heap(seen)
+    # -- the same, in the caller's thread
+    def call(self, program: Module, arguments: Sequence[Value], stream: Stream | None = None, *, seed: int = 0) -> Value:
+        """Runs what `execute` enqueues."""
+        evaluator = DeviceEvaluator(self, program, stream or self.stream, seed)
+        return for_host(evaluator.call(program.entry, [on_device(argument) for argument in arguments]))
 
-        return (stream or self.stream).enqueue(work)
+    def copy_in(self, value: Value) -> Value:
+        """A copy of an array, or of tuples of them, on the device. Raises DeviceMemoryError when that is full."""
+        self.spend("to_device", nbytes(value))
+        return for_host(copied(value, self.memory.allocate))
+
+    def copy_out(self, value: Value) -> Value:
+        """A copy on the host of what is on the device."""
+        seen = on_device(value)
+        self.spend("to_host", nbytes(seen))
+        return _to_heap(seen)
 
     def spend(self, work: str, nbytes: int) -> None:
         """Takes the time that `work` takes."""

@@ -41,7 +41,12 @@ class Transfer:
 
     def end(self) -> None:
         """The array is complete."""
-        self._ready.set(self._space.put(self.array))
+        try:
+            value = self._space.put(self.array)
+        except Exception as error:  # such as memory that is full
+            self._ready.fail(error)
+        else:
+            self._ready.set(value)
 
     def fail(self, error: PjrtError) -> None:
         """It will never be."""

@@ -56,7 +56,9 @@ def view_of_device_buffer(args: Any) -> None:
     """Memory of the caller's as a buffer."""
     dims = int64s_at(args.dims, args.num_dims)
     shape = array_shape(DTYPE[args.element_type], dims, layout=layout_at(args.layout, len(dims)))
-    pointer, user_arg = args.device_buffer_ptr, args.on_delete_callback_arg
+    pointer, user_arg, space = args.device_buffer_ptr, args.on_delete_callback_arg, _space(args)
+    if not space.is_host:
+        raise PjrtError(Code.UNIMPLEMENTED, f"memory of the host is none of {space}: copy it there")
     function = _ON_DELETE(args.on_delete_callback or 0)
 
     def done() -> None:
@@ -64,7 +66,7 @@ def view_of_device_buffer(args: Any) -> None:
             function(pointer, user_arg)
 
     array = host_array(pointer or 0, shape.in_memory(), (), done)
-    args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
+    args.buffer = buffer_handle(Buffer(shape, space, Future.ready(array)))
 
 
 @slot("PJRT_Client_CreateUninitializedBuffer")
@@ -72,7 +74,8 @@ def uninitialized(args: Any) -> None:
     """A buffer with undefined contents."""
     shape = _shape(args)
     array = np.empty(shape.in_memory().dims, shape.dtype.numpy)
-    args.buffer = buffer_handle(Buffer(shape, _space(args), Future.ready(array)))
+    space = _space(args)
+    args.buffer = buffer_handle(Buffer(shape, space, Future.ready(space.put(array))))
 
 
 @slot("PJRT_Client_CreateErrorBuffer")
@@ -240,5 +243,7 @@ def bitcast(args: Any) -> None:
     shape = array_shape(DTYPE[args.element_type], int64s_at(args.dims, args.num_dims))
     if shape.nbytes != buffer.nbytes:
         raise invalid(f"{buffer.shape} has {buffer.nbytes} bytes, and {shape} has {shape.nbytes}")
-    array = buffer.ready.result().reshape(-1).view(np.uint8).view(shape.dtype.numpy).reshape(shape.dims)
-    args.out_buffer = buffer_handle(Buffer(shape, buffer.memory_space, Future.ready(array)))
+    space = buffer.memory_space
+    array = buffer.on_host(buffer.ready.result())
+    array = array.reshape(-1).view(np.uint8).view(shape.dtype.numpy).reshape(shape.dims)
+    args.out_buffer = buffer_handle(Buffer(shape, space, Future.ready(space.put(array))))

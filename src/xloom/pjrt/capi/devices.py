@@ -10,7 +10,10 @@ from xloom.pjrt.capi.handles import intern_handle, objects
 from xloom.pjrt.capi.memories import memory_handle
 from xloom.pjrt.capi.memory import CArray, NamedValues, Text
 from xloom.pjrt.capi.slots import slot
+from xloom.pjrt.compiler import STATISTICS
 from xloom.pjrt.device import Device, DeviceDescription
+from xloom.pjrt.error import PjrtError
+from xloom.status_code import Code
 
 
 class _DescriptionView:
@@ -104,6 +107,18 @@ def addressable_memories(args: Any) -> None:
 def default_memory(args: Any) -> None:
     """The memory space that arrays of a device are in unless told."""
     args.memory = memory_handle(objects[args.device].default_memory)
+
+
+@slot("PJRT_Device_MemoryStats")
+def memory_stats(args: Any) -> None:
+    """Bytes and counts of a device's memory. Raises PjrtError where that is the host's."""
+    found = objects[args.device].memory_stats()
+    if found is None:
+        raise PjrtError(Code.UNIMPLEMENTED, f"{objects[args.device]} has no memory of its own")
+    for name in STATISTICS:
+        setattr(args, name, found.get(name, 0))
+        if name != "bytes_in_use":  # which has to be known
+            setattr(args, f"{name}_is_set", name in found)
 
 
 @slot("PJRT_Device_GetAttributes")
