@@ -161,6 +161,28 @@ def unsupported():
     assert [row.split()[0] for row in rows] == ["tanh", "cosine"] and rows[0].count(" of jit(layer)/tanh, ") == 2, said
 
 
+class Wrong(Simulator):
+    platform = "wrong"
+
+    @staticmethod
+    def cosine(instruction, operands, evaluator):
+        value = np.cos(operands[0])
+        value[7:9] *= np.float32(1.001)
+        return value
+
+    rules = {"cosine": cosine}
+
+
+def compared():
+    register_backend("wrong", lambda devices: Client.sim(Wrong, devices, compare="each"))
+    x = jax.device_put(X[:64], jax.devices("wrong")[0])
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda x: (x * x).sum()))(x), 2 * X[:64])
+    model = jax.jit(lambda x: jnp.tanh(jnp.cos(x) + x).sum())
+    said = raises(jax.errors.JaxRuntimeError, "wrong's cosine differs from the CPU's: cos", lambda: model(x))
+    assert "[7] is 0.754656, and 0.7539022 on the CPU" in said and "(2 of 64 elements differ)" in said, said
+    assert f"/cos, {__file__}:" in said, said
+
+
 def traced():
     register_backend("small", lambda devices: Client.sim(Small, devices))
     with trace() as taken:

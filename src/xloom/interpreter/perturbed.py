@@ -13,7 +13,7 @@ from xloom.hlo.shape import Shape
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, Rule, Value
 
-_ULPS = {  # how many units in the last place an operator may be off
+ULPS = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "sqrt", "convert"), 1),
     **dict.fromkeys(("dot", "ragged-dot", "scaled-dot", "convolution", "map"), 1),
     **dict.fromkeys(("reduce", "reduce-window", "select-and-scatter", "scatter"), 1),
@@ -23,11 +23,13 @@ _ULPS = {  # how many units in the last place an operator may be off
     **dict.fromkeys(("exponential-minus-one", "log-plus-one", "tan", "tanh", "sinh", "cosh", "erf"), 4),
     **dict.fromkeys(("acos", "acosh", "asin", "asinh", "atanh", "power", "atan2"), 4),
 }
+"""How many units in the last place an operator may be off; those that are not here are exact."""
 _SUMS = frozenset(
     ("dot", "ragged-dot", "scaled-dot", "convolution", "reduce", "fft", "cholesky", "triangular-solve", "scatter")
     + ("batch-norm-training", "batch-norm-inference", "batch-norm-grad")
 )  # their operands are moved too, so that cancellation inside them shows
-_OVERFLOWS = _SUMS | {"reduce-window", "select-and-scatter"}
+LONG_SUMS = _SUMS | {"reduce-window", "select-and-scatter"}
+"""Opcodes whose results are sums of many terms, which may overflow, or cancel."""
 _SPREADS = _SUMS - {
     "dot",
     "ragged-dot",
@@ -69,7 +71,7 @@ class Perturbed(Evaluator):
         if flushes and self.run > 3:
             flushes = self.numbers.random() < 0.5
         given = operands
-        if self.run in (1, 3) and opcode in _OVERFLOWS and rounds:
+        if self.run in (1, 3) and opcode in LONG_SUMS and rounds:
             operands = [_each_float(o, lambda x: self._huge(x, opcode in _SPREADS)) for o in operands]
         if self.moves and rounds and opcode in _SUMS:
             operands = [self._moved(o, 1) for o in operands]
@@ -79,7 +81,7 @@ class Perturbed(Evaluator):
         if self.run == 1 and opcode == "fft" and not all(np.isfinite(o).all() for o in operands):
             value = _each_float(value, lambda x: np.full_like(x, np.nan))  # infinities meet in an order that is open
         if self.moves and rounds:
-            value = self._moved(value, _ULPS[opcode] + self.run % 3 // 2 * _drift(instruction))
+            value = self._moved(value, ULPS[opcode] + self.run % 3 // 2 * _drift(instruction))
             if opcode == "fft":
                 value = _each_float(value, self._moved_by_the_greatest)
             elif opcode == "batch-norm-training":
@@ -169,7 +171,7 @@ def _flushes(instruction: Instruction) -> bool:
 
 
 def _rounds(instruction: Instruction) -> bool:
-    if instruction.opcode not in _ULPS:
+    if instruction.opcode not in ULPS:
         return False
     if instruction.opcode == "abs":
         return instruction.operands[0].shape.dtype.is_complex
@@ -177,7 +179,7 @@ def _rounds(instruction: Instruction) -> bool:
         source, target = instruction.operands[0].shape.dtype, instruction.shape.dtype
         return target.bits < 2 * source.bits and target.bits < 64 and source.name != "pred"
     combines = instruction.attrs.get("to_apply") or instruction.attrs.get("scatter")
-    return combines is None or any(i.opcode in _ULPS for i in combines)
+    return combines is None or any(i.opcode in ULPS for i in combines)
 
 
 Function = Callable[[np.ndarray], np.ndarray]

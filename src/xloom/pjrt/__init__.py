@@ -17,6 +17,7 @@ from xloom.pjrt.future import Future
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
+from xloom.pjrt.stepwise import DifferenceError
 from xloom.status_code import Code
 
 if log.is_enabled():
@@ -32,6 +33,7 @@ __all__ = [
     "CpuCompiler",
     "Device",
     "DeviceDescription",
+    "DifferenceError",
     "Executable",
     "Future",
     "HostBufferSemantics",

@@ -31,6 +31,7 @@ from xloom.pjrt.membership import Membership
 from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
+from xloom.pjrt.stepwise import Stepwise
 from xloom.sim import Simulator
 from xloom.sim.unsupported import check_taken
 from xloom.status_code import Code
@@ -43,10 +44,17 @@ if TYPE_CHECKING:
 class Client:
     """Devices of one platform in this process, and those of others that it works with."""
 
-    def __init__(self, compiler: Compiler, devices: int = 1, membership: Membership | None = None):
+    def __init__(
+        self, compiler: Compiler, devices: int = 1, membership: Membership | None = None, *, compare: str = ""
+    ):
+        """With `compare="each"`, each instruction's or kernel's value is held against what the CPU makes of its operands,
+        and a program ends with a DifferenceError where it is farther from that than `Compiler.tolerance` says."""
         if devices < 1:
             raise invalid(f"a client has at least one device, not {devices}")
+        if compare not in ("", "each"):
+            raise invalid(f'compare is "each", or not given; not {compare!r}')
         self.compiler = compiler
+        self.compare = compare
         self.membership = membership or Membership(0, (devices,))
         self.devices = [Device(self, each) for each in described(compiler, self.membership.device_counts)]
         """Those of all processes."""
@@ -70,9 +78,9 @@ class Client:
         return Client(InterpreterCompiler(), devices)
 
     @staticmethod
-    def sim(make: Callable[[], Simulator] = Simulator, devices: int = 1) -> Client:
+    def sim(make: Callable[[], Simulator] = Simulator, devices: int = 1, *, compare: str = "") -> Client:
         """Simulated accelerators, each of which `make` makes: a subclass of `xloom.sim.Simulator`, say."""
-        return Client(SimCompiler(make, devices), devices)
+        return Client(SimCompiler(make, devices), devices, compare=compare)
 
     @property
     def platform_name(self) -> str:
@@ -198,7 +206,7 @@ class Client:
         # native code of our own tells more of its compilation itself
         is_own = isinstance(self.compiler, CpuCompiler)
         with nullcontext() if is_own else span(declaration.name, "compile"):
-            program = self.compiler.compile(row_major)
+            program = self.compiler.compile(row_major) if not self.compare else Stepwise(self.compiler, row_major)
         if not callable(getattr(program, "run", None)):
             gave = f"{type(self.compiler).__name__}.compile gave {program!r}, which has no run"
             raise LoweringError(gave, where=declaration.name, hint="it gives a Program: see xloom.pjrt.compiler")

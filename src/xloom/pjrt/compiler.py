@@ -26,6 +26,7 @@ from xloom.interpreter.devices import Rendezvous
 from xloom.interpreter.evaluator import Evaluator
 from xloom.llvm.target import Target, process_target
 from xloom.passes.dynamic_padding import has_dynamic
+from xloom.sim.tolerance import Tolerance, usual
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,10 @@ class Compiler:
         None where the host's memory is the device's.
         """
         return None
+
+    def tolerance(self, instruction: Instruction) -> Tolerance:
+        """How far the value of an instruction of `optimized` may be from the CPU's where these are compared."""
+        return usual(instruction)
 
     def takes(self, instruction: Instruction) -> bool:
         """Whether programs may have an instruction: `compile` gets none with others, all of which an error names."""

@@ -10,10 +10,12 @@ import numpy as np
 import xloom
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.runtime.executable import CompiledMemoryStats
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.pjrt.compiler import Compiler, Launch
 from xloom.sim import DeviceArray, Simulator
 from xloom.sim.device_values import on_device
+from xloom.sim.tolerance import Tolerance
 
 
 class SimCompiler(Compiler):
@@ -28,6 +30,14 @@ class SimCompiler(Compiler):
     def compile(self, module: Module) -> Simulated:
         """The module in the form that the device takes. Raises UnsupportedError for what it has not."""
         return Simulated(self.simulators, module)
+
+    def optimized(self, module: Module) -> Module:
+        """As the device takes it."""
+        return self.simulators[0].prepare(module)
+
+    def tolerance(self, instruction: Instruction) -> Tolerance:
+        """As the device says."""
+        return self.simulators[0].tolerance(instruction)
 
     def to_device(self, array: np.ndarray, device: int) -> DeviceArray:
         """A copy in a device's memory. Raises DeviceMemoryError when it is full."""

@@ -4,5 +4,6 @@ from xloom.sim.device_values import DeviceArray
 from xloom.sim.memory import DeviceMemory, DeviceMemoryError
 from xloom.sim.simulator import Simulator
 from xloom.sim.stream import Event, Stream
+from xloom.sim.tolerance import Tolerance
 
-__all__ = ["DeviceArray", "DeviceMemory", "DeviceMemoryError", "Event", "Simulator", "Stream"]
+__all__ = ["DeviceArray", "DeviceMemory", "DeviceMemoryError", "Event", "Simulator", "Stream", "Tolerance"]

@@ -25,6 +25,7 @@ from xloom.sim.device_values import copied, for_host, nbytes, on_device
 from xloom.sim.execution import DeviceEvaluator
 from xloom.sim.memory import DeviceMemory
 from xloom.sim.stream import Stream
+from xloom.sim.tolerance import Tolerance, usual
 from xloom.sim.unsupported import check_taken
 
 _numbers = count()
@@ -77,6 +78,10 @@ class Simulator:
     def seconds(self, work: str, nbytes: int) -> float:
         """How long `work` takes: an opcode, `to_device` or `to_host`, that reads and writes so many bytes."""
         return self.latency
+
+    def tolerance(self, instruction: Instruction) -> Tolerance:
+        """How far the value of an instruction of `prepare`'s may be from the CPU's where these are compared."""
+        return usual(instruction)
 
     # -- what it does
     def check(self, module: Module) -> None:
