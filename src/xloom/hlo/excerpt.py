@@ -21,14 +21,14 @@ class Excerpt(NamedTuple):
     """The elements of the module's result, which is a tuple unless there is one."""
 
 
-def excerpt(instructions: Sequence[Instruction], name: str) -> Excerpt:
+def excerpt(instructions: Sequence[Instruction], name: str, outputs: Sequence[Instruction] = ()) -> Excerpt:
     """A module that computes instructions of one computation, which come operands first.
 
-    Its results are those of them that others use, or that are the computation's own.
+    Its results are `outputs`; or else those of them that others use, or that are the computation's own.
     """
     inside = set(instructions)
     operands = list(dict.fromkeys(o for i in instructions for o in i.operands if o not in inside))
-    outputs = [i for i in instructions if i.is_root or not inside.issuperset(i.users)]
+    results = list(outputs) or [i for i in instructions if i.is_root or not inside.issuperset(i.users)]
     module, entry = Module(name), Computation(f"{name}.entry")
     values: dict[Instruction, Instruction] = {}
     for number, operand in enumerate(operands):
@@ -43,12 +43,12 @@ def excerpt(instructions: Sequence[Instruction], name: str) -> Excerpt:
                 for each in clone:
                     map_called(each, clones.__getitem__)
         map_called(new, clones.__getitem__)
-    results = [values[o] for o in outputs]
-    if len(results) != 1:
-        shape = results_shape([r.shape for r in results])
-        results = [entry.add(Instruction("results", "tuple", shape, results))]
-    entry.root = results[0]
+    roots = [values[o] for o in results]
+    if len(roots) != 1:
+        shape = results_shape([r.shape for r in roots])
+        roots = [entry.add(Instruction("results", "tuple", shape, roots))]
+    entry.root = roots[0]
     module.add(entry, entry=True)
     host = instructions[0].parent
     module.stack_frames = host.module.stack_frames if host is not None and host.module is not None else None
-    return Excerpt(module, operands, outputs)
+    return Excerpt(module, operands, results)

@@ -109,6 +109,10 @@ class Compiler:
         """
         return None
 
+    def computes(self, instruction: Instruction) -> bool:
+        """Whether the value of an instruction of `optimized` is the backend's own, so that it is compared."""
+        return True
+
     def tolerance(self, instruction: Instruction) -> Tolerance:
         """How far the value of an instruction of `optimized` may be from the CPU's where these are compared."""
         return usual(instruction)

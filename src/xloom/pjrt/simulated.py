@@ -35,6 +35,10 @@ class SimCompiler(Compiler):
         """As the device takes it."""
         return self.simulators[0].prepare(module)
 
+    def computes(self, instruction: Instruction) -> bool:
+        """As the device says."""
+        return self.simulators[0].is_own(instruction)
+
     def tolerance(self, instruction: Instruction) -> Tolerance:
         """As the device says."""
         return self.simulators[0].tolerance(instruction)
@@ -63,6 +67,7 @@ class Simulated:
         self._simulators = simulators
         self._program = simulators[0].prepare(module)
         simulators[0].check(self._program)
+        simulators[0].planned(self._program)
         leaves = [leaf for p in module.entry.parameters for leaf in leaf_shapes(p.shape)]
         results = leaf_shapes(module.entry.root.shape)
         self.memory = CompiledMemoryStats(sum(s.nbytes for s in leaves), sum(s.nbytes for s in results), 0, 0)

@@ -52,7 +52,9 @@ class Stepwise:
     def run(self, arguments: Sequence[Any], launch: Launch) -> Any:
         """Runs it. Raises DifferenceError at the first instruction whose value is too far from the CPU's."""
         compiler, device = self._compiler, launch.device
-        steps = _Steps(self._module, lambda instruction, operands: self._step(instruction, operands, launch))
+        steps = _Steps(
+            self._module, compiler.computes, lambda instruction, operands: self._step(instruction, operands, launch)
+        )
         given = [_each(a, lambda v: compiler.to_host(v, device)) for a in arguments]
         return _each(steps.call(self._module.entry, given), lambda v: compiler.to_device(v, device))
 
@@ -119,13 +121,18 @@ def _reference(instruction: Instruction, alone: Module) -> Program | None:
 class _Steps(Evaluator):
     """Evaluates a module whose instructions somebody else does."""
 
-    def __init__(self, module: Module, step: Callable[[Instruction, Sequence[Value]], Value]):
+    def __init__(
+        self,
+        module: Module,
+        computes: Callable[[Instruction], bool],
+        step: Callable[[Instruction, Sequence[Value]], Value],
+    ):
         super().__init__(module)
-        self._step = step
+        self._computes, self._step = computes, step
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """See Evaluator."""
-        if instruction.opcode in _PASSED_ON:
+        if instruction.opcode in _PASSED_ON or not self._computes(instruction):
             return super().apply(instruction, operands)
         return self._step(instruction, operands)
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from xloom import trace
 from xloom.calls import registry
 from xloom.calls.program_run import ProgramRun
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
-from xloom.hlo.module import Module
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, Value
 from xloom.sim.custom_call import InStream, call_on_device
 from xloom.sim.device_values import copied, nbytes
-from xloom.sim.memory import DeviceMemoryError
+from xloom.sim.memory import DeviceMemory, DeviceMemoryError
+from xloom.sim.native_group import NativeGroup
+from xloom.sim.plan import Plan
 from xloom.sim.unsupported import place
-from xloom.trace import span
 
 if TYPE_CHECKING:
     from xloom.sim.simulator import Simulator
@@ -47,39 +50,41 @@ _NO_WORK = frozenset(
 class DeviceEvaluator(Evaluator):
     """Evaluates a module; each operator's result is in device memory, until its last user is done."""
 
-    def __init__(self, device: Simulator, module: Module, stream: Stream, seed: int = 0):
-        rules = ChainMap(dict(device.rules), RULES)
-        super().__init__(module, seed=seed, rules=rules)
-        self.device = device
+    def __init__(self, device: Simulator, plan: Plan, stream: Stream, seed: int = 0, memory: DeviceMemory | None = None):
+        """In `memory`, or else in the device's own."""
+        rules = ChainMap(device.own_rules, RULES)
+        super().__init__(plan.module, seed=seed, rules=rules)
+        self.device, self.plan, self.stream = device, plan, stream
+        self.memory = memory or device.memory
         self.calls = ProgramRun(InStream(device.memory, stream.handle))
         # evaluates an operator's regions, which are part of it
-        self.inner = Evaluator(module, seed=seed, rules=rules)
-        self._last_uses: dict[Computation, list[tuple[Instruction, list[Instruction]]]] = {}
+        self.inner = Evaluator(plan.module, seed=seed, rules=rules)
 
     def call(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """See Evaluator."""
         values: dict[Instruction, Value] = {}
-        for instruction, finished in self._schedule(computation):
-            if instruction.opcode == "parameter":
+        for instruction, group, finished in self.plan.steps(computation):
+            if group is not None:
+                values.update(zip(group.outputs, self._together(group, values), strict=True))
+            elif instruction is not None and instruction.opcode == "parameter":
                 values[instruction] = arguments[instruction["parameter_number"]]
-            else:
+            elif instruction is not None:
                 values[instruction] = self.apply(instruction, [values[o] for o in instruction.operands])
-            for operand in finished:
-                del values[operand]
+            for value in finished:
+                del values[value]
         return values[computation.root]
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """See Evaluator."""
         if instruction.opcode in _NO_WORK:
             return super().apply(instruction, operands)
-        metadata = instruction.metadata
-        with span(instruction.name, "kernel", opcode=instruction.opcode, op_name=metadata.op_name):
-            try:
+        with self.device.ledger.of(instruction), self._in_trace(instruction.name, [instruction]):
+            with _with_place(instruction):
                 result = self._made(instruction, operands)
-            except DeviceMemoryError as error:
-                error.where = error.where or place(instruction)
-                raise
-            self.device.spend(instruction.opcode, nbytes(tuple(operands)) + nbytes(result))
+            moved = nbytes(tuple(operands)) + nbytes(result)
+            if not self.device.is_own(instruction):
+                self._charge(instruction, moved)
+            self.device.spend(instruction.opcode, moved)
         return result
 
     def _made(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
@@ -87,24 +92,60 @@ class DeviceEvaluator(Evaluator):
         target = instruction.attrs.get("custom_call_target")
         if target is None:
             value = self.inner.apply(instruction, operands)
+        elif target in self.device.fused_targets:
+            value = self._fused(instruction, operands)
         elif target in BUILT_IN and not registry.is_registered(target, self.device.platform):
             value = BUILT_IN[target](instruction, operands, self.inner)
         else:
             return call_on_device(self.device, self.calls, instruction, operands)
-        return copied(value, self.device.memory.allocate)
+        if instruction.opcode == "reshape" and self.memory.holds(value):
+            return value
+        return copied(value, self.memory.allocate)
 
-    def _schedule(self, computation: Computation) -> list[tuple[Instruction, list[Instruction]]]:
-        """The instructions in order, each with the values that are dead after it."""
-        known = self._last_uses.get(computation)
-        if known is None:
-            scheduled = self.module.config.is_scheduled and computation.module is self.module
-            order = list(computation.instructions) if scheduled else computation.post_order()
-            last: dict[Instruction, Instruction] = {}
-            for instruction in order:
-                last.update({value: instruction for value in (instruction, *instruction.operands)})
-            last.pop(computation.root, None)
-            finished: dict[Instruction, list[Instruction]] = {instruction: [] for instruction in order}
-            for value, user in last.items():
-                finished[user].append(value)
-            known = self._last_uses[computation] = [(i, finished[i]) for i in order]
-        return known
+    def _fused(self, call: Instruction, operands: Sequence[Value]) -> Value:
+        """What a call carries, with all that comes between its operands and its results in the scratchpad."""
+        scratchpad = self.device.scratchpad
+        inner = DeviceEvaluator(self.device, self.plan.carried[call], self.stream, memory=scratchpad)
+        value = inner.call(inner.module.entry, [copied(o, scratchpad.allocate) for o in operands])
+        self._charge(call, nbytes(tuple(operands)) + nbytes(value))
+        return value
+
+    def _together(self, group: NativeGroup, values: dict[Instruction, Value]) -> list[Value]:
+        """The outputs of a group."""
+        outputs, device = group.outputs, self.device
+        with self._in_trace(", ".join(o.name for o in outputs), group.instructions):
+            with _with_place(outputs[0]):
+                made = group.run(values, self.memory.allocate)
+            for instruction in group.instructions:
+                with device.ledger.of(instruction):
+                    self._charge(instruction, group.nbytes[instruction])
+                    device.spend(instruction.opcode, group.nbytes[instruction])
+        return made
+
+    def _charge(self, instruction: Instruction, moved: int) -> None:
+        device = self.device
+        if moved and self.memory is not device.scratchpad:
+            device.charge("dma", device.dma_cycles(moved))
+        for unit, cycles in device.cost(instruction).items() if instruction.opcode != "custom-call" else ():
+            device.charge(unit, cycles)
+
+    @contextmanager
+    def _in_trace(self, name: str, instructions: Sequence[Instruction]) -> Iterator[None]:
+        taken, start, ledger = trace.active(), time.monotonic_ns(), self.device.ledger
+        before = ledger.total.total() if taken is not None else 0
+        yield
+        if taken is not None:
+            opcodes = " ".join(dict.fromkeys(i.opcode for i in instructions))
+            op_name, cycles = instructions[-1].metadata.op_name, ledger.total.total() - before
+            end = time.monotonic_ns()
+            taken.add(name, "kernel", start, end, opcode=opcodes, op_name=op_name, cycles=cycles)
+
+
+@contextmanager
+def _with_place(instruction: Instruction) -> Iterator[None]:
+    """Says of memory that is full where it was asked for."""
+    try:
+        yield
+    except DeviceMemoryError as error:
+        error.where = error.where or place(instruction)
+        raise

@@ -6,10 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count
+from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from xloom.calls.buffers import ALIGNMENT
 from xloom.calls.registry import is_registered, unregistered
 from xloom.errors import ShapeError
 from xloom.hlo.instruction import Instruction
@@ -18,17 +21,23 @@ from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.registry import Rule, Value
 from xloom.interpreter.values import from_argument
 from xloom.passes import run_passes
-from xloom.passes.carrier import carries_hlo
+from xloom.passes.carrier import carried_module, carries_hlo
 from xloom.passes.expand import Expand
+from xloom.passes.outline import Outline
 from xloom.reentry import check_device
 from xloom.sim.device_values import copied, for_host, nbytes, on_device
 from xloom.sim.execution import DeviceEvaluator
+from xloom.sim.ledger import Ledger
 from xloom.sim.memory import DeviceMemory
+from xloom.sim.operator import bound_rule, has_type, methods_of
+from xloom.sim.plan import Plan
 from xloom.sim.stream import Stream
 from xloom.sim.tolerance import Tolerance, usual
 from xloom.sim.unsupported import check_taken
 
 _numbers = count()
+_PLAIN = "inlining,call-inlining,tuple-simplification,algebraic-simplification,cse,dce"
+"""What patterns are looked for in: without calls, nothing twice."""
 
 
 class Simulator:
@@ -42,7 +51,15 @@ class Simulator:
     platform: ClassVar[str] = "sim"
     opcodes: ClassVar[frozenset[str] | None] = None
     rules: ClassVar[Mapping[str, Rule]] = {}
+    native: ClassVar[bool] = False
+    """Whether native code of the CPU's does what the device has no rule for, in groups; else the interpreter does."""
+    passes: ClassVar[str] = ""
+    """A pipeline that programs go through first, as text."""
+    fused: ClassVar[tuple[str, ...]] = ()
+    """Patterns, as `outline` takes them, whose matches are one kernel each: what comes between their operands and their
+    results is in the scratchpad, if there is room for it."""
     memory_bytes: int = 1 << 30
+    scratchpad_bytes: int = 1 << 20
     latency: float = 0.0
     """Seconds that a transfer or an operator takes at least."""
 
@@ -50,6 +67,14 @@ class Simulator:
         if latency is not None:
             self.latency = latency
         self.memory = DeviceMemory(self.memory_bytes if memory_bytes is None else memory_bytes)
+        self.scratchpad = DeviceMemory(self.scratchpad_bytes)
+        self.ledger = Ledger()
+        """The cycles that were charged, by instruction and unit."""
+        self.own_rules = {**self.rules, **{o: bound_rule(self, n) for o, n in methods_of(type(self)).items()}}
+        """What the device computes its own operators with, by opcode."""
+        self.fused_targets = {f"{self.platform}.{Path(pattern).stem}": pattern for pattern in self.fused}
+        """The patterns of fused kernels, by the targets of their calls."""
+        self._plans: WeakKeyDictionary[Module, Plan] = WeakKeyDictionary()
         self.name = f"{self.platform}:{next(_numbers)}"
         """What messages call this device."""
         self.stream = Stream(self.platform)
@@ -63,17 +88,30 @@ class Simulator:
     def prepare(self, module: Module) -> Module:
         """A copy of `module` in the form that the device takes.
 
-        Custom calls that carry HLO, and for whose target the device has no code, are replaced by what they carry.
+        It has gone through `passes`, and matches of `fused` are calls. Custom calls that carry HLO, and for whose target
+        the device has no code or no room, are replaced by what they carry.
         """
         module = module.clone("")
+        run_passes(module, ",".join(filter(None, (self.passes, _PLAIN if self.fused else ""))), verify=False)
+        for target, pattern in self.fused_targets.items():
+            run_passes(module, [Outline(pattern, target, escaping=True)], verify=False)
+        for instruction in module.instructions:
+            if instruction.attrs.get("custom_call_target") in self.fused_targets and not self._has_room(instruction):
+                instruction["custom_call_target"] += ".large"
         while targets := {
-            i["custom_call_target"]
-            for i in module.instructions
-            if carries_hlo(i) and not is_registered(i["custom_call_target"], self.platform)
+            i["custom_call_target"] for i in module.instructions if carries_hlo(i) and not self.is_own(i)
         }:
             for target in sorted(targets):
                 run_passes(module, [Expand(target)], verify=False)
         return module
+
+    def cost(self, instruction: Instruction) -> Mapping[str, int]:
+        """Cycles, by unit, of an operator that no method of the device computes."""
+        return {}
+
+    def dma_cycles(self, nbytes: int) -> int:
+        """Cycles that a transfer between the device's memory and its scratchpad takes."""
+        return 0
 
     def seconds(self, work: str, nbytes: int) -> float:
         """How long `work` takes: an opcode, `to_device` or `to_host`, that reads and writes so many bytes."""
@@ -83,10 +121,49 @@ class Simulator:
         """How far the value of an instruction of `prepare`'s may be from the CPU's where these are compared."""
         return usual(instruction)
 
+    # -- what its methods say
+    def charge(self, unit: str, cycles: int) -> None:
+        """Adds cycles of a unit to the account of the instruction that runs."""
+        self.ledger.charge(unit, cycles)
+
+    def load(self, array: np.ndarray, dtype: Any = None) -> np.ndarray:
+        """A copy in the scratchpad, of another type if asked. Cycles of the unit `dma` are charged, unless it is there.
+
+        Raises DeviceMemoryError where there is no room.
+        """
+        if not self.scratchpad.holds(array):
+            self.charge("dma", self.dma_cycles(array.nbytes))
+        kind = array.dtype if dtype is None else np.dtype(dtype)
+        copy = self.scratchpad.allocate(array.size * kind.itemsize).view(kind).reshape(array.shape)
+        copy[...] = array
+        return copy
+
     # -- what it does
+    def is_own(self, instruction: Instruction) -> bool:
+        """Whether the device has code of its own for an instruction: a rule, a custom call, a fused kernel."""
+        target = instruction.attrs.get("custom_call_target")
+        if target is None:
+            return instruction.opcode in self.own_rules and has_type(self, instruction)
+        return target in self.fused_targets or is_registered(target, self.platform)
+
+    def planned(self, program: Module) -> Plan:
+        """The steps that the device does of a program that `prepare` gave, with native code made."""
+        known = self._plans.get(program)
+        if known is None:
+            known = self._plans[program] = Plan(program, self.is_own, native=self.native)
+            for instruction in program.instructions:
+                if instruction.attrs.get("custom_call_target") in self.fused_targets:
+                    known.carried[instruction] = self.planned(carried_module(instruction))
+        return known
+
+    def _has_room(self, call: Instruction) -> bool:
+        """Whether all arrays of what a call carries fit into the scratchpad at once."""
+        leaves = (leaf for i in carried_module(call).instructions for _, leaf in i.shape.leaves() if leaf.is_array)
+        return sum(-(-leaf.nbytes // ALIGNMENT) * ALIGNMENT for leaf in leaves) <= self.scratchpad.nbytes
+
     def check(self, module: Module) -> None:
         """Raises UnsupportedError with all instructions that the device has not, CustomCallError for calls alone."""
-        calls = unregistered(module, self.platform, frozenset(BUILT_IN))
+        calls = unregistered(module, self.platform, frozenset(BUILT_IN).union(self.fused_targets))
         check_taken(module, self.platform, self.takes, self.opcodes or (), calls)
 
     def run(self, module: Module, *arguments: Any, seed: int = 0) -> Value:
@@ -120,7 +197,7 @@ class Simulator:
     # -- the same, in the caller's thread
     def call(self, program: Module, arguments: Sequence[Value], stream: Stream | None = None, *, seed: int = 0) -> Value:
         """Runs what `execute` enqueues."""
-        evaluator = DeviceEvaluator(self, program, stream or self.stream, seed)
+        evaluator = DeviceEvaluator(self, self.planned(program), stream or self.stream, seed)
         return for_host(evaluator.call(program.entry, [on_device(argument) for argument in arguments]))
 
     def copy_in(self, value: Value) -> Value:

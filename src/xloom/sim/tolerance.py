@@ -54,7 +54,7 @@ class Difference:
     def __str__(self) -> str:
         at = "[" + ",".join(map(str, self.index)) + "]"
         far = f", {self.ulps:.3g} ULPs away" if np.isfinite(self.ulps) else ""
-        return f"{at} is {self.found}, and {self.expected} on the CPU{far} ({self.count} of {self.size} elements differ)"
+        return f"{at} is {self.found!s}, and {self.expected!s} on the CPU{far} ({self.count} of {self.size} elements differ)"
 
 
 def first_difference(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> Difference | None:
