@@ -42,6 +42,24 @@ def test_failure_stops_the_program():
 
 
 @pytest.mark.parametrize(
+    ("name", "framework"), [("train_on_systolic_array.py", "jax"), ("train_on_systolic_array_torch.py", "torch")]
+)
+def test_a_transformer_trains_on_a_systolic_array(name, framework):
+    pytest.importorskip(framework)
+    done = run(name)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("of the bound away") == 8
+    assert "systolic.attention" in done.stdout and "systolic.gelu" in done.stdout
+    heads, *_, sums = [row.split() for row in done.stdout[done.stdout.index("cycles") :].splitlines()]
+    assert heads[:6] == ["cycles", "share", "runs", "dma", "matrix", "vector"]
+    assert int(sums[0]) == sum(map(int, sums[2:5])) > 100_000
+
+
+def test_the_systolic_array_is_a_small_file():
+    assert len((EXAMPLES / "systolic_array.py").read_text().splitlines()) < 100
+
+
+@pytest.mark.parametrize(
     "page",
     [
         "README.md",
@@ -51,6 +69,7 @@ def test_failure_stops_the_program():
         "docs/write-a-backend.md",
         "docs/jax.md",
         "docs/pytorch.md",
+        "docs/systolic-array.md",
     ],
 )
 def test_python_in_pages_runs(page):

@@ -24,7 +24,7 @@ class Excerpt(NamedTuple):
 def excerpt(instructions: Sequence[Instruction], name: str, outputs: Sequence[Instruction] = ()) -> Excerpt:
     """A module that computes instructions of one computation, which come operands first.
 
-    Its results are `outputs`; or else those of them that others use, or that are the computation's own.
+    All arrays are row-major. Its results are `outputs`; or else those of them that others use, or that are the computation's own.
     """
     inside = set(instructions)
     operands = list(dict.fromkeys(o for i in instructions for o in i.operands if o not in inside))
@@ -32,8 +32,8 @@ def excerpt(instructions: Sequence[Instruction], name: str, outputs: Sequence[In
     module, entry = Module(name), Computation(f"{name}.entry")
     values: dict[Instruction, Instruction] = {}
     for number, operand in enumerate(operands):
-        parameter = Instruction(f"p{number}", "parameter", operand.shape, (), {"parameter_number": number})
-        values[operand] = entry.add(parameter)
+        shape = operand.shape.with_default_layout()
+        values[operand] = entry.add(Instruction(f"p{number}", "parameter", shape, (), {"parameter_number": number}))
     clones: dict[Computation, Computation] = {}
     for instruction in instructions:
         new = values[instruction] = entry.add(instruction.clone([values[o] for o in instruction.operands]))
@@ -43,6 +43,7 @@ def excerpt(instructions: Sequence[Instruction], name: str, outputs: Sequence[In
                 for each in clone:
                     map_called(each, clones.__getitem__)
         map_called(new, clones.__getitem__)
+        new.shape = new.shape.with_default_layout()
     roots = [values[o] for o in results]
     if len(roots) != 1:
         shape = results_shape([r.shape for r in roots])

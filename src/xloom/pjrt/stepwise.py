@@ -96,7 +96,6 @@ class Stepwise:
         alone = excerpt([instruction], "step").module
         for each in alone.entry:  # equal instructions are one program
             each.name = "r" if each.opcode != "parameter" else each.name
-            each.shape = each.shape.with_default_layout()
         text = alone.to_text(print_metadata=False, print_large_constants=True)
         if text not in self._known:
             self._known[text] = self._compiler.compile(alone), _reference(instruction, alone)
@@ -144,7 +143,7 @@ def _shaped(found: Value, instruction: Instruction) -> Value:
     if len(values) == len(shapes):
         for value, shape in zip(values, shapes, strict=True):
             if not isinstance(value, tuple):
-                checked(value, shape, True, "gave {}", place(instruction))
+                checked(value, shape.with_default_layout(), True, "gave {}", place(instruction))
     return found
 
 

@@ -157,9 +157,9 @@ class Simulator:
         return known
 
     def _has_room(self, call: Instruction) -> bool:
-        """Whether all arrays of what a call carries fit into the scratchpad at once."""
+        """Whether all arrays of what a call carries fit into half of the scratchpad; the rest is for what methods load."""
         leaves = (leaf for i in carried_module(call).instructions for _, leaf in i.shape.leaves() if leaf.is_array)
-        return sum(-(-leaf.nbytes // ALIGNMENT) * ALIGNMENT for leaf in leaves) <= self.scratchpad.nbytes
+        return sum(-(-leaf.nbytes // ALIGNMENT) * ALIGNMENT for leaf in leaves) <= self.scratchpad.nbytes // 2
 
     def check(self, module: Module) -> None:
         """Raises UnsupportedError with all instructions that the device has not, CustomCallError for calls alone."""

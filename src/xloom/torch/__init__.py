@@ -16,6 +16,7 @@ from xloom.torch.lazy.distributed import registration as distributed_registratio
 from xloom.torch.lazy.recording.capture import hlo
 from xloom.torch.lazy.recording.recompiles import recompiles
 from xloom.torch.lazy.runtime import registration
+from xloom.torch.lazy.runtime.device_client import use_backend
 from xloom.torch.lazy.runtime.device_module import manual_seed
 from xloom.torch.lazy.runtime.eager import eager
 from xloom.torch.lazy.runtime.step import step, sync
@@ -55,5 +56,6 @@ __all__ = [
     "recompiles",
     "step",
     "sync",
+    "use_backend",
     "xm",
 ]

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from xloom.errors import UnsupportedError
 from xloom.hlo.dtype import from_numpy
 from xloom.hlo.shape import Shape, array_shape
 from xloom.pjrt import Buffer, Client, Future
@@ -38,6 +39,15 @@ def use(new: Client) -> None:
     _clients.append(new)
 
 
+def use_backend(new: Client) -> None:
+    """Makes the device `xla` that of a client of one's own. Raises UnsupportedError once there are tensors on it."""
+    if _clients:
+        raise UnsupportedError(
+            "the device xla is in use already", hint="call xloom.torch.use_backend before anything goes to the device"
+        )
+    use(new)
+
+
 def to_device(tensor: torch.Tensor) -> Value:
     """A copy of a tensor of the host: that one may change afterwards."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
@@ -49,7 +59,8 @@ def to_device(tensor: torch.Tensor) -> Value:
 
 def on_device(array: np.ndarray) -> Buffer:
     """A read-only array."""
-    return Buffer(_shape(array.dtype, array.shape), client().addressable_devices[0].default_memory, Future.ready(array))
+    memory = client().addressable_devices[0].default_memory
+    return Buffer(_shape(array.dtype, array.shape), memory, Future.ready(memory.put(array)))
 
 
 @lru_cache(maxsize=1024)
