@@ -1,11 +1,11 @@
 """A systolic array as a backend of xloom: this file is all of it.
 
-    DRAM, 256 MiB  <-- DMA, 64 bytes a cycle -->  scratchpad, 1 MiB
-    matrix unit    32 x 32 cells, in which a tile of the right operand stands still; the left one flows through, a row
-                   a cycle; operands are bfloat16, sums float32
-    vector unit    128 lanes, for all that is no product: native code of the CPU's computes it, on arrays in DRAM
-    kernels        attention, RMS norm and GELU are fused: what is between their operands and results stays in the
-                   scratchpad
+DRAM, 256 MiB  <-- DMA, 64 bytes a cycle -->  scratchpad, 1 MiB
+matrix unit    32 x 32 cells, in which a tile of the right operand stands still; the left one flows through, a row
+               a cycle; operands are bfloat16, sums float32
+vector unit    128 lanes, for all that is no product: native code of the CPU's computes it, on arrays in DRAM
+kernels        attention, RMS norm and GELU are fused: what is between their operands and results stays in the
+               scratchpad
 """
 
 import ml_dtypes

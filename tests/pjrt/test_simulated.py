@@ -82,7 +82,9 @@ def test_a_compiler_that_takes_few_operators():
     client = Client(Few())
     client.compile(DOUBLE)
     with pytest.raises(xl.UnsupportedError, match=r"few lacks what 2 instructions of m need:\n  tanh .* at t; u"):
-        client.compile(xl.parse("HloModule m ENTRY e { x = f32[] parameter(0) t = f32[] tanh(x) ROOT u = f32[] tanh(t) }"))
+        client.compile(
+            xl.parse("HloModule m ENTRY e { x = f32[] parameter(0) t = f32[] tanh(x) ROOT u = f32[] tanh(t) }")
+        )
 
 
 def test_statistics():

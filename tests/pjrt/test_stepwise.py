@@ -140,6 +140,7 @@ def test_kernels_are_held_against_what_they_carry(kernel):
 
     with pytest.raises(DifferenceError, match=r"kernels's custom-call differs from the CPU's: c\[0,40\]"):
         run(Client.sim(Kernels, compare="each"), CALL, A)
+
     def right(out, x):
         out[...] = -x
 

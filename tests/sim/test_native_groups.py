@@ -201,7 +201,10 @@ def test_what_the_host_sees():
 @pytest.mark.parametrize(
     ("shape", "dims"),
     [
-        ("f32[2,4,5]", "lhs_contracting_dims={1}, rhs_contracting_dims={2}, lhs_batch_dims={0,3}, rhs_batch_dims={1,0}"),
+        (
+            "f32[2,4,5]",
+            "lhs_contracting_dims={1}, rhs_contracting_dims={2}, lhs_batch_dims={0,3}, rhs_batch_dims={1,0}",
+        ),
         ("f32[5,4,4]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={1,2}"),
         ("f32[2,3,5,4,4,2,3]", "lhs_contracting_dims={}, rhs_contracting_dims={}"),
     ],

@@ -292,7 +292,9 @@ def test_what_a_device_has_not_is_an_error_before_anything_runs():
     xl.custom_call("t", platform="adder")(lambda out, x: done.append(1))
     module = xl.parse("""ENTRY e { x = f32[4] parameter(0) c = f32[4] custom-call(x), custom_call_target="t"
       ROOT n = f32[4] subtract(x, c), metadata={source_file="model.py" source_line=7} }""")
-    with pytest.raises(xl.UnsupportedError, match=r"the device adder has no subtract .*\(at n, model\.py:7\)") as caught:
+    with pytest.raises(
+        xl.UnsupportedError, match=r"the device adder has no subtract .*\(at n, model\.py:7\)"
+    ) as caught:
         Adder().run(module, X)
     assert "it has: add, compare, while" in str(caught.value) and done == []
 

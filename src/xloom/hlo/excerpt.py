@@ -24,7 +24,8 @@ class Excerpt(NamedTuple):
 def excerpt(instructions: Sequence[Instruction], name: str, outputs: Sequence[Instruction] = ()) -> Excerpt:
     """A module that computes instructions of one computation, which come operands first.
 
-    All arrays are row-major. Its results are `outputs`; or else those of them that others use, or that are the computation's own.
+    All arrays are row-major. Its results are `outputs`; or else those of them that others use, or that are the
+    computation's own.
     """
     inside = set(instructions)
     operands = list(dict.fromkeys(o for i in instructions for o in i.operands if o not in inside))

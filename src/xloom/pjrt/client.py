@@ -47,8 +47,10 @@ class Client:
     def __init__(
         self, compiler: Compiler, devices: int = 1, membership: Membership | None = None, *, compare: str = ""
     ):
-        """With `compare="each"`, each instruction's or kernel's value is held against what the CPU makes of its operands,
-        and a program ends with a DifferenceError where it is farther from that than `Compiler.tolerance` says."""
+        """With `compare="each"`, each value that the backend computes is held against what the CPU makes of its operands.
+
+        A program ends with a DifferenceError where one is farther from that than `Compiler.tolerance` says.
+        """
         if devices < 1:
             raise invalid(f"a client has at least one device, not {devices}")
         if compare not in ("", "each"):

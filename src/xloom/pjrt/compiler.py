@@ -103,7 +103,7 @@ class Compiler:
         return True
 
     def memory_stats(self, device: int) -> Mapping[str, int] | None:
-        """Bytes and counts of a device's memory by PJRT's names: `bytes_in_use`, and what else of `STATISTICS` is known.
+        """Bytes and counts of a device's memory: `bytes_in_use`, and what else of `STATISTICS` is known.
 
         None where the host's memory is the device's.
         """

@@ -8,4 +8,14 @@ from xloom.sim.simulator import Simulator
 from xloom.sim.stream import Event, Stream
 from xloom.sim.tolerance import Tolerance
 
-__all__ = ["DeviceArray", "DeviceMemory", "DeviceMemoryError", "Event", "Simulator", "Stream", "Tolerance", "as_matrices", "operator"]
+__all__ = [
+    "DeviceArray",
+    "DeviceMemory",
+    "DeviceMemoryError",
+    "Event",
+    "Simulator",
+    "Stream",
+    "Tolerance",
+    "as_matrices",
+    "operator",
+]

@@ -50,7 +50,9 @@ _NO_WORK = frozenset(
 class DeviceEvaluator(Evaluator):
     """Evaluates a module; each operator's result is in device memory, until its last user is done."""
 
-    def __init__(self, device: Simulator, plan: Plan, stream: Stream, seed: int = 0, memory: DeviceMemory | None = None):
+    def __init__(
+        self, device: Simulator, plan: Plan, stream: Stream, seed: int = 0, memory: DeviceMemory | None = None
+    ):
         """In `memory`, or else in the device's own."""
         rules = ChainMap(device.own_rules, RULES)
         super().__init__(plan.module, seed=seed, rules=rules)

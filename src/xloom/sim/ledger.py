@@ -72,7 +72,9 @@ class Ledger:
             cycles = row.cycles.total()
             by_unit = "".join(f"{row.cycles[unit]:>11}" for unit in units)
             share = f"{100 * cycles / max(1, total):.1f}%"
-            lines.append(f"{cycles:>12} {share:>6} {row.runs:>5} {by_unit}  {row.name} {row.opcode} {row.source}".rstrip())
+            lines.append(
+                f"{cycles:>12} {share:>6} {row.runs:>5} {by_unit}  {row.name} {row.opcode} {row.source}".rstrip()
+            )
         rest = rows[most:]
         if rest:
             left = sum(row.cycles.total() for row in rest)

@@ -62,9 +62,7 @@ class Plan:
         order = list(computation.instructions) if scheduled else computation.post_order()
         rows = self._rows(order) if self._native else [[instruction] for instruction in order]
         last: dict[Instruction, int] = {}
-        groups = [
-            NativeGroup(row, _beside(row)) if self._native and self._is_native(row[-1]) else None for row in rows
-        ]
+        groups = [NativeGroup(row, _beside(row)) if self._native and self._is_native(row[-1]) else None for row in rows]
         for number, (row, group) in enumerate(zip(rows, groups, strict=True)):
             read = row[0].operands if group is None else group.operands
             last.update(dict.fromkeys([*read, *(row if group is None else group.outputs)], number))

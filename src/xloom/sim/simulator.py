@@ -195,7 +195,9 @@ class Simulator:
         return (stream or self.stream).enqueue(lambda: self.copy_out(value.result()))
 
     # -- the same, in the caller's thread
-    def call(self, program: Module, arguments: Sequence[Value], stream: Stream | None = None, *, seed: int = 0) -> Value:
+    def call(
+        self, program: Module, arguments: Sequence[Value], stream: Stream | None = None, *, seed: int = 0
+    ) -> Value:
         """Runs what `execute` enqueues."""
         evaluator = DeviceEvaluator(self, self.planned(program), stream or self.stream, seed)
         return for_host(evaluator.call(program.entry, [on_device(argument) for argument in arguments]))
