@@ -7,8 +7,9 @@ import pytest
 import xloom as xl
 from xloom.calls import registry
 from xloom.interpreter import RULES
+from xloom.interpreter.evaluator import Evaluator
 from xloom.pjrt import Client, CpuCompiler, DifferenceError, InterpreterCompiler, PjrtError
-from xloom.sim import Simulator, Tolerance
+from xloom.sim import Simulator, Tolerance, operator
 
 LOOP = xl.parse("""HloModule loop
 body {
@@ -64,16 +65,14 @@ class Off(Simulator):
     platform = "off"
     calls = 0
 
-    @staticmethod
-    def tanh(instruction, operands, evaluator):
+    @operator("tanh")
+    def tanh(self, instruction, x):
         Off.calls += 1
-        value = np.array(RULES["tanh"](instruction, operands, evaluator))
+        value = np.tanh(x)
         if Off.calls > 1:
             value[3, 1] = np.nextafter(value[3, 1], 9)
             value[4] += np.float32(1e-3)
         return value
-
-    rules = {"tanh": tanh}
 
 
 def test_the_first_wrong_instruction_of_a_loop():
@@ -90,13 +89,13 @@ def test_the_first_wrong_instruction_of_a_loop():
     assert ulps == pytest.approx((wrong - right) / np.spacing(np.abs(right)), rel=0.01)
 
 
-def bf16_dot(instruction, operands, evaluator):
-    return RULES["dot"](instruction, [v.astype(ml_dtypes.bfloat16).astype(np.float32) for v in operands], evaluator)
-
-
 class Half(Simulator):
     platform = "half"
-    rules = {"dot": bf16_dot}
+
+    @operator("dot")
+    def dot(self, instruction, a, b):
+        x, y = (v.astype(ml_dtypes.bfloat16).astype(np.float32) for v in (a, b))
+        return RULES["dot"](instruction, [x, y], Evaluator(PRODUCT))
 
 
 class Told(Half):

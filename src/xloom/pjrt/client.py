@@ -47,7 +47,7 @@ class Client:
     def __init__(
         self, compiler: Compiler, devices: int = 1, membership: Membership | None = None, *, compare: str = ""
     ):
-        """With `compare="each"`, each value that the backend computes is held against what the CPU makes of its operands.
+        """With `compare="each"`, each value that the backend computes is held against the CPU's of the same operands.
 
         A program ends with a DifferenceError where one is farther from that than `Compiler.tolerance` says.
         """

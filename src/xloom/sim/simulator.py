@@ -88,8 +88,8 @@ class Simulator:
     def prepare(self, module: Module) -> Module:
         """A copy of `module` in the form that the device takes.
 
-        It has gone through `passes`, and matches of `fused` are calls. Custom calls that carry HLO, and for whose target
-        the device has no code or no room, are replaced by what they carry.
+        It has gone through `passes`, and matches of `fused` are calls. Custom calls that carry HLO, and for whose
+        target the device has no code or no room, are replaced by what they carry.
         """
         module = module.clone("")
         run_passes(module, ",".join(filter(None, (self.passes, _PLAIN if self.fused else ""))), verify=False)
@@ -157,7 +157,7 @@ class Simulator:
         return known
 
     def _has_room(self, call: Instruction) -> bool:
-        """Whether all arrays of what a call carries fit into half of the scratchpad; the rest is for what methods load."""
+        """Whether all arrays of what a call carries fit into half of the scratchpad: methods load into the rest."""
         leaves = (leaf for i in carried_module(call).instructions for _, leaf in i.shape.leaves() if leaf.is_array)
         return sum(-(-leaf.nbytes // ALIGNMENT) * ALIGNMENT for leaf in leaves) <= self.scratchpad.nbytes // 2
 

@@ -54,7 +54,8 @@ class Difference:
     def __str__(self) -> str:
         at = "[" + ",".join(map(str, self.index)) + "]"
         far = f", {self.ulps:.3g} ULPs away" if np.isfinite(self.ulps) else ""
-        return f"{at} is {self.found!s}, and {self.expected!s} on the CPU{far} ({self.count} of {self.size} elements differ)"
+        count = f"{self.count} of {self.size} elements differ"
+        return f"{at} is {self.found!s}, and {self.expected!s} on the CPU{far} ({count})"
 
 
 def first_difference(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> Difference | None:
@@ -73,7 +74,7 @@ def _distance(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> 
     if found.dtype.kind == "c":
         parts = [(f(found), f(expected)) for f in (np.real, np.imag)]
         return np.maximum(*[_distance(f, e, tolerance) for f, e in parts])
-    if found.dtype.kind in "biu" or found.dtype.kind == "V" and found.dtype.name.startswith(("int", "uint")):
+    if found.dtype.kind in "biu" or found.dtype.name.startswith(("int", "uint")):
         return np.where(found == expected, 0.0, np.inf)
     with np.errstate(all="ignore"):
         x, y = found.astype(np.float64), expected.astype(np.float64)

@@ -22,9 +22,9 @@ def check_taken(
     opcodes: Iterable[str] = (),
     calls: Sequence[CustomCallError] = (),
 ) -> None:
-    """Raises UnsupportedError with each operator that the platform does not take, and UnregisteredCallError with `calls`.
+    """Raises UnsupportedError that names each instruction which the platform does not take, and each of `calls`.
 
-    `opcodes` are those that it has, for the hint.
+    `calls` alone are an UnregisteredCallError. `opcodes` are those that it has, for the hint.
     """
     refused = [i for i in module.instructions if i.opcode not in GLUE and not takes(i)]
     if len(refused) + len(calls) == 1:
