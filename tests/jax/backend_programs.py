@@ -24,9 +24,9 @@ class Small(Simulator):
     memory_bytes = 1 << 20
 
 
-def raises(kind, text, call):
+def raises(kind, text, call, *arguments):
     try:
-        jax.block_until_ready(call())
+        jax.block_until_ready(call(*arguments))
     except kind as error:
         assert text in str(error), error
         return str(error)
@@ -136,11 +136,10 @@ def statistics():
     assert found["bytes_in_use"] == before + X.nbytes and found["bytes_limit"] == 1 << 20, found
     text = "RESOURCE_EXHAUSTED: out of device memory"
     raises(jax.errors.JaxRuntimeError, text, lambda: jax.device_put(np.zeros(1 << 18, np.float32), device))
-    held = [x]
-    said = raises(jax.errors.JaxRuntimeError, text, lambda: jax.jit(lambda x: jnp.outer(x, x))(held[0]))
+    said = raises(jax.errors.JaxRuntimeError, text, jax.jit(lambda x: jnp.outer(x, x)), x)
     assert Path(__file__).name in said, said
     np.testing.assert_allclose(jax.jit(lambda x: x + x)(x), 2 * X)
-    del x, held
+    del x
     assert device.memory_stats()["bytes_in_use"] == before
     assert jax.devices("cpu")[0].memory_stats() is None
 
