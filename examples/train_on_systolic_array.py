@@ -10,12 +10,13 @@ import numpy as np
 from systolic_array import SystolicArray
 
 from xloom.jax import register_backend
-from xloom.pjrt import Client
+from xloom.pjrt import Client, SimCompiler
 
 BATCH, TIME, MODEL, HEADS, HIDDEN = 2, 12, 48, 3, 72
 STEPS, RATE = 4, 0.1
 
-client = Client.sim(SystolicArray)
+compiler = SimCompiler(SystolicArray, devices=1)
+client = Client(compiler)
 register_backend("systolic", lambda devices: client)
 register_backend("checked", lambda devices: Client.sim(SystolicArray, devices, compare="each"))
 
@@ -73,5 +74,5 @@ for name, value in reference.items():
     print(f"{name:15} is {error / bound:4.2f} of the bound away")
     assert error <= bound
 
-(device,) = client.compiler.simulators
+(device,) = compiler.simulators
 print(device.ledger.report(24))

@@ -7,12 +7,13 @@ from systolic_array import SystolicArray
 from torch import nn
 
 import xloom.torch as xt
-from xloom.pjrt import Client
+from xloom.pjrt import Client, SimCompiler
 
 BATCH, TIME, MODEL, HEADS, HIDDEN = 2, 12, 48, 3, 72
 STEPS = 4
 
-client = Client.sim(SystolicArray)
+compiler = SimCompiler(SystolicArray, devices=1)
+client = Client(compiler)
 xt.use_backend(client)  # the device xla is a systolic array from here on
 
 
@@ -60,5 +61,5 @@ for (name, value), other, before in zip(
     print(f"{name:22} is {error / bound:4.2f} of the bound away")
     assert error <= bound
 
-(device,) = client.compiler.simulators
+(device,) = compiler.simulators
 print(device.ledger.report(24))
