@@ -100,20 +100,52 @@ ENTRY e {
 }"""
 
 
+ODD = """HloModule odd
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY e {
+  a = f32[3,4] parameter(0)
+  n = s32[] parameter(1)
+  half = f32[] constant(0.5)
+  halves = f32[4,3] broadcast(half), dimensions={}
+  d = f32[3,3] dot(a, halves), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  zero = f32[] constant(0)
+  unused = f32[] reduce(a, zero), dimensions={0,1}, to_apply=add
+  some = f32[<=3,4] set-dimension-size(a, n), dimensions={0}
+  size = s32[] get-dimension-size(some), dimensions={0}
+  sums = f32[4] reduce(some, zero), dimensions={0}, to_apply=add
+  ROOT t = (f32[3,3], s32[], f32[4]) tuple(d, size, sums)
+}"""
+
+
 def leaves(value):
     return [leaf for part in value for leaf in leaves(part)] if isinstance(value, tuple) else [value]
 
 
-@pytest.mark.parametrize("text", [LOOP, WITHOUT_PRODUCTS, CHAIN], ids=["loop", "without", "chain"])
+@pytest.mark.parametrize("text", [LOOP, WITHOUT_PRODUCTS, CHAIN, ODD], ids=["loop", "without", "chain", "odd"])
 def test_values(text):
     module, device = xl.parse(text), Products()
     arguments = random_arguments(module, 0)
+    if text is ODD:  # a product of what costs nothing, something dead, a dynamic size
+        arguments[1] = np.int32(2)
     found, expected = (leaves(run(module, *arguments)) for run in (device.run, xl.evaluate))
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
         assert isinstance(ours, np.ndarray) and ours.dtype == theirs.dtype
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     assert device.memory.statistics()["bytes_in_use"] == device.scratchpad.statistics()["bytes_in_use"] == 0
+
+
+def test_custom_calls_of_the_host_are_part_of_what_it_does():
+    @xl.custom_call("of.the.host")
+    def twice(out, x):
+        out[...] = 2 * x
+
+    module = xl.parse("""ENTRY e { x = f32[4] parameter(0) s = f32[4] sine(x)
+      ROOT c = f32[4] custom-call(s), custom_call_target="of.the.host" }""")
+    (x,) = random_arguments(module, 0)
+    np.testing.assert_allclose(Products().run(module, x), 2 * np.sin(x), rtol=1e-6)
+    with pytest.raises(xl.CustomCallError, match="registered for platform 'sim'"):
+        Simulator().run(module, x)
 
 
 def test_groups_are_as_large_as_the_device_s_own_instructions_allow():

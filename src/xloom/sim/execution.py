@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from xloom import trace
-from xloom.calls import registry
 from xloom.calls.program_run import ProgramRun
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
@@ -96,10 +95,10 @@ class DeviceEvaluator(Evaluator):
             value = self.inner.apply(instruction, operands)
         elif target in self.device.fused_targets:
             value = self._fused(instruction, operands)
-        elif target in BUILT_IN and not registry.is_registered(target, self.device.platform):
-            value = BUILT_IN[target](instruction, operands, self.inner)
-        else:
+        elif self.device.is_own(instruction) or not (self.device.native or target in BUILT_IN):
             return call_on_device(self.device, self.calls, instruction, operands)
+        else:  # the interpreter's, or the host's code
+            value = self.inner.apply(instruction, operands)
         if instruction.opcode == "reshape" and self.memory.holds(value):
             return value
         return copied(value, self.memory.allocate)

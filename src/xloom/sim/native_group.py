@@ -21,7 +21,7 @@ class NativeGroup:
         """`beside` are what these read and what others make, too, as it costs nothing: constants, say."""
         self.instructions = instructions
         inside = set(instructions)
-        outputs = [i for i in instructions if i.is_root or not inside.issuperset(i.users)]
+        outputs = [i for i in instructions if i.is_root or not i.users or not inside.issuperset(i.users)]
         taken = excerpt([*beside, *instructions], f"native.{instructions[-1].name}", outputs)
         module, self.operands, self.outputs = taken
         compiled = compile_for_cpu(module)

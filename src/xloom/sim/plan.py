@@ -12,10 +12,10 @@ from xloom.sim.native_group import NativeGroup
 
 _RUNS = frozenset({"call", "while", "conditional", "fusion"})
 _NEVER_NATIVE = frozenset(
-    ("parameter", "tuple", "custom-call", "after-all", "add-dependency", "infeed", "outfeed", "send", "send-done")
-    + ("recv", "recv-done", "rng", "rng-get-and-update-state", "partition-id", "replica-id", "domain")
+    ("parameter", "tuple", "custom-call", "after-all", "add-dependency", "infeed", "outfeed", "send", "recv", "domain")
+    + ("rng", "rng-get-and-update-state", "partition-id", "replica-id", "async-update", "opt-barrier")
     + ("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute", "ragged-all-to-all")
-    + ("reduce-scatter", "async-start", "async-update", "async-done", "opt-barrier", "get-dimension-size")
+    + ("reduce-scatter", "get-dimension-size", "set-dimension-size")
 )
 _MADE_ANYWHERE = frozenset({"constant", "iota"})
 _VIEWS = frozenset({"reshape", "bitcast", "get-tuple-element"})
@@ -103,7 +103,10 @@ class Plan:
 
     def _is_read_by_others(self, instruction: Instruction) -> bool:
         """Whether what native code makes for itself where it is read is also read elsewhere."""
-        return any(not self._is_native(user) and not _is_made_anywhere(user) for user in instruction.users)
+        return any(
+            self._is_read_by_others(user) or user.is_root if _is_made_anywhere(user) else not self._is_native(user)
+            for user in instruction.users
+        )
 
     def _is_native(self, instruction: Instruction) -> bool:
         known = self._native_ones.get(instruction)
@@ -117,7 +120,10 @@ class Plan:
             return False
         if opcode in _VIEWS and not self._is_native(instruction.operands[0]):
             return False
-        if any(not leaf.is_array or leaf.is_dynamic for _, leaf in shape.leaves()):
+        if opcode.endswith(("-start", "-done")):
+            return False
+        shapes = (shape, *(operand.shape for operand in instruction.operands))
+        if any(not leaf.is_array or leaf.is_dynamic for each in shapes for _, leaf in each.leaves()):
             return False
         return not any(self._does_own(callee) for callee in instruction.called_computations)
 

@@ -52,7 +52,8 @@ class Simulator:
     opcodes: ClassVar[frozenset[str] | None] = None
     rules: ClassVar[Mapping[str, Rule]] = {}
     native: ClassVar[bool] = False
-    """Whether native code of the CPU's does what the device has no rule for, in groups; else the interpreter does."""
+    """Whether code of the CPU's does what the device has no rule for, natively in groups, and custom calls of the host;
+    else the interpreter does."""
     passes: ClassVar[str] = ""
     """A pipeline that programs go through first, as text."""
     fused: ClassVar[tuple[str, ...]] = ()
@@ -163,7 +164,11 @@ class Simulator:
 
     def check(self, module: Module) -> None:
         """Raises UnsupportedError with all instructions that the device has not, CustomCallError for calls alone."""
-        calls = unregistered(module, self.platform, frozenset(BUILT_IN).union(self.fused_targets))
+        known = frozenset(BUILT_IN).union(self.fused_targets)
+        calls = unregistered(module, self.platform, known)
+        if calls and self.native:
+            of_host = {error.where for error in unregistered(module, known=known)}
+            calls = [error for error in calls if error.where in of_host]
         check_taken(module, self.platform, self.takes, self.opcodes or (), calls)
 
     def run(self, module: Module, *arguments: Any, seed: int = 0) -> Value:
