@@ -9,6 +9,7 @@ from xloom.calls.c_compiler import compile_source, compiled, language_of
 from xloom.calls.c_signature import abi_of
 from xloom.calls.registry import Registration
 from xloom.calls.shared_library import load_library, register_symbol
+from xloom.calls.stated_abi import agreed_abi
 
 
 def register_c(
@@ -26,13 +27,14 @@ def register_c(
     `source` is text or the Path of a file; `language` is "c", "c++" or "cuda", by default what the file's name says,
     and C for a text. The platform is Host, for CUDA source CUDA, if nothing else is said. `include_dirs` are folders of
     headers, for `xla/ffi/api/ffi.h` that which `jax.ffi.include_dir()` gives. Symbols by stage are those of a typed
-    handler; see register_pointer. The ABI is by default what the function's parameters in the source say.
+    handler; see register_pointer. The ABI is what the function's parameters in the source say, where these can be read;
+    an `abi` that contradicts them, and parameters of no ABI, raise CustomCallError.
     """
     language = language or (language_of(source) if isinstance(source, Path) else "c")
     library, expanded = compiled(source, language=language, include_dirs=include_dirs)
     platform = platform or ("CUDA" if language == "cuda" else "Host")
-    if abi is None and platform == "Host" and not isinstance(symbol, Mapping):
-        abi = abi_of(expanded, symbol or name)
+    if not isinstance(symbol, Mapping):
+        abi = agreed_abi(name, abi, abi_of(expanded, symbol or name, platform), platform, "its source")
     return register_symbol(name, library, symbol, platform=platform, abi=abi)
 
 

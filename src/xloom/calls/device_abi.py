@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from xloom.calls.registry import ABIS, Registration, called_as, place
+from xloom.calls.call_version import TYPED, call_version
+from xloom.calls.registry import Registration, place
 from xloom.calls.status import Status
 from xloom.errors import UnsupportedError
 from xloom.hlo.instruction import Instruction
@@ -20,7 +21,6 @@ _Function = ctypes.CFUNCTYPE(None, *_ARGUMENTS)
 _StatusFunction = ctypes.CFUNCTYPE(None, *_ARGUMENTS, ctypes.c_void_p)
 _WITHOUT_STATUS = "API_VERSION_ORIGINAL"
 _WITH_STATUS = ("API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED")
-TYPED = ABIS["typed-ffi"]
 _VERSIONS = (_WITHOUT_STATUS, *_WITH_STATUS, TYPED)
 
 
@@ -32,9 +32,10 @@ def call(
     assert version != TYPED, "its handler gets a call frame"
     buffers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
     given = (stream, ctypes.addressof(buffers), opaque, len(opaque))
-    if version == _WITHOUT_STATUS:
+    if version == _WITHOUT_STATUS and registration.abi is not None:
         _Function(registration.address)(*given)
         return None
+    # code whose ABI is not known may have a status
     status = Status()
     _StatusFunction(registration.address)(*given, status.address)
     return status.message
@@ -42,7 +43,7 @@ def call(
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:
     """The call's `api_version`. Raises when the native function has another, or devices are not called that way."""
-    version = called_as(registration, instruction)
+    version = call_version(registration, instruction)
     if version not in _VERSIONS:
         raise UnsupportedError(
             f"custom call {registration.name!r} on {registration.platform} says {version}",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from xloom.calls import buffers, original, status_returning
+from xloom.calls import buffers, original, status_returning, superset
+from xloom.calls.call_version import TYPED, call_version
 from xloom.calls.failure import failure
 from xloom.calls.program_run import ProgramRun
-from xloom.calls.registry import ABIS, Registration, called_as, place, target_of
+from xloom.calls.registry import Registration, place, target_of
 from xloom.calls.sanitizer import active
 from xloom.calls.sanitizer.call import sanitized
 from xloom.errors import UnsupportedError
@@ -22,9 +23,6 @@ _NATIVE: dict[str, Callable[[int, Any, Sequence[Any], bytes], str | None]] = {
     "API_VERSION_STATUS_RETURNING": status_returning.call,
     "API_VERSION_STATUS_RETURNING_UNIFIED": status_returning.call_unified,
 }
-
-
-TYPED = ABIS["typed-ffi"]
 
 
 def invoke(instruction: Instruction, operands: Sequence[Any], run: ProgramRun, device: str = "interpreter") -> Any:
@@ -55,14 +53,15 @@ def _perform(
         run.typed_call(registration, instruction, out, inputs)
     else:
         opaque = instruction.backend_config.encode("utf-8", "surrogateescape")
-        message = _NATIVE[version](registration.address, out, inputs, opaque)
+        call = superset.call if registration.abi is None else _NATIVE[version]
+        message = call(registration.address, out, inputs, opaque)
         if message is not None:
             raise failure(instruction, message)
 
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:
     """The call's `api_version`. Raises when the native function has another, or this host cannot call it that way."""
-    version = called_as(registration, instruction)
+    version = call_version(registration, instruction)
     if version not in (*_NATIVE, TYPED):
         raise UnsupportedError(
             f"custom call {registration.name!r} says {version}, which the interpreter cannot call yet",

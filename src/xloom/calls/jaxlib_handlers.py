@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xloom.calls.pointers import address_of, register_pointer
-from xloom.calls.registry import Registration, registered
+from xloom.calls.registry import Registration, add, registered
 from xloom.errors import MissingExtraError
 
 _PREFIXES = ("lapack_", "tridiagonal_solve_perturbed", "cpu_csr_sparse_")
@@ -26,7 +27,8 @@ def register_jaxlib_handler(name: str, platform: str) -> None:
     handler = _handlers().get(name)
     if handler is not None:
         _load_lapack()
-        register_pointer(name, handler, abi="typed-ffi")
+        found = register_pointer(name, handler, abi="typed-ffi")
+        add(replace(found, answer=""))  # without asking
 
 
 def is_of_jaxlib(name: str) -> bool:

@@ -6,7 +6,9 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
+from xloom.calls.pointer_type import parameters_of
 from xloom.calls.registry import Registration, add
+from xloom.calls.stated_abi import abi_by_parameters, agreed_abi
 from xloom.errors import CustomCallError
 
 EXECUTE = "execute"
@@ -19,14 +21,18 @@ def register_pointer(name: str, pointer: Any, *, platform: str = "Host", abi: st
 
     `pointer` is a ctypes function (of a library, or a CFUNCTYPE callback), a cffi function pointer, a PyCapsule, a
     Numba `cfunc`, or an integer address; or, for a typed handler, a dictionary of such pointers by stage: "execute",
-    and any of "instantiate", "prepare" and "initialize". `abi`, if given, must then be that of every call. It is kept
-    alive.
+    and any of "instantiate", "prepare" and "initialize". `abi`, if given or said by the pointer's type, must then be
+    that of every call. It is kept alive. Raises CustomCallError for what is no function, and for parameters that are
+    not those of `abi`, or of no ABI.
     """
     by_stage = pointer if isinstance(pointer, Mapping) else {"execute": pointer}
     check_stages(name, by_stage)
     addresses = {stage: address_of(p) for stage, p in by_stage.items()}
     if not all(addresses.values()):
         raise CustomCallError(f"the pointer for custom call {name!r} is null")
+    parameters = parameters_of(by_stage[EXECUTE])
+    if parameters:
+        abi = agreed_abi(name, abi, abi_by_parameters(name, parameters, platform), platform, "the pointer's type")
     return add_native(name, addresses, platform=platform, abi=abi, source=repr(pointer), keep=pointer)
 
 

@@ -10,6 +10,7 @@ from xloom.calls.signature import Signature
 from xloom.errors import CustomCallError, UnregisteredCallError, near
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.hlo.stack_frames import source_line
 
 ABIS = {
     "original": "API_VERSION_ORIGINAL",
@@ -27,10 +28,11 @@ NAME = "xloom.name"
 class Registration:
     """Code under a name: a Python `function`, or the `address` of a native one.
 
-    `abi` is the ABI that a native function is known to have, or None: the call site's `api_version` decides, as in
-    XLA. `stages` are the addresses of a typed handler's functions for the stages before the execution: instantiate,
-    prepare, initialize. `signature` is a Python function's, if it has one. `source` says where the code came from;
-    `keep` holds what must live as long as it.
+    `abi` is the ABI that a native function is said to have, or None; see call_version. `answer` is what it said when it
+    was asked whether it is a typed handler: None before that, "" if it is, else what was wrong. `stages` are the
+    addresses of a typed handler's functions for the stages before the execution: instantiate, prepare, initialize.
+    `signature` is a Python function's, if it has one. `source` says where the code came from; `keep` holds what must
+    live as long as it.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Registration:
     function: Callable[..., Any] | None = None
     address: int = 0
     abi: str | None = None
+    answer: str | None = None
     stages: tuple[int, ...] = (0, 0, 0)
     signature: Signature | None = None
     source: str = ""
@@ -129,22 +132,9 @@ def unregistered(module: Module, platform: str = "Host", known: frozenset[str] =
     return errors
 
 
-def called_as(registration: Registration, instruction: Any) -> str:
-    """The `api_version` that a call says. Raises CustomCallError when its code is known to have another."""
-    version = instruction["api_version"]
-    if registration.abi is not None and ABIS[registration.abi] != version:
-        raise CustomCallError(
-            f"custom call {registration.name!r} has the ABI {registration.abi}, the call says {version}",
-            where=place(instruction),
-            hint=f"write api_version={ABIS[registration.abi]}, in JAX "
-            f"jax.ffi.ffi_call(..., custom_call_api_version={list(ABIS).index(registration.abi) + 1})",
-        )
-    return version
-
-
 def place(instruction: Any) -> str:
     """The instruction's name and source line, for messages."""
-    location = instruction.metadata.location
+    location = source_line(instruction)
     return f"%{program_name(instruction)}" + (f", {location}" if location else "")
 
 

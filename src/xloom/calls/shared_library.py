@@ -17,6 +17,7 @@ class _Row(ctypes.Structure):
         ("name", ctypes.c_char_p),
         ("platform", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
+        ("abi", ctypes.c_char_p),
     ]
 
 
@@ -35,7 +36,7 @@ def load_library(path: str | Path) -> list[Registration]:
     if made:
         return [add(r) for r in made]
     try:
-        table = library.xloom_custom_call_table
+        table = library.xloom_custom_calls_by_abi
     except AttributeError:
         raise CustomCallError(
             f"{path} offers no custom calls",
@@ -52,6 +53,7 @@ def load_library(path: str | Path) -> list[Registration]:
                 row.name.decode(),
                 row.platform.decode(),
                 address=row.function,
+                abi=(row.abi.decode() or None) if row.platform == b"Host" else None,
                 source=f"{path}",
                 keep=(library,),
             )

@@ -6,7 +6,8 @@ from typing import Any
 
 from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
 
-from xloom.calls import register_ffi_type, register_pointer
+from xloom.calls import lookup, register_ffi_type, register_pointer
+from xloom.calls.call_version import demand_handler
 from xloom.calls.jaxlib_handlers import is_of_jaxlib
 from xloom.jax.versions import type_registration
 
@@ -40,6 +41,7 @@ def _register_type_of_cpu(name: str, pointers: Any) -> None:
 
 
 def _register_target_of_cpu(name: str, target: Any, host: str, api_version: int = 0, traits: Any = 0) -> None:
-    _jax.register_custom_call_target(name, target, host, api_version, traits)
     if not is_of_jaxlib(name):  # those are registered when a program asks for them
         _register_target(name, target, host, api_version, traits)
+        demand_handler(lookup(name))  # what is none ends the process in jaxlib
+    _jax.register_custom_call_target(name, target, host, api_version, traits)

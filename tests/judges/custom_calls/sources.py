@@ -45,24 +45,29 @@ def _address(kind: str, abi: str) -> int:
     return ctypes.cast(_function(kind, abi), ctypes.c_void_p).value or 0
 
 
+def _stated(abi: str) -> str | None:
+    """The ABI that has to be stated: code of unknown ABI gets no opaque bytes."""
+    return abi if abi == "status-returning-unified" else None
+
+
 def _by_ctypes(kind: str, abi: str, platform: str) -> None:
-    register_pointer("t", _function(kind, abi), platform=platform)
+    register_pointer("t", _function(kind, abi), platform=platform, abi=_stated(abi))
 
 
 def _by_cffi(kind: str, abi: str, platform: str) -> None:
     import cffi
 
-    register_pointer("t", cffi.FFI().cast("void (*)(void)", _address(kind, abi)), platform=platform)
+    register_pointer("t", cffi.FFI().cast("void (*)(void)", _address(kind, abi)), platform=platform, abi=_stated(abi))
 
 
 def _by_capsule(kind: str, abi: str, platform: str) -> None:
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     capsule = new(("PyCapsule_New", ctypes.pythonapi))(_address(kind, abi), None, None)
-    register_pointer("t", capsule, platform=platform)
+    register_pointer("t", capsule, platform=platform, abi=_stated(abi))
 
 
 def _by_symbol(kind: str, abi: str, platform: str) -> None:
-    register_symbol("t", _library(abi), symbol(kind, abi), platform=platform)
+    register_symbol("t", _library(abi), symbol(kind, abi), platform=platform, abi=_stated(abi))
 
 
 def _by_c(kind: str, abi: str, platform: str, language: str = "c") -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xloom.calls import buffers
+from xloom.calls.call_version import known
 from xloom.calls.registry import Registration, place
 from xloom.calls.sanitizer.guarded import GuardedCall
 from xloom.calls.sanitizer.isolation import run_in_child
@@ -77,7 +78,7 @@ def _attempt(
     trap = Trap(registration.address) if registration.function is None and is_available() else None
     watchdog = Watchdog(limit, trap, f"{what} (at {where})") if limit is not None else None
     with trap or nullcontext(), watchdog or nullcontext():
-        perform(replace(registration, address=trap.address) if trap else registration)
+        perform(replace(known(registration), address=trap.address) if trap else registration)
     if watchdog and watchdog.fired:
         error = CustomCallError(f"{what} has not returned after {limit:g} s", where=where)
         error.add_note(watchdog.fired)

@@ -73,7 +73,11 @@ def _handler_register(a: c_api.HandlerRegister) -> None:
             f"FFI handler for {name} on a platform {platform} must provide an execute implementation",
         )
     platform = "Host" if platform.lower() in ("host", "cpu") else platform
-    add(Registration(name, platform, address=execute, abi="typed-ffi", stages=tuple(stages), source="its library"))
+    add(
+        Registration(
+            name, platform, address=execute, abi="typed-ffi", answer="", stages=tuple(stages), source="its library"
+        )
+    )
 
 
 @_offers("Type_Register", c_api.TypeRegister)

@@ -13,13 +13,10 @@ from xloom.calls.typed_ffi.attributes import AttributeMemory, parse_attributes
 from xloom.calls.typed_ffi.c_api import Stage
 from xloom.calls.typed_ffi.context import Execution, Owner
 from xloom.calls.typed_ffi.frame import FrameTemplate
-from xloom.calls.typed_ffi.probe import probe
+from xloom.calls.typed_ffi.handler_version import version_of
 from xloom.errors import CustomCallError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
-
-_UNANSWERED = -1
-"""A version that no handler has."""
 
 
 class CallSite:
@@ -38,11 +35,9 @@ class CallSite:
         results = arrays_and_tokens(instruction.shape)
         self.template = FrameTemplate([s for o in operands for s in arrays_and_tokens(o)], results, attributes)
         first = FrameTemplate([], [], attributes)
-        asked = [stage for stage in Stage if self.handlers[stage]]
-        if registration.abi is None:
-            probe(registration, place(instruction), lambda: [self._check_version(first.copy(), s) for s in asked])
-        for stage in asked:
-            self._check_version(first.copy(), stage)
+        for stage in Stage:
+            if self.handlers[stage]:
+                self._check_version(first.copy(), stage)
         if self.handlers[Stage.INSTANTIATE]:
             frame = first.copy()
             frame.context.owner = id(self)
@@ -76,15 +71,10 @@ class CallSite:
             raise failure(self.instruction, message)
 
     def _check_version(self, frame: Any, stage: Stage) -> None:
-        metadata = c_api.Metadata(ctypes.sizeof(c_api.Metadata))
-        metadata.api_version.major = _UNANSWERED
-        size = ctypes.sizeof(c_api.MetadataExtension)
-        extension = c_api.MetadataExtension(size, c_api.METADATA_EXTENSION, None, ctypes.addressof(metadata))
-        frame.call.extension_start = ctypes.addressof(extension)
         frame.context.owner = id(self)
-        self._demand(self._run(frame, stage))
-        version = metadata.api_version.major, metadata.api_version.minor
-        if version[0] == _UNANSWERED:
+        version, message = version_of(frame, lambda: self._run(frame, stage))
+        self._demand(message)
+        if version is None:
             raise CustomCallError(
                 f"the code of custom call {self.registration.name!r} does not say which version of the FFI it is of",
                 where=place(self.instruction),

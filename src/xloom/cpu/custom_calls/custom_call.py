@@ -85,10 +85,13 @@ def _call_native(entry: EntryBuilder, call: NativeCall, memory: CallMemory) -> N
     out = _pointers(entry, call.instruction.shape, iter(memory.outputs))
     operands = [_pointers(entry, s, iter(leaves)) for s, leaves in zip(call.shapes, memory.operands, strict=True)]
     arguments = [out, entry.table(operands)]
-    if call.version == "API_VERSION_STATUS_RETURNING_UNIFIED":
+    abi = call.registration.abi
+    status = None if abi == "original" else _status(entry)
+    if status is not None and abi is None:  # see xloom.calls.superset
+        arguments += [status, I64(0)]
+    elif abi == "status-returning-unified":
         opaque = call.instruction.backend_config.encode("utf-8", "surrogateescape")
         arguments += [_text(entry, opaque), I64(len(opaque))]
-    status = None if call.version == "API_VERSION_ORIGINAL" else _status(entry)
     if status is not None:
         arguments.append(status)
     b.call(entry.declared(call.symbol("function"), ir.FunctionType(VOID, [a.type for a in arguments])), arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xloom.calls import host, registry
 from xloom.calls.buffers import operand_shapes
@@ -11,10 +12,12 @@ from xloom.calls.sanitizer import active
 from xloom.calls.typed_ffi import CallSite
 from xloom.calls.typed_ffi.c_api import Stage
 from xloom.cpu.custom_calls.typed_ffi_api import install_native_functions
+from xloom.hlo.attributes import Metadata
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.proto.decoder import decode
+from xloom.hlo.stack_frames import source_line
 from xloom.interpreter.custom_call import BUILT_IN
 
 
@@ -60,7 +63,7 @@ def registration_key(call: Instruction) -> str | None:
     found = registry.lookup(name)
     if found.function is not None:
         return None
-    return f"{[bool(stage) for stage in found.stages]} {is_lapack(found)}"
+    return f"{[bool(stage) for stage in found.stages]} {is_lapack(found)} {found.abi}"
 
 
 def to_bytes(calls: Sequence[NativeCall]) -> bytes:
@@ -85,10 +88,16 @@ def from_bytes(data: bytes, module: Module) -> list[NativeCall]:
 
     Raises as NativeCall does, and CustomCallError when nothing is registered.
     """
-    metadata = {i.name: i.metadata for i in module.instructions if i.opcode == "custom-call"}
+    metadata = {i.name: _without_frame(i) for i in module.instructions if i.opcode == "custom-call"}
     found = [i for i in decode(data).instructions if i.opcode == "custom-call"]
     for instruction in found:
         instruction.metadata = metadata[registry.program_name(instruction)]
     return [
         NativeCall(instruction, registry.target_of(instruction), number) for number, instruction in enumerate(found)
     ]
+
+
+def _without_frame(instruction: Instruction) -> Metadata:
+    """Metadata with the place in the source that the module's stack frames have."""
+    file, _, line = source_line(instruction).rpartition(":")
+    return replace(instruction.metadata, source_file=file, source_line=int(line or 0), stack_frame_id=0)

@@ -45,18 +45,39 @@ static inline void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status, co
   status->set_failure(status, message, message_len);
 }
 
-/* A function that a shared library offers, by name and platform. */
+/* A function that a shared library offers, by name and platform; the ABI is empty where its type does not say it. */
 typedef struct {
   const char* name;
   const char* platform;
   void* function;
+  const char* abi;
 } xloom_custom_call_registration;
+
+/* The ABI on "Host" of functions whose parameters are spelled as above. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename Function>
+constexpr const char* xloom_abi(Function) { return ""; }
+constexpr const char* xloom_abi(void (*)(void*, const void**)) { return "original"; }
+constexpr const char* xloom_abi(void (*)(void*, const void**, XlaCustomCallStatus*)) { return "status-returning"; }
+constexpr const char* xloom_abi(void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*)) {
+  return "status-returning-unified";
+}
+}
+#define XLOOM_ABI_(function) xloom_abi(function)
+#else
+#define XLOOM_ABI_(function)                                                                                \
+  _Generic((function), void (*)(void*, const void**) : "original",                                          \
+           void (*)(void*, const void**, XlaCustomCallStatus*) : "status-returning",                        \
+           void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*) : "status-returning-unified", \
+           default : "")
+#endif
 
 #define XLOOM_CONCAT_(a, b) a##b
 #define XLOOM_CONCAT(a, b) XLOOM_CONCAT_(a, b)
 /* The section holds pointers: compilers may align structs beyond their size, and leave gaps in an array of them. */
 #define XLOOM_REGISTER_(target, address, platform, row)                                                         \
-  static const xloom_custom_call_registration row = {target, platform, (void*)(address)};                       \
+  static const xloom_custom_call_registration row = {target, platform, (void*)(address), XLOOM_ABI_(address)};  \
   __attribute__((section("xloom_custom_calls"), used)) static const xloom_custom_call_registration* XLOOM_CONCAT( \
       row, _pointer) = &row
 
@@ -74,7 +95,7 @@ extern const xloom_custom_call_registration* __start_xloom_custom_calls[]
     __attribute__((weak, visibility("hidden")));
 extern const xloom_custom_call_registration* __stop_xloom_custom_calls[] __attribute__((weak, visibility("hidden")));
 
-__attribute__((weak, visibility("default"))) size_t xloom_custom_call_table(
+__attribute__((weak, visibility("default"))) size_t xloom_custom_calls_by_abi(
     const xloom_custom_call_registration*** first) {
   *first = __start_xloom_custom_calls;
   return (size_t)(__stop_xloom_custom_calls - __start_xloom_custom_calls);
