@@ -25,12 +25,12 @@ def parameters_of(pointer: Any) -> Sequence[Parameter]:
 
 
 def _kind(ctype: Any) -> Kind:
-    if issubclass(ctype, ctypes._SimpleCData):
-        if ctype._type_ in "PqQlL" and ctypes.sizeof(ctype) == _WIDTH:
+    inner: Any = getattr(ctype, "_type_", None)  # a letter, or what a pointer is to
+    if isinstance(inner, str):
+        if inner in "PqQlL" and ctypes.sizeof(ctype) == _WIDTH:
             return "any"  # integers are addresses too
-        return "pointer" if ctype._type_ == "z" else "size" if ctype._type_ in "bBhHiIlLqQ" else "other"
+        return "pointer" if inner == "z" else "size" if inner in "bBhHiIlLqQ" else "other"
     if issubclass(ctype, ctypes._Pointer):
-        inner = ctype._type_
         if issubclass(inner, ctypes._Pointer) or inner in (ctypes.c_void_p, ctypes.c_char_p):
             return "table"
         return "pointer" if issubclass(inner, ctypes._SimpleCData) else "any"

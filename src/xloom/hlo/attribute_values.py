@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xloom.errors import ShapeError, near
+from xloom.hlo.attributes import Alias
 from xloom.hlo.computation import Computation
 from xloom.hlo.opcodes import ENUMS, AttributeInfo
 
@@ -25,6 +26,10 @@ def _computation(value: Any) -> Computation:
     return value
 
 
+def _aliases(value: Any) -> tuple[Alias, ...]:
+    return tuple(Alias(_ints(output), _number(operand), _ints(part)) for output, operand, part in value)
+
+
 _KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "int": (_number, "an integer"),
     "number": (_number, "an integer"),
@@ -36,6 +41,7 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "pairs": (lambda v: tuple((_number(a), _number(b)) for a, b in v), "a tuple of pairs of integers"),
     "computation": (_computation, "a Computation"),
     "computations": (lambda v: tuple(_computation(x) for x in v), "a tuple of Computations"),
+    "aliasing": (_aliases, "a tuple of Alias(output_index, operand, operand_index)"),
 }
 """Conversion and words of each kind that Python spells in more than one way; other kinds have classes of their own."""
 
@@ -59,5 +65,9 @@ def attribute_value(opcode: str, info: AttributeInfo, value: Any) -> Any:
 def _spelling(opcode: str, info: AttributeInfo, enum: str, value: Any) -> str:
     if value in ENUMS[enum]:
         return value
-    hint = near(str(value), ENUMS[enum]) or f"one of: {', '.join(ENUMS[enum])}"
+    hint = (
+        near(str(value).upper().replace("-", "_"), ENUMS[enum], 1)
+        or near(str(value), ENUMS[enum])
+        or f"one of: {', '.join(ENUMS[enum])}"
+    )
     raise ShapeError(f"{opcode}: {info.name} cannot be {value!r}", hint=hint)

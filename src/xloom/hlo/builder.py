@@ -9,6 +9,7 @@ from typing import Any
 from xloom.errors import ShapeError, VerifyError, near
 from xloom.hlo.attribute_values import attribute_value
 from xloom.hlo.attributes import Metadata
+from xloom.hlo.builder_arguments import is_operand, is_shape, operands_of, shape_of
 from xloom.hlo.computation import Computation
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
@@ -18,6 +19,7 @@ from xloom.hlo.opcodes import OPCODES
 from xloom.hlo.shape import Shape
 from xloom.infer import infer_shape
 
+_REGISTERED = "what runs is registered under a name: @xl.custom_call(name), xloom.calls.register_c, ..."
 _BY_METHOD = {name.replace("-", "_"): name for name in OPCODES}
 
 
@@ -25,7 +27,8 @@ class ComputationBuilder:
     """Adds instructions to one computation.
 
     `b.add(x, y)`, `b.reduce(x, init, dimensions=(0,), to_apply=add)`, `b.get_tuple_element(t, index=1)`: operands by
-    position, attributes by name. The result's shape is inferred, or given as `shape=`; `name=` wishes for a name.
+    position, one by one or in a list, attributes by name. The result's shape is inferred, or given as `shape=`, several
+    for a tuple; `name=` wishes for a name.
     Each instruction's metadata has the Python line that made it, unless `source_lines` is False.
     """
 
@@ -36,8 +39,8 @@ class ComputationBuilder:
         self._parameters = 0
 
     def parameter(self, shape: Shape, name: str = "") -> Instruction:
-        """The next parameter."""
-        number = self._parameters
+        """The next parameter. Raises ShapeError when `shape` is none."""
+        number, shape = self._parameters, shape_of("a parameter", shape)
         self._parameters += 1
         attrs = {"parameter_number": number}
         return self._append(name or f"p{number}", "parameter", shape, (), attrs)
@@ -50,25 +53,44 @@ class ComputationBuilder:
     def custom_call(
         self,
         target: str,
-        operands: Sequence[Instruction],
-        shape: Shape,
-        *,
+        *operands: Instruction | Shape | Sequence[Instruction] | Sequence[Shape],
+        shape: Shape | Sequence[Shape] | None = None,
         opaque: str | bytes = "",
         name: str = "",
         **attributes: Any,
     ) -> Instruction:
-        """A call of code registered under `target`; `opaque` becomes its `backend_config`."""
+        """A call of code registered under `target`, as `b.custom_call("f", x, y, shape=s)`.
+
+        Operands may be in a list, as in `b.custom_call("f", [x, y], s)`, whose last argument is the shape.
+        `opaque` becomes its `backend_config`. Raises ShapeError as `emit` does.
+        """
+        given = list(operands)
+        if shape is None and given and (is_shape(given[-1]) or not is_operand(given[-1])):
+            shape = given.pop()  # type: ignore[assignment]
+        if not isinstance(target, str):
+            raise ShapeError(f"custom-call has the name of a target, found {target!r}", hint=_REGISTERED)
+        if not isinstance(opaque, str | bytes):
+            raise ShapeError(f"custom-call has text or bytes as opaque, found {opaque!r}", hint="json.dumps gives text")
+        if "backend_config" in attributes:
+            raise ShapeError("custom-call has no attribute 'backend_config' here", hint="it is opaque=")
+        found = operands_of("custom-call", given)
+        if shape is None:
+            raise ShapeError(
+                "custom-call needs the shape of its result", hint="shape=xl.f32[2, 3], several for a tuple"
+            )
         text = opaque.decode("utf-8", "surrogateescape") if isinstance(opaque, bytes) else opaque
         attrs = {"custom_call_target": target, **_checked(attributes, "custom-call")}
-        instruction = self._append(name or "custom-call", "custom-call", shape, operands, attrs)
+        instruction = self._append(
+            name or "custom-call", "custom-call", shape_of("custom-call's result", shape), found, attrs
+        )
         instruction.backend_config = text
         return instruction
 
     def emit(
         self,
         opcode: str,
-        *operands: Instruction,
-        shape: Shape | None = None,
+        *operands: Instruction | Sequence[Instruction],
+        shape: Shape | Sequence[Shape] | None = None,
         name: str = "",
         **attributes: Any,
     ) -> Instruction:
@@ -77,24 +99,27 @@ class ComputationBuilder:
         if row is None:
             raise ShapeError(f"unknown opcode {opcode!r}", hint=near(opcode, OPCODES))
         attributes = _checked(attributes, opcode)
-        for operand in operands:
-            if not isinstance(operand, Instruction):
-                raise ShapeError(f"{opcode} takes instructions, found {operand!r}", hint="constants: b.constant(...)")
-        if row.arity >= 0 and len(operands) != row.arity:
-            raise ShapeError(f"{opcode} takes {row.arity} operands, found {len(operands)}")
+        found = operands_of(opcode, operands)
+        if row.arity >= 0 and len(found) != row.arity:
+            raise ShapeError(f"{opcode} takes {row.arity} operands, found {len(found)}")
         missing = [n for n, u in row.attributes.items() if u.required and n not in attributes]
         if missing:
             raise ShapeError(f"{opcode} needs {', '.join(missing)}", hint=row.attributes[missing[0]].info.doc)
         if shape is None:
-            shape = infer_shape(opcode, [o.shape for o in operands], attributes)
-        return self._append(name or opcode, opcode, shape, operands, attributes)
+            result = infer_shape(opcode, [o.shape for o in found], attributes)
+        else:
+            result = shape_of(f"{opcode}'s result", shape)
+        return self._append(name or opcode, opcode, result, found, attributes)
 
     def _append(
         self, name: str, opcode: str, shape: Shape, operands: Sequence[Instruction], attrs: Mapping[str, Any]
     ) -> Instruction:
         for operand in operands:
             if operand.parent is not self._computation:
-                raise VerifyError(f"{operand.name} belongs to another computation than {name}")
+                raise VerifyError(
+                    f"{operand.name} belongs to another computation than {name}",
+                    hint="the builder of a computation makes all that is in it; what it reads are its parameters",
+                )
         instruction = Instruction(name, opcode, shape, operands, dict(attrs))
         if self._source_lines:
             instruction.metadata = _caller()
@@ -111,6 +136,8 @@ class ComputationBuilder:
     def finish(self, root: Instruction | None = None) -> Computation:
         """The computation, added to the module; its root is `root` or the last instruction."""
         if root is not None:
+            if not isinstance(root, Instruction):
+                raise ShapeError(f"a root is an instruction, found {root!r}", hint="several results: b.tuple(x, y)")
             if root.parent is not self._computation:
                 raise VerifyError(f"root {root.name} belongs to another computation than {self._computation.name}")
             self._computation.root = root
@@ -146,7 +173,7 @@ def _checked(attributes: Mapping[str, Any], opcode: str) -> dict[str, Any]:
     known = OPCODES[opcode].attributes
     for name in attributes:
         if name not in known:
-            hint = near(name, known) or f"it has: {', '.join(known)}"
+            hint = near(name, known) or (f"it has: {', '.join(known)}" if known else "it has none")
             raise ShapeError(f"{opcode} has no attribute {name!r}", hint=hint)
     return {name: attribute_value(opcode, known[name].info, value) for name, value in attributes.items()}
 

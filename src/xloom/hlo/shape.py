@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
@@ -322,9 +322,25 @@ def without_element_size(shape: Shape) -> Shape:
     return shape.with_layout(replace(shape.layout, element_size_in_bits=0))
 
 
-def tuple_shape(elements: Sequence[Shape]) -> Shape:
-    """The shape of a tuple of `elements`."""
-    return Shape(dt.tuple_, (), (), None, tuple(elements))
+def tuple_shape(*elements: Shape | Iterable[Shape]) -> Shape:
+    """The shape of a tuple: `tuple_shape(a, b)` and `tuple_shape([a, b])` are the same."""
+    shapes: list[Shape] = []
+    for element in elements:
+        if isinstance(element, Shape):
+            shapes.append(element)
+        elif len(elements) == 1 and isinstance(element, Iterable):
+            shapes = [*element]
+        else:
+            raise _no_shape(element)
+    for shape in shapes:
+        if not isinstance(shape, Shape):
+            raise _no_shape(shape)
+    return Shape(dt.tuple_, (), (), None, tuple(shapes))
+
+
+def _no_shape(value: object) -> ShapeError:
+    hint = f"a scalar's is xl.{value}[()], an array's xl.{value}[2, 3]" if isinstance(value, DType) else ""
+    return ShapeError(f"a tuple's shape has shapes, found {value!r}", hint=hint)
 
 
 def results_shape(shapes: Sequence[Shape]) -> Shape:
