@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.calls import register_c, register_pointer
+from xloom.calls import register_c, register_pointer, register_symbol
+from xloom.calls.c_compiler import compile_source
 from xloom.calls.sanitizer import NonFiniteWarning, Settings, active, sanitize
 from xloom.calls.sanitizer.memory import Region
 from xloom.calls.sanitizer.poison import poison, unwritten
@@ -55,6 +56,7 @@ KERNEL(unwritten) { memcpy(out, in[0], 12); }
 KERNEL(first_only) { ((float*)out)[0] = 1; }
 KERNEL(make_nan) { copy(out, in); ((float*)out)[2] = nanf(""); }
 KERNEL(make_infinity) { copy(out, in); ((float*)out)[0] = ((float*)out)[3] = INFINITY; }
+KERNEL(last_number) { for (int i = 0; i < 4; ++i) ((int*)out)[i] = ((const int*)in[0])[i + 1] & 1; }
 KERNEL(hang) { for (volatile int k = 0;; ++k); }
 KERNEL(segfault) { *(volatile int*)8 = 1; }
 KERNEL(give_up) { abort(); }
@@ -104,14 +106,108 @@ def python_kernel(function):
     return function
 
 
+# -- faults of native kernels, by element type
+BY_TYPE = """
+#include <stdint.h>
+#include <string.h>
+typedef struct { char bytes[WIDTH]; } element;
+#define ALL(n) for (int i = 0; i < (n); ++i)
+void right(element* out, const element** in) { ALL(5) out[i] = in[0][i]; }
+void read_past(element* out, const element** in) { ALL(5) out[i] = in[0][i + 1]; }
+void read_before(element* out, const element** in) { ALL(5) out[i] = in[0][i - 1]; }
+void read_behind(element* out, const element** in) { ALL(5) out[i] = in[0][i]; out[2] = in[1][7]; }
+void write_past(element* out, const element** in) { ALL(6) out[i] = in[0][i % 5]; }
+void write_before(element* out, const element** in) { ALL(6) out[i - 1] = in[0][i % 5]; }
+void partial(element* out, const element** in) { ALL(4) out[i] = in[0][i]; }
+"""
+FAULTS_BY_TYPE = {
+    "right": "",
+    "read_past": "read the element past the end of operand 0",
+    "read_before": "read the element before operand 0",
+    "read_behind": "read 3 elements past the end of operand 1",
+    "write_past": "wrote to the element past the end of the result",
+    "write_before": "wrote to the element before the result",
+    "partial": "did not write element [4] of the result",
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("dtype", [d for d in xl.DTYPES.values() if d.is_array], ids=str)
+def test_each_fault_of_each_type_is_found(dtype):
+    width = dtype.numpy.itemsize
+    library = compile_source(BY_TYPE.replace("WIDTH", str(width)))
+    b = xl.Builder("m")
+    x, y = b.parameter(dtype[5]), b.parameter(dtype[5])
+    b.custom_call("t", x, y, shape=dtype[5], name="called")
+    m = b.build()
+    given = np.ones(5, dtype.numpy), np.zeros(5, dtype.numpy)
+    for symbol, message in FAULTS_BY_TYPE.items():
+        register_symbol("t", library, symbol, abi="original")
+        with sanitize():
+            if not message:
+                assert np.array_equal(xl.evaluate(m, *given), given[0])
+                continue
+            with pytest.raises(xl.CustomCallError, match=rf"'t' {re.escape(message)}.*\(at %called, .*\.py:\d+\)"):
+                xl.evaluate(m, *given)
+
+
+@pytest.mark.parametrize("kind", ["float", "int32_t", "uint8_t", "int8_t", "double"])
+@pytest.mark.parametrize("choice", ["<", ">"])
+def test_reads_that_only_a_comparison_sees(kind, choice):
+    names = {"float": xl.f32, "int32_t": xl.s32, "uint8_t": xl.u8, "int8_t": xl.s8, "double": xl.f64}
+    text = f"""#include <stdint.h>
+    void t(void* out, const void** in) {{
+      const {kind}* x = in[0];
+      {kind} m = x[0];
+      for (int i = 1; i <= 7; ++i) if (x[i] {choice} m) m = x[i];
+      *({kind}*)out = m;
+    }}"""
+    register_c("t", text)
+    dtype = names[kind]
+    b = xl.Builder("m")
+    b.custom_call("t", b.parameter(dtype[7]), shape=dtype[()])
+    with sanitize(), pytest.raises(xl.CustomCallError, match="read the element past the end of operand 0"):
+        xl.evaluate(b.build(), np.full(7, 3, dtype.numpy))
+
+
+# -- what reruns must not take for faults
+def test_state_and_chance_are_no_reads(run):
+    state = "static int n; float v = ++n;"
+    chance = "struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); float v = t.tv_nsec;"
+    for body in (state, chance):
+        for device in ("", "#define DEVICE\n"):
+            text = f"{device}#include <time.h>\n{KERNELS}\nKERNEL(other) {{ {body} for (int i = 0; i < 4; ++i) ((float*)out)[i] = v; }}"
+            register_c("t", text, "other", platform="sim" if device else "Host")
+        with sanitize():
+            first, second = run(module(), X)[0], run(module(), X)[0]
+        assert second - first == 1 or body is chance
+
+
+def test_calls_with_side_effects_run_once(tmp_path):
+    log = tmp_path / "log"
+    register_c(
+        "t",
+        f"""#include <stdio.h>
+    void t(void* out, const void** in) {{
+      FILE* f = fopen("{log}", "a"); fputs("x", f); fclose(f); *(float*)out = 1;
+    }}""",
+    )
+    b = xl.Builder("m")
+    b.custom_call("t", [], xl.f32[()], custom_call_has_side_effect=True)
+    with sanitize():
+        xl.evaluate(b.build())
+    assert log.read_text() == "x"
+
+
 # -- faults of native kernels
 FAULTS = {
     "overrun": "wrote to the element past the end of the result",
     "underrun": "wrote to the element before the result",
-    "far_overrun": "accessed 99997 elements past the end of the result (SIGSEGV)",
-    "far_read": "accessed 99997 elements past the end of operand 0 (SIGSEGV)",
+    "far_overrun": "wrote to 99997 elements past the end of the result (SIGSEGV)",
+    "far_read": "read 99997 elements past the end of operand 0 (SIGSEGV)",
     "write_input": "wrote to element [1] of operand 0 (SIGSEGV)",
     "unwritten": "did not write element [3] of the result",
+    "last_number": "read the element past the end of operand 0: what lies there changes the outputs",
     "first_only": "did not write element [1] and 2 more of the result",
     "segfault": "accessed address 0x8, which is in none of its buffers (SIGSEGV)",
     "give_up": "raised SIGABRT",
@@ -351,6 +447,18 @@ def test_faults_inside_callbacks_of_native_kernels_are_left_to_python():
 
 
 # -- settings
+@pytest.mark.parametrize("python", [False, True])
+def test_programs_compiled_before_are_watched(python):
+    if python:
+        python_kernel(lambda out, x: ctypes.memset(out.ctypes.data, 0, 20) and None)
+    else:
+        kernel("overrun")
+    program = xl.compile(module())
+    for _ in range(2):
+        with sanitize(), pytest.raises(xl.CustomCallError, match="wrote to the element past the end of the result"):
+            program(X)
+
+
 def test_settings_come_from_the_environment(monkeypatch):
     assert active() is None
     monkeypatch.setenv("XLOOM_SANITIZE", "0")

@@ -20,7 +20,7 @@ from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
 from xloom.cpu.runtime.memory_pool import aligned
-from xloom.cpu.runtime.sanitized_executable import GuardedExecutable
+from xloom.cpu.runtime.sanitized_executable import CallingExecutable, GuardedExecutable
 from xloom.cpu.runtime.serialized_executable import LinkedExecutable, SerializedExecutable
 from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.runtime.threads import pool
@@ -82,14 +82,22 @@ def compile(module: Module, target: Target | None = None) -> Executable | Dynami
         with trace.span(module.name, "compile"):
             image = _made(module, target, None, partial(TimedEntryBuilder, times=times))
         return (TimedSpmdExecutable if is_spmd(module) else TimedExecutable)(module, image, times)
-    kind = SpmdExecutable if is_spmd(module) else Executable if active() is None else GuardedExecutable
     key = _key(module, target)
-    if key is None:
-        return kind(module, _made(module, target, None))
-    image = _found(key, module, target) or _made(module, target, key)
-    if identity is not None:
+    image = (_found(key, module, target) if key is not None else None) or _made(module, target, key)
+    if identity is not None and key is not None:
         note_key(identity, module, target, key)
-    return kind(module, image, key)
+    if is_spmd(module):
+        return SpmdExecutable(module, image, key)
+    if active() is not None:
+        return GuardedExecutable(module, image, key)
+    if image.kept:  # it calls code outside
+        return CallingExecutable(module, image, key, partial(_guarded, module, target))
+    return Executable(module, image, key)
+
+
+def _guarded(module: Module, target: Target) -> GuardedExecutable:
+    """A program whose custom calls the sanitizer watches, which is on."""
+    return GuardedExecutable(module, _made(module, target, None))
 
 
 def note_key(identity: str, module: Module, target: Target, key: str) -> bool:

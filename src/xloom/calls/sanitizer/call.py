@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -16,6 +17,7 @@ from xloom.calls.call_version import known
 from xloom.calls.registry import Registration, place
 from xloom.calls.sanitizer.guarded import GuardedCall
 from xloom.calls.sanitizer.isolation import run_in_child
+from xloom.calls.sanitizer.rerun import Reruns, may_run_again
 from xloom.calls.sanitizer.settings import Settings
 from xloom.calls.sanitizer.trap import Trap, is_available
 from xloom.calls.sanitizer.watchdog import Watchdog
@@ -54,12 +56,20 @@ def sanitized(
         with device_waits(device, registration.name, where):
             _attempt(call, limit, what, where, registration, lambda r: perform(r, instruction, out, inputs))
 
+    begin = time.monotonic()
     if settings.isolate:
         run_in_child(lambda: attempt(None), settings.seconds, what, where)
     else:
         attempt(settings.seconds)
     used = list(_used(instruction, out))
     found = call.damage() + call.unwritten(used)
+    if not found and registration.function is None and may_run_again(instruction):
+        reruns = Reruns(call, used, lambda: attempt(None), time.monotonic() - begin)
+        found = reruns.stray_accesses()
+        doubtful = call.doubtful(used)
+        if doubtful:
+            kept = reruns.unwritten()
+            found += call.unwritten(used, {n: np.intersect1d(doubtful[n], kept.get(n, ())) for n in doubtful})
     if found:
         raise CustomCallError(f"{what} {'; it '.join(found)}", where=where)
     call.warn_of_non_finite(used, what, where)
@@ -85,7 +95,7 @@ def _attempt(
         raise error
     if trap and trap.fault:
         name, address = trap.fault.signal.name, trap.fault.address
-        did = f"raised {name}" if address is None else f"{call.describe(address)} ({name})"
+        did = f"raised {name}" if address is None else f"{call.describe(address, trap.fault.wrote)} ({name})"
         raise CustomCallError(f"{what} {did}", where=where)
 
 

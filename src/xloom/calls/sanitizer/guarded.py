@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from xloom.calls.sanitizer.memory import Region
-from xloom.calls.sanitizer.poison import poison, unwritten
+from xloom.calls.sanitizer.poison import poison, poisoned, unwritten
 from xloom.hlo.dtype import DType
 from xloom.hlo.shape import Shape
 
@@ -61,6 +61,7 @@ class GuardedCall:
         self._inputs: list[GuardedArray] = []
         self._outputs: list[GuardedArray] = []
         self._poisoned: list[GuardedArray] = []
+        self._begin: list[np.ndarray] = []
 
     def place(self, value: Any, shape: Shape, name: str) -> Any:
         """Copies of an operand, to be protected."""
@@ -94,17 +95,43 @@ class GuardedCall:
         self._poisoned = [g for g in self._poisoned if g.array is not array]
 
     def protect(self) -> None:
-        """Makes the operands read-only."""
+        """Makes the operands read-only: what is to be called has its memory now."""
         for guarded in self._inputs:
             guarded.region.protect()
+        self._begin = self.outputs()
 
-    def describe(self, address: int) -> str:
-        """What `address` is to this call."""
+    def outputs(self) -> list[np.ndarray]:
+        """Copies of the outputs' bytes."""
+        return [guarded.region.data.copy() for guarded in self._outputs]
+
+    def set_outputs(self, contents: Sequence[np.ndarray] | None = None) -> None:
+        """Gives the outputs these bytes, or those that they had before the call."""
+        for guarded, data in zip(self._outputs, self._begin if contents is None else contents, strict=True):
+            guarded.region.data[...] = data
+
+    def flip_poison(self) -> None:
+        """Inverts what poisoned outputs start with."""
+        for guarded in self._poisoned:
+            guarded.region.data ^= 0xFF
+
+    @property
+    def results(self) -> list[GuardedArray]:
+        """The outputs."""
+        return self._outputs
+
+    @property
+    def arrays(self) -> list[GuardedArray]:
+        """All of them, the operands first."""
+        return [*self._inputs, *self._outputs]
+
+    def describe(self, address: int, wrote: bool | None) -> str:
+        """What an access to `address` is to this call."""
         for guarded in (*self._outputs, *self._inputs):
             offset = guarded.region.offset_of(address)
             if offset is not None:
                 inside = 0 <= offset < guarded.region.nbytes
-                verb = "wrote to" if inside and guarded in self._inputs else "accessed"
+                wrote = wrote or (inside and guarded in self._inputs) or wrote
+                verb = "accessed" if wrote is None else "wrote to" if wrote else "read"
                 return f"{verb} {guarded.element(offset)}"
         return f"accessed address {address:#x}, which is in none of its buffers"
 
@@ -113,13 +140,21 @@ class GuardedCall:
         guarded = (*self._outputs, *self._inputs)
         return [f"wrote to {g.element(offset)}" for g in guarded for offset in g.region.damage()]
 
-    def unwritten(self, used: Sequence[np.ndarray]) -> list[str]:
-        """What it did not write of the outputs that are used."""
+    def doubtful(self, used: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The numbers of elements of outputs that are used that may have been written what they started with."""
+        found = {g.name: poisoned(g.region.data, g.dtype) for g in self._poisoned if any(g.array is u for u in used)}
+        return {name: numbers for name, numbers in found.items() if numbers.size}
+
+    def unwritten(self, used: Sequence[np.ndarray], certain: Mapping[str, np.ndarray] | None = None) -> list[str]:
+        """What it did not write of the outputs that are used: what is sure by itself, or the numbers in `certain`."""
         found = []
         for guarded in self._poisoned:
             if not any(guarded.array is u for u in used):
                 continue
-            numbers = unwritten(guarded.region.data, guarded.dtype)
+            if certain is None:
+                numbers = unwritten(guarded.region.data, guarded.dtype)
+            else:
+                numbers = certain.get(guarded.name, np.empty(0, np.int64))
             if numbers.size:
                 more = f" and {numbers.size - 1} more" if numbers.size > 1 else ""
                 found.append(f"did not write element {guarded.index(int(numbers[0]))}{more} of {guarded.name}")

@@ -17,8 +17,8 @@ import numpy as np
 
 from xloom.calls.buffers import ALIGNMENT
 
-_PATTERN = 0x7FA5
-"""A NaN of bf16, f16 and f32, so that what is computed from a red zone is noticed too."""
+_PATTERN = 0x7FC5
+"""A NaN of bf16, f16 and f32, so that what is computed from a red zone is noticed too; not what outputs start with."""
 _NO_ACCESS = 0
 _LEAST_GUARD = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -38,7 +38,8 @@ class Region:
         self._offset = guard + (body - ALIGNMENT - nbytes) // ALIGNMENT * ALIGNMENT
         self._body = slice(guard, guard + body)
         self.data = self._memory[self._offset : self._offset + nbytes]
-        self._memory[self._body] = self._pattern = np.full(body // 2, _PATTERN, "<u2").view(np.uint8)
+        self._memory[self._body] = self._usual = self._expected = np.full(body // 2, _PATTERN, "<u2").view(np.uint8)
+        self._access = mmap.PROT_READ | mmap.PROT_WRITE
         self._protect(slice(0, guard), _NO_ACCESS)
         self._protect(slice(guard + body, body + 2 * guard), _NO_ACCESS)
 
@@ -49,7 +50,25 @@ class Region:
 
     def protect(self) -> None:
         """From now on, whoever writes to the data or around it gets a fault."""
-        self._protect(self._body, mmap.PROT_READ)
+        self._access = mmap.PROT_READ
+        self._protect(self._body, self._access)
+
+    @property
+    def zones(self) -> tuple[int, int]:
+        """The bytes of the red zones before the data and behind it."""
+        before = self._offset - self._body.start
+        return before, self._body.stop - self._body.start - before - self.nbytes
+
+    def fill_zones(self, value: int, before: int, behind: int) -> None:
+        """Makes the red zones' nearest bytes, so many `before` the data and `behind` it, `value`; others are as ever."""
+        begin = self._offset - self._body.start
+        end = begin + self.nbytes
+        self._protect(self._body, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._expected = self._usual.copy()
+        self._expected[begin - before : begin] = self._expected[end : end + behind] = value
+        body = self._memory[self._body]
+        body[:begin], body[end:] = self._expected[:begin], self._expected[end:]
+        self._protect(self._body, self._access)
 
     def damage(self) -> list[int]:
         """Where the red zones have been written: the nearest such byte before the data, and after it.
@@ -59,8 +78,8 @@ class Region:
         begin = self._offset - self._body.start
         end = begin + self.nbytes
         body = self._memory[self._body]
-        before = np.flatnonzero(body[:begin] != self._pattern[:begin])
-        after = np.flatnonzero(body[end:] != self._pattern[end:])
+        before = np.flatnonzero(body[:begin] != self._expected[:begin])
+        after = np.flatnonzero(body[end:] != self._expected[end:])
         places = [int(before[-1]) - begin] if before.size else []
         return places + ([self.nbytes + int(after[0])] if after.size else [])
 

@@ -22,13 +22,22 @@ def unwritten(data: np.ndarray, dtype: DType) -> np.ndarray:
 
     Elements narrower than 32 bits that may have any value are only told when neighbours are too: four bytes in a row.
     """
-    width = dtype.numpy.itemsize
-    same = data == _pattern(data.size, dtype)
-    part = width // 2 if dtype.is_complex else width
-    elements = same.reshape(-1, part).all(axis=1).reshape(-1, width // part).any(axis=1)
+    elements = _same(data, dtype, 0)
     if dtype.name == "pred" or dtype.real.name in _SIGNALLING:
         return np.flatnonzero(elements)
-    return np.flatnonzero(_in_runs(elements, -(-_CERTAIN_BITS // (8 * width))))
+    return np.flatnonzero(_in_runs(elements, -(-_CERTAIN_BITS // (8 * dtype.numpy.itemsize))))
+
+
+def poisoned(data: np.ndarray, dtype: DType, flipped: bool = False) -> np.ndarray:
+    """The numbers of all elements that have the pattern, or its inverse: maybe they were written so."""
+    return np.flatnonzero(_same(data, dtype, 0xFF if flipped else 0))
+
+
+def _same(data: np.ndarray, dtype: DType, flip: int) -> np.ndarray:
+    width = dtype.numpy.itemsize
+    same = data == _pattern(data.size, dtype) ^ flip
+    part = width // 2 if dtype.is_complex else width
+    return same.reshape(-1, part).all(axis=1).reshape(-1, width // part).any(axis=1)
 
 
 def _pattern(nbytes: int, dtype: DType) -> np.ndarray:

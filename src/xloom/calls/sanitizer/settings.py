@@ -23,7 +23,7 @@ _chosen: list[Settings] = []
 
 @contextmanager
 def sanitize(*, isolate: bool = False, seconds: float = 60.0) -> Iterator[None]:
-    """Custom calls of the whole process run in the sanitizer: those interpreted now, and of programs compiled now."""
+    """Custom calls of the whole process run in the sanitizer; programs compiled before are compiled anew for it."""
     settings = Settings(isolate, seconds)
     _chosen.append(settings)
     try:

@@ -9,6 +9,7 @@ had locked or allocated stays so.
 from __future__ import annotations
 
 import ctypes
+import platform
 import signal
 import sys
 from dataclasses import dataclass
@@ -16,15 +17,22 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
+_ERROR_CODE = 192 if platform.machine() == "x86_64" else 0
+"""Where the ucontext_t that a handler gets has the processor's code of a page fault; 0 where it has none."""
+_WROTE = 2
 _SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What ended the call; `address` is what it accessed, if the signal is about memory."""
+    """What ended the call; `address` is what it accessed, if the signal is about memory.
+
+    `wrote` says whether it wrote there, where the processor tells it.
+    """
 
     signal: signal.Signals
     address: int | None
+    wrote: bool | None = None
 
 
 class _Frame(ctypes.Structure):
@@ -35,6 +43,7 @@ class _Frame(ctypes.Structure):
         ("active", ctypes.c_uint64),
         ("signal", ctypes.c_uint64),
         ("address", ctypes.c_uint64),
+        ("error", ctypes.c_uint64),
         ("place", ctypes.c_char * 1024),  # a sigjmp_buf, which has at most some 400 bytes
     ]
 
@@ -61,8 +70,10 @@ class Trap:
         number = self._frame.signal
         if not number or number == interrupt_signal():
             return None
-        with_address = number in (signal.SIGSEGV, signal.SIGBUS)
-        return Fault(signal.Signals(number), self._frame.address if with_address else None)
+        if number not in (signal.SIGSEGV, signal.SIGBUS):
+            return Fault(signal.Signals(number), None)
+        wrote = bool(self._frame.error & _WROTE) if _ERROR_CODE else None
+        return Fault(signal.Signals(number), self._frame.address, wrote)
 
     def __enter__(self) -> Trap:
         machine = _machine()
@@ -142,6 +153,7 @@ def _machine() -> _Machine:
         before=ctypes.addressof(before),
         action_size=ctypes.sizeof(_Action),
         interrupt=interrupt_signal(),
+        error_code=_ERROR_CODE,
     )
     engine = _engine(text)
     libc.pthread_getspecific.restype = ctypes.c_void_p
@@ -178,7 +190,7 @@ define i64 @xloom_thunk(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) {
   %frame = call ptr @get@(i32 #key#)
   %signal = getelementptr i8, ptr %frame, i64 16
   store i64 0, ptr %signal
-  %place = getelementptr i8, ptr %frame, i64 32
+  %place = getelementptr i8, ptr %frame, i64 40
   %jumped = call i32 @setjmp@(ptr %place, i32 1) returns_twice
   %faulted = icmp ne i32 %jumped, 0
   br i1 %faulted, label %ended, label %go
@@ -215,7 +227,11 @@ ours:
   %address = load i64, ptr %from
   %to = getelementptr i8, ptr %frame, i64 24
   store i64 %address, ptr %to
-  %place = getelementptr i8, ptr %frame, i64 32
+  %what = getelementptr i8, ptr %context, i64 #error_code#
+  %error = load i64, ptr %what
+  %code = getelementptr i8, ptr %frame, i64 32
+  store i64 %error, ptr %code
+  %place = getelementptr i8, ptr %frame, i64 40
   call void @longjmp@(ptr %place, i32 1)
   unreachable
 other:
