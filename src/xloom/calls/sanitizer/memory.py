@@ -60,7 +60,7 @@ class Region:
         return before, self._body.stop - self._body.start - before - self.nbytes
 
     def fill_zones(self, value: int, before: int, behind: int) -> None:
-        """Makes the red zones' nearest bytes, so many `before` the data and `behind` it, `value`; others are as ever."""
+        """Makes the red zones' nearest bytes, so many `before` the data and `behind` it, `value`; others as ever."""
         begin = self._offset - self._body.start
         end = begin + self.nbytes
         self._protect(self._body, mmap.PROT_READ | mmap.PROT_WRITE)
