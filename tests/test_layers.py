@@ -40,6 +40,7 @@ LAYERS = [
     ["xloom.calls"],
     ["xloom.interpreter"],
     ["xloom.passes"],
+    ["xloom.testing"],
     ["xloom.codegen.ops", "xloom.codegen.thresholds"],
     ["xloom.codegen.buffer_values", "xloom.codegen.loop_ir"],
     ["xloom.codegen.elemental"],

@@ -99,6 +99,7 @@ _LAZY = {
     "parse": ("xloom.hlo.text.parser", "parse"),
     "run_passes": ("xloom.passes", "run_passes"),
     "sim": ("xloom.sim", None),
+    "testing": ("xloom.testing", None),
     "verify": ("xloom.hlo.verify.module", "verify"),
 }
 

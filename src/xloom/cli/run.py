@@ -68,6 +68,11 @@ Program = Callable[..., Any]
 @click.option(
     "--output", "-o", type=click.Path(file_okay=False), help="Folder for the results: out0.npy, out1.npy, ..."
 )
+@click.option(
+    "--check-calls",
+    is_flag=True,
+    help="Only run each custom call that carries HLO as its kernel and as that HLO, and fail where they differ.",
+)
 @click.option("--sanitize", is_flag=True, help="Run custom calls in guarded memory, and report what they do wrong.")
 @click.option("--isolate", is_flag=True, help="As --sanitize, each custom call in a process of its own.")
 @load_option
@@ -83,6 +88,7 @@ def run(
     runs: int | None,
     profile: str | None,
     output: str | None,
+    check_calls: bool,
     sanitize: bool,
     isolate: bool,
     libraries: tuple[str, ...],
@@ -101,6 +107,7 @@ def run(
       xloom run model.hlo --profile trace.json     and where does the time go?
       xloom run model.hlo --on interpreter         slow, exact about edge cases
       xloom run model.hlo --load k.c --sanitize    does the kernel keep to its buffers?
+      xloom run fused.hlo --load k.c --check-calls does it compute what its call carries?
     """
     from xloom.calls import sanitizer, unregistered
     from xloom.interpreter.custom_call import BUILT_IN
@@ -113,9 +120,14 @@ def run(
         from xloom.passes import run_passes
 
         run_passes(module, passes)
+    arguments = _arguments(module, inputs, seed)
+    if check_calls:
+        from xloom.testing import check_call
+
+        click.echo(str(check_call(module, *arguments, seed=seed)))
+        return
     for error in unregistered(module, known=frozenset(BUILT_IN)):
         raise error
-    arguments = _arguments(module, inputs, seed)
     guarded = sanitizer.sanitize(isolate=isolate) if sanitize or isolate else nullcontext()
     with trace(profile) if profile else nullcontext(), guarded:
         program = _interpreted(module, seed) if on == "interpreter" else _compiled(module, seed, allow_interpreter)
