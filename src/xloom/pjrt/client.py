@@ -32,6 +32,7 @@ from xloom.pjrt.memory_space import MemorySpace
 from xloom.pjrt.options import CompileOptions
 from xloom.pjrt.simulated import SimCompiler
 from xloom.pjrt.stepwise import Stepwise
+from xloom.pjrt.transformations import is_transformed, transformed
 from xloom.sim import Simulator
 from xloom.sim.unsupported import check_taken
 from xloom.status_code import Code
@@ -176,7 +177,8 @@ class Client:
             options = replace(options, device_assignment=rows)
         if count > len(self.devices):
             raise invalid(f"the program is for {count} devices, and there are {len(self.devices)}")
-        request = Request.of(module, options)
+        is_plain = not is_transformed(self.platform_name)
+        request = Request.of(module, options) if is_plain else None
         if request is not None and (is_cheap := request.is_cheap) is not None:
             return self._compiled(module, options, is_cheap)
         original = module
@@ -189,6 +191,8 @@ class Client:
         if not options.allow_excess_precision:
             module = module.clone("")
             ResultRounding().run(module)
+        if not is_plain:
+            module = transformed(self.platform_name, module)
         loaded = self._compiled(module, options)
         if request is not None and module is original:
             request.note(loaded.executable)
