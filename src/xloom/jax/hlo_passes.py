@@ -79,7 +79,7 @@ def use_passes(
     with xloom.jax.use_passes("outline{pattern=gelu,target=MyGelu}"):
         y = jax.jit(f)(x)
 
-    These may be stock XLA's, xloom's, and those of `register_backend`. Of nested ones, each sees what those outside have
+    These may be stock XLA's, xloom's, and those of `register_backend`. Of nested ones, each sees what outer ones have
     made. `unfuse` takes XLA's fusions apart first, so that passes see operators; a module that they do not change stays
     as XLA fused it. `compare` checks values with the interpreter after each pass. Functions that are compiled already
     are compiled anew, and JAX's persistent compilation cache is off meanwhile, because it does not know of passes. An

@@ -5,6 +5,7 @@ Those of tensors of the device `xla` are recorded as that device's programs are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,12 @@ from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
+from xloom.passes import parse_pipeline, run_passes
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
 from xloom.torch.dynamic_graph import DynamicGraph
 from xloom.torch.frozen.preparation import frozen
-from xloom.torch.fx_graph import translate
+from xloom.torch.fx_graph import Translated, translate
 from xloom.torch.graph_memory import read_from_owners
 
 
@@ -33,13 +35,14 @@ def compile_graph(
     *,
     views: bool = False,
     weights: Sequence[int] = (),
+    passes: str = "",
 ) -> Any:
     """A function that runs a graph of ATen operators; AOTAutograd calls it with a list, which it empties.
 
     The first `strided` results, or all, lie in memory as torch's do: with `views`, as views where they share it.
-    `weights` are the numbers of arguments that are expected to stay as they are.
+    `weights` are the numbers of arguments that are expected to stay as they are, `passes` a pipeline to run first.
     """
-    prepare = partial(frozen, weights=weights)
+    prepare = partial(_prepared, weights=weights, passes=passes)
     if any(_is_symbolic(a) for a in arguments):
         return make_boxed_func(DynamicGraph(graph, prepare, strided=strided, views=views))
     translated = prepare(translate(graph, arguments, strided=strided))
@@ -54,14 +57,23 @@ def compile_graph(
     return run
 
 
-def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False) -> Any:
+def _prepared(translated: Translated, weights: Sequence[int], passes: str) -> Translated:
+    """A graph as it is compiled."""
+    if passes:
+        translated = replace(translated, module=translated.module.clone(""))
+        run_passes(translated.module, passes)
+    return frozen(translated, weights)
+
+
+def compile_forward(graph: GraphModule, arguments: Sequence[Any], *, views: bool = False, passes: str = "") -> Any:
     """The same of a forward graph, whose first results are what the user sees or what views are made of."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    return compile_graph(graph, arguments, None if metadata is None else metadata.num_forward_returns, views=views)
+    strided = None if metadata is None else metadata.num_forward_returns
+    return compile_graph(graph, arguments, strided, views=views, passes=passes)
 
 
-def compile_inference(graph: GraphModule, arguments: Sequence[Any]) -> Any:
+def compile_inference(graph: GraphModule, arguments: Sequence[Any], *, passes: str = "") -> Any:
     """The same of a graph without a backward one, whose weights stay as they are for several calls, as a rule."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
@@ -70,7 +82,7 @@ def compile_inference(graph: GraphModule, arguments: Sequence[Any]) -> Any:
     if metadata is not None:
         told = metadata.input_info
         weights = [k for k in metadata.static_input_indices if k < len(told) and not told[k].mutates_data]
-    return compile_graph(graph, arguments, strided, views=True, weights=weights)
+    return compile_graph(graph, arguments, strided, views=True, weights=weights, passes=passes)
 
 
 def recorded(graph: GraphModule, arguments: Sequence[Any]) -> Any:
@@ -120,9 +132,9 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-_OPTIONS = {"freezing": True}
+_OPTIONS: Mapping[str, Any] = {"freezing": True, "passes": ""}
 """What `options=` of torch.compile may say, and what holds where it does not: `freezing` keeps what is computed of
-weights alone while gradients are off."""
+weights alone while gradients are off, `passes` is a pipeline that each graph goes through before it is compiled."""
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """What `mode=` of torch.compile may say. All mean the same: one native program, tuned for the machine."""
 
@@ -132,20 +144,26 @@ def backend(
 ) -> Callable[..., Any]:
     """What torch.compile calls for `backend="xloom"`; `options={"freezing": False}` has weights read at each call.
 
-    Raises ValueError for options and modes that there are not.
+    `options={"passes": "outline{pattern=gelu,target=my_gelu}"}` runs these passes over each graph. On tensors of the
+    device, those of `xloom.torch.passes` run instead. Raises ValueError for options and modes that there are not,
+    PassError for a malformed pipeline.
     """
     if mode not in _MODES:
         raise ValueError(f"torch.compile has no mode {mode!r}; it has {', '.join(_MODES)}")
     unknown = sorted(set(options or {}) - set(_OPTIONS))
     if unknown:
         raise ValueError(f"xloom has no option {unknown[0]!r} for torch.compile; it has {', '.join(_OPTIONS)}")
-    chosen = _OPTIONS | dict(options or {})
+    chosen = {**_OPTIONS, **(options or {})}
+    passes = chosen["passes"]
+    parse_pipeline(passes)
     if _on_device(graph):
         return aot_autograd(fw_compiler=recorded, partition_fn=default_partition)(graph, arguments)
     return aot_autograd(
-        fw_compiler=compile_forward,
-        inference_compiler=compile_inference if chosen["freezing"] else partial(compile_forward, views=True),
-        bw_compiler=compile_graph,
+        fw_compiler=partial(compile_forward, passes=passes),
+        inference_compiler=partial(compile_inference, passes=passes)
+        if chosen["freezing"]
+        else partial(compile_forward, views=True, passes=passes),
+        bw_compiler=partial(compile_graph, passes=passes),
         partition_fn=partitioned,
         decompositions=decompositions(),
     )(graph, arguments)
