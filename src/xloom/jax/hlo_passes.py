@@ -36,7 +36,7 @@ class UsePasses:
         others = [platform for platform in self.platforms if platform not in ours]
         ends = [_register(f"xloom-{next(_numbers)}", self._in_xla, others)] if others else []
         ends += [register_transformation(platform, self._of_ours) for platform in ours]
-        self._ends: list[Callable[[], None]] = [*ends, _without_caches()]
+        self._ends: list[Callable[[], object]] = [*ends, _without_caches()]
 
     def close(self) -> None:
         """Ends it; what was compiled meanwhile is compiled anew when it is called again."""
@@ -115,7 +115,7 @@ def _is_present(platform: str) -> bool:
         return False
 
 
-def _register(name: str, transform: Callable[[bytes], bytes | None], platforms: Sequence[str]) -> Callable[[], None]:
+def _register(name: str, transform: Callable[[bytes], bytes | None], platforms: Sequence[str]) -> Callable[[], object]:
     """Registers with XLA; the function that undoes it."""
     try:
         from jax.extend import xla
@@ -127,7 +127,7 @@ def _register(name: str, transform: Callable[[bytes], bytes | None], platforms: 
     return lambda: xla.clear_hlo_module_transformation(name, stage, platforms)
 
 
-def _without_caches() -> Callable[[], None]:
+def _without_caches() -> Callable[[], object]:
     """JAX forgets what it has compiled, and keeps nothing; the function that undoes it forgets that, too."""
     import jax
     from jax.experimental.compilation_cache import compilation_cache
