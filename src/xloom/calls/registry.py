@@ -32,7 +32,8 @@ class Registration:
     was asked whether it is a typed handler: None before that, "" if it is, else what was wrong. `stages` are the
     addresses of a typed handler's functions for the stages before the execution: instantiate, prepare, initialize.
     `signature` is a Python function's, if it has one. `source` says where the code came from; `keep` holds what must
-    live as long as it.
+    live as long as it. `when` says of a MatchDescription whether it takes such a call, None: any; `layouts` in which
+    layouts, as the option of the pass `outline` does.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Registration:
     signature: Signature | None = None
     source: str = ""
     keep: tuple = field(default=(), repr=False, compare=False)
+    when: Callable[[Any], bool] | None = None
+    layouts: str = ""
 
 
 _registered: dict[tuple[str, str], Registration] = {}

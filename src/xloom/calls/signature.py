@@ -64,6 +64,8 @@ class Signature:
         self._rest = (f"*{rest[0].name}", _expected(rest[0].annotation, function)) if rest else None
         self.keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         """Its parameters that are only given by name."""
+        self.required = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty)
+        """Those of them that have no default."""
 
     @staticmethod
     def of(function: Callable[..., Any]) -> Signature | None:

@@ -1,9 +1,10 @@
-"""Custom calls that carry HLO: is the backend config a module, and which one?"""
+"""Custom calls that carry HLO: is there a module in the backend config, and which one?"""
 
 from __future__ import annotations
 
 import re
 
+from xloom.calls.match_description import carried_text
 from xloom.errors import PassError, Span, XloomError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -21,8 +22,8 @@ _STARTS_AS_HLO = re.compile(
 
 
 def carries_hlo(instruction: Instruction) -> bool:
-    """True for a custom call whose backend config starts as an HLO module's text does."""
-    return instruction.opcode == "custom-call" and _STARTS_AS_HLO.match(instruction.backend_config) is not None
+    """True for a custom call whose backend config, or the `hlo` in it, starts as an HLO module's text does."""
+    return instruction.opcode == "custom-call" and _STARTS_AS_HLO.match(carried_text(instruction)) is not None
 
 
 def carried_module(call: Instruction) -> Module:
@@ -32,10 +33,11 @@ def carried_module(call: Instruction) -> Module:
     take the call's operands or does not give its result.
     """
     file = f"<backend_config of {call.name}>"
+    text = carried_text(call)
     try:
-        module = parse(call.backend_config, file)
+        module = parse(text, file)
     except XloomError as error:
-        span = error.span or Span.at(call.backend_config, 0, file)
+        span = error.span or Span.at(text, 0, file)
         raise PassError(
             f"the HLO that this custom call carries is malformed: {error.message}",
             where=_where(call),

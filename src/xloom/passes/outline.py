@@ -6,6 +6,10 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xloom.calls.acceptance import refusal
+from xloom.calls.match_description import MatchDescription
+from xloom.calls.registry import ABIS, Registration, registered
+from xloom.errors import PassError, near
 from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
@@ -14,9 +18,10 @@ from xloom.hlo.shape import results_shape
 from xloom.hlo.stack_frames import keep_used_frames
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.effects import Effects
+from xloom.passes.pattern.bindings import UnboundError, bound_values, version_of
 from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
 from xloom.passes.pattern.pattern import Pattern
-from xloom.passes.pattern.region import Region, region
+from xloom.passes.pattern.region import Refusal, Region, region
 from xloom.passes.pattern.report import Found, NearMiss, Place, report_text
 from xloom.passes.pattern.sources import find_pattern
 
@@ -37,9 +42,12 @@ class Outline(Pass):
     """Replaces each match of a pattern by a custom call to `target` that carries the matched HLO.
 
     `pattern` is a name of the library (gelu, softmax, ...), one given with `add_pattern`, or the path of a .hlo file.
-    The call's operands are what the pattern's parameters stand for, its backend config is a module that computes what
-    the match computed, so that `expand` undoes it. `escaping` makes values inside that others use outputs of the call,
-    where they are else a reason not to outline; `report` prints matches and near misses on standard error.
+    The call's operands are what the pattern's parameters stand for. Its backend config says what was matched, by name,
+    and has under the name `hlo` a module that computes what the match computed, so that `expand` undoes it: attributes
+    of a typed call, JSON otherwise. Matches that a registered kernel does not take (its `when`) stay as they are.
+    `escaping` makes values inside that others use outputs of the call, where they are else a reason not to outline;
+    `report` prints matches and near misses on standard error. `api_version` is one of original, status-returning,
+    status-returning-unified and typed-ffi, by default what the kernel is known to have, else original.
     """
 
     name = "outline"
@@ -47,28 +55,33 @@ class Outline(Pass):
     target: str
     escaping: bool = False
     report: bool = False
+    api_version: str = ""
 
     def run(self, module: Module) -> bool:
         """See the class. Raises PassError when there is no such pattern."""
         pattern = find_pattern(self.pattern)
-        done = outline_pattern(module, pattern, self.target, escaping=self.escaping)
+        done = outline_pattern(module, pattern, self.target, escaping=self.escaping, api_version=self.api_version)
         if self.report:
             print(report_text(pattern.name, self.target, done.found, done.missed), file=sys.stderr)
         return bool(done.found)
 
 
-def outline_pattern(module: Module, pattern: Pattern, target: str, *, escaping: bool = False) -> Outlined:
-    """Outlines in place, as the pass does, and says what matched and what nearly did.
+def outline_pattern(
+    module: Module, pattern: Pattern, target: str, *, escaping: bool = False, api_version: str = ""
+) -> Outlined:
+    """Outlines in place, as the pass does, and says what matched and what nearly did. Raises as the pass does.
 
     Matches do not overlap: those that end last are taken first. A near miss has at least two instructions and half of
     the pattern; where there is neither match nor near miss, the farthest that the search came is given.
     """
     pin_roots(module)
     done = Outlined()
+    kernels = [kernel for kernel in registered() if kernel.name == target]
+    callee = _Callee(target, kernels, _version(api_version, kernels))
     effects = Effects()
     matchers = [Matcher(v) for v in pattern.variants]
     for computation in _plain_computations(module):
-        _Search(computation, pattern, matchers, target, effects, escaping).run(done)
+        _Search(computation, pattern, matchers, callee, effects, escaping).run(done)
     near = [miss for miss in done.missed if miss.matched >= 2 and 2 * miss.matched >= miss.of]
     if not near and not done.found:
         near = sorted(done.missed, key=lambda miss: miss.matched / miss.of)[-1:]
@@ -88,6 +101,23 @@ def _plain_computations(module: Module) -> list[Computation]:
     return [c for c in callees_first([module.entry]) if c not in other]
 
 
+@dataclass(frozen=True)
+class _Callee:
+    """What the calls call: a target, the kernels that have its name, and the `api_version` to call them with."""
+
+    target: str
+    kernels: list[Registration]
+    api_version: str
+
+
+def _version(wanted: str, kernels: list[Registration]) -> str:
+    known = {kernel.abi for kernel in kernels if kernel.abi is not None}
+    abi = wanted or (known.pop() if len(known) == 1 else "original")
+    if abi not in ABIS:
+        raise PassError(f"there is no api_version {abi!r}", hint=near(abi, ABIS) or f"one of: {', '.join(ABIS)}")
+    return ABIS[abi]
+
+
 class _Search:
     """Looks for a pattern in one computation, and outlines what it finds."""
 
@@ -96,14 +126,14 @@ class _Search:
         computation: Computation,
         pattern: Pattern,
         matchers: list[Matcher],
-        target: str,
+        callee: _Callee,
         effects: Effects,
         escaping: bool,
     ):
         self.computation = computation
         self.pattern = pattern
         self.matchers = matchers
-        self.target = target
+        self.callee = callee
         self.effects = effects
         self.escaping = escaping
 
@@ -117,12 +147,12 @@ class _Search:
             if isinstance(found, NearMiss):
                 missed.append((anchor, found))
             elif found is not None:
-                part, match = found
-                done.found.append(Found(Place.of(part.outputs[0]), match.size))
-                _replace(self.computation, part, self.pattern.name, self.target)
+                part, description, size = found
+                done.found.append(Found(Place.of(part.outputs[0]), size, description))
+                _replace(self.computation, part, description, self.callee)
         done.missed += [miss for anchor, miss in missed if anchor.parent is not None]
 
-    def _at(self, anchor: Instruction) -> tuple[Region, Match] | NearMiss | None:
+    def _at(self, anchor: Instruction) -> tuple[Region, MatchDescription, int] | NearMiss | None:
         """What becomes of the match at `anchor` or a view of it; of several near misses the nearest."""
         best: NearMiss | None = None
         for matcher in self.matchers:
@@ -133,12 +163,27 @@ class _Search:
                 if match is None:
                     best = _nearer(best, _near_miss(place, matcher, matcher.miss))
                     continue
-                part = region(match, self.effects, self.escaping)
-                if isinstance(part, Region):
-                    return part, match
+                found = self._taken(match, place)
+                if not isinstance(found, Refusal):
+                    return *found, match.size
                 size = matcher.variant.size
-                best = _nearer(best, NearMiss(Place.of(place), size, size, part.reason, Place.of(part.place), None))
+                best = _nearer(best, NearMiss(Place.of(place), size, size, found.reason, Place.of(found.place), None))
         return best
+
+    def _taken(self, match: Match, place: Instruction) -> tuple[Region, MatchDescription] | Refusal:
+        """What a call would hold and say, or why there is none."""
+        part = region(match, self.effects, self.escaping)
+        if isinstance(part, Refusal):
+            return part
+        module = match.variant.module
+        try:
+            values = bound_values(match)
+        except UnboundError as error:
+            return Refusal(str(error), place)
+        version = version_of(module)
+        description = MatchDescription(self.pattern.name, version, module.entry.name, part.names, values)
+        refused = next(filter(None, (refusal(kernel, description) for kernel in self.callee.kernels)), "")
+        return Refusal(refused, place) if refused else (part, description)
 
 
 def _near_miss(place: Instruction, matcher: Matcher, miss: Miss) -> NearMiss | None:
@@ -155,12 +200,16 @@ def _nearer(one: NearMiss | None, other: NearMiss | None) -> NearMiss | None:
     return other if other.matched * one.of > one.matched * other.of else one
 
 
-def _replace(computation: Computation, part: Region, name: str, target: str) -> None:
+def _replace(computation: Computation, part: Region, description: MatchDescription, callee: _Callee) -> None:
     """Puts a call that carries `part` in its place."""
     assert computation.module is not None
-    carried = _carried(part, name, computation.module)
-    call = Instruction(target, "custom-call", carried.entry.root.shape, part.operands, {"custom_call_target": target})
-    call.backend_config = carried.to_text(print_large_constants=True)
+    carried = _carried(part, description.pattern, computation.module)
+    attributes = {"custom_call_target": callee.target}
+    if callee.api_version != ABIS["original"]:
+        attributes["api_version"] = callee.api_version
+    call = Instruction(callee.target, "custom-call", carried.entry.root.shape, part.operands, attributes)
+    hlo = carried.to_text(print_large_constants=True)
+    call.backend_config = description.to_text(hlo, typed=callee.api_version == ABIS["typed-ffi"])
     call.metadata = part.outputs[0].metadata
     call.sharding = part.outputs[0].sharding if len(part.outputs) == 1 else None
     computation.add(call)

@@ -152,6 +152,24 @@ def _numbers(cursor: Cursor, words: list[str], dtype: DType) -> np.ndarray:
         cursor.error(f"expected numbers of type {dtype}")
 
 
+def attributes_text(attributes: Mapping[str, bool | int | float | str]) -> str:
+    """The dictionary as MLIR writes it: truth values are i1, integers i64, numbers f64."""
+    return "{" + ", ".join(f"{name} = {_literal(value)}" for name, value in attributes.items()) + "}"
+
+
+def _literal(value: bool | int | float | str) -> str:
+    if isinstance(value, str):
+        return '"' + re.sub(r'["\\]', r"\\\g<0>", value).replace("\n", "\\0A").replace("\t", "\\09") + '"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if not np.isfinite(value):
+        return f"0x{int(np.float64(value).view(np.uint64)):016X} : f64"
+    mantissa, e, exponent = repr(float(value)).partition("e")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent} : f64"
+
+
 # -- memory
 class AttributeMemory:
     """Attributes as the interface lays them out, at addresses that hold as long as this object."""

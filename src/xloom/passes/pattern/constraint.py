@@ -3,7 +3,8 @@
 Frontend attributes of a pattern's instruction are constraints: `value="any"` on a constant, `value="count(sum)"` for
 the number of elements that the reduction `sum` combines, `value="1/count(sum)"` for its reciprocal, and, on any
 instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME. On a parameter, `rank="exact"` says that each of
-its dimensions stands for one of the program's, or for one of size 1.
+its dimensions stands for one of the program's, or for one of size 1; `rank="broadcast"` that it may be without
+dimensions along which the program repeats its elements.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def constant_differs(pattern: Instruction, program: Instruction, count: Callable
 
     `count` gives the number of elements that a reduction of the pattern combines, None if that is not known yet.
     """
-    wanted = pattern.frontend_attributes.get("value", "")
-    if wanted == "any":
+    if stands_for_any(pattern):
         return ""
+    wanted = pattern.frontend_attributes.get("value", "")
     if program.literal.elided:
         return f"the value of {program.name} is not in the text"
     found = splat(program)
@@ -53,6 +54,11 @@ def constant_differs(pattern: Instruction, program: Instruction, count: Callable
     if pattern.shape.to_text(False) != program.shape.to_text(False) or not pattern.literal.identical(program.literal):
         return f"{program.name} has other elements than {pattern.name}"
     return ""
+
+
+def stands_for_any(pattern: Instruction) -> bool:
+    """True for a constant of a pattern that stands for any."""
+    return pattern.frontend_attributes.get("value") == "any"
 
 
 def counted(pattern: Instruction) -> str:

@@ -88,6 +88,29 @@ def through_program(dims: Dims, view: Instruction) -> Dims | None:
     return normal(out)
 
 
+def without_broadcast(dims: Dims, view: Instruction) -> Dims:
+    """The correspondence, less the program's dimensions that a broadcast makes."""
+    made = {k for outer, inner in blocks(view) if not inner for k in outer}
+    return normal((p, d if made.isdisjoint(d) else tuple(k for k in d if k not in made)) for p, d in dims)
+
+
+# iota(d) of an array == broadcast(iota) of a row
+def along(dims: Dims, dimension: int) -> Dims:
+    """The correspondence for an array that is the same along all of the program's dimensions but one."""
+    return normal((p, d if p else tuple(k for k in d if k == dimension)) for p, d in dims)
+
+
+def in_pairs(dims: Dims) -> Dims:
+    """The correspondence with entries of as many dimensions on both sides taken apart, one dimension for one."""
+    entries: list[Entry] = []
+    for pattern, program in dims:
+        if len(pattern) == len(program):
+            entries.extend(((p,), (d,)) for p, d in zip(pattern, program, strict=True))
+        else:
+            entries.append((pattern, program))
+    return normal(entries)
+
+
 def _replaced(run: tuple[int, ...], parts: Sequence[Block]) -> tuple[int, ...] | None:
     """The operand dimensions for a run of result dimensions, in the same order; None where a block is cut."""
     first = {outer[0]: (outer, inner) for outer, inner in parts}

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
+
 from xloom.hlo.dtype import DType
 from xloom.hlo.instruction import Instruction
-from xloom.passes.pattern.constraint import constant_differs, counted
-from xloom.passes.pattern.dims import Dims, in_order, of_result, taken_apart, through_program
+from xloom.passes.match import splat
+from xloom.passes.pattern.constraint import constant_differs, counted, stands_for_any
+from xloom.passes.pattern.dims import Dims, along, in_order, of_result, taken_apart, through_program, without_broadcast
 from xloom.passes.pattern.operators import Goal, Goals, Mismatch, below_views, operand_goals
 from xloom.passes.pattern.pattern import Variant, is_choice, opcodes_of
+from xloom.passes.pattern.scalar_constants import as_constant
 from xloom.passes.pattern.views import core, is_view
 
 _MOST_STEPS = 50_000
@@ -32,6 +36,14 @@ class Match:
     dtypes: dict[str, DType] = field(default_factory=dict)
     counts: list[tuple[Instruction, Instruction]] = field(default_factory=list)
     """Constants to check when all reductions are known."""
+    constants: dict[Instruction, np.generic] = field(default_factory=dict)
+    """The program's number for each constant of the pattern that stands for any, or for one of known value."""
+    choices: dict[Instruction, Instruction] = field(default_factory=dict)
+    """The operand of each choice of the pattern that matched."""
+    arrays: dict[Instruction, None] = field(default_factory=dict)
+    """The program's constants that stand for any value and are not one number: a call takes them as operands."""
+    folded: dict[Instruction, None] = field(default_factory=dict)
+    """Instructions inside that compute scalars from constants alone."""
 
     @property
     def size(self) -> int:
@@ -48,6 +60,10 @@ class Match:
             dict(self.values),
             dict(self.dtypes),
             list(self.counts),
+            dict(self.constants),
+            dict(self.choices),
+            dict(self.arrays),
+            dict(self.folded),
         )
 
 
@@ -69,6 +85,7 @@ class _Candidate:
     operand: Instruction | None = None
     views: tuple[Instruction, ...] = ()
     dims: Dims = ()
+    choice: Instruction | None = None
 
 
 class Matcher:
@@ -159,6 +176,8 @@ class Matcher:
 
     def _take(self, match: Match, goal: Goal, candidate: _Candidate) -> bool:
         match.inside.update(dict.fromkeys(candidate.views))
+        if candidate.choice is not None:
+            match.choices[candidate.choice] = candidate.goals[0].pattern
         if candidate.operand is None:
             return True
         parameter = core(goal.pattern)
@@ -178,13 +197,14 @@ class Matcher:
             if self._steps > _MOST_STEPS:
                 raise Mismatch("the search was given up; there are too many orders of operands")
             dims = goal.dims
-            if dims is not None:
-                pattern, dims = below_views(pattern, dims)
-            if is_choice(pattern):
-                return [_Candidate([Goal(choice, program, dims)]) for choice in pattern.operands]
-            if pattern.opcode == "parameter":
-                return self._operands(match, pattern, program, dims)
             views: list[Instruction] = []
+            if dims is not None:
+                pattern, program, dims = below_views(pattern, program, dims, views)
+            if is_choice(pattern):
+                inside = tuple(views)
+                return [_Candidate([Goal(o, program, dims)], views=inside, choice=pattern) for o in pattern.operands]
+            if pattern.opcode == "parameter":
+                return self._operands(match, pattern, program, dims, views)
             while is_view(program) and dims is not None:
                 if pattern.opcode == "constant" and pattern.shape.is_scalar:
                     dims = ()
@@ -202,20 +222,17 @@ class Matcher:
         self, match: Match, pattern: Instruction, program: Instruction, dims: Dims | None, views: list[Instruction]
     ) -> list[_Candidate]:
         """The candidates that match an operator, or a constant, with what is below the program's views."""
+        if pattern.opcode == "constant":
+            return self._constant(match, pattern, program, views)
         if pattern.opcode != program.opcode:
             raise Mismatch(f"{program.name} is {program.opcode}, not {pattern.opcode}")
         if match.values.get(pattern) == (program, dims):
             return [_Candidate([], views=tuple(views))]
         self._check_type(match, pattern, program)
         views.append(program)
-        if pattern.opcode == "constant":
-            if counted(pattern):
-                match.counts.append((pattern, program))
-            reason = constant_differs(pattern, program, lambda _: None)
-            if reason:
-                raise Mismatch(reason)
-            return [_Candidate([], views=tuple(views))]
         match.values.setdefault(pattern, (program, dims))
+        if dims is not None and program.opcode == "iota":
+            dims = along(dims, program["iota_dimension"])
         candidates = []
         missed = None
         apart = [dims] if dims is None or pattern.op.elementwise else list(taken_apart(dims))
@@ -235,14 +252,45 @@ class Matcher:
         promising = [candidate for candidate in candidates if all(_may_match(g) for g in candidate.goals)]
         return promising or candidates[:1]
 
+    def _constant(
+        self, match: Match, pattern: Instruction, program: Instruction, views: list[Instruction]
+    ) -> list[_Candidate]:
+        """The candidate that matches a constant, or a scalar that the program computes from constants."""
+        self._check_type(match, pattern, program)
+        constant, inside = program, (program,)
+        if program.opcode != "constant":
+            folded = as_constant(program)
+            if folded is None:
+                raise Mismatch(f"{program.name} is {program.opcode}, not constant")
+            constant, inside = folded
+        if counted(pattern):
+            match.counts.append((pattern, constant))
+        reason = constant_differs(pattern, constant, lambda _: None)
+        if reason:
+            raise Mismatch(reason)
+        if stands_for_any(pattern):
+            value = splat(constant)
+            if value is None or constant.shape.dtype.is_complex:
+                match.arrays[program] = None
+            elif match.constants.setdefault(pattern, value).tobytes() != value.tobytes():
+                raise Mismatch(f"{program.name} is {value}, but {pattern.name} stood for {match.constants[pattern]}")
+        if program.opcode != "constant":
+            match.folded.update(dict.fromkeys(inside))
+        return [_Candidate([], views=(*views, *inside))]
+
     def _operands(
-        self, match: Match, parameter: Instruction, program: Instruction, dims: Dims | None
+        self,
+        match: Match,
+        parameter: Instruction,
+        program: Instruction,
+        dims: Dims | None,
+        views: list[Instruction],
     ) -> list[_Candidate]:
         """The candidates for a parameter: `program`, or what is below views, nearest to the source first."""
         self._check_type(match, parameter, program)
         one_each = parameter.frontend_attributes.get("rank") == "exact"
+        may_lack = parameter.frontend_attributes.get("rank") == "broadcast"
         candidates = []
-        views: list[Instruction] = []
         while True:
             if dims is None:
                 candidates.append(_Candidate([], program, tuple(views)))
@@ -252,6 +300,8 @@ class Matcher:
             if dims is None or not is_view(program):
                 break
             moved = through_program(dims, program)
+            if moved is None and may_lack:
+                moved = through_program(without_broadcast(dims, program), program)
             if moved is None:
                 break
             views.append(program)
@@ -305,7 +355,8 @@ def _has_several(dims: Dims) -> bool:
 
 def _may_match(goal: Goal) -> bool:
     opcodes = opcodes_of(goal.pattern)
-    return not opcodes or core(goal.program).opcode in opcodes
+    program = core(goal.program)
+    return not opcodes or program.opcode in opcodes or ("constant" in opcodes and program.shape.is_scalar)
 
 
 def _count(match: Match, name: str) -> int | None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.instruction import Instruction
 from xloom.passes.pattern.constraint import attributes_differ, functions_differ
-from xloom.passes.pattern.dims import Dims, identity, lookup, normal, splits, through_pattern
+from xloom.passes.pattern.dims import (
+    Dims,
+    identity,
+    in_pairs,
+    lookup,
+    normal,
+    splits,
+    through_pattern,
+    through_program,
+)
 from xloom.passes.pattern.views import is_view, wide
 
 
@@ -61,23 +70,54 @@ def operand_goals(pattern: Instruction, program: Instruction, dims: Dims | None)
         yield _alike(pattern, program, dims)
 
 
-def below_views(pattern: Instruction, dims: Dims) -> tuple[Instruction, Dims]:
-    """The pattern's value without the views around it, and the correspondence for that."""
+def below_views(
+    pattern: Instruction, program: Instruction, dims: Dims, views: list[Instruction]
+) -> tuple[Instruction, Instruction, Dims]:
+    """The pattern's value without the views around it, and the correspondence for that.
+
+    Where the pattern takes dimensions apart (a broadcast that it reshapes, of repeated heads), the program's own views
+    must say which is which: they are gone through as well, and noted in `views`.
+    """
     while is_view(pattern):
         moved = through_pattern(dims, pattern)
-        if moved is None:
+        if moved is not None:
+            pattern, dims = pattern.operands[0], moved
+            continue
+        below = through_program(dims, program) if is_view(program) else None
+        if below is None:
             raise Mismatch(f"dimensions mix in {pattern.name}", about_dims=True)
-        pattern, dims = pattern.operands[0], moved
-    return pattern, dims
+        views.append(program)
+        program, dims = program.operands[0], in_pairs(below)
+    return pattern, program, dims
 
 
 def _elementwise(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
-    _same_attributes(pattern, program)
     orders = [program.operands]
     if pattern.op.commutes:
         orders.append(program.operands[::-1])
+    if pattern.opcode == "compare":
+        orders = _compared(pattern, program)
+    else:
+        _same_attributes(pattern, program)
     for operands in orders:
         yield [_edge(pattern, a, program, b, dims) for a, b in zip(pattern.operands, operands, strict=True)]
+
+
+# compare(a, b, GE) == compare(b, a, LE)
+def _compared(pattern: Instruction, program: Instruction) -> list[Sequence[Instruction]]:
+    """The orders of the operands in which the program's comparison is the pattern's."""
+    _same_attributes(pattern, program, "direction")
+    allowed = pattern.frontend_attributes.get("direction", pattern["direction"])
+    found = program["direction"]
+    if allowed == "any":
+        return [program.operands]
+    directions = allowed.split("|")
+    orders = [program.operands] if found in directions else []
+    if _TURNED[found] in directions:
+        orders.append(program.operands[::-1])
+    if not orders:
+        raise Mismatch(f"{program.name} has direction={found}, not {allowed}")
+    return orders
 
 
 def _edge(pattern: Instruction, mine: Instruction, program: Instruction, other: Instruction, dims: Dims) -> Goal:
@@ -85,7 +125,7 @@ def _edge(pattern: Instruction, mine: Instruction, program: Instruction, other: 
     if mine.shape.is_scalar and not pattern.shape.is_scalar:
         dims = normal(((), program_dims) for _, program_dims in dims)
     if other.shape.is_scalar and not program.shape.is_scalar:
-        mine, dims = below_views(mine, dims)
+        mine, _, dims = below_views(mine, other, dims, [])
         if any(p and d for p, d in dims):
             raise Mismatch(f"{other.name} is a scalar, {mine.name} is not", about_dims=True)
         dims = normal((p, ()) for p, _ in dims)
@@ -244,6 +284,8 @@ def _reverse(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator
         raise Mismatch(f"{program.name} reverses dimensions {program['dimensions']}", about_dims=True)
     yield [Goal(pattern.operands[0], program.operands[0], dims)]
 
+
+_TURNED = {"EQ": "EQ", "NE": "NE", "GE": "LE", "LE": "GE", "GT": "LT", "LT": "GT"}
 
 _RULES: dict[str, Rule] = {
     "concatenate": _concatenate,

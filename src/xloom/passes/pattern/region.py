@@ -41,17 +41,19 @@ def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refu
     """The region of a match, or why it cannot be one.
 
     A value inside that others use too is a reason, unless `keep_escaping` makes it an output. Constants, and views of
-    the operands, are copied where others use them too. Constants that text cannot hold become new operands.
+    the operands, are copied where others use them too. Constants that text cannot hold, and arrays that stand for any
+    value, become new operands.
     """
     parameters = [p for p in match.variant.parameters if p in match.operands]
-    passed = [i for i in match.inside if i.opcode == "constant" and not _fits_in_text(i.literal)]
+    constants = [i for i in match.inside if i.opcode == "constant"]
+    passed = [i for i in constants if i in match.arrays or not _fits_in_text(i.literal)]
     operands = (*(match.operands[p] for p in parameters), *passed)
     inside = dict.fromkeys(i for i in match.inside if i not in passed)
     for instruction in inside:
         refused = _stays(instruction, operands, effects)
         if refused is not None:
             return refused
-    copied = _copied(inside, operands)
+    copied = _copied(inside, operands) | {i for i in match.folded if i in inside}
     outputs = list(match.outputs)
     for instruction in _escaping(inside, copied, outputs):
         if not keep_escaping:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xloom.calls.match_description import MatchDescription
 from xloom.hlo.attributes import StackFrames
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
@@ -27,10 +28,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Found:
-    """A match that was outlined."""
+    """A match that was outlined, and what the call says of it."""
 
     place: Place
     instructions: int
+    description: MatchDescription
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class NearMiss:
 def report_text(name: str, target: str, found: Sequence[Found], missed: Sequence[NearMiss]) -> str:
     """The report as lines of text."""
     lines = [f"outline {name} -> {target}: {_count(len(found), 'match')}, {_count(len(missed), 'near miss')}"]
-    lines += [f"  {f.place.name}{_at(f.place)}: {_count(f.instructions, 'instruction')} outlined" for f in found]
+    for f in found:
+        lines.append(f"  {f.place.name}{_at(f.place)}: {_count(f.instructions, 'instruction')} outlined")
+        lines.append(f"    {f.description}")
     for miss in missed:
         lines.append(f"  {miss.place.name}{_at(miss.place)}: {miss.matched} of {miss.of} match, but {miss.reason}")
         lines.append(f"    program  {miss.program.text}")

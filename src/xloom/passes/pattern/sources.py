@@ -10,6 +10,7 @@ from typing import Any
 from xloom.errors import MissingExtraError, PassError, near
 from xloom.hlo.module import Module
 from xloom.hlo.text.parser import parse
+from xloom.passes.pattern.bindings import check_bindings
 from xloom.passes.pattern.pattern import Pattern
 
 LIBRARY = Path(__file__).parent.parent.parent / "patterns"
@@ -42,9 +43,13 @@ def find_pattern(name: str) -> Pattern:
 def pattern_of(source: str | Module, name: str = "pattern", file: str = "<pattern>") -> Pattern:
     """The pattern that HLO text says, or a module. Text may hold several modules: its variants, in order."""
     if isinstance(source, Module):
-        return Pattern.of(name, [source])
-    head, *modules = _NEXT_MODULE.split(source)
-    return Pattern.of(name, [parse(text, file) for text in modules or [head]])
+        modules = [source]
+    else:
+        head, *texts = _NEXT_MODULE.split(source)
+        modules = [parse(text, file) for text in texts or [head]]
+    for module in modules:
+        check_bindings(module)
+    return Pattern.of(name, modules)
 
 
 def pattern_from_jax(function: Callable[..., Any], *arguments: Any, name: str = "") -> Pattern:
