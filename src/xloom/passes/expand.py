@@ -13,7 +13,7 @@ from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
 from xloom.passes.base import Pass, pin_roots, register
 from xloom.passes.carrier import carried_module, carries_hlo
-from xloom.passes.inline import inline
+from xloom.passes.inline import inline, is_copy_of
 
 
 @register
@@ -22,8 +22,9 @@ class Expand(Pass):
     """Replaces each custom call whose backend config is an HLO module by what that module computes.
 
     The carried entry's instructions come in the call's place, its parameters are the call's operands, and the other
-    computations are cloned as `name.clone`. Carriers inside carriers are expanded too. Custom calls that carry
-    something else stay as they are; `target` limits the pass to one custom-call target.
+    computations are cloned as `name.clone`. Carriers inside carriers are expanded too. Copies that only gave the call
+    its layouts are gone with it. Custom calls that carry something else stay as they are; `target` limits the pass to
+    one custom-call target.
     """
 
     name = "expand"
@@ -55,6 +56,37 @@ class Expand(Pass):
             raise PassError(f"no custom call has the target {self.target!r}", hint=near(self.target, known))
 
 
+def _copies_of(call: Instruction) -> list[Instruction]:
+    """The copies of a call's result, or of the parts of it."""
+    users = [part for user in call.users for part in (user.users if user.opcode == "get-tuple-element" else [user])]
+    return [user for user in users if user.opcode == "copy"]
+
+
+# copy(copy(x)) == x, get-tuple-element(tuple(x, y), 0) == x
+def _undo(copy: Instruction) -> None:
+    """Removes a copy of a copy of what has its layout, and what nothing uses then."""
+    inner = _part(copy.operands[0])
+    ordered = copy.control_predecessors or copy.control_successors
+    if ordered or not is_copy_of(inner, copy.shape):
+        return
+    source = _part(inner.operands[0])
+    copy.replace_all_uses_with(source)
+    stack = [copy]
+    while stack:
+        dead = stack.pop()
+        free = dead.opcode in ("copy", "get-tuple-element", "tuple") and not dead.control_successors
+        if free and dead.is_dead and dead.parent is not None:
+            stack.extend(dead.operands)
+            dead.parent.remove(dead)
+
+
+def _part(value: Instruction) -> Instruction:
+    """What a part of a tuple is, where the tuple is made."""
+    while value.opcode == "get-tuple-element" and value.operands[0].opcode == "tuple":
+        value = value.operands[0].operands[value["index"]]
+    return value
+
+
 class _Guests:
     """Merges carried modules into one host."""
 
@@ -78,8 +110,19 @@ class _Guests:
                 if instruction.metadata == Metadata():
                     instruction.metadata = metadata
             arrived.extend(clone)
+        before, after = call.operands, _copies_of(call)
         inlined = inline(call, guest.entry, lambda new: map_called(new, clones.__getitem__))
-        return inlined.copies + arrived
+        for copy in after:
+            _undo(copy)
+        for copy in {*before}:
+            if copy.opcode == "copy" and copy.is_dead:
+                self._remove(copy)
+        return [i for i in inlined.copies if i.parent is not None] + arrived
+
+    @staticmethod
+    def _remove(instruction: Instruction) -> None:
+        assert instruction.parent is not None
+        instruction.parent.remove(instruction)
 
     def _rebase_stack_frames(self, guest: Module) -> None:
         """Appends the guest's table of stacks to the host's, and makes the guest's metadata point there."""

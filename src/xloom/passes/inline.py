@@ -104,6 +104,8 @@ def with_layout(value: Instruction, shape: Shape, out: list[Instruction]) -> Ins
     """`value` in the layout of `shape`, which is the same otherwise; what that takes is added, and noted in `out`."""
     if value.shape == shape or not (shape.is_array or shape.is_tuple):
         return value
+    if is_copy_of(value, shape):
+        return value.operands[0]
     if shape.is_array:
         return _copy(value, shape, out)
     parts = []
@@ -115,6 +117,13 @@ def with_layout(value: Instruction, shape: Shape, out: list[Instruction]) -> Ins
     whole = _add(value, Instruction("tuple", "tuple", shape, parts))
     out.append(whole)
     return whole
+
+
+# copy(copy(x)) == x, in the layout of x
+def is_copy_of(value: Instruction, shape: Shape) -> bool:
+    """True for a copy of what has `shape`, layout included, and which nothing orders."""
+    ordered = value.control_predecessors or value.control_successors
+    return value.opcode == "copy" and value.operands[0].shape == shape and not ordered
 
 
 def _copy(value: Instruction, shape: Shape, out: list[Instruction]) -> Instruction:

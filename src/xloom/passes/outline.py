@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from xloom.calls.acceptance import refusal
 from xloom.calls.match_description import MatchDescription
@@ -14,17 +14,20 @@ from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
-from xloom.hlo.shape import results_shape
+from xloom.hlo.shape import Shape, results_shape
 from xloom.hlo.stack_frames import keep_used_frames
 from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.call_layouts import RESULT, CallLayouts, explicit
 from xloom.passes.effects import Effects
+from xloom.passes.inline import with_layout
 from xloom.passes.pattern.bindings import UnboundError, bound_values, version_of
 from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
 from xloom.passes.pattern.pattern import Pattern
-from xloom.passes.pattern.region import Refusal, Region, region
+from xloom.passes.pattern.region import Refusal, Region, operands_first, region
 from xloom.passes.pattern.report import Found, NearMiss, Place, report_text
 from xloom.passes.pattern.sources import find_pattern
 
+_MOST_TRIES = 4
 _RUNS_CALLEES = frozenset({"call", "while", "conditional"})
 
 
@@ -48,6 +51,10 @@ class Outline(Pass):
     `escaping` makes values inside that others use outputs of the call, where they are else a reason not to outline;
     `report` prints matches and near misses on standard error. `api_version` is one of original, status-returning,
     status-returning-unified and typed-ffi, by default what the kernel is known to have, else original.
+
+    Operands and results are row-major, by copies where the program has them otherwise, and constrained to be. `layouts`
+    is as-is for those of the program, or names what is to be otherwise: `layouts="k={2,3,1,0},result={0,1}"`, by
+    default as the kernel asks for.
     """
 
     name = "outline"
@@ -56,18 +63,32 @@ class Outline(Pass):
     escaping: bool = False
     report: bool = False
     api_version: str = ""
+    layouts: str = ""
 
     def run(self, module: Module) -> bool:
         """See the class. Raises PassError when there is no such pattern."""
         pattern = find_pattern(self.pattern)
-        done = outline_pattern(module, pattern, self.target, escaping=self.escaping, api_version=self.api_version)
+        done = outline_pattern(
+            module,
+            pattern,
+            self.target,
+            escaping=self.escaping,
+            api_version=self.api_version,
+            layouts=self.layouts,
+        )
         if self.report:
             print(report_text(pattern.name, self.target, done.found, done.missed), file=sys.stderr)
         return bool(done.found)
 
 
 def outline_pattern(
-    module: Module, pattern: Pattern, target: str, *, escaping: bool = False, api_version: str = ""
+    module: Module,
+    pattern: Pattern,
+    target: str,
+    *,
+    escaping: bool = False,
+    api_version: str = "",
+    layouts: str = "",
 ) -> Outlined:
     """Outlines in place, as the pass does, and says what matched and what nearly did. Raises as the pass does.
 
@@ -77,7 +98,8 @@ def outline_pattern(
     pin_roots(module)
     done = Outlined()
     kernels = [kernel for kernel in registered() if kernel.name == target]
-    callee = _Callee(target, kernels, _version(api_version, kernels))
+    wanted = layouts or next((kernel.layouts for kernel in kernels if kernel.layouts), "")
+    callee = _Callee(target, kernels, _version(api_version, kernels), CallLayouts.parse(wanted))
     effects = Effects()
     matchers = [Matcher(v) for v in pattern.variants]
     for computation in _plain_computations(module):
@@ -103,11 +125,12 @@ def _plain_computations(module: Module) -> list[Computation]:
 
 @dataclass(frozen=True)
 class _Callee:
-    """What the calls call: a target, the kernels that have its name, and the `api_version` to call them with."""
+    """What the calls call: a target, the kernels that have its name, and how they are called."""
 
     target: str
     kernels: list[Registration]
     api_version: str
+    layouts: CallLayouts
 
 
 def _version(wanted: str, kernels: list[Registration]) -> str:
@@ -159,16 +182,26 @@ class _Search:
             if anchor.opcode not in matcher.roots:
                 continue
             for place in with_views(anchor):
-                match = matcher.match(place)
-                if match is None:
-                    best = _nearer(best, _near_miss(place, matcher, matcher.miss))
-                    continue
-                found = self._taken(match, place)
-                if not isinstance(found, Refusal):
-                    return *found, match.size
-                size = matcher.variant.size
-                best = _nearer(best, NearMiss(Place.of(place), size, size, found.reason, Place.of(found.place), None))
+                found = self._with(matcher, place)
+                if not isinstance(found, NearMiss | None):
+                    return found
+                best = _nearer(best, found)
         return best
+
+    def _with(self, matcher: Matcher, place: Instruction) -> tuple[Region, MatchDescription, int] | NearMiss | None:
+        """What a matcher finds at `place`. What others use is tried as an operand, if the pattern has one there."""
+        size = matcher.variant.size
+        best: NearMiss | None = None
+        outside: set[Instruction] = set()
+        while (match := matcher.match(place, outside)) is not None:
+            found = self._taken(match, place)
+            if not isinstance(found, Refusal):
+                return *found, match.size
+            best = best or NearMiss(Place.of(place), size, size, found.reason, Place.of(found.place), None)
+            if not found.escapes or len(outside) == _MOST_TRIES:
+                return best
+            outside.add(found.place)
+        return best or _near_miss(place, matcher, matcher.miss)
 
     def _taken(self, match: Match, place: Instruction) -> tuple[Region, MatchDescription] | Refusal:
         """What a call would hold and say, or why there is none."""
@@ -204,31 +237,54 @@ def _replace(computation: Computation, part: Region, description: MatchDescripti
     """Puts a call that carries `part` in its place."""
     assert computation.module is not None
     carried = _carried(part, description.pattern, computation.module)
-    attributes = {"custom_call_target": callee.target}
-    if callee.api_version != ABIS["original"]:
-        attributes["api_version"] = callee.api_version
-    call = Instruction(callee.target, "custom-call", carried.entry.root.shape, part.operands, attributes)
+    call = _call(computation, part, carried.entry.root.shape, callee)
     hlo = carried.to_text(print_large_constants=True)
     call.backend_config = description.to_text(hlo, typed=callee.api_version == ABIS["typed-ffi"])
     call.metadata = part.outputs[0].metadata
     call.sharding = part.outputs[0].sharding if len(part.outputs) == 1 else None
-    computation.add(call)
     inside = set(part.inside)
     for number, output in enumerate(part.outputs):
         value = call
         if len(part.outputs) > 1:
-            value = Instruction(output.name, "get-tuple-element", output.shape, [call], {"index": number})
+            shape = call.shape.elements[number]
+            value = Instruction(output.name, "get-tuple-element", shape, [call], {"index": number})
             value.metadata = output.metadata
             computation.add(value)
+        value = with_layout(value, output.shape, [])
         for user in output.users:
             for k, operand in enumerate(user.operands):
                 if operand is output and user not in inside:
                     user.replace_operand(k, value)
         if computation.root is output:
             computation.root = value
-    for instruction in reversed(_operands_first(part.inside)):
+    for instruction in reversed(operands_first(part.inside)):
         if instruction.is_dead:
             computation.remove(instruction)
+
+
+def _call(computation: Computation, part: Region, result: Shape, callee: _Callee) -> Instruction:
+    """The call, with operands and result in the layouts that it is to have; adds it and what that takes."""
+    results = [RESULT] if len(part.outputs) == 1 else [f"{RESULT}.{k}" for k in range(len(part.outputs))]
+    unknown = callee.layouts.unknown([*part.names, *results])
+    if unknown:
+        known = ", ".join([*part.names, *results])
+        raise PassError(f"there is no operand {unknown[0]!r} to lay out", where=callee.target, hint=f"it has: {known}")
+    placed: dict[tuple[Instruction, Shape], Instruction] = {}
+    operands = []
+    for name, operand in zip(part.names, part.operands, strict=True):
+        shape = callee.layouts.of(name, operand.shape)
+        key = operand, shape
+        if key not in placed:
+            placed[key] = with_layout(operand, shape, [])
+        operands.append(placed[key])
+    attributes: dict[str, Any] = {"custom_call_target": callee.target}
+    if callee.api_version != ABIS["original"]:
+        attributes["api_version"] = callee.api_version
+    shape = callee.layouts.of(RESULT, result)
+    if not callee.layouts.as_is:
+        shape = explicit(shape)
+        attributes["operand_layout_constraints"] = tuple(explicit(operand.shape) for operand in operands)
+    return computation.add(Instruction(callee.target, "custom-call", shape, operands, attributes))
 
 
 def _carried(part: Region, name: str, host: Module) -> Module:
@@ -239,7 +295,7 @@ def _carried(part: Region, name: str, host: Module) -> Module:
     for number, (operand, parameter) in enumerate(zip(part.operands, part.names, strict=True)):
         new = Instruction(parameter, "parameter", operand.shape, (), {"parameter_number": number})
         values.setdefault(operand, entry.add(new))
-    for old in _operands_first(part.inside):
+    for old in operands_first(part.inside):
         new = values[old] = entry.add(old.clone([values[o] for o in old.operands]))
         new.attrs.pop("origin", None)  # the names in it are those of another program
     outputs = [values[o] for o in part.outputs]
@@ -258,19 +314,3 @@ def _carried(part: Region, name: str, host: Module) -> Module:
     module.stack_frames = host.stack_frames
     keep_used_frames(module)
     return module
-
-
-def _operands_first(instructions: Iterable[Instruction]) -> list[Instruction]:
-    wanted = set(instructions)
-    placed: dict[Instruction, None] = {}
-    for start in instructions:
-        stack = [start]
-        while stack:
-            instruction = stack[-1]
-            waiting = [o for o in instruction.operands if o in wanted and o not in placed]
-            if waiting:
-                stack.extend(reversed(waiting))
-            else:
-                stack.pop()
-                placed[instruction] = None
-    return list(placed)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.passes.pattern.roundtrip import expanded, same
+from xloom.hlo.shape import Layout
 from xloom.hlo.text.parser import parse
 from xloom.hlo.verify.module import verify
 from xloom.interpreter import evaluate
@@ -165,6 +166,33 @@ def test_found_where_frameworks_write_it(case: str, form: str) -> None:
     assert len(call.operands) <= len(shapes)
     assert case == "bias relu" or "mask" in case or {o.shape.dims for o in call.operands} <= wide | {(5, 6)}
     back = expanded(after)
+    assert same(back, before)
+    arguments = random_arguments(before, 3)
+    assert not difference(evaluate(before, *arguments), evaluate(back, *arguments))
+
+
+def in_other_layouts(module, seed):
+    """Gives each array of the entry a layout of its own."""
+    rng = np.random.default_rng(seed)
+    for instruction in module.entry:
+        shape = instruction.shape
+        if shape.is_array and shape.rank > 1:
+            instruction.shape = shape.with_layout(Layout(tuple(int(d) for d in rng.permutation(shape.rank))))
+
+
+@pytest.mark.parametrize("api_version", ["original", "typed-ffi"])
+@pytest.mark.parametrize("case", CASES)
+def test_calls_are_row_major_whatever_the_layouts_and_expand_undoes_that(case: str, api_version: str) -> None:
+    name, function, shapes = CASES[case]
+    before = parse(jax.jit(lambda *a: function(*a)).lower(*shapes).as_text(dialect="hlo"))
+    run_passes(before, RAW)
+    in_other_layouts(before, len(case))
+    after = before.clone("")
+    assert len(outline_pattern(after, find_pattern(name), "Kernel", api_version=api_version).found) == 1
+    verify(after)
+    call = next(i for i in after.entry if i.opcode == "custom-call")
+    assert not any(s.is_permuted for s in (call.shape, *(o.shape for o in call.operands)))
+    back = expanded(parse(str(after)))
     assert same(back, before)
     arguments = random_arguments(before, 3)
     assert not difference(evaluate(before, *arguments), evaluate(back, *arguments))

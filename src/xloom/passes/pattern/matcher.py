@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from math import prod
 
@@ -97,10 +97,15 @@ class Matcher:
         self.miss = Miss()
         self._steps = 0
         self._about_dims = False
+        self._outside: Collection[Instruction] = ()
 
-    def match(self, place: Instruction) -> Match | None:
-        """The match that gives `place` as the anchor output; None, with the reason in `miss`, if there is none."""
+    def match(self, place: Instruction, outside: Collection[Instruction] = ()) -> Match | None:
+        """The match that gives `place` as the anchor output; None, with the reason in `miss`, if there is none.
+
+        The operators `outside` may be no part of it.
+        """
         self.miss = Miss()
+        self._outside = outside
         self._steps = 0
         anchor = self.variant.anchor
         for found in self._match_output(Match(self.variant), anchor, place):
@@ -226,6 +231,8 @@ class Matcher:
             return self._constant(match, pattern, program, views)
         if pattern.opcode != program.opcode:
             raise Mismatch(f"{program.name} is {program.opcode}, not {pattern.opcode}")
+        if program in self._outside:
+            raise Mismatch(f"others use {program.name}, too")
         if match.values.get(pattern) == (program, dims):
             return [_Candidate([], views=tuple(views))]
         self._check_type(match, pattern, program)

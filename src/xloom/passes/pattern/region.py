@@ -24,6 +24,8 @@ class Refusal:
 
     reason: str
     place: Instruction
+    escapes: bool = False
+    """True where others use what stands in the way."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class Region:
 def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refusal:
     """The region of a match, or why it cannot be one.
 
-    A value inside that others use too is a reason, unless `keep_escaping` makes it an output. Constants, and views of
-    the operands, are copied where others use them too. Constants that text cannot hold, and arrays that stand for any
-    value, become new operands.
+    A value inside that others use too is a reason, unless `keep_escaping` makes it an output. What is computed from
+    constants alone, and views of the operands, are copied where others use them too. Constants that text cannot hold,
+    and arrays that stand for any value, become new operands.
     """
     parameters = [p for p in match.variant.parameters if p in match.operands]
     constants = [i for i in match.inside if i.opcode == "constant"]
@@ -53,13 +55,13 @@ def region(match: Match, effects: Effects, keep_escaping: bool) -> Region | Refu
         refused = _stays(instruction, operands, effects)
         if refused is not None:
             return refused
-    copied = _copied(inside, operands) | {i for i in match.folded if i in inside}
+    copied = _copied(inside, operands)
     outputs = list(match.outputs)
     for instruction in _escaping(inside, copied, outputs):
         if not keep_escaping:
             user = next((u for u in instruction.users if u not in inside), None)
             by = f"{user.name} uses it too" if user is not None else "it is the computation's result too"
-            return Refusal(f"{instruction.name} is inside the match, but {by}", instruction)
+            return Refusal(f"{instruction.name} is inside the match, but {by}", instruction, escapes=True)
         outputs.append(instruction)
     cycle = _comes_back(operands, inside.keys() - copied)
     if cycle is not None:
@@ -103,19 +105,41 @@ def _stays(instruction: Instruction, operands: Collection[Instruction], effects:
     return None
 
 
-def _copied(inside: Iterable[Instruction], operands: Collection[Instruction]) -> set[Instruction]:
-    """What costs nothing to compute again: constants, and views of them and of operands."""
+def _copied(inside: Collection[Instruction], operands: Collection[Instruction]) -> set[Instruction]:
+    """What may be computed again: views of operands, and what is made of constants and iotas (scales, masks)."""
     found: set[Instruction] = set()
 
-    def costs_nothing(instruction: Instruction) -> bool:
+    def of_operand(instruction: Instruction) -> bool:
         while is_view(instruction) and instruction not in operands:
             instruction = instruction.operands[0]
-        return instruction in operands or instruction.opcode in _COPIED
+        return instruction in operands
 
-    for instruction in inside:
-        if instruction.opcode in _COPIED or (is_view(instruction) and costs_nothing(instruction)):
+    for instruction in operands_first(inside):
+        made = instruction.operands and (instruction.op.elementwise or is_view(instruction))
+        if (
+            instruction.opcode in _COPIED
+            or (made and all(o in found and o not in operands for o in instruction.operands))
+            or (is_view(instruction) and of_operand(instruction))
+        ):
             found.add(instruction)
     return found
+
+
+def operands_first(instructions: Iterable[Instruction]) -> list[Instruction]:
+    """The instructions, each after those that it needs."""
+    wanted = set(instructions)
+    placed: dict[Instruction, None] = {}
+    for start in instructions:
+        stack = [start]
+        while stack:
+            instruction = stack[-1]
+            waiting = [o for o in instruction.operands if o in wanted and o not in placed]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                stack.pop()
+                placed[instruction] = None
+    return list(placed)
 
 
 def _escaping(
