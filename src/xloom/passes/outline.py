@@ -198,7 +198,7 @@ class _Search:
             if not isinstance(found, Refusal):
                 return *found, match.size
             best = best or NearMiss(Place.of(place), size, size, found.reason, Place.of(found.place), None)
-            if not found.escapes or len(outside) == _MOST_TRIES:
+            if not found.escapes or found.place in outside or len(outside) == _MOST_TRIES:
                 return best
             outside.add(found.place)
         return best or _near_miss(place, matcher, matcher.miss)

@@ -98,6 +98,7 @@ class Matcher:
         self._steps = 0
         self._about_dims = False
         self._outside: Collection[Instruction] = ()
+        self._folded: dict[Instruction, tuple[Instruction, tuple[Instruction, ...]] | None] = {}
 
     def match(self, place: Instruction, outside: Collection[Instruction] = ()) -> Match | None:
         """The match that gives `place` as the anchor output; None, with the reason in `miss`, if there is none.
@@ -106,6 +107,7 @@ class Matcher:
         """
         self.miss = Miss()
         self._outside = outside
+        self._folded = {}
         self._steps = 0
         anchor = self.variant.anchor
         for found in self._match_output(Match(self.variant), anchor, place):
@@ -266,7 +268,9 @@ class Matcher:
         self._check_type(match, pattern, program)
         constant, inside = program, (program,)
         if program.opcode != "constant":
-            folded = as_constant(program)
+            if program not in self._folded:
+                self._folded[program] = as_constant(program)
+            folded = self._folded[program]
             if folded is None:
                 raise Mismatch(f"{program.name} is {program.opcode}, not constant")
             constant, inside = folded
