@@ -66,6 +66,7 @@ def test_the_systolic_array_is_a_small_file():
         "docs/architecture.md",
         "docs/backend-simulator.md",
         "docs/custom-calls.md",
+        "docs/patterns.md",
         "docs/write-a-backend.md",
         "docs/jax.md",
         "docs/pytorch.md",

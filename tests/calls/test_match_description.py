@@ -108,7 +108,7 @@ def test_python_kernels_get_it_by_name_as_a_dictionary_and_as_an_object(pattern:
 
 def test_a_name_that_is_not_bound_is_said_when_the_program_is_compiled(pattern: Pattern) -> None:
     xl.custom_call("test.axpy")(lambda out, x, *, halve: None)
-    with pytest.raises(xl.CustomCallError, match="takes 'halve'.*\n.*did you mean 'half'"):
+    with pytest.raises(xl.CustomCallError, match=r"takes 'halve'.*\n.*did you mean 'half'"):
         xl.compile(outlined(pattern))
     xl.custom_call("test.axpy")(lambda out, x, *, match: match.halve)
     with pytest.raises(xl.CustomCallError, match="binds no 'halve'; it binds half, turned, shift"):
@@ -140,7 +140,7 @@ def test_a_call_that_came_to_a_kernel_all_the_same_is_an_error(pattern: Pattern)
 
 def test_a_condition_that_fails_names_the_kernel(pattern: Pattern) -> None:
     xl.custom_call("test.axpy", when=lambda m: m.causal)(lambda out, x: None)
-    with pytest.raises(xl.CustomCallError, match="condition of 'test.axpy' on Host failed: .*binds no 'causal'"):
+    with pytest.raises(xl.CustomCallError, match=r"condition of 'test.axpy' on Host failed: .*binds no 'causal'"):
         outlined(pattern)
 
 

@@ -54,7 +54,7 @@ FORMS = ("hlo", *(name for stage in STAGES for name in stage.prints))
     is_eager=True,
     expose_value=False,
     callback=lambda c, p, v: _list(c, v),
-    help="List the passes.",
+    help="List the passes with their options, and the patterns of the library.",
 )
 @click.option(
     "--stages",
@@ -146,10 +146,9 @@ def _list(context: click.Context, wanted: bool) -> None:
     if not wanted:
         return
     import xloom.cpu.prepare  # noqa: F401 - registers the backend's passes
-    from xloom.passes import PASSES
+    from xloom.cli.listing import listing
 
-    for name, made in sorted(PASSES.items()):
-        click.echo(f"{name:28} {(made.__doc__ or '').strip().splitlines()[0]}")
+    click.echo(listing(), nl=False)
     context.exit()
 
 

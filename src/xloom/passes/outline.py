@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,12 @@ from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape, results_shape
 from xloom.hlo.stack_frames import keep_used_frames
 from xloom.passes.base import Pass, pin_roots, register
+from xloom.passes.call_inlining import CallInlining
 from xloom.passes.call_layouts import RESULT, CallLayouts, explicit
 from xloom.passes.effects import Effects
 from xloom.passes.inline import with_layout
 from xloom.passes.pattern.bindings import UnboundError, bound_values, version_of
+from xloom.passes.pattern.hints import hint_of_miss, hint_of_refusal
 from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
 from xloom.passes.pattern.pattern import Pattern
 from xloom.passes.pattern.region import Refusal, Region, operands_first, region
@@ -92,16 +95,32 @@ def outline_pattern(
 ) -> Outlined:
     """Outlines in place, as the pass does, and says what matched and what nearly did. Raises as the pass does.
 
-    Matches do not overlap: those that end last are taken first. A near miss has at least two instructions and half of
-    the pattern; where there is neither match nor near miss, the farthest that the search came is given.
+    Calls of functions are inlined first, where that finds something. Matches do not overlap: those that end last are
+    taken first. A near miss has at least two instructions and half of the pattern; where there is neither match nor
+    near miss, the farthest that the search came is given.
     """
-    pin_roots(module)
-    done = Outlined()
     kernels = [kernel for kernel in registered() if kernel.name == target]
     wanted = layouts or next((kernel.layouts for kernel in kernels if kernel.layouts), "")
     callee = _Callee(target, kernels, _version(api_version, kernels), CallLayouts.parse(wanted))
-    effects = Effects()
     matchers = [Matcher(v) for v in pattern.variants]
+    if _calls(module) and not any(_calls(variant.module) for variant in pattern.variants):
+        inlined = module.clone("")
+        CallInlining().run(inlined)
+        done = _search(inlined, pattern, matchers, callee, escaping)
+        if not done.found:
+            return done
+        CallInlining().run(module)
+    return _search(module, pattern, matchers, callee, escaping)
+
+
+def _calls(module: Module) -> bool:
+    return any(i.opcode == "call" for i in module.instructions)
+
+
+def _search(module: Module, pattern: Pattern, matchers: list[Matcher], callee: _Callee, escaping: bool) -> Outlined:
+    pin_roots(module)
+    done = Outlined()
+    effects = Effects()
     for computation in _plain_computations(module):
         _Search(computation, pattern, matchers, callee, effects, escaping).run(done)
     near = [miss for miss in done.missed if miss.matched >= 2 and 2 * miss.matched >= miss.of]
@@ -197,7 +216,8 @@ class _Search:
             found = self._taken(match, place)
             if not isinstance(found, Refusal):
                 return *found, match.size
-            best = best or NearMiss(Place.of(place), size, size, found.reason, Place.of(found.place), None)
+            stands = Place.of(found.place)
+            best = best or NearMiss(Place.of(place), size, size, found.reason, stands, None, hint_of_refusal(found))
             if not found.escapes or found.place in outside or len(outside) == _MOST_TRIES:
                 return best
             outside.add(found.place)
@@ -224,7 +244,8 @@ def _near_miss(place: Instruction, matcher: Matcher, miss: Miss) -> NearMiss | N
         return None
     size = matcher.variant.size
     matched = max(0, min(miss.matched, size - 1))
-    return NearMiss(Place.of(place), matched, size, miss.reason, Place.of(miss.program), str(miss.pattern))
+    hint = hint_of_miss(miss.pattern, miss.program)
+    return NearMiss(Place.of(place), matched, size, miss.reason, Place.of(miss.program), str(miss.pattern), hint)
 
 
 def _nearer(one: NearMiss | None, other: NearMiss | None) -> NearMiss | None:
@@ -289,6 +310,7 @@ def _call(computation: Computation, part: Region, result: Shape, callee: _Callee
 
 def _carried(part: Region, name: str, host: Module) -> Module:
     """The module that computes the outputs of `part` from its operands."""
+    name = re.sub(r"[^\w.\-]", "_", name)  # a lambda's
     module = Module(name)
     entry = Computation(f"{name}.entry")
     values: dict[Instruction, Instruction] = {}

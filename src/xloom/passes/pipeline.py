@@ -26,6 +26,11 @@ def pipeline_text(passes: Iterable[Pass]) -> str:
     return ",".join(map(str, passes))
 
 
+def option_types(cls: type[Pass]) -> dict[str, type]:
+    """The type of each option of a pass, by its name."""
+    return {f.name: typing.get_type_hints(cls)[f.name] for f in dataclasses.fields(cls)}
+
+
 class _Reader:
     def __init__(self, text: str):
         self.text = text
@@ -82,7 +87,7 @@ class _Reader:
         return cls(**options)
 
     def options(self, cls: type[Pass]) -> dict[str, Any]:
-        types = {f.name: typing.get_type_hints(cls)[f.name] for f in dataclasses.fields(cls)}
+        types = option_types(cls)
         options: dict[str, Any] = {}
         if self.eat("}"):
             return options

@@ -59,7 +59,14 @@ def test_the_scale_is_one_number_wherever_it_is_applied(case: str, form: str) ->
     function, scale = SCALES[case]
     found = described("attention", function, *QKV, form=form)
     assert found.scale == pytest.approx(scale, rel=1e-6)
-    assert (found.layout, found.batch, found.queries, found.keys, found.heads, found.features) == ("btnh", 2, 5, 6, 3, 8)
+    assert (found.layout, found.batch, found.queries, found.keys, found.heads, found.features) == (
+        "btnh",
+        2,
+        5,
+        6,
+        3,
+        8,
+    )
     assert (found.causal, found.mask, found.accumulation) == (False, "none", "f32")
     assert found.operands == ("q", "k", "v")
 
@@ -122,5 +129,7 @@ def test_norms_and_activations() -> None:
     assert described("softmax", jax.nn.softmax, X).axis == 2
     for name in ("relu", "gelu", "silu", "tanh"):
         function = getattr(jax.nn, name)
-        found = described("bias_activation", lambda x, b, f=function: f(x + b), X, jax.ShapeDtypeStruct((8,), "float32"))
+        found = described(
+            "bias_activation", lambda x, b, f=function: f(x + b), X, jax.ShapeDtypeStruct((8,), "float32")
+        )
         assert found.activation == name

@@ -177,3 +177,45 @@ def test_on_the_command_line(near_gelu: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert 'custom_call_target="MyGelu"' in ran.stdout
     assert not ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "hint"),
+    [
+        (CHAIN, chain("ROOT r = (f32[4], f32[4]) tuple(c, b)"), "escaping=true makes it an output of the call"),
+        (
+            CHAIN,
+            chain("ROOT r = f32[4] negate(c)").replace("cosine(a)", 'custom-call(a), custom_call_target="K", '
+            'backend_config="ENTRY k { x = f32[4] parameter(0) ROOT y = f32[4] cosine(x) }"'),
+            "run expand{target=K} first: the call carries HLO",
+        ),
+        (
+            "ENTRY p { x = f32[4] parameter(0) c = f32[] constant(2) b = f32[4] broadcast(c), dimensions={} "
+            "m = f32[4] multiply(x, b) ROOT s = f32[4] sine(m) }",
+            "ENTRY e { x = f32[4] parameter(0) c = f32[] constant(3) b = f32[4] broadcast(c), dimensions={} "
+            "m = f32[4] multiply(x, b) ROOT s = f32[4] sine(m) }",
+            'frontend_attributes={value="any"} on the pattern\'s constant lets it be any, and binds it',
+        ),
+        (
+            "ENTRY p { x = f32[4] parameter(0) c = pred[4] compare(x, x), direction=LT "
+            "s = f32[4] sine(x) ROOT r = f32[4] select(c, s, x) }",
+            "ENTRY p { x = f32[4] parameter(0) c = pred[4] compare(x, x), direction=NE "
+            "s = f32[4] sine(x) ROOT r = f32[4] select(c, s, x) }",
+            'frontend_attributes={NAME="any"} or NAME="this|that" in the pattern allows other attributes',
+        ),
+    ],
+    ids=["escaping", "carried", "constant", "attribute"],
+)  # fmt: skip
+def test_a_miss_says_what_would_help(pattern: str, text: str, hint: str) -> None:
+    done = outline_pattern(parse(text), pattern_of(pattern, "p"), "Kernel")
+    assert [miss.hint for miss in done.missed] == [hint]
+    assert f"    hint: {hint}" in report_text("p", "Kernel", [], done.missed)
+
+
+def test_the_list_has_options_and_patterns() -> None:
+    listed = CliRunner().invoke(cli, ["opt", "--list"]).output
+    assert "\n  outline\n    Replaces each match of a pattern" in listed
+    assert "      layouts=... (text)\n" in listed
+    assert "      pattern=... (text, must be given)\n" in listed
+    assert "\n  rms_norm\n    RMS norm along the last dimension" in listed
+    assert "\n      epsilon\n" in listed

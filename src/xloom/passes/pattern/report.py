@@ -40,7 +40,7 @@ class NearMiss:
     """A place where much of the pattern matches: how many of its instructions, and why not the rest.
 
     `program` is the instruction that stands in the way; `pattern` what the pattern has there, None when all matched
-    and the match cannot be cut out.
+    and the match cannot be cut out; `hint` what to do about it, if something can be done.
     """
 
     place: Place
@@ -49,6 +49,7 @@ class NearMiss:
     reason: str
     program: Place
     pattern: str | None
+    hint: str = ""
 
 
 def report_text(name: str, target: str, found: Sequence[Found], missed: Sequence[NearMiss]) -> str:
@@ -62,6 +63,8 @@ def report_text(name: str, target: str, found: Sequence[Found], missed: Sequence
         lines.append(f"    program  {miss.program.text}")
         if miss.pattern is not None:
             lines.append(f"    pattern  {miss.pattern}")
+        if miss.hint:
+            lines.append(f"    hint: {miss.hint}")
     return "\n".join(lines)
 
 

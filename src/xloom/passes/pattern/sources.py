@@ -17,6 +17,9 @@ LIBRARY = Path(__file__).parent.parent.parent / "patterns"
 PATTERNS: dict[str, Pattern] = {}
 """Patterns that a program has named with `add_pattern`."""
 
+_SIMPLE = "call-inlining,tuple-simplification,algebraic-simplification,layout-simplification"
+_FORMS = ("call-inlining,dce", "call-inlining,tuple-simplification,dce", f"{_SIMPLE},cse,dce")
+_FORMS = (*_FORMS, f"{_SIMPLE},constant-folding,cse,dce", f"{_SIMPLE},constant-folding,{_SIMPLE},cse,dce")
 _NEXT_MODULE = re.compile(r"^(?=HloModule\b)", re.M)
 
 
@@ -53,7 +56,7 @@ def pattern_of(source: str | Module, name: str = "pattern", file: str = "<patter
 
 
 def pattern_from_jax(function: Callable[..., Any], *arguments: Any, name: str = "") -> Pattern:
-    """The pattern that JAX makes of `function`, as it is and simplified as xloom's passes simplify programs.
+    """The pattern that JAX makes of `function`: as it is, but for calls, which are inlined, and as passes simplify it.
 
     `arguments` have a shape and a dtype, and stand for any of their rank; a scalar stands for any constant.
     """
@@ -64,7 +67,7 @@ def pattern_from_jax(function: Callable[..., Any], *arguments: Any, name: str = 
     from xloom.passes.runner import run_passes
 
     text = jax.jit(function, keep_unused=True).lower(*arguments).as_text(dialect="hlo")
-    plain, simple = parse(text), parse(text)
-    run_passes(plain, "call-inlining,tuple-simplification,dce")
-    run_passes(simple, "call-inlining,tuple-simplification,algebraic-simplification,layout-simplification,cse,dce")
-    return Pattern.of(name or getattr(function, "__name__", "pattern"), [plain, simple])
+    modules = [parse(text) for _ in _FORMS]
+    for module, form in zip(modules, _FORMS, strict=True):
+        run_passes(module, form)
+    return Pattern.of(name or getattr(function, "__name__", "pattern"), modules)
