@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from xloom.hlo.call_graph import callees_first
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import Module
+from xloom.hlo.names import sanitize
 from xloom.hlo.shape import Shape, results_shape
 from xloom.hlo.stack_frames import keep_used_frames
 from xloom.passes.base import Pass, pin_roots, register
@@ -26,7 +26,7 @@ from xloom.passes.pattern.bindings import UnboundError, bound_values, version_of
 from xloom.passes.pattern.hints import hint_of_miss, hint_of_refusal
 from xloom.passes.pattern.matcher import Match, Matcher, Miss, with_views
 from xloom.passes.pattern.pattern import Pattern
-from xloom.passes.pattern.region import Refusal, Region, operands_first, region
+from xloom.passes.pattern.region import Refusal, Region, is_dead_part, operands_first, region
 from xloom.passes.pattern.report import Found, NearMiss, Place, report_text
 from xloom.passes.pattern.sources import find_pattern
 
@@ -279,6 +279,8 @@ def _replace(computation: Computation, part: Region, description: MatchDescripti
         if computation.root is output:
             computation.root = value
     for instruction in reversed(operands_first(part.inside)):
+        for user in filter(is_dead_part, instruction.users):
+            computation.remove(user)
         if instruction.is_dead:
             computation.remove(instruction)
 
@@ -310,7 +312,7 @@ def _call(computation: Computation, part: Region, result: Shape, callee: _Callee
 
 def _carried(part: Region, name: str, host: Module) -> Module:
     """The module that computes the outputs of `part` from its operands."""
-    name = re.sub(r"[^\w.\-]", "_", name)  # a lambda's
+    name = sanitize(name)  # a function's may be <lambda>
     module = Module(name)
     entry = Computation(f"{name}.entry")
     values: dict[Instruction, Instruction] = {}

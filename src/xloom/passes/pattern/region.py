@@ -148,8 +148,15 @@ def _escaping(
     return [
         i
         for i in inside
-        if i not in copied and i not in outputs and (i.is_root or any(u not in inside for u in i.users))
+        if i not in copied
+        and i not in outputs
+        and (i.is_root or any(u not in inside and not is_dead_part(u) for u in i.users))
     ]
+
+
+def is_dead_part(instruction: Instruction) -> bool:
+    """True for a part of a tuple that nothing needs, as JAX's loops leave behind."""
+    return instruction.opcode == "get-tuple-element" and instruction.is_dead and not instruction.control_successors
 
 
 def _comes_back(operands: Iterable[Instruction], inside: Collection[Instruction]) -> Instruction | None:
