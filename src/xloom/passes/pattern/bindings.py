@@ -10,7 +10,7 @@ A module's frontend attribute `bind.NAME="EXPRESSION"` binds NAME. An expression
     dtype(scores)           the element type in the program, such as "bf16"
     matched(mask)           whether an operator, constant or parameter is part of the match
     which(activation)       the name of the operand that matched, of a choice
-    attribute(c, 'name')    an attribute in the program, as text
+    attribute(c, 'name')    an attribute in the program: an integer, a truth value or text
     sqrt(2)                 the square root
 
 A constant with `value="any"` that no expression names is bound under its own name, with `_` for `.`.
@@ -204,11 +204,12 @@ class _Evaluation:
             raise UnboundError(f"{self.name} is not known, for {_name(node)} is not part of this match")
         return chosen.name
 
-    def attribute(self, node: ast.expr, name: ast.expr) -> str:
+    def attribute(self, node: ast.expr, name: ast.expr) -> int | str:
         instruction = self.instruction(node)
         if instruction not in self.match.values:
             raise UnboundError(f"{self.name} is not known, for {_name(node)} is not part of this match")
-        return str(self.match.values[instruction][0][self.of(name)])
+        found = self.match.values[instruction][0][self.of(name)]
+        return found if isinstance(found, int) else str(found)
 
     def sqrt(self, node: ast.expr) -> float:
         value = self.of(node)

@@ -7,8 +7,8 @@ the pattern says are broadcast; one with several is not taken apart yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations_with_replacement
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import combinations_with_replacement, groupby
 
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.shape import Shape
@@ -92,6 +92,24 @@ def without_broadcast(dims: Dims, view: Instruction) -> Dims:
     """The correspondence, less the program's dimensions that a broadcast makes."""
     made = {k for outer, inner in blocks(view) if not inner for k in outer}
     return normal((p, d if made.isdisjoint(d) else tuple(k for k in d if k not in made)) for p, d in dims)
+
+
+def apart_where_made(dims: Dims, pattern_view: Instruction, program_view: Instruction) -> Dims:
+    """The correspondence with entries taken apart into what two broadcasts make and what they do not."""
+    mine, other = ({k for outer, inner in blocks(v) if not inner for k in outer} for v in (pattern_view, program_view))
+    entries: list[Entry] = []
+    for pattern, program in dims:
+        runs, program_runs = _runs(pattern, mine), _runs(program, other)
+        same = [made for made, _ in runs] == [made for made, _ in program_runs]
+        if len(pattern) > 1 and same:
+            entries.extend((a, b) for (_, a), (_, b) in zip(runs, program_runs, strict=True))
+        else:
+            entries.append((pattern, program))
+    return normal(entries)
+
+
+def _runs(items: Sequence[int], made: Collection[int]) -> list[tuple[bool, tuple[int, ...]]]:
+    return [(key, tuple(run)) for key, run in groupby(items, made.__contains__)]
 
 
 # iota(d) of an array == broadcast(iota) of a row

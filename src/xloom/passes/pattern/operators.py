@@ -10,6 +10,7 @@ from xloom.hlo.instruction import Instruction
 from xloom.passes.pattern.constraint import attributes_differ, functions_differ
 from xloom.passes.pattern.dims import (
     Dims,
+    apart_where_made,
     identity,
     in_pairs,
     lookup,
@@ -85,7 +86,11 @@ def below_views(
             continue
         below = through_program(dims, program) if is_view(program) else None
         if below is None:
-            raise Mismatch(f"dimensions mix in {pattern.name}", about_dims=True)
+            apart = apart_where_made(dims, pattern, program) if is_view(program) else dims
+            if apart == dims:
+                raise Mismatch(f"dimensions mix in {pattern.name}", about_dims=True)
+            dims = apart
+            continue
         views.append(program)
         program, dims = program.operands[0], in_pairs(below)
     return pattern, program, dims
