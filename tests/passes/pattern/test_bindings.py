@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import xloom as xl
+from xloom.calls import remove
 from xloom.hlo.text.parser import parse
 from xloom.passes import outline_pattern, run_passes
 from xloom.passes.pattern import find_pattern
@@ -133,3 +135,77 @@ def test_norms_and_activations() -> None:
             "bias_activation", lambda x, b, f=function: f(x + b), X, jax.ShapeDtypeStruct((8,), "float32")
         )
         assert found.activation == name
+
+
+def reference(out, q, k, v, *masks, match):
+    """Attention by what the match says alone."""
+    order = {"btnh": (0, 1, 2, 3), "bnth": (0, 2, 1, 3)}[match.layout]
+    heads = match.values.get("kv_heads", match.heads)
+    q = q.reshape(*((match.batch, match.queries, match.heads, match.features)[d] for d in order)).transpose(order)
+    k, v = (
+        x.reshape(*((match.batch, match.keys, heads, match.features)[d] for d in order))
+        .transpose(order)
+        .repeat(match.heads // heads, axis=2)
+        for x in (k, v)
+    )
+    scores = match.scale * np.einsum("btnh,bsnh->bnts", q.astype(np.float32), k.astype(np.float32))
+    seen = np.ones(scores.shape, bool)
+    sizes = {"b": match.batch, "n": match.heads, "t": match.queries, "s": match.keys}
+    for name, mask in zip(match.operands[3:], masks, strict=True):
+        dims = match.values[f"{name}_dims"]
+        mask = mask.reshape([sizes[d] if d in dims else 1 for d in "bnts"])
+        if name == "mask":
+            scores = scores + mask
+        else:
+            seen = seen & mask
+    if match.causal:
+        seen = seen & np.tri(match.queries, match.keys, match.causal_offset, bool)
+    scores = np.where(seen, scores, np.float32(match.mask_value))
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    result = np.einsum("bnts,bsnh->btnh", e / e.sum(-1, keepdims=True), v.astype(np.float32))
+    out[...] = result.transpose(order).reshape(out.shape)
+
+
+GROUPED = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 5, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))]
+TOLD = {
+    **{f"scale, {name}": ("attention", function, QKV) for name, (function, _) in SCALES.items()},
+    **{f"mask, {name}": ("attention", function, [*QKV, *more]) for name, (function, more, *_) in MASKS.items()},
+    "features before time": (
+        "attention",
+        lambda q, k, v: jax.nn.softmax(q @ k.swapaxes(-1, -2) / 3) @ v,
+        [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 8))],
+    ),
+    "a window": (
+        "attention",
+        lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=(2, 0)),
+        QKV,
+    ),
+    "groups": ("grouped_query_attention", jax.nn.dot_product_attention, GROUPED),
+    "causal groups": (
+        "grouped_query_attention",
+        lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
+        GROUPED,
+    ),
+    "repeated heads": (
+        "grouped_query_attention",
+        lambda q, k, v: attention(q, jnp.repeat(k, 2, axis=2), jnp.repeat(v, 2, axis=2), lambda s: s / 3),
+        GROUPED,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", [RAW, SIMPLE], ids=["raw", "simple"])
+@pytest.mark.parametrize("case", TOLD)
+def test_a_kernel_that_knows_the_match_alone_is_right(case: str, form: str) -> None:
+    name, function, shapes = TOLD[case]
+    before = parse(jax.jit(function).lower(*shapes).as_text(dialect="hlo"))
+    run_passes(before, form)
+    after = before.clone("")
+    xl.custom_call("test.reference")(reference)
+    try:
+        assert outline_pattern(after, find_pattern(name), "test.reference").found
+        rng = np.random.default_rng(0)
+        given = [rng.standard_normal(s.shape).astype(s.dtype) for s in shapes]
+        np.testing.assert_allclose(xl.evaluate(after, *given), xl.evaluate(before, *given), rtol=2e-3, atol=1e-4)
+    finally:
+        remove("test.reference")
