@@ -43,11 +43,11 @@ def call(
 
 def checked_version(registration: Registration, instruction: Instruction) -> str:
     """The call's `api_version`. Raises when the native function has another, or devices are not called that way."""
-    version = call_version(registration, instruction)
+    version = instruction["api_version"]
     if version not in _VERSIONS:
         raise UnsupportedError(
             f"custom call {registration.name!r} on {registration.platform} says {version}",
             where=place(instruction),
             hint=f"supported there: {', '.join(_VERSIONS)}",
         )
-    return version
+    return call_version(registration, instruction)

@@ -95,7 +95,7 @@ def outline_pattern(
 ) -> Outlined:
     """Outlines in place, as the pass does, and says what matched and what nearly did. Raises as the pass does.
 
-    Calls of functions are inlined first, where that finds something. Matches do not overlap: those that end last are
+    Calls of functions are inlined first, where that finds more. Matches do not overlap: those that end last are
     taken first. A near miss has at least two instructions and half of the pattern; where there is neither match nor
     near miss, the farthest that the search came is given.
     """
@@ -104,12 +104,13 @@ def outline_pattern(
     callee = _Callee(target, kernels, _version(api_version, kernels), CallLayouts.parse(wanted))
     matchers = [Matcher(v) for v in pattern.variants]
     if _calls(module) and not any(_calls(variant.module) for variant in pattern.variants):
-        inlined = module.clone("")
+        plain, inlined = module.clone(""), module.clone("")
         CallInlining().run(inlined)
-        done = _search(inlined, pattern, matchers, callee, escaping)
-        if not done.found:
-            return done
-        CallInlining().run(module)
+        with_calls, without = (_search(each, pattern, matchers, callee, escaping) for each in (plain, inlined))
+        if not without.found and not with_calls.found:
+            return without
+        if len(without.found) > len(with_calls.found):
+            CallInlining().run(module)
     return _search(module, pattern, matchers, callee, escaping)
 
 
