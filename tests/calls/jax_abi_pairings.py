@@ -12,7 +12,7 @@ PLATFORM = jax.devices()[0].platform
 
 
 def call(target: str, version: int):
-    options = {"custom_call_api_version": version} if version != 4 else {}
+    options: dict = {"custom_call_api_version": version} if version != 4 else {}
     return jax.jit(lambda x: jax.ffi.ffi_call(target, jax.ShapeDtypeStruct((64,), np.float32), **options)(x + x))
 
 

@@ -1,6 +1,7 @@
 """What kernels hear of the match that their call stands for, in every interface and on every device."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,13 +53,13 @@ def forget():
         remove("test.axpy", platform)
 
 
-def outlined(pattern: Pattern, value: str = "3", **options: str) -> Module:
+def outlined(pattern: Pattern, value: str = "3", **options: Any) -> Module:
     module = xl.parse(PROGRAM.replace("VALUE", value))
     outline_pattern(module, pattern, "test.axpy", **options)
     return module
 
 
-def call_of(module: Module):
+def call_of(module: Module) -> Any:
     return next((i for i in module.entry if i.opcode == "custom-call"), None)
 
 
@@ -174,7 +175,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(axpy, Axpy,
 
 @pytest.mark.parametrize("abi", ["status-returning-unified", "typed-ffi"])
 def test_native_kernels_read_it_and_decide_the_api_version(pattern: Pattern, abi: str) -> None:
-    options = {"abi": abi}
+    options: dict[str, Any] = {"abi": abi}
     if abi == "typed-ffi":
         jax = pytest.importorskip("jax")
         options |= {"language": "c++", "include_dirs": [jax.ffi.include_dir()]}
@@ -186,7 +187,7 @@ def test_native_kernels_read_it_and_decide_the_api_version(pattern: Pattern, abi
 
 def test_attributes_are_written_as_they_are_read() -> None:
     given = {"a": True, "b": -3, "c": 1e-5, "d": 2.0, "e": -np.inf, "f": 'text "quoted"\n\\ and\ttabs', "g": 1e300}
-    found = parse_attributes(attributes_text(given))
+    found: dict[str, Any] = parse_attributes(attributes_text(given))
     read = {name: value.decode() if isinstance(value, bytes) else value[()] for name, value in found.items()}
     assert read == given
     assert {name: v.dtype.name for name, v in found.items() if not isinstance(v, bytes)} == {

@@ -104,7 +104,7 @@ def test_operands_and_shapes_come_one_by_one_or_in_lists():
         (lambda b, x: b.custom_call("t", x, xl.f32[4], output_to_operand_aliasing={(): 0}), "tuple of Alias"),
         (lambda b, x: b.parameter(np.zeros((2, 3), np.int8)), r"the shape of this array is xl.s8\[2, 3\]"),
         (lambda b, x: b.build((x, x)), r"several results: b.tuple\(x, y\)"),
-        (lambda b, x: xl.tuple_shape([xl.f32, xl.s32]), r"found f32(.|\n)*xl.f32\[2, 3\]"),
+        (lambda b, x: xl.tuple_shape([xl.f32, xl.s32]), r"found f32(.|\n)*xl.f32\[2, 3\]"),  # type: ignore
     ],
 )
 def test_wrong_uses_have_hints_that_fit(make, message):

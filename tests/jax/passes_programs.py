@@ -50,11 +50,12 @@ with use_passes("outline{pattern=gelu,target=Absent},expand", compare=True):
 with use_passes("outline{pattern=gelu,target=Twice}"):
     looped = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jax.nn.gelu(y), x))
     assert np.allclose(looped(X), 8 * X)
-for passes, options, message in (
+refusals: tuple[tuple[str, dict, str], ...] = (
     ("outline{pattern=gelo,target=G}", {}, "there is no pattern 'gelo'"),
     ("outlin", {}, "there is no pass 'outlin'"),
     ("dce", {"platforms": "xlooom"}, "JAX has no platform 'xlooom'"),
-):
+)
+for passes, options, message in refusals:
     try:
         with use_passes(passes, **options):
             jax.jit(lambda x: x * 3)(X)

@@ -43,7 +43,9 @@ def outlined(**options: str) -> Module:
 
 def orders(module: Module) -> list[tuple[int, ...]]:
     call = next(i for i in module.entry if i.opcode == "custom-call")
-    return [s.layout.minor_to_major for s in (*(o.shape for o in call.operands), *call.shape.elements)]
+    return [
+        s.layout.minor_to_major if s.layout else () for s in (*(o.shape for o in call.operands), *call.shape.elements)
+    ]
 
 
 def test_row_major_unless_asked_otherwise() -> None:

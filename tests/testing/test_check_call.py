@@ -2,6 +2,7 @@
 
 import sys
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def layer(x, gamma, beta, epsilon=1e-5, ddof=0):
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, ddof=ddof, keepdims=True) + F32(epsilon)) * gamma + beta
 
 
-def rms(x, gamma, epsilon=1e-6, dtype=F32):
+def rms(x, gamma, epsilon=1e-6, dtype: Any = F32):
     mean = np.mean((x * x).astype(dtype), -1, dtype=dtype, keepdims=True)
     return x / np.sqrt(mean.astype(F32) + F32(epsilon)) * gamma
 

@@ -34,7 +34,7 @@ class MatchDescription:
     operands: tuple[str, ...]
     values: Mapping[str, BoundValue] = field(default_factory=dict)
 
-    def __getattr__(self, name: str) -> BoundValue:
+    def __getattr__(self, name: str) -> Any:
         values: Mapping[str, BoundValue] = self.__dict__.get("values", {})
         if name in values:
             return values[name]

@@ -57,7 +57,7 @@ def mismatch(
 
 
 def _parts(array: np.ndarray) -> list[np.ndarray]:
-    return [np.array(array.real), np.array(array.imag)] if array.dtype.kind == "c" else [array]
+    return [np.real(array), np.imag(array)] if array.dtype.kind == "c" else [array]
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

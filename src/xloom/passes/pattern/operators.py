@@ -112,12 +112,12 @@ def _elementwise(pattern: Instruction, program: Instruction, dims: Dims) -> Iter
 def _compared(pattern: Instruction, program: Instruction) -> list[Sequence[Instruction]]:
     """The orders of the operands in which the program's comparison is the pattern's."""
     _same_attributes(pattern, program, "direction")
-    allowed = pattern.frontend_attributes.get("direction", pattern["direction"])
+    allowed: str = pattern.frontend_attributes.get("direction") or pattern["direction"]
     found = program["direction"]
     if allowed == "any":
         return [program.operands]
     directions = allowed.split("|")
-    orders = [program.operands] if found in directions else []
+    orders: list[Sequence[Instruction]] = [program.operands] if found in directions else []
     if _TURNED[found] in directions:
         orders.append(program.operands[::-1])
     if not orders:
