@@ -65,7 +65,7 @@ demo: setup ## Custom calls in C and Python; a call that carries its HLO, expand
 	@$(BIN)/python examples/failure.py; status=$$?; \
 	  echo "exit status $$status"; test $$status -eq 1
 
-test: setup lint ## Every test, and of those with many cases that take long a sample; after MINUTES=60 one case of each
+test: setup lint ## Every test, and of those with many cases that take long a sample; after MINUTES=60 one case of each, for 15 minutes more
 	@$(BIN)/python -m pytest -n 2 --until $$(($(BEGAN) + 60 * $(or $(MINUTES),60)))
 
 test-all: setup lint ## Every case of every test

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=float("inf"),
         metavar="SECONDS",
-        help="a time, as `date +%%s` counts, after which only one case of each test still runs",
+        help="a time, as `date +%%s` counts, after which only one case of each test still runs, for 15 minutes",
     )
 
 
@@ -52,13 +52,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 LEFT_OUT = "for want of time"
+GRACE = 900
+"""Seconds after that time in which tests' first cases still run."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures are made
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leaves out further cases once the time is over."""
+    """Leaves out further cases once the time is over, and a while later all."""
     until: float = item.config.getoption("--until")  # type: ignore[assignment]
-    if item.stash.get(FURTHER, False) and time.time() > until:
+    if time.time() > until + GRACE * (not item.stash.get(FURTHER, False)):
         pytest.skip(LEFT_OUT)
 
 
