@@ -118,7 +118,7 @@ def _reference(instruction: Instruction, alone: Module) -> Program | None:
 
 
 class _Steps(Evaluator):
-    """Evaluates a module whose instructions somebody else does."""
+    """Evaluates a module, of which `step` does the instructions that the backend computes."""
 
     def __init__(
         self,

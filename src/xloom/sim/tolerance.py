@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
 from xloom.hlo.instruction import Instruction
+from xloom.interpreter.last_place import unit_in_last_place
 from xloom.interpreter.perturbed import LONG_SUMS, ULPS
 from xloom.passes.carrier import carries_hlo
 
@@ -82,12 +82,5 @@ def _distance(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> 
         sizes = np.abs(y)
         if tolerance.of_largest and sizes.size:
             sizes = np.full(sizes.shape, np.max(sizes, where=np.isfinite(sizes), initial=0.0))
-        away = np.abs(x - y) / _unit(sizes, tolerance.dtype or found.dtype)
+        away = np.abs(x - y) / unit_in_last_place(sizes, tolerance.dtype or found.dtype)
         return np.where(same, 0.0, np.where(np.isnan(away), np.inf, away))
-
-
-def _unit(sizes: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The unit in the last place of numbers of such sizes."""
-    info = ml_dtypes.finfo(dtype)
-    exponent = np.floor(np.log2(np.maximum(sizes, float(info.tiny))))
-    return np.exp2(exponent) * float(info.eps)

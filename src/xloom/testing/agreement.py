@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 
+from xloom.interpreter.last_place import unit_in_last_place
 from xloom.interpreter.perturbed import is_float
 
 ULPS: Mapping[str, float] = {"float64": 16, "float32": 16, "float16": 4, "bfloat16": 2}
@@ -95,16 +95,8 @@ def _allowance(expected: np.ndarray, ulps: Mapping[str, float], rtol: float, ato
             size = np.abs(_wide(part))
             size = np.where(np.isfinite(size), size, 0)
             count = ulps.get(part.dtype.name, 1)
-            allowed = np.maximum(allowed, np.maximum(count * _unit(part, size), atol + rtol * size))
+            allowed = np.maximum(allowed, np.maximum(count * unit_in_last_place(size, part.dtype), atol + rtol * size))
     return allowed
-
-
-def _unit(part: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """A unit in the last place of each number."""
-    info = ml_dtypes.finfo(part.dtype)
-    least = float(info.tiny)
-    exponent = np.floor(np.log2(np.maximum(size, least)))
-    return np.exp2(exponent - int(info.nmant))
 
 
 def ulps_between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -116,6 +108,6 @@ def ulps_between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
             continue
         with np.errstate(all="ignore"):
             x, y = _wide(a), _wide(b)
-            far = np.abs(x - y) / _unit(b, np.where(np.isfinite(y), np.abs(y), 0))
+            far = np.abs(x - y) / unit_in_last_place(np.where(np.isfinite(y), np.abs(y), 0), b.dtype)
         found = np.maximum(found, np.where(x == y, 0, far))
     return found

@@ -173,8 +173,6 @@ class Resizing:
         if special is not None:
             return special(self, old, others, operands, dims)
         self.same(old, others)
-        if not dims and not any(o.dims for o in operands):
-            return Padded(self.emit.clone(old, [o.value for o in operands]), {})
         known = old.opcode in _OF_ROWS and len(operands) - old.opcode.count("reduce") <= 1
         return self.by_rule(old, [self.filled(o, rows=known) for o in operands], dims)
 
@@ -188,6 +186,8 @@ class Resizing:
 
     def by_rule(self, old: Instruction, operands: Sequence[Padded], dims: Dims) -> Padded:
         """The rule's value with the sizes that the samples have."""
+        if not dims and not any(o.sizes for o in operands):
+            return Padded(self.emit.clone(old, [o.value for o in operands]), {})
         rule = RULES.get(old.opcode)
         if rule is None or any(not _is_of_scalars(c) for c in old.called_computations):
             raise LoweringError(f"{old.opcode} of arrays of dynamic size has no static form", where=where(old))

@@ -101,8 +101,6 @@ def _dot(
     r: Resizing, old: Instruction, others: Sequence[Instruction], operands: Sequence[Operand], dims: Dims
 ) -> Padded:
     r.same(old, others)
-    if not dims and not any(o.dims for o in operands):
-        return Padded(r.emit.clone(old, [o.value for o in operands]), {})
     for kind in ("contracting", "batch"):
         for pair in zip(*(old[f"{side}_{kind}_dims"] for side in ("lhs", "rhs")), strict=True):
             r.align(old, [*zip(operands, pair, strict=True)])
@@ -117,8 +115,6 @@ def _convolution(
     for row in zip(*(i["window"] for i in (old, *others)), strict=True):
         if len({replace(w, size=1) for w in row}) > 1:
             raise differs(old, "has another window for another size")
-    if not dims and not any(o.dims for o in operands):
-        return Padded(r.emit.clone(old, [o.value for o in operands]), {})
     return r.by_rule(old, [r.filled(o) for o in operands], dims)
 
 
@@ -135,8 +131,6 @@ def _reduce_window(
         )
         if len(set(row)) > 1 and not over_all:
             raise differs(old, "has another window for another size")
-    if not dims and not any(o.dims for o in operands):
-        return Padded(r.emit.clone(old, [o.value for o in operands]), {})
     return r.by_rule(old, [r.filled(o) for o in operands], dims)
 
 
@@ -151,8 +145,6 @@ def _gather(
         whole = all(n == i.operands[0].shape.dims[d] for n, i in zip(row, (old, *others), strict=True))
         if not whole and len(set(row)) > 1:
             raise differs(old, "has other slices for another size")
-    if not dims and not array.sizes and not indices.sizes:
-        return Padded(r.emit.clone(old, [array.value, indices.value]), {})
     return r.by_rule(old, [array, indices], dims)
 
 
