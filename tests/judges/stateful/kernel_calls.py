@@ -41,8 +41,8 @@ def call_on(scene: StateScene, x: Value) -> list[Value]:
         tuple_shape(results) if len(results) > 1 else results[0],
         api_version=ABIS[abi],
         operand_layout_constraints=taken,
+        opaque="{}" if abi == "typed" else "",
         output_to_operand_aliasing=aliases,
-        **({"opaque": "{}"} if abi == "typed" else {}),
     )
     values = scene.unpack(made, max(a.bits for a in arrays))
     if len(values) > 1 and scene.flip(0.6):
