@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
+from xloom.errors import UnsupportedError
 from xloom.hlo.shape import Layout
 from xloom.pjrt import Client
 from xloom.pjrt.buffer import HostBufferSemantics
@@ -58,3 +59,9 @@ def test_serialised():
     assert program.executable.outputs[0].layout == COLUMNS
     (result,) = program.execute([client.buffer_from_host(X), client.buffer_from_host(Y)])
     np.testing.assert_array_equal(result, X - Y)
+
+
+def test_layouts_with_tiles_are_refused():
+    argument = 'tensor<4x4xf32> {mhlo.layout_mode = "{1,0:T(2,2)}"}'
+    with pytest.raises(UnsupportedError, match=r"\{1,0:T\(2,2\)\} of f32\[4,4\].* has tiles"):
+        xl.from_stablehlo(f"func.func @main(%x: {argument}) -> tensor<4x4xf32> {{ return %x : tensor<4x4xf32> }}")

@@ -31,6 +31,18 @@ class Bindings:
     read_artifact: Callable[[Any, bytes], Any]
     run_passes: Callable[[Any, str], None]
 
+    def operations(self, operation: Any, *names: str) -> list[Any]:
+        """Those inside `operation`, itself included, that have one of `names`; without names, all."""
+        found: list[Any] = []
+
+        def visit(inner: Any) -> Any:
+            if not names or inner.name in names:
+                found.append(inner.operation)
+            return self.ir.WalkResult.ADVANCE
+
+        operation.walk(visit)
+        return found
+
 
 @lru_cache(maxsize=1)
 def load_bindings() -> Bindings:

@@ -15,7 +15,7 @@ def inline_for_propagation(bindings: Bindings, module: Any) -> None:
     if not bindings.version.startswith(_NEED_IT):
         return
     functions = {f.attributes["sym_name"].value: f for f in module.body if f.operation.name == "func.func"}
-    while calls := _calls(bindings, module):
+    while calls := bindings.operations(module.operation, "func.call"):
         for call in calls:
             _inline(bindings, call, functions[call.attributes["callee"].value])
     for function in functions.values():
@@ -25,18 +25,6 @@ def inline_for_propagation(bindings: Bindings, module: Any) -> None:
 
 def _is_public(function: Any) -> bool:
     return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
-
-
-def _calls(bindings: Bindings, module: Any) -> list[Any]:
-    found: list[Any] = []
-
-    def visit(operation: Any) -> Any:
-        if operation.name == "func.call":
-            found.append(operation)
-        return bindings.ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 def _inline(bindings: Bindings, call: Any, function: Any) -> None:

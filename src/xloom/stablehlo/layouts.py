@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from xloom.errors import ParseError
+from xloom.errors import ParseError, UnsupportedError
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
 from xloom.hlo.opcodes import OPCODES
@@ -19,6 +19,7 @@ _MODE = "mhlo.layout_mode"
 _KEPT = "xloom.layouts"
 _AUTO, _DEFAULT = "auto", "default"
 _ORDER = re.compile(r"\{([\d,]*)[:}]")
+_TILES = re.compile(r":.*T\(")
 _MARKS = frozenset(
     {"Sharding", "annotate_device_placement", "MoveToHost", "MoveToDevice", "xla.sdy.FuncResultSharding"}
 )
@@ -73,6 +74,11 @@ def _in_mode(shape: Shape, mode: str, cheapest: tuple[int, ...]) -> Shape:
         order = tuple(int(d) for d in found[1].split(",") if d) if found else ()
         if found is None or sorted(order) != list(range(shape.rank)):
             raise ParseError(f"no layout of {shape}: {mode!r}")
+        if _TILES.search(mode):
+            raise UnsupportedError(
+                f"the layout {mode} of {shape} has tiles, which arrays here do not have",
+                hint="leave out the tiling and give the order of dimensions alone",
+            )
     layout = Layout(order)
     return shape if layout.is_default else shape.with_layout(layout)
 

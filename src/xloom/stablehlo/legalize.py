@@ -65,18 +65,6 @@ def restore_constants(module: Module) -> None:
             instruction.parent.replace(instruction, constant)
 
 
-def _operations(bindings: Bindings, operation: Any, name: str) -> list[Any]:
-    found: list[Any] = []
-
-    def visit(inner: Any) -> Any:
-        if inner.name == name:
-            found.append(inner.operation)
-        return bindings.ir.WalkResult.ADVANCE
-
-    operation.walk(visit)
-    return found
-
-
 def _element_type(bindings: Bindings, value: Any) -> str:
     return str(bindings.ir.ShapedType(value.type).element_type)
 
@@ -85,7 +73,7 @@ def _hide_constants(bindings: Bindings, module: Any) -> None:
     # the converter aborts on 6-bit constants, those that it computes itself included: they travel as the bytes of a
     # custom call, and a custom call keeps others from being folded
     ir = bindings.ir
-    for constant in _operations(bindings, module.operation, "stablehlo.constant"):
+    for constant in bindings.operations(module.operation, "stablehlo.constant"):
         result = constant.results[0]
         attributes = {"has_side_effect": ir.BoolAttr.get(True)}
         dtype = _SIX_BIT.get(_element_type(bindings, result))
@@ -121,7 +109,7 @@ def _six_bit_values(attribute: str, dtype: Any) -> np.ndarray:
 
 def _add_booleans(bindings: Bindings, module: Any) -> None:
     # the converter folds true + true to false
-    for add in _operations(bindings, module.operation, "stablehlo.add"):
+    for add in bindings.operations(module.operation, "stablehlo.add"):
         result = add.results[0]
         if _element_type(bindings, result) == "i1":
             with bindings.ir.InsertionPoint(add), add.location:
@@ -146,7 +134,7 @@ def _refuse_recursion(bindings: Bindings, module: Any) -> None:
     calls: dict[str, set[str]] = {}
     for function in module.body:
         if function.operation.name == "func.func":
-            called = _operations(bindings, function.operation, "func.call")
+            called = bindings.operations(function.operation, "func.call")
             name = function.operation.attributes["sym_name"].value
             calls[name] = {call.attributes["callee"].value for call in called}
     # take out functions that call none of those left, until all that is left is on a cycle or calls into one

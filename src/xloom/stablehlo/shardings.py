@@ -54,15 +54,8 @@ def propagate(bindings: Bindings, module: Any, text: str) -> None:
         inline_for_propagation(bindings, module)
         bindings.run_passes(module, _PROPAGATION)
     ir = bindings.ir
-    found: list[Any] = []
-
-    def visit(operation: Any) -> Any:
-        found.append(operation.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
     meshes: list[str] = []
-    for operation in found:
+    for operation in bindings.operations(module.operation):
         if operation.name == "sdy.mesh":
             meshes.append(f"{operation.attributes['sym_name'].value} = {operation.attributes['mesh']}")
         elif operation.name in _RESHARDS:
