@@ -20,7 +20,7 @@ from benchmarks.progress import progress_bar
 from benchmarks.result import Result
 from benchmarks.runner import measure, measure_machine
 from benchmarks.table import failures, markdown, terminal_table
-from xloom.llvm.target import SWITCH
+from xloom.environment import TARGET
 
 _FOLDER = Path(__file__).parent
 _TABLE_WIDTH = 140
@@ -68,7 +68,7 @@ def main(
     if not pattern:
         markdown_path = markdown_path or _FOLDER / (f"RESULTS-{level}.md" if level else "RESULTS.md")
     if level:  # children inherit it
-        os.environ[SWITCH] = level
+        os.environ[TARGET.name] = level
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={ISA[level]}".strip()
     with limited_threads(threads):
         machine, results = _measure_all(programs, repeats, timeout, json_path)

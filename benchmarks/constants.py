@@ -25,7 +25,7 @@ from benchmarks.programs import PROGRAMS, Program
 from benchmarks.progress import progress_bar
 from benchmarks.sides import bytecode
 from benchmarks.tuned_constants import TUNED, Tuned
-from xloom.compilation_cache.folder import SWITCH
+from xloom.environment import CACHE
 from xloom.hlo.module import Module
 from xloom.stablehlo import from_stablehlo
 
@@ -174,7 +174,7 @@ def _said(kinds: dict[str, Ratios] | str) -> str:
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Of the alternated variants.")
 def main(only: str, wanted: str, rounds: int) -> None:
     """Measure what the tuned constants decide, and write benchmarks/CONSTANTS.md."""
-    os.environ[SWITCH] = "0"  # what was compiled under another value is not to be found
+    os.environ[CACHE.name] = "0"  # what was compiled under another value is not to be found
     if wanted:
         module, _, name = wanted.rpartition(".")
         for line in search(Tuned(module, name, "")):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from xloom import process_traces
+from xloom import environment, process_traces
 from xloom.process_identity import identity
 
 
@@ -113,7 +113,7 @@ def _span(taken: Trace, name: str, category: str, details: dict[str, Any]) -> It
         taken.add(name, category, start, time.monotonic_ns(), **details)
 
 
-if "XLOOM_TRACE" in os.environ:
-    _whole = trace(os.environ["XLOOM_TRACE"])
+if environment.TRACE.text:
+    _whole = trace(environment.TRACE.text)
     _whole.__enter__()
     atexit.register(_whole.__exit__, None, None, None)

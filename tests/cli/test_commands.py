@@ -74,6 +74,7 @@ def test_info():
     done = xloom("info", CARRIER)
     assert "MyCustomCall: 1, not registered" in done.stdout
     assert "xloom 0.1.0" in xloom("info").stdout
+    assert "XLOOM_TARGET" in xloom("info", "--environment").stdout
 
 
 def test_missing_file():

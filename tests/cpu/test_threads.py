@@ -18,8 +18,9 @@ import pytest
 
 from xloom.cpu.runtime.threads import ThreadPool, host_ir, pool, pool_ir
 from xloom.cpu.runtime.threads.pool import SPIN_NS
+from xloom.environment import NUM_THREADS
 from xloom.errors import XloomError
-from xloom.thread_count import MOST_THREADS, SIZE_VARIABLE, processor_count, thread_count
+from xloom.thread_count import MOST_THREADS, processor_count, thread_count
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, TASK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -342,21 +343,21 @@ def test_a_child_of_a_child(four: ThreadPool):
 
 
 def test_the_process_has_one_pool(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv(SIZE_VARIABLE, raising=False)
+    monkeypatch.delenv(NUM_THREADS.name, raising=False)
     assert pool() is pool()
     in_child(lambda: chunks_of(pool(), 100, 1) == expected_chunks(pool().size, 100, 1) or os._exit(2))
 
 
 def test_size_is_what_the_variable_says(monkeypatch: pytest.MonkeyPatch):
     for text, size in (("1", 1), (" 12 ", 12), (str(MOST_THREADS), MOST_THREADS), ("", processor_count())):
-        monkeypatch.setenv(SIZE_VARIABLE, text)
+        monkeypatch.setenv(NUM_THREADS.name, text)
         assert thread_count() == size
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "two", "1e3", "²", "٣", str(MOST_THREADS + 1), "9" * 5000])
 def test_nonsense_in_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch, text: str):
-    monkeypatch.setenv(SIZE_VARIABLE, text)
-    with pytest.raises(XloomError, match=SIZE_VARIABLE):
+    monkeypatch.setenv(NUM_THREADS.name, text)
+    with pytest.raises(XloomError, match=NUM_THREADS.name):
         thread_count()
 
 
@@ -381,7 +382,7 @@ print("done")
 
 
 def run_python(code: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if name != SIZE_VARIABLE}
+    environment = {name: value for name, value in os.environ.items() if name != NUM_THREADS.name}
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")

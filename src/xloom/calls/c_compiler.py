@@ -16,12 +16,13 @@ from pathlib import Path
 
 from xloom.compilation_cache import trusted_folder
 from xloom.compilation_cache.folder import cache_dir
+from xloom.environment import CC, CXX, NVCC, Variable
 from xloom.errors import CustomCallError, MissingCompilerError
 
 
 @dataclass(frozen=True)
 class _Language:
-    variable: str
+    variable: Variable
     names: tuple[str, ...]
     """The usual ones of its compiler."""
     suffixes: tuple[str, ...]
@@ -30,9 +31,9 @@ class _Language:
 
 
 _LANGUAGES = {
-    "c": _Language("CC", ("cc", "gcc", "clang"), (".c",), ("-fPIC", "-x", "c")),
-    "c++": _Language("CXX", ("c++", "g++", "clang++"), (".cc", ".cpp", ".cxx", ".C"), ("-fPIC", "-x", "c++")),
-    "cuda": _Language("NVCC", ("nvcc",), (".cu",), ("-Xcompiler", "-fPIC", "-x", "cu")),
+    "c": _Language(CC, ("cc", "gcc", "clang"), (".c",), ("-fPIC", "-x", "c")),
+    "c++": _Language(CXX, ("c++", "g++", "clang++"), (".cc", ".cpp", ".cxx", ".C"), ("-fPIC", "-x", "c++")),
+    "cuda": _Language(NVCC, ("nvcc",), (".cu",), ("-Xcompiler", "-fPIC", "-x", "cu")),
 }
 
 
@@ -47,7 +48,7 @@ def compiler(language: str) -> list[str]:
     Raises MissingCompilerError when there is none, or not the one that the variable names.
     """
     variable, names = _LANGUAGES[language].variable, _LANGUAGES[language].names
-    chosen = shlex.split(os.environ.get(variable, ""))
+    chosen = shlex.split(variable.text)
     if chosen:
         if shutil.which(chosen[0]) is None:
             raise MissingCompilerError(

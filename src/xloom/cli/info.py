@@ -12,6 +12,7 @@ from rich.table import Table
 
 import xloom
 from xloom.cli.program_input import load_code, load_option, read_program
+from xloom.environment import OTHERS, VARIABLES
 from xloom.hlo.module import Module
 
 _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "protobuf", "jax", "jaxlib", "torch")
@@ -20,16 +21,23 @@ _PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "protobuf", "jax", "jaxlib", "tor
 @click.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--memory", is_flag=True, help="The bytes that a run needs, and the largest arrays.")
+@click.option("--environment", is_flag=True, help="The variables of the environment that are read, and what they say.")
 @load_option
-def info(file: str | None, memory: bool, libraries: tuple[str, ...]) -> None:
+def info(file: str | None, memory: bool, environment: bool, libraries: tuple[str, ...]) -> None:
     """Say what is in a program, and what of it has no native code; without one, what is installed.
 
     \b
       xloom info
       xloom info model.hlo --load kernels.py
       xloom info --memory model.hlo
+      xloom info --environment
     """
     console = Console(soft_wrap=True, highlight=False)
+    if environment:
+        if file is not None or memory:
+            raise click.UsageError("--environment is of no program, and stands alone")
+        _environment()
+        return
     if file is None:
         if memory:
             raise click.UsageError("--memory is of a program: name its file")
@@ -58,6 +66,14 @@ def _installed(console: Console) -> None:
     mpi = library.find()
     state = f"{library.version()}, {mpi.path}" if mpi.path else f"none: {mpi.why_not}"
     console.print(f"  {'MPI':10} {state}", markup=False)
+
+
+def _environment() -> None:
+    for title, variables in (("xloom's own", VARIABLES), ("of other programs", OTHERS)):
+        click.echo(f"{title}:")
+        for variable in variables:
+            state = f"={variable.text}" if variable.text else f"  (not set: {variable.default})"
+            click.echo(f"  {variable}{state}\n      {variable.meaning}")
 
 
 def _program(console: Console, module: Module) -> None:

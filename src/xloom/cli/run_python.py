@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from xloom.jax.in_place_of_cpu import AS_CPU
+from xloom.environment import AS_CPU
 
 
 @click.command("run-python", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -25,4 +25,4 @@ def run_python(arguments: tuple[str, ...]) -> None:
       xloom run-python -m pytest tests
     """
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *arguments], {**os.environ, AS_CPU: "1"})
+    os.execve(sys.executable, [sys.executable, *arguments], {**os.environ, AS_CPU.name: "1"})

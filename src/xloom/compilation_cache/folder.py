@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from xloom.environment import CACHE, CACHE_DIR, XDG_CACHE_HOME
 from xloom.errors import XloomError
-
-SWITCH = "XLOOM_CACHE"
 
 
 def cache_dir() -> Path:
     """$XLOOM_CACHE_DIR, else xloom in the user's cache folder."""
-    own, shared = os.environ.get("XLOOM_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    own, shared = CACHE_DIR.text, XDG_CACHE_HOME.text
     if own or shared:
-        return Path(own) if own else Path(shared or "") / "xloom"
+        return Path(own) if own else Path(shared) / "xloom"
     try:
         return Path.home() / ".cache" / "xloom"
     except RuntimeError:  # a user without a home: a place where nothing can be
@@ -23,7 +22,7 @@ def cache_dir() -> Path:
 
 def cache_enabled() -> bool:
     """False when XLOOM_CACHE=0 asks for every program to be compiled anew."""
-    text = os.environ.get(SWITCH, "").strip()
+    text = CACHE.text
     if text not in ("", "0", "1"):
-        raise XloomError(f"{SWITCH} is {text!r}", hint="set it to 0 to compile every program anew, or unset it")
+        raise XloomError(f"{CACHE} is {text!r}", hint="set it to 0 to compile every program anew, or unset it")
     return text != "0"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
 
+from xloom.environment import MPI
 from xloom.errors import MissingExtraError
 
-VARIABLE = "XLOOM_MPI"
-"""Names the library of an MPI that is not found by itself."""
 NAME = "libmpi_abi.so.1"
 _PACKAGE = "mpich"
 _LONGEST_VERSION = 8192
@@ -30,9 +28,9 @@ class Found:
 
 def find() -> Found:
     """The MPI that would be used; it is not loaded."""
-    named = os.environ.get(VARIABLE)
+    named = MPI.text
     if named:
-        return Found(named) if Path(named).exists() else Found(why_not=f"{VARIABLE} is {named}, where nothing is")
+        return Found(named) if Path(named).exists() else Found(why_not=f"{MPI} is {named}, where nothing is")
     try:
         packed = [file for file in files(_PACKAGE) or () if file.name == NAME]
     except PackageNotFoundError:
@@ -44,7 +42,7 @@ def find() -> Found:
     try:
         ctypes.CDLL(NAME)
     except OSError:
-        return Found(why_not=f"there is no {NAME}: pip install 'xloom[mpi]', or set {VARIABLE} to that of an MPI 5")
+        return Found(why_not=f"there is no {NAME}: pip install 'xloom[mpi]', or set {MPI} to that of an MPI 5")
     return Found(NAME)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
+from xloom.environment import XLA_FLAGS
 from xloom.errors import UnsupportedError
 from xloom.jax.registration import CPU, is_registered, register
 from xloom.jax.versions import check_version
 
-AS_CPU = "XLOOM_AS_CPU"
-"""The variable that makes xloom JAX's CPU, unless it is 0."""
 JAXLIB = "jaxlib"
 """The name that jaxlib's own CPU has then."""
 _OF_THE_CPU = 0
@@ -45,6 +43,6 @@ def _options() -> dict[str, Any]:
     import jax
 
     asked = getattr(jax.config, "jax_num_cpu_devices")  # noqa: B009 - made at run time
-    forced = _FORCED_COUNT.findall(os.environ.get("XLA_FLAGS", ""))
+    forced = _FORCED_COUNT.findall(XLA_FLAGS.text)
     count = asked if asked >= 0 else forced[-1] if forced else None
     return {"platform_name": CPU, **({} if count is None else {"num_devices": int(count)})}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-from xloom.jax.in_place_of_cpu import AS_CPU, install_as_cpu
+from xloom.environment import AS_CPU
+from xloom.jax.in_place_of_cpu import install_as_cpu
 from xloom.jax.registration import CPU, is_registered, register
 
 PLATFORM = "xloom"
@@ -15,7 +14,7 @@ def initialize() -> None:
     `XLOOM_AS_CPU` says so. JAX calls this for every plugin."""
     import jax
 
-    if os.environ.get(AS_CPU, "0") not in ("", "0"):
+    if AS_CPU.text not in ("", "0"):
         install_as_cpu()
     named = getattr(jax.config, "jax_platforms") or ""  # noqa: B009 - made at run time
     platforms = named.split(",")

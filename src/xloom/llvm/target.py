@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import llvmlite.binding as llvm
 
+from xloom.environment import TARGET
 from xloom.errors import XloomError
 from xloom.llvm.processor_features import features_of
 from xloom.llvm.processor_levels import LEVELS
 
-SWITCH = "XLOOM_TARGET"
 X86_64 = (
     "x86-64", "nehalem", "westmere", "sandybridge", "ivybridge", "haswell",
     "broadwell", "skylake", "skylake-avx512", "cascadelake", "cooperlake", "icelake-client", "icelake-server",
@@ -177,17 +176,17 @@ def process_target() -> Target:
 
     Raises XloomError for one whose code the host cannot run.
     """
-    name = os.environ.get(SWITCH, "")
+    name = TARGET.text
     if not name:
         return host_level()
     try:
         target = target_named(name)
     except XloomError as error:
-        raise XloomError(f"{SWITCH} is {name!r}", hint=error.hint) from None
+        raise XloomError(f"{TARGET} is {name!r}", hint=error.hint) from None
     if not target.runs_here:
         lacking = sorted(target.lacking) or [target.triple]
         raise XloomError(
-            f"{SWITCH} is {name!r}, but the host lacks {', '.join(lacking)}",
-            hint=f"unset {SWITCH}; xloom opt --emit asm --target {name} shows code for other machines",
+            f"{TARGET} is {name!r}, but the host lacks {', '.join(lacking)}",
+            hint=f"unset {TARGET}; xloom opt --emit asm --target {name} shows code for other machines",
         )
     return target

@@ -7,7 +7,6 @@ PJRT_Client_Compile(client=Client#0, program=mlir, ...)
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import Counter
@@ -19,6 +18,7 @@ from weakref import ref
 
 import numpy as np
 
+from xloom.environment import LOG
 from xloom.hlo.module import Module
 from xloom.process_identity import log_prefix
 
@@ -27,7 +27,7 @@ _LONGEST = 100
 
 def is_enabled() -> bool:
     """Whether the environment asks for it."""
-    return "pjrt" in os.environ.get("XLOOM_LOG", "").split(",")
+    return "pjrt" in LOG.text.split(",")
 
 
 class MethodLog:

@@ -7,7 +7,6 @@ the host belong to torch's own process groups. ATen's are where the user allows 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch.fx import Node
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from xloom.calls.python_source import custom_call
+from xloom.environment import TORCH_FALLBACK
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
 from xloom.torch.arrays import as_array, as_tensor
@@ -37,7 +37,7 @@ _KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 
 def allowed(op: OpOverload) -> bool:
     """Whether it is a collective, or XLOOM_TORCH_FALLBACK=1."""
-    return _is_collective(op) or os.environ.get("XLOOM_TORCH_FALLBACK") == "1"
+    return _is_collective(op) or TORCH_FALLBACK.text == "1"
 
 
 def is_host_call(target: Any) -> bool:

@@ -8,12 +8,12 @@ from importlib import import_module
 
 import numpy as np
 
+from xloom.environment import NUM_THREADS
 from xloom.hlo.module import Module
 from xloom.hlo.shape import Shape
 from xloom.interpreter.bounds import leaves
 from xloom.interpreter.registry import Value
 from xloom.passes.row_major_entry import has_permuted_entry
-from xloom.thread_count import SIZE_VARIABLE
 
 _CHECK = "XLOOM_CHECK"
 
@@ -24,7 +24,7 @@ class Differs(Exception):
 
 def on_one_thread(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of one run, in a process that has one thread."""
-    os.environ[SIZE_VARIABLE] = "1"
+    os.environ[NUM_THREADS.name] = "1"
     return _Runs(module, arguments).results()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from xloom.environment import SANITIZE, SANITIZE_SECONDS
 from xloom.errors import XloomError
 
 
@@ -39,13 +39,13 @@ def active() -> Settings | None:
     """
     if _chosen:
         return _chosen[-1]
-    wish = os.environ.get("XLOOM_SANITIZE", "")
+    wish = SANITIZE.text
     if wish in ("", "0"):
         return None
     if wish not in ("1", "isolate"):
-        raise XloomError(f"XLOOM_SANITIZE is {wish!r}", hint="set it to 1 or to isolate")
-    limit = os.environ.get("XLOOM_SANITIZE_SECONDS", "60")
+        raise XloomError(f"{SANITIZE} is {wish!r}", hint="set it to 1 or to isolate")
+    limit = SANITIZE_SECONDS.text or SANITIZE_SECONDS.default
     try:
         return Settings(wish == "isolate", float(limit))
     except ValueError:
-        raise XloomError(f"XLOOM_SANITIZE_SECONDS is {limit!r}", hint="set it to a number of seconds") from None
+        raise XloomError(f"{SANITIZE_SECONDS} is {limit!r}", hint="set it to a number of seconds") from None

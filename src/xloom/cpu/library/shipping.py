@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from xloom.compilation_cache import cache, shipped
 from xloom.cpu.compile import serialized
 from xloom.cpu.kernel_modules import shape_generic
+from xloom.environment import CACHE, CACHE_DIR
 from xloom.errors import XloomError
 from xloom.hlo.text.parser import parse
 from xloom.llvm import jit
@@ -45,11 +46,11 @@ def ship(programs: Iterable[str], target: Target) -> Path:
 @contextmanager
 def _empty_cache() -> Iterator[cache.Folder]:
     """A cache of its own, in which only what is compiled meanwhile is."""
-    before = {name: os.environ.get(name) for name in ("XLOOM_CACHE_DIR", "XLOOM_CACHE")}
+    before = {name: os.environ.get(name) for name in (CACHE_DIR.name, CACHE.name)}
     cache.flush()
     with TemporaryDirectory() as path:
         try:
-            _set({"XLOOM_CACHE_DIR": path, "XLOOM_CACHE": "1"})
+            _set({CACHE_DIR.name: path, CACHE.name: "1"})
             jit.object_cache.clear()
             shape_generic.kept.clear()
             yield cache.folder()

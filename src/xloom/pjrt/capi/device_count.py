@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from xloom.environment import NUM_DEVICES
 from xloom.pjrt.error import invalid
-
-VARIABLE = "XLOOM_NUM_DEVICES"
 
 
 def device_count(options: dict[str, Any]) -> int:
     """What the client was asked for, or the environment says."""
-    text = str(options.get("num_devices", os.environ.get(VARIABLE, "1")))
+    text = str(options.get("num_devices", NUM_DEVICES.text or NUM_DEVICES.default))
     if not text.isdigit() or int(text) < 1:
-        raise invalid(f"{VARIABLE} must be a positive number, not {text!r}")
+        raise invalid(f"{NUM_DEVICES} must be a positive number, not {text!r}")
     return int(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch import distributed
 from torch.utils._pytree import tree_map_only
 
+from xloom.environment import LOCAL_RANK
 from xloom.errors import UnsupportedError
 from xloom.torch.lazy.runtime import device_module
 from xloom.torch.lazy.tensor.tensor import XlaTensor
@@ -39,7 +39,7 @@ def ordinal() -> int:
 
 def local_ordinal() -> int:
     """Which one of this machine's, as torchrun says."""
-    return int(os.environ.get("LOCAL_RANK", ordinal()))
+    return int(LOCAL_RANK.text or ordinal())
 
 
 def _group(groups: Groups) -> Any:

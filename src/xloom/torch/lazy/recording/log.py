@@ -5,10 +5,10 @@ Counterpart of the call stack that one prints in a debugger to see how an operat
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from xloom.environment import LOG
 from xloom.hlo import dtype as dt
 from xloom.hlo.builder import Builder
 from xloom.hlo.shape import array_shape
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xloom.torch.lazy.recording.trace import Node, Trace
     from xloom.torch.lazy.recording.trace_program import TraceProgram
 
-on = "torch" in os.environ.get("XLOOM_LOG", "").split(",")
+on = "torch" in LOG.text.split(",")
 """Whether to write; read by who records."""
 
 
