@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.calls import register_c, remove
+from xloom.calls import register_c, register_pointer, register_symbol, remove
+from xloom.calls.c_compiler import compiled
 from xloom.calls.match_description import MatchDescription, carried_text
 from xloom.calls.typed_ffi.attributes import attributes_text, parse_attributes
 from xloom.hlo.module import Module
@@ -183,6 +184,34 @@ def test_native_kernels_read_it_and_decide_the_api_version(pattern: Pattern, abi
     module = outlined(pattern)
     np.testing.assert_array_equal(xl.evaluate(module, X), 3 * X)
     np.testing.assert_array_equal(xl.compile(module)(X), 3 * X)
+
+
+@pytest.mark.parametrize("door", ["source", "symbol", "pointer"])
+def test_native_kernels_say_which_matches_they_take_and_in_which_layouts(pattern: Pattern, door: str) -> None:
+    options: dict[str, Any] = {"abi": "status-returning-unified", "when": lambda m: m.half < 1, "layouts": "as-is"}
+    if door == "source":
+        register_c("test.axpy", UNIFIED, "axpy", **options)
+    else:
+        library = compiled(UNIFIED, language="c")[0]
+        made = register_symbol("test.axpy", library, "axpy", **options)
+        if door == "pointer":
+            register_pointer("test.axpy", made.address, **options)
+    refused = xl.parse(PROGRAM.replace("VALUE", "3"))
+    before = str(refused)
+    done = outline_pattern(refused, pattern, "test.axpy")
+    assert (done.found, str(refused)) == ([], before)
+    assert "'test.axpy' on Host does not take it" in done.missed[0].reason
+    taken = outlined(pattern, "1")
+    assert call_of(taken)["operand_layout_constraints"] is None
+    np.testing.assert_array_equal(xl.compile(taken)(X), X)
+
+
+@pytest.mark.parametrize("run", [xl.evaluate, lambda module, x: xl.compile(module)(x)], ids=["interpreter", "compiled"])
+def test_a_call_that_came_to_a_native_kernel_all_the_same_is_an_error(pattern: Pattern, run: Any) -> None:
+    module = outlined(pattern)
+    register_c("test.axpy", UNIFIED, "axpy", abi="status-returning-unified", when=lambda m: m.half < 1)
+    with pytest.raises(xl.CustomCallError, match="does not take it"):
+        run(module, X)
 
 
 def test_attributes_are_written_as_they_are_read() -> None:

@@ -8,6 +8,7 @@ bytes cannot be given so, as they are where others have their status.
 
 from __future__ import annotations
 
+from xloom.calls.acceptance import check_taken
 from xloom.calls.registry import ABIS, Registration, place
 from xloom.calls.stated_abi import alike
 from xloom.calls.typed_ffi.probe import asked
@@ -22,9 +23,10 @@ _NAMES = {version: abi for abi, version in ABIS.items()}
 def call_version(registration: Registration, instruction: Instruction) -> str:
     """The `api_version` of a call of native code.
 
-    Raises CustomCallError when the code has another, is no typed handler where the call wants one, or is not known to
-    take the opaque bytes that the call has.
+    Raises CustomCallError when the code has another, is no typed handler where the call wants one, is not known to take
+    the opaque bytes that the call has, or does not take what was matched.
     """
+    check_taken(registration, instruction, place(instruction))
     version = instruction["api_version"]
     demand_handler(registration, place(instruction))
     code = known(registration)

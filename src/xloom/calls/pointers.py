@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xloom.calls.pointer_type import parameters_of
-from xloom.calls.registry import Registration, add
+from xloom.calls.registry import Condition, Registration, add
 from xloom.calls.stated_abi import abi_by_parameters, agreed_abi
 from xloom.errors import CustomCallError
 
@@ -16,14 +16,23 @@ STAGES = ("instantiate", "prepare", "initialize")
 """What a typed handler may do before it is executed."""
 
 
-def register_pointer(name: str, pointer: Any, *, platform: str = "Host", abi: str | None = None) -> Registration:
+def register_pointer(
+    name: str,
+    pointer: Any,
+    *,
+    platform: str = "Host",
+    abi: str | None = None,
+    when: Condition | None = None,
+    layouts: str = "",
+) -> Registration:
     """Registers a native function under `name`.
 
     `pointer` is a ctypes function (of a library, or a CFUNCTYPE callback), a cffi function pointer, a PyCapsule, a
     Numba `cfunc`, or an integer address; or, for a typed handler, a dictionary of such pointers by stage: "execute",
     and any of "instantiate", "prepare" and "initialize". `abi`, if given or said by the pointer's type, must then be
     that of every call. It is kept alive. Raises CustomCallError for what is no function, and for parameters that are
-    not those of `abi`, or of no ABI.
+    not those of `abi`, or of no ABI. `when` and `layouts` say which calls of the pass `outline` it takes, and in which
+    layouts; see custom_call.
     """
     by_stage = pointer if isinstance(pointer, Mapping) else {"execute": pointer}
     check_stages(name, by_stage)
@@ -33,7 +42,10 @@ def register_pointer(name: str, pointer: Any, *, platform: str = "Host", abi: st
     parameters = parameters_of(by_stage[EXECUTE])
     if parameters:
         abi = agreed_abi(name, abi, abi_by_parameters(name, parameters, platform), platform, "the pointer's type")
-    return add_native(name, addresses, platform=platform, abi=abi, source=repr(pointer), keep=pointer)
+    said = repr(pointer)
+    return add_native(
+        name, addresses, platform=platform, abi=abi, source=said, keep=pointer, when=when, layouts=layouts
+    )
 
 
 def check_stages(name: str, by_stage: Mapping[str, Any]) -> None:
@@ -49,14 +61,32 @@ def check_stages(name: str, by_stage: Mapping[str, Any]) -> None:
 
 
 def add_native(
-    name: str, addresses: Mapping[str, int], *, platform: str, abi: str | None, source: str, keep: Any
+    name: str,
+    addresses: Mapping[str, int],
+    *,
+    platform: str,
+    abi: str | None,
+    source: str,
+    keep: Any,
+    when: Condition | None = None,
+    layouts: str = "",
 ) -> Registration:
     """Registers a native function by its addresses for each stage."""
     stages = tuple(addresses.get(stage, 0) for stage in STAGES)
     if any(stages):
         abi = abi or "typed-ffi"
     return add(
-        Registration(name, platform, address=addresses[EXECUTE], abi=abi, stages=stages, source=source, keep=(keep,))
+        Registration(
+            name,
+            platform,
+            address=addresses[EXECUTE],
+            abi=abi,
+            stages=stages,
+            source=source,
+            keep=(keep,),
+            when=when,
+            layouts=layouts,
+        )
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from xloom.calls.acceptance import refusal
+from xloom.calls.acceptance import check_taken
 from xloom.calls.match_description import MatchDescription
-from xloom.calls.registry import ABIS, Registration, add, place
+from xloom.calls.registry import ABIS, Condition, Registration, add, place
 from xloom.calls.signature import Signature
 from xloom.calls.typed_ffi.attributes import parse_attributes
 from xloom.errors import CustomCallError, near
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def custom_call(
-    name: str, *, platform: str = "Host", when: Callable[[MatchDescription], bool] | None = None, layouts: str = ""
+    name: str, *, platform: str = "Host", when: Condition | None = None, layouts: str = ""
 ) -> Callable[[F], F]:
     """Registers the decorated function under `name`.
 
@@ -80,10 +80,8 @@ def bound(registration: Registration, call: Instruction) -> Callable[[Any, Seque
 
 def _keywords(registration: Registration, call: Instruction, where: str) -> dict[str, Any]:
     """What the function gets by name."""
+    check_taken(registration, call, where)
     match = MatchDescription.of(call)
-    if match is not None and (reason := refusal(registration, match)):
-        hint = "register the function before the pass `outline` runs: it leaves alone what is not taken"
-        raise CustomCallError(reason, where=where, hint=hint)
     signature = registration.signature
     if signature is None:
         return {}

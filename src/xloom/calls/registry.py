@@ -23,6 +23,9 @@ ABIS = {
 NAME = "xloom.name"
 """Frontend attribute of an instruction that passes may rename: its name in the user's program."""
 
+Condition = Callable[[Any], bool]
+"""Says of a MatchDescription whether a kernel takes such a call."""
+
 
 @dataclass(frozen=True)
 class Registration:
@@ -32,8 +35,8 @@ class Registration:
     was asked whether it is a typed handler: None before that, "" if it is, else what was wrong. `stages` are the
     addresses of a typed handler's functions for the stages before the execution: instantiate, prepare, initialize.
     `signature` is a Python function's, if it has one. `source` says where the code came from; `keep` holds what must
-    live as long as it. `when` says of a MatchDescription whether it takes such a call, None: any; `layouts` in which
-    layouts, as the option of the pass `outline` does.
+    live as long as it. `when` says which calls of the pass `outline` it takes, None: all; `layouts` in which layouts, as
+    the pass's option does.
     """
 
     name: str
@@ -46,7 +49,7 @@ class Registration:
     signature: Signature | None = None
     source: str = ""
     keep: tuple = field(default=(), repr=False, compare=False)
-    when: Callable[[Any], bool] | None = None
+    when: Condition | None = None
     layouts: str = ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xloom.calls.pointers import EXECUTE, add_native, address_of, check_stages
-from xloom.calls.registry import Registration, add, registered
+from xloom.calls.registry import Condition, Registration, add, registered
 from xloom.calls.xla_symbols import SYMBOLS, open_with_xla_symbols
 from xloom.errors import CustomCallError
 
@@ -69,17 +69,22 @@ def register_symbol(
     *,
     platform: str = "Host",
     abi: str | None = None,
+    when: Condition | None = None,
+    layouts: str = "",
 ) -> Registration:
     """Registers function `symbol` (default: `name`) of the library at `path` under `name`.
 
-    For a typed handler with stages, `symbol` is a dictionary of symbols by stage; see register_pointer.
+    For a typed handler with stages, `symbol` is a dictionary of symbols by stage; see register_pointer, for `when` and
+    `layouts`, too.
     """
     library = _open(path)
     by_stage = symbol if isinstance(symbol, Mapping) else {EXECUTE: symbol or name}
     check_stages(name, by_stage)
     addresses = {stage: _address(library, path, function) for stage, function in by_stage.items()}
     source = f"{path}:{by_stage[EXECUTE]}"
-    return add_native(name, addresses, platform=platform, abi=abi, source=source, keep=library)
+    return add_native(
+        name, addresses, platform=platform, abi=abi, source=source, keep=library, when=when, layouts=layouts
+    )
 
 
 def _address(library: ctypes.CDLL, path: str | Path, symbol: str) -> int:
