@@ -244,6 +244,41 @@ def masked_fill() -> Module:
     return compiled(function, *QKV_TORCH)
 
 
+@case("attention", "torch")
+def masked_fill_not_past() -> Module:
+    import torch
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        past = torch.tril(torch.ones(5, 6))
+        scores = (q @ k.transpose(-1, -2) / 8**0.5).masked_fill(past == 0, float("-inf"))
+        return torch.softmax(scores, -1) @ v
+
+    return compiled(function, *QKV_TORCH)
+
+
+@case("attention", "torch")
+def masked_fill_given() -> Module:
+    import torch
+
+    def function(q: Any, k: Any, v: Any, hidden: Any) -> Any:
+        return torch.softmax((q @ k.transpose(-1, -2) / 8**0.5).masked_fill(hidden, -1e9), -1) @ v
+
+    return compiled(function, *QKV_TORCH, torch.zeros(2, 1, 5, 6, dtype=torch.bool))
+
+
+@case("attention", "jnp")
+def future_hidden() -> Module:
+    import jax
+    import jax.numpy as jnp
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("btnh,bsnh->bnts", q, k) / 8
+        future = jnp.triu(jnp.ones(scores.shape[-2:], bool), 1)
+        return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(jnp.where(future, -jnp.inf, scores)), v)
+
+    return lowered(function, *(array(*s) for s in QKV))
+
+
 @cache
 def _transformer(name: str) -> Module:
     from tests.passes.pattern.framework_models import MODELS
@@ -280,6 +315,16 @@ def grouped_causal() -> Module:
     return _dot_product_attention(shapes=GQA, is_causal=True)
 
 
+@case("grouped_query_attention", "jax.nn")
+def grouped_bias_and_mask() -> Module:
+    return _dot_product_attention(array(2, 4, 5, 6), array(2, 1, 5, 6, dtype="bool"), shapes=GQA)
+
+
+@case("grouped_query_attention", "jax.nn")
+def grouped_mask() -> Module:
+    return _dot_product_attention(None, array(2, 1, 5, 6, dtype="bool"), shapes=GQA)
+
+
 @case("grouped_query_attention", "jnp")
 def repeated() -> Module:
     import jax
@@ -298,6 +343,32 @@ def enable_gqa() -> Module:
 
     sdpa = torch.nn.functional.scaled_dot_product_attention
     return compiled(lambda q, k, v: sdpa(q, k, v, enable_gqa=True), (2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 8))
+
+
+def _grouped_torch(*more: Any, **options: Any) -> Module:
+    import torch
+
+    def function(q: Any, k: Any, v: Any, *mask: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, *mask, enable_gqa=True, **options)
+
+    return compiled(function, (2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 8), *more)
+
+
+@case("grouped_query_attention", "torch")
+def enable_gqa_causal() -> Module:
+    return _grouped_torch(is_causal=True)
+
+
+@case("grouped_query_attention", "torch")
+def enable_gqa_additive() -> Module:
+    return _grouped_torch((5, 6))
+
+
+@case("grouped_query_attention", "torch")
+def enable_gqa_boolean() -> Module:
+    import torch
+
+    return _grouped_torch(torch.ones(2, 1, 5, 6, dtype=torch.bool))
 
 
 @case("grouped_query_attention", "torch")
@@ -587,6 +658,22 @@ def torch_cross_entropy() -> Module:
     import torch
 
     return compiled(torch.nn.functional.cross_entropy, (4, 8), torch.arange(4))
+
+
+@case("cross_entropy", "torch")
+def torch_cross_entropy_of_rows() -> Module:
+    import torch
+
+    loss = torch.nn.functional.cross_entropy
+    return compiled(lambda x, y: loss(x, y, reduction="none"), (4, 8), torch.arange(4))
+
+
+@case("cross_entropy", "torch")
+def torch_language_model() -> Module:
+    import torch
+
+    loss = torch.nn.functional.cross_entropy
+    return compiled(lambda x, y: loss(x.view(-1, 8), y.view(-1)), (2, 4, 8), torch.arange(8).reshape(2, 4))
 
 
 # -- Adam

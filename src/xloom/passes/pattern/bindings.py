@@ -7,13 +7,14 @@ A module's frontend attribute `bind.NAME="EXPRESSION"` binds NAME. An expression
     size(q, 2)              how many elements dimension 2 of q stands for: 1 if the program has no such dimension
     axis(x, 1)              the first of the program's dimensions that dimension 1 of x stands for, or -1
     has(mask, 0)            whether the program has a dimension for it
+    letters(mask, 'bnts')   the letters of those dimensions of a parameter that the program has; none where it has no mask
     dtype(scores)           the element type in the program, such as "bf16"
     matched(mask)           whether an operator, constant or parameter is part of the match
     which(activation)       the name of the operand that matched, of a choice
     attribute(c, 'name')    an attribute in the program: an integer, a truth value or text
     sqrt(2)                 the square root
 
-A constant with `value="any"` that no expression names is bound under its own name, with `_` for `.`.
+`require="EXPRESSION"` is what must hold for a match. A constant with `value="any"` that no expression names is bound under its own name, with `_` for `.`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from xloom.passes.pattern.dims import lookup
 from xloom.passes.pattern.matcher import Match
 
 PREFIX = "bind."
+REQUIRE = "require"
 _RESERVED = frozenset({"pattern", "version", "form", "operands", HLO})
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -55,9 +57,15 @@ class UnboundError(Exception):
 
 
 def bound_values(match: Match) -> dict[str, BoundValue]:
-    """The values that `match` binds. Raises UnboundError when one is not known, PassError for a wrong expression."""
+    """The values that `match` binds.
+
+    Raises UnboundError when one is not known, or what the pattern requires does not hold; PassError for a wrong
+    expression.
+    """
     module = match.variant.module
     found = {name: _Evaluation(match, name).of(tree) for name, tree in _expressions(module).items()}
+    if not found.pop(REQUIRE, True):
+        raise UnboundError(f"{module.frontend_attributes[REQUIRE]} does not hold, which the pattern requires")
     named = {_name(node) for tree in _expressions(module).values() for node in ast.walk(tree)}
     for pattern in module.entry:
         if pattern.frontend_attributes.get("value") == "any" and pattern.name not in named:
@@ -95,7 +103,7 @@ def check_bindings(module: Module) -> None:
 def _expressions(module: Module) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] = {}
     for key, text in module.frontend_attributes.items():
-        if key.startswith(PREFIX):
+        if key.startswith(PREFIX) or key == REQUIRE:
             try:
                 found[key.removeprefix(PREFIX)] = ast.parse(text.strip(), mode="eval").body
             except SyntaxError as error:
@@ -192,6 +200,13 @@ class _Evaluation:
     def has(self, node: ast.expr, dimension: ast.expr) -> bool:
         return bool(self.program_dimensions(node, dimension))
 
+    def letters(self, node: ast.expr, names: ast.expr) -> str:
+        if not self.matched(node):
+            return ""
+        return "".join(
+            name for k, name in enumerate(self.of(names)) if self.program_dimensions(node, ast.Constant(k))
+        )
+
     def dtype(self, node: ast.expr) -> str:
         instruction = self.instruction(node)
         if instruction not in self.match.values:
@@ -223,6 +238,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "size": _Evaluation.size,
     "axis": _Evaluation.axis,
     "has": _Evaluation.has,
+    "letters": _Evaluation.letters,
     "dtype": _Evaluation.dtype,
     "matched": _Evaluation.matched,
     "which": _Evaluation.which,

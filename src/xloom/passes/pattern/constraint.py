@@ -1,8 +1,8 @@
 """What a pattern asks of constants and attributes: by default equality, and otherwise what its annotations say.
 
 Frontend attributes of a pattern's instruction are constraints: `value="any"` on a constant, `value="count(sum)"` for
-the number of elements that the reduction `sum` combines, `value="1/count(sum)"` for its reciprocal, and, on any
-instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME. On a parameter, `rank="exact"` says that each of
+the number of elements that the reduction `sum` combines, `value="1/count(sum)"` for its reciprocal,
+`value="count(sum)-1"` for one less, and, on any instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME. On a parameter, `rank="exact"` says that each of
 its dimensions stands for one of the program's, or for one of size 1; `rank="broadcast"` that it may be without
 dimensions along which the program repeats its elements.
 """
@@ -23,8 +23,8 @@ from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
 from xloom.passes.match import splat
 
-_COUNT = re.compile(r"(1/)?count\(%?([\w.\-]+)\)")
-_HINT = 'write value="any", value="count(REDUCTION)" or value="1/count(REDUCTION)"'
+_COUNT = re.compile(r"(1/)?count\(%?([\w.\-]+)\)(-1)?")
+_HINT = 'write value="any", value="count(REDUCTION)", value="1/count(REDUCTION)" or value="count(REDUCTION)-1"'
 _NOT_MEANING = frozenset({"origin", "statistics"})
 
 
@@ -44,6 +44,7 @@ def constant_differs(pattern: Instruction, program: Instruction, count: Callable
         if number is None:
             return ""
         expected: Any = 1 / number if wanted.startswith("1/") and number else number
+        expected -= wanted.endswith("-1")
         same = found is not None and _same_number(float(expected), found, program)
         return "" if same else f"{program.name} is {_show(found)}, not {wanted} = {expected:g}"
     if pattern.shape.is_array and pattern.shape.rank == 0:

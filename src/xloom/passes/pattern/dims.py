@@ -80,12 +80,24 @@ def through_program(dims: Dims, view: Instruction) -> Dims | None:
     """The same correspondence for the program view's operand; None if it cannot be said."""
     parts = blocks(view)
     out: list[Entry] = []
-    for pattern, program in dims:
+    for pattern, program in _joint(dims, parts):
         moved = _replaced(program, parts) if pattern else _replaced_free(program, parts)
         if moved is None:
             return None
         out.append((pattern, moved))
     return normal(out)
+
+
+def _joint(dims: Dims, parts: Sequence[Block]) -> list[Entry]:
+    """The entries, those as one whose program dimensions a view makes of one run."""
+    entries = list(dims)
+    for outer, inner in parts:
+        touched = [e for e in entries if e[0] and set(e[1]) & set(outer)]
+        if inner and len(touched) > 1:
+            touched.sort(key=lambda e: outer.index(next(k for k in e[1] if k in outer)))
+            joint = tuple(k for e in touched for k in e[0]), tuple(k for e in touched for k in e[1])
+            entries = [*(e for e in entries if e not in touched), joint]
+    return entries
 
 
 def without_broadcast(dims: Dims, view: Instruction) -> Dims:

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
-from xloom.hlo.dtype import DType
+from xloom.hlo.dtype import DType, Kind
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.literal import literal
 from xloom.passes.match import splat
 from xloom.passes.pattern.constraint import constant_differs, counted, stands_for_any
-from xloom.passes.pattern.dims import Dims, along, in_order, of_result, taken_apart, through_program, without_broadcast
-from xloom.passes.pattern.operators import Goal, Goals, Mismatch, below_views, operand_goals
-from xloom.passes.pattern.pattern import Variant, is_choice, opcodes_of
+from xloom.passes.pattern.dims import (
+    Dims,
+    along,
+    in_order,
+    in_pairs,
+    of_result,
+    taken_apart,
+    through_program,
+    without_broadcast,
+)
+from xloom.passes.pattern.gathers import dims_of_whole
+from xloom.passes.pattern.operators import (
+    TAKE_JOINT,
+    Goal,
+    Goals,
+    Mismatch,
+    below_views,
+    negated_opcode,
+    operand_goals,
+    reciprocal_goals,
+)
+from xloom.passes.pattern.pattern import Variant, is_choice, opcodes_of, varies_along
 from xloom.passes.pattern.scalar_constants import as_constant
-from xloom.passes.pattern.views import core, is_view
+from xloom.passes.pattern.views import core, is_view, views_of
 
 _MOST_STEPS = 50_000
 
@@ -33,6 +53,8 @@ class Match:
     inside: dict[Instruction, None] = field(default_factory=dict)
     """Every instruction that the match replaces: operators, constants, and views between them."""
     values: dict[Instruction, tuple[Instruction, Dims | None]] = field(default_factory=dict)
+    negated: dict[Instruction, None] = field(default_factory=dict)
+    """The operators of the pattern whose truth values are the negation of those in `values`."""
     dtypes: dict[str, DType] = field(default_factory=dict)
     counts: list[tuple[Instruction, Instruction]] = field(default_factory=list)
     """Constants to check when all reductions are known."""
@@ -58,6 +80,7 @@ class Match:
             dict(self.operands),
             dict(self.inside),
             dict(self.values),
+            dict(self.negated),
             dict(self.dtypes),
             list(self.counts),
             dict(self.constants),
@@ -199,7 +222,7 @@ class Matcher:
         return True
 
     def _candidates(self, match: Match, goal: Goal) -> list[_Candidate]:
-        pattern, program = goal.pattern, goal.program
+        pattern, program, negated = goal.pattern, goal.program, goal.negated
         try:
             if self._steps > _MOST_STEPS:
                 raise Mismatch("the search was given up; there are too many orders of operands")
@@ -208,49 +231,79 @@ class Matcher:
             if dims is not None:
                 pattern, program, dims = below_views(pattern, program, dims, views)
             if is_choice(pattern):
-                inside = tuple(views)
-                return [_Candidate([Goal(o, program, dims)], views=inside, choice=pattern) for o in pattern.operands]
+                goals = [Goal(o, program, dims, negated) for o in pattern.operands]
+                return [_Candidate([g], views=tuple(views), choice=pattern) for g in goals]
+            # p == not q is not p == q
+            if pattern.opcode == "not" and _is_truth(pattern) and (negated or core(program).opcode != "not"):
+                match.values.setdefault(pattern, (program, dims))
+                if negated:
+                    match.negated[pattern] = None
+                return [_Candidate([Goal(pattern.operands[0], program, dims, not negated)], views=tuple(views))]
             if pattern.opcode == "parameter":
+                if negated:
+                    raise Mismatch(f"{program.name} is the negation of what {pattern.name} stands for")
                 return self._operands(match, pattern, program, dims, views)
             while is_view(program) and dims is not None:
                 if pattern.opcode == "constant" and pattern.shape.is_scalar:
                     dims = ()
                 moved = through_program(dims, program) if dims else ()
                 if moved is None:
+                    moved = _before_broadcast(pattern, program, dims)
+                if moved is None:
                     raise Mismatch(f"{program.name} arranges dimensions in another way", about_dims=True)
                 views.append(program)
                 program, dims = program.operands[0], moved
-            return self._operator(match, pattern, program, dims, views)
+            dims = None if dims is None else in_pairs(dims)
+            if program.opcode == "not" and pattern.opcode != "not" and _is_truth(program):
+                views.append(program)
+                return [_Candidate([Goal(pattern, program.operands[0], dims, not negated)], views=tuple(views))]
+            goal = replace(goal, pattern=pattern, program=program, dims=dims)
+            same = self._same_elements(program, dims) if dims is not None else None
+            if same is None:
+                return self._operator(match, goal, views)
+            given, moved, rest = same
+            looked_through = _Candidate([replace(goal, program=given, dims=moved)], views=(*views, *rest))
+            # a pattern may be written like this, too
+            as_it_is = self._operator(match.copy(), goal, list(views)) if pattern.opcode == program.opcode else []
+            return [looked_through, *as_it_is]
         except Mismatch as mismatch:
             self._missed(match, pattern, program, mismatch.reason, mismatch.about_dims)
             return []
 
-    def _operator(
-        self, match: Match, pattern: Instruction, program: Instruction, dims: Dims | None, views: list[Instruction]
-    ) -> list[_Candidate]:
+    def _operator(self, match: Match, goal: Goal, views: list[Instruction]) -> list[_Candidate]:
         """The candidates that match an operator, or a constant, with what is below the program's views."""
+        pattern, program, dims = goal.pattern, goal.program, goal.dims
         if pattern.opcode == "constant":
-            return self._constant(match, pattern, program, views)
-        if pattern.opcode != program.opcode:
-            raise Mismatch(f"{program.name} is {program.opcode}, not {pattern.opcode}")
+            return self._constant(match, goal, views)
+        opcode = negated_opcode(pattern) if goal.negated else pattern.opcode
+        by_reciprocal = [] if dims is None or goal.negated else list(reciprocal_goals(pattern, program, dims))
+        if opcode != program.opcode and not by_reciprocal:
+            raise Mismatch(f"{program.name} is {program.opcode}, not {opcode}")
         if program in self._outside:
             raise Mismatch(f"others use {program.name}, too")
-        if match.values.get(pattern) == (program, dims):
+        if match.values.get(pattern) == (program, dims) and (pattern in match.negated) == goal.negated:
             return [_Candidate([], views=tuple(views))]
         self._check_type(match, pattern, program)
         views.append(program)
         match.values.setdefault(pattern, (program, dims))
+        if goal.negated:
+            match.negated[pattern] = None
+        if by_reciprocal:
+            return [_Candidate(goals, views=tuple(views)) for goals in by_reciprocal]
         if dims is not None and program.opcode == "iota":
             dims = along(dims, program["iota_dimension"])
         candidates = []
         missed = None
         apart = [dims] if dims is None or pattern.op.elementwise else list(taken_apart(dims))
+        if apart and dims is not None and dims not in apart and pattern.opcode in TAKE_JOINT:
+            apart.insert(0, dims)
         if not apart:
             raise Mismatch(f"{program.name} is not broadcast where the pattern's is", about_dims=True)
         for known in apart:
             try:
                 candidates.extend(
-                    _Candidate(goals, views=tuple(views)) for goals in operand_goals(pattern, program, known)
+                    _Candidate(goals, views=tuple(views))
+                    for goals in operand_goals(pattern, program, known, goal.negated)
                 )
             except Mismatch as mismatch:
                 missed = mismatch
@@ -261,26 +314,28 @@ class Matcher:
         promising = [candidate for candidate in candidates if all(_may_match(g) for g in candidate.goals)]
         return promising or candidates[:1]
 
-    def _constant(
-        self, match: Match, pattern: Instruction, program: Instruction, views: list[Instruction]
-    ) -> list[_Candidate]:
+    def _constant(self, match: Match, goal: Goal, views: list[Instruction]) -> list[_Candidate]:
         """The candidate that matches a constant, or a scalar that the program computes from constants."""
+        pattern, program = goal.pattern, goal.program
         self._check_type(match, pattern, program)
-        constant, inside = program, (program,)
-        if program.opcode != "constant":
-            if program not in self._folded:
-                self._folded[program] = as_constant(program)
-            folded = self._folded[program]
-            if folded is None:
-                raise Mismatch(f"{program.name} is {program.opcode}, not constant")
-            constant, inside = folded
+        folded = self._as_constant(program)
+        if folded is None:
+            raise Mismatch(f"{program.name} is {program.opcode}, not constant")
+        constant, inside = folded
+        if goal.negated:
+            constant = _negation(constant)
+        value = splat(constant)
+        if goal.reciprocal:
+            if not value:
+                raise Mismatch(f"{program.name} has no reciprocal that is one number")
+            value = np.float64(1 / float(value))
+            constant = _scalar_constant(constant, value)
         if counted(pattern):
             match.counts.append((pattern, constant))
         reason = constant_differs(pattern, constant, lambda _: None)
         if reason:
             raise Mismatch(reason)
         if stands_for_any(pattern):
-            value = splat(constant)
             if value is None or constant.shape.dtype.is_complex:
                 match.arrays[program] = None
             elif match.constants.setdefault(pattern, value).tobytes() != value.tobytes():
@@ -288,6 +343,35 @@ class Matcher:
         if program.opcode != "constant":
             match.folded.update(dict.fromkeys(inside))
         return [_Candidate([], views=(*views, *inside))]
+
+    def _as_constant(self, program: Instruction) -> tuple[Instruction, tuple[Instruction, ...]] | None:
+        """A constant of the value of `program` and what computes it; None when that is not constants alone."""
+        if program.opcode == "constant":
+            return program, (program,)
+        if program not in self._folded:
+            self._folded[program] = as_constant(program)
+        return self._folded[program]
+
+    def _same_elements(self, program: Instruction, dims: Dims) -> tuple[Instruction, Dims, list[Instruction]] | None:
+        """What a program's select or gather gives whatever else it gets, and the rest of it, constants alone."""
+        given: Instruction | None = None
+        moved: Dims | None = dims
+        # select(true, a, b) == a
+        if program.opcode == "select":
+            condition = self._as_constant(core(program.operands[0]))
+            chosen = None if condition is None else splat(condition[0])
+            given, other = program.operands[1:] if chosen else program.operands[:0:-1]
+            unused = [program.operands[0], other] if chosen is not None else []
+        elif program.opcode == "gather":
+            given, moved = program.operands[0], dims_of_whole(program, dims)
+            unused = [program.operands[1]] if moved is not None else []
+        else:
+            return None
+        known = [self._as_constant(core(o)) for o in unused]
+        if not unused or moved is None or any(k is None for k in known):
+            return None
+        rest = [program, *(i for o in unused for i in views_of(o)), *(i for k in known if k for i in k[1])]
+        return given, moved, rest
 
     def _operands(
         self,
@@ -301,13 +385,13 @@ class Matcher:
         self._check_type(match, parameter, program)
         one_each = parameter.frontend_attributes.get("rank") == "exact"
         may_lack = parameter.frontend_attributes.get("rank") == "broadcast"
-        candidates = []
+        candidates: list[_Candidate] = []
         while True:
             if dims is None:
-                candidates.append(_Candidate([], program, tuple(views)))
+                candidates.insert(0, _Candidate([], program, tuple(views)))
             elif self._may_be(parameter, program):
                 known = [k for k in taken_apart(dims) if in_order(k) and not (one_each and _has_several(k))]
-                candidates.extend(_Candidate([], program, tuple(views), k) for k in known)
+                candidates[:0] = [_Candidate([], program, tuple(views), k) for k in known]
             if dims is None or not is_view(program):
                 break
             moved = through_program(dims, program)
@@ -324,7 +408,7 @@ class Matcher:
                 return same
         if not candidates:
             raise Mismatch(f"{program.name} is not like {parameter.shape}, with dimensions in that order", True)
-        return candidates[::-1]
+        return candidates
 
     def _check_type(self, match: Match, pattern: Instruction, program: Instruction) -> None:
         mine, other = pattern.shape, program.shape
@@ -360,6 +444,33 @@ def with_views(value: Instruction) -> list[Instruction]:
     return found
 
 
+# f(broadcast(a), broadcast(b)) == broadcast(f(a, b))
+def _before_broadcast(pattern: Instruction, view: Instruction, dims: Dims) -> Dims | None:
+    """The correspondence below a view that broadcasts what the pattern has broadcast before; None if it is not so."""
+    moved = through_program(without_broadcast(dims, view), view)
+    after = dict(moved or ())
+    lost = [p for p, d in dims if p and d and not after.get(p)]
+    return None if any(len(p) > 1 or varies_along(pattern, p[0]) for p in lost) else moved
+
+
+def _is_truth(instruction: Instruction) -> bool:
+    return instruction.shape.is_array and instruction.shape.dtype.kind is Kind.PRED
+
+
+def _scalar_constant(constant: Instruction, value: np.generic) -> Instruction:
+    """A constant, in no computation, of another value: a scalar of its type."""
+    made = literal(np.asarray(value).astype(constant.shape.dtype.numpy))
+    return Instruction(constant.name, "constant", made.shape, (), {"literal": made})
+
+
+def _negation(constant: Instruction) -> Instruction:
+    """A constant, in no computation, of the other truth values."""
+    if constant.literal.array is None:
+        raise Mismatch(f"the value of {constant.name} is not in the text")
+    value = literal(np.logical_not(constant.literal.array))
+    return Instruction(constant.name, "constant", constant.shape, (), {"literal": value})
+
+
 def _has_several(dims: Dims) -> bool:
     return any(len(program) > 1 for _, program in dims)
 
@@ -367,6 +478,10 @@ def _has_several(dims: Dims) -> bool:
 def _may_match(goal: Goal) -> bool:
     opcodes = opcodes_of(goal.pattern)
     program = core(goal.program)
+    if goal.negated or program.opcode in ("not", "select", "gather") or "not" in opcodes:
+        return True
+    if program.opcode in ("divide", "multiply"):
+        return not opcodes or not opcodes.isdisjoint(("divide", "multiply"))
     return not opcodes or program.opcode in opcodes or ("constant" in opcodes and program.shape.is_scalar)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.instruction import Instruction
@@ -19,7 +19,8 @@ from xloom.passes.pattern.dims import (
     through_pattern,
     through_program,
 )
-from xloom.passes.pattern.views import is_view, wide
+from xloom.passes.pattern.gathers import pick_of
+from xloom.passes.pattern.views import core, is_view, wide
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class Goal:
     program: Instruction
     dims: Dims | None
     """None for tuples."""
+    negated: bool = False
+    """The pattern's truth values are the negation of the program's."""
+    reciprocal: bool = False
+    """The pattern's constant is one over the program's."""
 
 
 class Mismatch(Exception):
@@ -45,10 +50,13 @@ Goals = list[Goal]
 Rule = Callable[[Instruction, Instruction, Dims], Iterator[Goals]]
 
 
-def operand_goals(pattern: Instruction, program: Instruction, dims: Dims | None) -> Iterator[Goals]:
+def operand_goals(
+    pattern: Instruction, program: Instruction, dims: Dims | None, negated: bool = False
+) -> Iterator[Goals]:
     """The candidates to go on with from two instructions of the same opcode: each a list of goals that must all be met.
 
-    Entries of `dims` have one pattern dimension each, except for elementwise operators. Raises Mismatch when
+    Entries of `dims` have one pattern dimension each, except for elementwise operators, dots and reductions. Where the pattern has the
+    negation of the program's truth values, opcodes are those that `negated_opcode` says. Raises Mismatch when
     attributes or called computations differ, or when dimensions do not correspond.
     """
     if len(pattern.operands) != len(program.operands):
@@ -62,7 +70,7 @@ def operand_goals(pattern: Instruction, program: Instruction, dims: Dims | None)
     if dims is None:
         yield _alike(pattern, program, dims)
     elif pattern.op.elementwise:
-        yield from _elementwise(pattern, program, dims)
+        yield from _negated(pattern, program, dims) if negated else _elementwise(pattern, program, dims)
     elif any(program_dims and not p for p, program_dims in dims):
         raise Mismatch(f"{program.name} is not broadcast where the pattern's is", about_dims=True)
     elif pattern.opcode in _RULES:
@@ -105,15 +113,85 @@ def _elementwise(pattern: Instruction, program: Instruction, dims: Dims) -> Iter
     else:
         _same_attributes(pattern, program)
     for operands in orders:
-        yield [_edge(pattern, a, program, b, dims) for a, b in zip(pattern.operands, operands, strict=True)]
+        yield _edges(pattern, program, operands, dims)
+    # select(c, a, b) == select(not c, b, a)
+    if pattern.opcode == "select":
+        yield _edges(pattern, program, _branches_swapped(program), dims, (True, False, False))
 
 
-# compare(a, b, GE) == compare(b, a, LE)
-def _compared(pattern: Instruction, program: Instruction) -> list[Sequence[Instruction]]:
-    """The orders of the operands in which the program's comparison is the pattern's."""
+def _negated(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    """As `_elementwise`, where the pattern has the negation of the program's truth values."""
+    if pattern.opcode == "compare":
+        for operands in _compared(pattern, program, negated=True):
+            yield _edges(pattern, program, operands, dims)
+    # not select(c, a, b) == select(c, not a, not b)
+    elif pattern.opcode == "select":
+        yield _edges(pattern, program, program.operands, dims, (False, True, True))
+        yield _edges(pattern, program, _branches_swapped(program), dims, (True, True, True))
+    # not or(a, b) == and(not a, not b)
+    elif pattern.opcode in _DUAL:
+        for operands in (program.operands, program.operands[::-1]):
+            yield _edges(pattern, program, operands, dims, (True, True))
+    elif pattern.opcode == "not":
+        yield _edges(pattern, program, program.operands, dims, (True,))
+    else:
+        raise Mismatch(f"{program.name} is the negation of what {pattern.name} stands for")
+
+
+# x / c == x (1 / c)
+def reciprocal_goals(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    """The candidates where one of two operators divides by a constant, and the other multiplies by one."""
+    if {pattern.opcode, program.opcode} != {"divide", "multiply"} or not program.shape.dtype.is_float:
+        return
+    for mine, my_constant in _constant_last(pattern):
+        for other, constant in _constant_last(program):
+            edge = _edge(pattern, my_constant, program, constant, dims, False)
+            yield [_edge(pattern, mine, program, other, dims, False), replace(edge, reciprocal=True)]
+
+
+def _constant_last(instruction: Instruction) -> list[Sequence[Instruction]]:
+    orders = [instruction.operands, instruction.operands[::-1]]
+    return [o for o in orders[: 1 + instruction.op.commutes] if _may_be_constant(core(o[1]))]
+
+
+def _may_be_constant(instruction: Instruction) -> bool:
+    return instruction.opcode == "constant" or (instruction.shape.is_scalar and instruction.op.elementwise)
+
+
+def negated_opcode(pattern: Instruction) -> str:
+    """The opcode that a program has for the negation of the pattern's truth values."""
+    return _DUAL.get(pattern.opcode, pattern.opcode)
+
+
+def _branches_swapped(select: Instruction) -> Sequence[Instruction]:
+    condition, one, other = select.operands
+    return condition, other, one
+
+
+def _edges(
+    pattern: Instruction,
+    program: Instruction,
+    operands: Sequence[Instruction],
+    dims: Dims,
+    negated: Sequence[bool] = (),
+) -> Goals:
+    """Goals for the operands of elementwise operators, those of the program in that order."""
+    flags = negated or (False,) * len(operands)
+    return [
+        _edge(pattern, a, program, b, dims, flag) for a, b, flag in zip(pattern.operands, operands, flags, strict=True)
+    ]
+
+
+# compare(a, b, GE) == compare(b, a, LE); not compare(a, b, GE) == compare(a, b, LT), unless there are NaNs
+def _compared(pattern: Instruction, program: Instruction, negated: bool = False) -> list[Sequence[Instruction]]:
+    """The orders of the operands in which the program's comparison, or its negation, is the pattern's."""
     _same_attributes(pattern, program, "direction")
     allowed: str = pattern.frontend_attributes.get("direction") or pattern["direction"]
     found = program["direction"]
+    if negated:
+        if program.operands[0].shape.dtype.is_float and found not in ("EQ", "NE"):
+            raise Mismatch(f"{program.name} is not the negation of a comparison, for there may be NaNs")
+        found = _INVERTED[found]
     if allowed == "any":
         return [program.operands]
     directions = allowed.split("|")
@@ -125,7 +203,9 @@ def _compared(pattern: Instruction, program: Instruction) -> list[Sequence[Instr
     return orders
 
 
-def _edge(pattern: Instruction, mine: Instruction, program: Instruction, other: Instruction, dims: Dims) -> Goal:
+def _edge(
+    pattern: Instruction, mine: Instruction, program: Instruction, other: Instruction, dims: Dims, negated: bool
+) -> Goal:
     """A goal for operands of elementwise operators; a scalar beside arrays (a bound of clamp) is broadcast."""
     if mine.shape.is_scalar and not pattern.shape.is_scalar:
         dims = normal(((), program_dims) for _, program_dims in dims)
@@ -134,7 +214,7 @@ def _edge(pattern: Instruction, mine: Instruction, program: Instruction, other: 
         if any(p and d for p, d in dims):
             raise Mismatch(f"{other.name} is a scalar, {mine.name} is not", about_dims=True)
         dims = normal((p, ()) for p, _ in dims)
-    return Goal(mine, other, dims)
+    return Goal(mine, other, dims, negated)
 
 
 def _alike(pattern: Instruction, program: Instruction, dims: Dims | None) -> Goals:
@@ -219,13 +299,28 @@ def _dot(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goa
 def _side(mine: _Dot, other: _Dot, side: int, dims: Dims) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:
     """The correspondence for one operand, as far as the result's says it; None where roles differ."""
     entries = []
-    for (p,), program in dims:
-        if any([k is None for k in mine.of_result[p]] != [k is None for k in other.of_result[d]] for d in program):
+    for pattern, program in dims:
+        places = [*(mine.of_result[p] for p in pattern), *(other.of_result[d] for d in program)]
+        if len({(one is None, two is None) for one, two in places}) > 1:
             return None
-        place = mine.of_result[p][side]
-        if place is not None:
-            entries.append(((place,), tuple(k for d in program if (k := other.of_result[d][side]) is not None)))
+        if places[0][side] is not None:
+            entries.append((tuple(mine.of_result[p][side] for p in pattern), tuple(other.of_result[d][side] for d in program)))
     return entries
+
+
+def _gather(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
+    mine, other = pick_of(pattern), pick_of(program)
+    if mine is None or other is None:
+        yield _alike(pattern, program, dims)
+        return
+    shape = program.operands[0].shape
+    along = (((mine.axis,), (other.axis,) if other.axis in wide(shape) else ()),)
+    places = normal((mine.indices_dims(p), other.indices_dims(d)) for p, d in dims)
+    batch = ((mine.operand_dims(p), other.operand_dims(d)) for p, d in dims)
+    yield [
+        Goal(pattern.operands[0], program.operands[0], normal((*batch, *along))),
+        Goal(pattern.operands[1], program.operands[1], places),
+    ]
 
 
 def _iota(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator[Goals]:
@@ -290,11 +385,17 @@ def _reverse(pattern: Instruction, program: Instruction, dims: Dims) -> Iterator
     yield [Goal(pattern.operands[0], program.operands[0], dims)]
 
 
+TAKE_JOINT = frozenset({"dot", "reduce"})
+"""Operators whose rules take entries of several pattern dimensions."""
+
+_DUAL = {"and": "or", "or": "and"}
+_INVERTED = {"EQ": "NE", "NE": "EQ", "GE": "LT", "LT": "GE", "GT": "LE", "LE": "GT"}
 _TURNED = {"EQ": "EQ", "NE": "NE", "GE": "LE", "LE": "GE", "GT": "LT", "LT": "GT"}
 
 _RULES: dict[str, Rule] = {
     "concatenate": _concatenate,
     "dot": _dot,
+    "gather": _gather,
     "iota": _iota,
     "reduce": _reduce,
     "reverse": _reverse,

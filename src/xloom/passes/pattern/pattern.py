@@ -85,6 +85,22 @@ def is_choice(instruction: Instruction) -> bool:
     return instruction.opcode == "custom-call" and instruction.attrs.get("custom_call_target") == EITHER
 
 
+def varies_along(pattern: Instruction, dimension: int, known: dict[tuple[Instruction, int], bool] | None = None) -> bool:
+    """False where all elements of a pattern's value along a dimension are the same, for it is broadcast there."""
+    known = {} if known is None else known
+    key = pattern, dimension
+    if key not in known:
+        if pattern.opcode == "broadcast":
+            into = pattern["dimensions"]
+            varies = dimension in into and varies_along(pattern.operands[0], into.index(dimension), known)
+        elif pattern.operands and (pattern.op.elementwise or is_choice(pattern)):
+            varies = any(o.shape.rank > 0 and varies_along(o, dimension, known) for o in pattern.operands)
+        else:
+            varies = True
+        known[key] = varies
+    return known[key]
+
+
 def opcodes_of(pattern: Instruction) -> set[str]:
     """The opcodes that a program's value may have, views aside, to match `pattern`; empty if it may be any value."""
     pattern = core(pattern)

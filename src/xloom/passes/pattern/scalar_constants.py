@@ -1,4 +1,4 @@
-"""Scalars that a program computes from constants alone, such as `sqrt(convert(8))`: to a pattern they are constants."""
+"""Numbers that a program computes from constants alone, such as `sqrt(convert(8))`: to a pattern they are constants."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from xloom.hlo.module import Module
 from xloom.interpreter import evaluate
 
 _MOST_OPERATORS = 8
+_OF_ONE_ELEMENT = frozenset({"reshape", "broadcast", "reduce"})
 
 
 def as_constant(program: Instruction) -> tuple[Instruction, tuple[Instruction, ...]] | None:
     """A constant of the value of `program`, in no computation, and what that is computed from, `program` included.
 
-    None for what is no scalar, or needs more than some elementwise operators and constants.
+    None for what has several elements, or needs more than some operators and constants.
     """
-    if not program.shape.is_scalar or not program.op.elementwise:
+    if not _has_one(program) or program.opcode == "constant":
         return None
     inside = _computed_from(program)
     if inside is None:
@@ -36,9 +37,10 @@ def _computed_from(program: Instruction) -> tuple[Instruction, ...] | None:
     stack = [program]
     while stack:
         instruction = stack.pop()
-        if instruction.opcode != "constant" and not (instruction.op.elementwise and instruction.operands):
+        computes = instruction.op.elementwise or instruction.opcode in _OF_ONE_ELEMENT
+        if instruction.opcode != "constant" and not (computes and instruction.operands):
             return None
-        if not instruction.shape.is_scalar or (instruction.opcode == "constant" and instruction.literal.elided):
+        if not _has_one(instruction) or (instruction.opcode == "constant" and instruction.literal.elided):
             return None
         found.pop(instruction, None)
         found[instruction] = None
@@ -46,6 +48,10 @@ def _computed_from(program: Instruction) -> tuple[Instruction, ...] | None:
             return None
         stack.extend(instruction.operands)
     return tuple(reversed(found))
+
+
+def _has_one(instruction: Instruction) -> bool:
+    return instruction.shape.is_array and instruction.shape.size == 1
 
 
 def _value(program: Instruction, inside: tuple[Instruction, ...]) -> np.ndarray:

@@ -34,6 +34,15 @@ def core(instruction: Instruction) -> Instruction:
     return instruction
 
 
+def views_of(instruction: Instruction) -> list[Instruction]:
+    """The views between `instruction` and what computes its elements."""
+    found = []
+    while is_view(instruction):
+        found.append(instruction)
+        instruction = instruction.operands[0]
+    return found
+
+
 def wide(shape: Shape) -> tuple[int, ...]:
     """The dimensions that are not of size 1; none of a tuple or token."""
     return tuple(k for k, size in enumerate(shape.dims) if size != 1) if shape.is_array else ()
