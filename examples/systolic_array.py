@@ -41,9 +41,7 @@ class SystolicArray(Simulator):
                     standing = self.load(b[g, k : k + SIDE, n : n + SIDE], BF16)
                     self.charge("matrix", SIDE + rows + 2 * SIDE)  # fill the cells, let rows in, let them out
                     sums[g, :, n : n + SIDE] += flowing.astype(np.float32) @ standing.astype(np.float32)
-        shape = instruction.shape
-        self.charge("dma", self.dma_cycles(shape.nbytes))
-        return sums.reshape(shape.dims).astype(shape.dtype.numpy)
+        return self.store(sums.reshape(instruction.shape.dims).astype(instruction.shape.dtype.numpy))
 
     def cost(self, instruction):
         """The vector unit: so many elements a cycle."""

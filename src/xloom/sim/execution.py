@@ -50,20 +50,33 @@ class DeviceEvaluator(Evaluator):
     """Evaluates a module; each operator's result is in device memory, until its last user is done."""
 
     def __init__(
-        self, device: Simulator, plan: Plan, stream: Stream, seed: int = 0, memory: DeviceMemory | None = None
+        self,
+        device: Simulator,
+        plan: Plan,
+        stream: Stream,
+        seed: int = 0,
+        memory: DeviceMemory | None = None,
+        ready: int | None = None,
     ):
-        """In `memory`, or else in the device's own."""
+        """In `memory`, or else in the device's own. `ready` is the cycle at which arguments are, by default any."""
         rules = ChainMap(device.own_rules, RULES)
         super().__init__(plan.module, seed=seed, rules=rules)
         self.device, self.plan, self.stream = device, plan, stream
         self.memory = memory or device.memory
         self.calls = ProgramRun(InStream(device.memory, stream.handle))
+        self._given = ready
+        self._ready: dict[Instruction, int] = {}
         # evaluates an operator's regions, which are part of it
         self.inner = Evaluator(plan.module, seed=seed, rules=rules)
 
     def call(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """See Evaluator."""
         values: dict[Instruction, Value] = {}
+        # computations, and so iterations of loops, begin when all before is done
+        begin = self.device.ledger.timeline.elapsed
+        if self._given is not None and computation is self.module.entry:
+            begin = self._given
+        self._ready.update(dict.fromkeys(computation.parameters, begin))
         for instruction, group, finished in self.plan.steps(computation):
             if group is not None:
                 values.update(zip(group.outputs, self._together(group, values), strict=True))
@@ -77,16 +90,25 @@ class DeviceEvaluator(Evaluator):
 
     def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """See Evaluator."""
+        ledger = self.device.ledger
         if instruction.opcode in _NO_WORK:
-            return super().apply(instruction, operands)
-        with self.device.ledger.of(instruction), self._in_trace(instruction.name, [instruction]):
+            result = super().apply(instruction, operands)
+            all_before = ledger.timeline.elapsed
+            self._ready[instruction] = all_before if instruction.called_computations else self._begin(instruction)
+            return result
+        with ledger.of(instruction, self._begin(instruction)), self._in_trace(instruction.name, [instruction]):
             with _with_place(instruction):
                 result = self._made(instruction, operands)
-            moved = nbytes(tuple(operands)) + nbytes(result)
+            read, written = nbytes(tuple(operands)), nbytes(result)
             if not self.device.is_own(instruction):
-                self._charge(instruction, moved)
-            self.device.spend(instruction.opcode, moved)
+                self._charge(instruction, read, written)
+            self.device.spend(instruction.opcode, read + written)
+            self._ready[instruction] = ledger.timeline.done
         return result
+
+    def _begin(self, instruction: Instruction) -> int:
+        """The cycle at which the operands of an instruction are ready."""
+        return max((self._ready.get(o, 0) for o in instruction.operands), default=0)
 
     def _made(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
         """The result of one operator, in device memory."""
@@ -105,10 +127,14 @@ class DeviceEvaluator(Evaluator):
 
     def _fused(self, call: Instruction, operands: Sequence[Value]) -> Value:
         """What a call carries, with all that comes between its operands and its results in the scratchpad."""
-        scratchpad = self.device.scratchpad
-        inner = DeviceEvaluator(self.device, self.plan.carried[call], self.stream, memory=scratchpad)
+        device, scratchpad = self.device, self.device.scratchpad
+        read = nbytes(tuple(operands))
+        self._move_in(read)
+        loaded = device.ledger.timeline.loaded
+        inner = DeviceEvaluator(device, self.plan.carried[call], self.stream, memory=scratchpad, ready=loaded)
         value = inner.call(inner.module.entry, [copied(o, scratchpad.allocate) for o in operands])
-        self._charge(call, nbytes(tuple(operands)) + nbytes(value))
+        device.ledger.timeline.begin(max(inner._ready.values(), default=loaded))
+        self._move_out(read, nbytes(value))
         return value
 
     def _together(self, group: NativeGroup, values: dict[Instruction, Value]) -> list[Value]:
@@ -118,17 +144,30 @@ class DeviceEvaluator(Evaluator):
             with _with_place(outputs[0]):
                 made = group.run(values, self.memory.allocate)
             for instruction in group.instructions:
-                with device.ledger.of(instruction):
-                    self._charge(instruction, group.nbytes[instruction])
-                    device.spend(instruction.opcode, group.nbytes[instruction])
+                with device.ledger.of(instruction, self._begin(instruction)):
+                    read, written = group.reads[instruction], group.writes[instruction]
+                    self._charge(instruction, read, written)
+                    device.spend(instruction.opcode, read + written)
+                    self._ready[instruction] = device.ledger.timeline.done
         return made
 
-    def _charge(self, instruction: Instruction, moved: int) -> None:
+    def _charge(self, instruction: Instruction, read: int, written: int) -> None:
+        self._move_in(read)
+        for unit, cycles in self.device.cost(instruction).items() if instruction.opcode != "custom-call" else ():
+            self.device.charge(unit, cycles)
+        self._move_out(read, written)
+
+    def _move_in(self, nbytes: int) -> None:
         device = self.device
-        if moved and self.memory is not device.scratchpad:
-            device.charge("dma", device.dma_cycles(moved))
-        for unit, cycles in device.cost(instruction).items() if instruction.opcode != "custom-call" else ():
-            device.charge(unit, cycles)
+        if nbytes and self.memory is not device.scratchpad:
+            device.ledger.load("dma", device.dma_cycles(nbytes))
+
+    def _move_out(self, read: int, nbytes: int) -> None:
+        """Both ways are one transfer: its latency is in the way in, if there is one."""
+        device = self.device
+        if nbytes and self.memory is not device.scratchpad:
+            paid = device.dma_cycles(read) if read else 0
+            device.ledger.store("dma", device.dma_cycles(read + nbytes) - paid)
 
     @contextmanager
     def _in_trace(self, name: str, instructions: Sequence[Instruction]) -> Iterator[None]:

@@ -27,8 +27,8 @@ class NativeGroup:
         compiled = compile_for_cpu(module)
         assert isinstance(compiled, Executable)  # dynamic sizes and several devices are not for groups
         self._executable = compiled
-        self.nbytes = self._moved()
-        """Bytes that each instruction reads from memory and writes there; each array is read once."""
+        self.reads, self.writes = self._moved()
+        """Bytes that each instruction reads from memory, and writes there; each array is read once."""
 
     def run(self, values: Mapping[Instruction, Value], take: Callable[[int], np.ndarray]) -> list[Value]:
         """The outputs for the operands' values, in memory that `take` gives."""
@@ -37,16 +37,17 @@ class NativeGroup:
         self._executable.call_into(given, [leaf for value in made for leaf in _leaves(value)])
         return made
 
-    def _moved(self) -> dict[Instruction, int]:
-        found, read = dict.fromkeys(self.instructions, 0), set(self.instructions)
+    def _moved(self) -> tuple[dict[Instruction, int], dict[Instruction, int]]:
+        reads, writes = dict.fromkeys(self.instructions, 0), dict.fromkeys(self.instructions, 0)
+        read = set(self.instructions)
         for instruction in self.instructions:
             for operand in instruction.operands:
                 if operand not in read:
                     read.add(operand)
-                    found[instruction] += operand.shape.nbytes
+                    reads[instruction] += operand.shape.nbytes
         for output in self.outputs:
-            found[output] += output.shape.nbytes
-        return found
+            writes[output] += output.shape.nbytes
+        return reads, writes
 
 
 def _leaves(value: Value) -> list[Value]:

@@ -124,7 +124,10 @@ class Simulator:
 
     # -- what its methods say
     def charge(self, unit: str, cycles: int) -> None:
-        """Adds cycles of a unit to the account of the instruction that runs."""
+        """Adds cycles that a unit computes to the account of the instruction that runs.
+
+        They begin when the unit is free and what was loaded so far is there; see Timeline.
+        """
         self.ledger.charge(unit, cycles)
 
     def load(self, array: np.ndarray, dtype: Any = None) -> np.ndarray:
@@ -133,11 +136,16 @@ class Simulator:
         Raises DeviceMemoryError where there is no room.
         """
         if not self.scratchpad.holds(array):
-            self.charge("dma", self.dma_cycles(array.nbytes))
+            self.ledger.load("dma", self.dma_cycles(array.nbytes))
         kind = array.dtype if dtype is None else np.dtype(dtype)
         copy = self.scratchpad.allocate(array.size * kind.itemsize).view(kind).reshape(array.shape)
         copy[...] = array
         return copy
+
+    def store(self, array: np.ndarray) -> np.ndarray:
+        """The array itself. Cycles of the unit `dma` are charged for its way to the device's memory."""
+        self.ledger.store("dma", self.dma_cycles(array.nbytes))
+        return array
 
     # -- what it does
     def is_own(self, instruction: Instruction) -> bool:
