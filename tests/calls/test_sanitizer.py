@@ -57,6 +57,8 @@ KERNEL(first_only) { ((float*)out)[0] = 1; }
 KERNEL(make_nan) { copy(out, in); ((float*)out)[2] = nanf(""); }
 KERNEL(make_infinity) { copy(out, in); ((float*)out)[0] = ((float*)out)[3] = INFINITY; }
 KERNEL(last_number) { for (int i = 0; i < 4; ++i) ((int*)out)[i] = ((const int*)in[0])[i + 1] & 1; }
+KERNEL(unused_behind) { copy(out, in); volatile float unused = ((const float*)in[0])[4]; }
+KERNEL(unused_before) { copy(out, in); volatile float unused = ((const float*)in[0])[-1]; }
 KERNEL(hang) { for (volatile int k = 0;; ++k); }
 KERNEL(segfault) { *(volatile int*)8 = 1; }
 KERNEL(give_up) { abort(); }
@@ -208,6 +210,8 @@ FAULTS = {
     "write_input": "wrote to element [1] of operand 0 (SIGSEGV)",
     "unwritten": "did not write element [3] of the result",
     "last_number": "read the element past the end of operand 0: what lies there changes the outputs",
+    "unused_behind": "read the element past the end of operand 0 (SIGSEGV)",
+    "unused_before": "read the element before operand 0 (SIGSEGV)",
     "first_only": "did not write element [1] and 2 more of the result",
     "segfault": "accessed address 0x8, which is in none of its buffers (SIGSEGV)",
     "give_up": "raised SIGABRT",
@@ -263,7 +267,7 @@ def test_a_hang_in_a_child_is_ended_and_its_stack_kept(run):
         pytest.raises(xl.CustomCallError, match=r"has not returned after 0\.2 s") as caught,
     ):
         run(module(), X)
-    assert ("device_abi.py" if run is on_device else "test_sanitizer.py") in caught.value.__notes__[0]
+    assert ("sim/custom_call.py" if run is on_device else "test_sanitizer.py") in caught.value.__notes__[0]
 
 
 def test_a_child_does_not_wait_for_a_watchdog_of_its_parent(run, tmp_path):
@@ -355,6 +359,19 @@ def test_python_sees_zeros_as_it_is_promised(run):
     for isolate in (False, True):
         with sanitize(isolate=isolate):
             assert np.array_equal(run(module(), X), [0, 5, 0, 0])
+
+
+def test_kernels_may_need_what_is_aligned():
+    register_c(
+        "t",
+        """typedef float four __attribute__((vector_size(16)));
+    void t(float* out, const float** in) { *(four*)out = *(const four*)in[0]; out[4] = in[0][4]; }""",
+    )
+    b = xl.Builder("m")
+    b.custom_call("t", b.parameter(xl.f32[5]), shape=xl.f32[5])
+    x = np.arange(5, dtype=np.float32)
+    with sanitize():
+        assert np.array_equal(xl.evaluate(b.build(), x), x)
 
 
 def test_failures_of_the_kernel_stay_what_they_are(run):

@@ -17,7 +17,7 @@ from xloom.calls.call_version import known
 from xloom.calls.registry import Registration, place
 from xloom.calls.sanitizer.guarded import GuardedCall
 from xloom.calls.sanitizer.isolation import run_in_child
-from xloom.calls.sanitizer.rerun import Reruns, may_run_again
+from xloom.calls.sanitizer.rerun import Reruns, may_run_again, seconds_again, silently
 from xloom.calls.sanitizer.settings import Settings
 from xloom.calls.sanitizer.trap import Trap, is_available
 from xloom.calls.sanitizer.watchdog import Watchdog
@@ -44,13 +44,7 @@ def sanitized(
     """
     what, where = f"custom call {registration.name!r}", place(instruction)
     _show_stacks_of_crashes()
-    call = GuardedCall()
-    inputs = [call.place(v, s, f"operand {k}") for k, (v, s) in enumerate(operands)]
-    # Python functions are promised zeros
-    out = call.allocate(instruction.shape, "the result", poisoned=registration.function is None)
-    for leaf in _arrays(tuple(buffers.share_aliases(instruction, out, inputs))):
-        call.is_operand_too(leaf)
-    call.protect()
+    call, inputs, out = _guarded(instruction, operands, registration)
 
     def attempt(limit: float | None) -> None:
         with device_waits(device, registration.name, where):
@@ -64,8 +58,18 @@ def sanitized(
     used = list(_used(instruction, out))
     found = call.damage() + call.unwritten(used)
     if not found and registration.function is None and may_run_again(instruction):
-        reruns = Reruns(call, used, lambda: attempt(None), time.monotonic() - begin)
+        taken = time.monotonic() - begin
+        reruns = Reruns(call, used, lambda: attempt(None), taken)
         found = reruns.stray_accesses()
+        if not found and is_available():
+            found = _at_the_edges(
+                lambda edge: _guarded(instruction, operands, registration, edge),
+                lambda c, out, inputs: _attempt(
+                    c, None, what, where, registration, lambda r: perform(r, instruction, out, inputs)
+                ),
+                what,
+                seconds_again(taken),
+            )
         doubtful = call.doubtful(used)
         if doubtful:
             kept = reruns.unwritten()
@@ -74,6 +78,44 @@ def sanitized(
         raise CustomCallError(f"{what} {'; it '.join(found)}", where=where)
     call.warn_of_non_finite(used, what, where)
     return out
+
+
+def _guarded(
+    instruction: Instruction, operands: Sequence[tuple[Any, Shape]], registration: Registration, edge: str = ""
+) -> tuple[GuardedCall, list[Any], Any]:
+    """A call's buffers: of the operands, which are protected, and of the result."""
+    call = GuardedCall(edge)
+    inputs = [call.place(v, s, f"operand {k}") for k, (v, s) in enumerate(operands)]
+    # Python functions are promised zeros
+    out = call.allocate(instruction.shape, "the result", poisoned=registration.function is None)
+    for leaf in _arrays(tuple(buffers.share_aliases(instruction, out, inputs))):
+        call.is_operand_too(leaf)
+    call.protect()
+    return call, inputs, out
+
+
+def _at_the_edges(
+    guarded: Callable[[str], tuple[GuardedCall, list[Any], Any]],
+    attempt: Callable[[GuardedCall, Any, Sequence[Any]], None],
+    what: str,
+    seconds: float,
+) -> list[str]:
+    """What it accessed outside its buffers where guard pages touch them: runs in child processes say.
+
+    Other failures are none of the kernel's: at the end of a page, buffers are not aligned as it may need them.
+    """
+    for edge in ("end", "begin"):
+        call, inputs, out = guarded(edge)
+
+        def work(call: GuardedCall = call, inputs: Sequence[Any] = inputs, out: Any = out) -> None:
+            silently(lambda: attempt(call, out, inputs))
+
+        try:
+            run_in_child(work, seconds, what, "")
+        except CustomCallError as error:
+            if error.message.startswith((f"{what} read ", f"{what} wrote to ")):
+                return [error.message.removeprefix(f"{what} ")]
+    return []
 
 
 def _attempt(

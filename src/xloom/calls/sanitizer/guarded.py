@@ -55,9 +55,10 @@ class GuardedArray:
 
 
 class GuardedCall:
-    """Operands and outputs of one call, in guarded memory."""
+    """Operands and outputs of one call, in guarded memory; `edge` is as a Region has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, edge: str = "") -> None:
+        self._edge = edge
         self._inputs: list[GuardedArray] = []
         self._outputs: list[GuardedArray] = []
         self._poisoned: list[GuardedArray] = []
@@ -70,7 +71,7 @@ class GuardedCall:
             return tuple(self.place(v, s, _part(name, k)) for k, (v, s) in enumerate(elements))
         if not shape.is_array:
             return None
-        guarded = _array(shape, np.shape(value), name)
+        guarded = self._array(shape, np.shape(value), name)
         guarded.array[...] = value
         self._inputs.append(guarded)
         return guarded.array
@@ -81,7 +82,7 @@ class GuardedCall:
             return tuple(self.allocate(s, _part(name, k), poisoned=poisoned) for k, s in enumerate(shape.elements))
         if not shape.is_array:
             return None
-        guarded = _array(shape, shape.dims, name)
+        guarded = self._array(shape, shape.dims, name)
         if poisoned:
             poison(guarded.region.data, shape.dtype)
             self._poisoned.append(guarded)
@@ -89,6 +90,13 @@ class GuardedCall:
             guarded.array[...] = np.zeros((), guarded.array.dtype)
         self._outputs.append(guarded)
         return guarded.array
+
+    def _array(self, shape: Shape, dims: Sequence[int], name: str) -> GuardedArray:
+        order = shape.major_to_minor
+        dtype = shape.dtype.numpy
+        region = Region(int(np.prod(dims, dtype=np.int64)) * dtype.itemsize, self._edge)
+        flat = region.data.view(dtype).reshape([dims[d] for d in order])
+        return GuardedArray(name, flat.transpose(np.argsort(order)) if order else flat, region, shape.dtype)
 
     def is_operand_too(self, array: np.ndarray) -> None:
         """Says that an output has an operand's values."""
@@ -172,14 +180,6 @@ class GuardedCall:
                 more = f", and {wrong.size - 1} more are not finite" if wrong.size > 1 else ""
                 text = f"{what} made {value} of finite operands: element {place} of {guarded.name}{more} (at {where})"
                 warnings.warn(NonFiniteWarning(text), stacklevel=2)
-
-
-def _array(shape: Shape, dims: Sequence[int], name: str) -> GuardedArray:
-    order = shape.major_to_minor
-    dtype = shape.dtype.numpy
-    region = Region(int(np.prod(dims, dtype=np.int64)) * dtype.itemsize)
-    flat = region.data.view(dtype).reshape([dims[d] for d in order])
-    return GuardedArray(name, flat.transpose(np.argsort(order)) if order else flat, region, shape.dtype)
 
 
 def _non_finite(guarded: GuardedArray) -> np.ndarray:

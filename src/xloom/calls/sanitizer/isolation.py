@@ -18,8 +18,9 @@ from typing import IO, Any
 
 from xloom.errors import CustomCallError, XloomError
 
-_GRACE = 0.5
-"""Seconds that a child has to write its stacks."""
+_GRACE = 10.0
+"""Seconds that a child has at most to write its stacks: a machine may have other things to do."""
+_POLL = 0.02
 
 
 def run_in_child(work: Callable[[], None], seconds: float, what: str, where: str) -> None:
@@ -36,7 +37,9 @@ def run_in_child(work: Callable[[], None], seconds: float, what: str, where: str
             _live(work, seconds, writer, log)
         os.close(writer)
         try:
-            data = _read(reader, seconds + _GRACE)
+            data = _read(reader, seconds)
+            if data is None:
+                data = _read_or_stack(reader, log)
         finally:
             os.close(reader)
             if data is None:
@@ -105,6 +108,17 @@ def _read(pipe: int, seconds: float) -> bytes | None:
         if not part:
             return data
         data += part
+
+
+def _read_or_stack(pipe: int, log: IO[str]) -> bytes | None:
+    """What comes in the end; None when the child has written its stacks, or does neither."""
+    end, size = time.monotonic() + _GRACE, 0
+    while time.monotonic() < end:
+        data = _read(pipe, _POLL)
+        before, size = size, os.fstat(log.fileno()).st_size
+        if data is not None or (size and size == before):
+            return data
+    return None
 
 
 def _noted(error: CustomCallError, stack: str) -> CustomCallError:

@@ -26,16 +26,20 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Region:
-    """`nbytes` bytes with guards around them; `data` is an array of them, aligned as all buffers are."""
+    """`nbytes` bytes with guards around them; `data` is an array of them, aligned as all buffers are.
 
-    def __init__(self, nbytes: int):
+    With `edge` "begin" or "end" there is no red zone on that side, and at the end no alignment.
+    """
+
+    def __init__(self, nbytes: int, edge: str = ""):
         page = mmap.PAGESIZE
         body = -(-(nbytes + 3 * ALIGNMENT) // page) * page
         guard = max(_LEAST_GUARD, body)  # a wrong stride leads far; what is never accessed takes no memory
         self._memory = np.frombuffer(mmap.mmap(-1, body + 2 * guard), np.uint8)
         self.nbytes = nbytes
         # as far behind as alignment lets it: some elements too many are in the red zone, more in the guard
-        self._offset = guard + (body - ALIGNMENT - nbytes) // ALIGNMENT * ALIGNMENT
+        place = (body - ALIGNMENT - nbytes) // ALIGNMENT * ALIGNMENT
+        self._offset = guard + {"begin": 0, "end": body - nbytes}.get(edge, place)
         self._body = slice(guard, guard + body)
         self.data = self._memory[self._offset : self._offset + nbytes]
         self._memory[self._body] = self._usual = self._expected = np.full(body // 2, _PATTERN, "<u2").view(np.uint8)

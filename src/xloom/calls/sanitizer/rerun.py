@@ -1,7 +1,7 @@
 """What one run of a kernel does not show: it runs again on the same operands, in child processes; outputs are compared.
 
 A kernel whose result changes with what lies around its buffers reads there. An element that has what its output started
-with, whatever that was, was not written.
+with, whatever that was, was not written. What no output depends on is found where guard pages touch the data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Reruns:
         self._call = call
         self._used = [any(g.array is u for u in used) for g in call.results]
         self._work = work
-        self._seconds = max(_LEAST_SECONDS, 4 * seconds)
+        self._seconds = seconds_again(seconds)
         self._first = call.outputs()
         self._damage: list[str] = []
 
@@ -104,7 +104,7 @@ class Reruns:
         for guarded, before, behind in zones:
             guarded.region.fill_zones(_value(guarded.dtype, number), before, behind)
         try:
-            run_in_child(self._silently, self._seconds, "it", "")
+            run_in_child(lambda: silently(self._work), self._seconds, "it", "")
             self._damage = call.damage()
             return call.outputs()
         except CustomCallError as error:
@@ -114,16 +114,23 @@ class Reruns:
                 guarded.region.fill_zones(0, 0, 0)
             call.set_outputs(self._first)
 
-    def _silently(self) -> None:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        for stream in (1, 2):
-            os.dup2(nothing, stream)
-        self._work()
-
     def _same(self, one: Outcome, other: Outcome) -> bool:
         if isinstance(one, str) or isinstance(other, str):
             return isinstance(one, str) and one == other
         return all(np.array_equal(a, b) for a, b, used in zip(one, other, self._used, strict=True) if used)
+
+
+def seconds_again(seconds: float) -> float:
+    """How long another run may take, when the first has taken so many seconds."""
+    return max(_LEAST_SECONDS, 4 * seconds)
+
+
+def silently(work: Callable[[], None]) -> None:
+    """Does it in a process that says nothing from now on."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
+    work()
 
 
 def may_run_again(instruction: Instruction) -> bool:
