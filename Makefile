@@ -180,8 +180,8 @@ judge-torch-suites: judges ## torch's own suites against the CPU: FROM=<suites a
 judge-custom-calls: judges ## Custom calls by every ABI from every source, their cost, outline and expand: [SECONDS=15] [PROGRAMS=2500]
 	@$(BIN)/python -m tests.judges.custom_calls --seconds $(or $(SECONDS),15) --programs $(or $(PROGRAMS),2500)
 
-judge-patterns: judges ## What the library's patterns find in JAX, flax, equinox, optax, PyTorch and transformers: [SOURCE=flax,torch] [PATTERN=attention]
-	@$(BIN)/python -m tests.judges.patterns --from "$(SOURCE)" --pattern "$(PATTERN)"
+judge-patterns: judges ## What the library's patterns find in JAX, flax, equinox, optax, PyTorch and transformers: [SOURCE=flax,torch] [PATTERN=attention] [OUT=patterns.jsonl, to go on from]
+	@$(BIN)/python -m tests.judges.patterns --from "$(SOURCE)" --pattern "$(PATTERN)" $(if $(OUT),--out "$(OUT)")
 
 judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: FROM=<checkout at jax-v0.10.2> [FILES=array_test,...] [PROCESSES=4]; then faults, each [TIMES=20]
 	@$(BIN)/python -m tests.judges.distributed --from "$(FROM)" --processes $(or $(PROCESSES),4) \

@@ -1,6 +1,6 @@
 """Which operators of JAX, flax, equinox, optax, PyTorch and transformers the library's patterns find.
 
-    python -m tests.judges.patterns [--from jax|flax|...] [--pattern NAME]
+    python -m tests.judges.patterns [--from jax.nn,flax] [--pattern attention,softmax] [--out rows.jsonl]
 
 Each case is a function of a library, small, that holds some number of a pattern's operators. A row says how many were
 found, raw and simplified, what the calls say, and whether the expanded program computes what it did.
@@ -11,11 +11,13 @@ found, raw and simplified, what the calls say, and whether the expanded program 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
 from functools import cache
+from pathlib import Path
 
 from tests.judges.pattern_cases import CASES
 from xloom.hlo.module import Module
@@ -39,6 +41,16 @@ class Row:
     of: int
     says: str
     wrong: str
+    missed: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all were found, and the expanded program computes what it did."""
+        return self.found == self.of and not self.wrong
+
+
+Key = tuple[str, str, str, str]
+"""Pattern, source, case, form."""
 
 
 def judged(pattern: str, module: Module, of: int, form: str) -> Row:
@@ -49,40 +61,78 @@ def judged(pattern: str, module: Module, of: int, form: str) -> Row:
     done = outline_pattern(after, find_pattern(pattern), "Kernel")
     says = str(done.found[0].description) if done.found else ""
     if not done.found:
-        return Row(0, of, "", done.missed[0].reason if done.missed else "nothing like it")
+        return Row(0, of, "", "", done.missed[0].reason if done.missed else "nothing like it")
     run_passes(after, "expand")
     arguments = random_arguments(before, 1)
     return Row(len(done.found), of, says, difference(evaluate(before, *arguments), evaluate(after, *arguments)))
 
 
 def main(arguments: list[str]) -> int:
-    """Prints a row for each case; 1 if something is missed or wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--from", dest="source", default="")
-    parser.add_argument("--pattern", default="")
-    parser.add_argument("--verbose", action="store_true")
+    """Prints a row for each case and form, then the table; 1 if something is missed or wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="source", default="", help="sources, with commas between")
+    parser.add_argument("--pattern", default="", help="patterns, with commas between")
+    parser.add_argument("--out", default="", help="a file of rows, to go on from")
+    parser.add_argument("--verbose", action="store_true", help="what the calls say")
     options = parser.parse_args(arguments)
+    chosen = [
+        c
+        for c in CASES
+        if (not options.source or c.source in options.source.split(","))
+        and (not options.pattern or c.pattern in options.pattern.split(","))
+    ]
+    rows = _kept(options.out)
     built = cache(_built)
-    found = of = 0
-    for case in CASES:
-        if options.source and case.source not in options.source.split(","):
+    for number, case in enumerate(chosen):
+        if all((case.pattern, case.source, case.name, form) in rows for form in FORMS):
             continue
-        if options.pattern and case.pattern not in options.pattern.split(","):
-            continue
+        print(f"[{number + 1}/{len(chosen)}] {case.pattern} {case.source} {case.name}", flush=True)
         module = built(case.build)
-        if module is None:
-            continue
-        for form in FORMS:
-            row = judged(case.pattern, module, case.count, form)
-            found, of = found + (row.found == row.of and not row.wrong), of + 1
-            mark = "ok  " if row.found == row.of and not row.wrong else "MISS"
-            said = row.says if options.verbose else ""
+        for form in FORMS if module is not None else ():
+            key = (case.pattern, case.source, case.name, form)
+            row = rows[key] = judged(case.pattern, module, case.count, form)
+            mark = "ok  " if row.complete else "MISS"
             print(
-                f"{mark} {case.pattern:24} {case.source:12} {case.name:32} {form:7} {row.found}/{row.of} {said}{row.wrong}"
+                f"{mark} {form:7} {row.found}/{row.of} {row.says if options.verbose else ''}{row.wrong or row.missed}",
+                flush=True,
             )
-            sys.stdout.flush()
-    print(f"{found} of {of} rows are complete")
-    return found != of
+            if options.out:
+                with open(options.out, "a", encoding="utf-8") as file:
+                    file.write(json.dumps([*key, *astuple(row)]) + "\n")
+    wanted = {(c.pattern, c.source, c.name) for c in chosen}
+    shown = {key: row for key, row in rows.items() if key[:3] in wanted}
+    print(table(shown))
+    found = sum(row.complete for row in shown.values())
+    print(f"{found} of {len(shown)} rows are complete")
+    return int(found != len(FORMS) * len(chosen))
+
+
+def table(rows: Mapping[Key, Row]) -> str:
+    """What is found, by pattern and source, as Markdown: operators, and what of them in all forms."""
+    sources = list(dict.fromkeys(source for _, source, _, _ in rows))
+    lines = [f"| | {' | '.join(sources)} |", "|---|" + "---|" * len(sources)]
+    for pattern in dict.fromkeys(key[0] for key in rows):
+        cells = []
+        for source in sources:
+            cases: dict[str, list[Row]] = {}
+            for (p, s, name, _), row in rows.items():
+                if (p, s) == (pattern, source):
+                    cases.setdefault(name, []).append(row)
+            of = sum(each[0].of for each in cases.values())
+            found = sum(min(0 if r.wrong else r.found for r in each) for each in cases.values())
+            cells.append(f"{found}/{of}" if of else "")
+        lines.append(f"| {pattern} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _kept(out: str) -> dict[Key, Row]:
+    """The rows of an earlier run; those that were not complete are made again."""
+    rows: dict[Key, Row] = {}
+    if out and Path(out).is_file():
+        for line in Path(out).read_text(encoding="utf-8").splitlines():
+            pattern, source, name, form, *row = json.loads(line)
+            rows[pattern, source, name, form] = Row(*row)
+    return {key: row for key, row in rows.items() if row.complete}
 
 
 def _built(build: Callable[[], Module]) -> Module | None:

@@ -29,8 +29,9 @@ def register_c(
     `source` is text or the Path of a file; `language` is "c", "c++" or "cuda", by default what the file's name says,
     and C for a text. The platform is Host, for CUDA source CUDA, if nothing else is said. `include_dirs` are folders of
     headers, for `xla/ffi/api/ffi.h` that which `jax.ffi.include_dir()` gives. Symbols by stage are those of a typed
-    handler; see register_pointer, for `when` and `layouts`, too. The ABI is what the function's parameters in the source say, where these can be read;
-    an `abi` that contradicts them, and parameters of no ABI, raise CustomCallError.
+    handler; see register_pointer, for `when` and `layouts`, too. The ABI is what the function's parameters in the
+    source say, where these can be read; an `abi` that contradicts them, and parameters of no ABI, raise
+    CustomCallError.
     """
     language = language or (language_of(source) if isinstance(source, Path) else "c")
     library, expanded = compiled(source, language=language, include_dirs=include_dirs)

@@ -35,8 +35,8 @@ class Registration:
     was asked whether it is a typed handler: None before that, "" if it is, else what was wrong. `stages` are the
     addresses of a typed handler's functions for the stages before the execution: instantiate, prepare, initialize.
     `signature` is a Python function's, if it has one. `source` says where the code came from; `keep` holds what must
-    live as long as it. `when` says which calls of the pass `outline` it takes, None: all; `layouts` in which layouts, as
-    the pass's option does.
+    live as long as it. `when` says which calls of the pass `outline` it takes, None: all; `layouts` in which layouts,
+    as the pass's option does.
     """
 
     name: str

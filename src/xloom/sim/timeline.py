@@ -1,10 +1,10 @@
 """When the units of a simulated device are busy, if each does its work as soon as it can.
 
-Units are separate resources. What they compute they compute in order; of transfers, which are one at a time as well, one
-that can begin passes those that wait. A transfer to the scratchpad (a load) waits for the
-operands of its instruction, and for room: there are two buffers, so what was computed before the last must be done.
-What a unit computes waits for all loads of its instruction so far; a transfer from the scratchpad (a store) for all that
-its instruction has computed so far. An instruction's value is ready when all of its work is done.
+Units are separate resources. What they compute they compute in order; of transfers, which are one at a time as well,
+one that can begin passes those that wait. A transfer to the scratchpad (a load) waits for the operands of its
+instruction, and for room: there are two buffers, so what was computed before the last must be done. What a unit
+computes waits for all loads of its instruction so far; a transfer from the scratchpad (a store) for all that its
+instruction has computed so far. An instruction's value is ready when all of its work is done.
 """
 
 from __future__ import annotations

@@ -43,6 +43,35 @@ def causal(q, k, v, offset=0):
     return attention(q, k, v, lambda s: jnp.where(past, s / 2, -1e30))
 
 
+def past(t, s):
+    return jnp.arange(t)[:, None] >= jnp.arange(s)
+
+
+CAUSAL = {
+    "past": (lambda s: jnp.where(past(5, 6), s, -1e30), 0),
+    "future hidden": (lambda s: jnp.where(jnp.triu(jnp.ones((5, 6), bool), 1), -1e30, s), 0),
+    "more of the future": (lambda s: jnp.where(jnp.triu(jnp.ones((5, 6), bool), 3), -1e30, s), 2),
+    "strictly past": (lambda s: jnp.where(jnp.arange(5)[:, None] > jnp.arange(6), s, -1e30), -1),
+    "keys moved": (lambda s: jnp.where(jnp.arange(5)[:, None] >= jnp.arange(6) + 2, s, -1e30), -2),
+    "not the future": (lambda s: jnp.where(~(jnp.arange(5)[:, None] < jnp.arange(6)), s, -1e30), 0),
+}
+
+
+@pytest.mark.parametrize("case", CAUSAL)
+def test_the_offset_of_a_causal_mask_is_one_number_however_it_is_written(case: str) -> None:
+    scores, offset = CAUSAL[case]
+    found = described("attention", lambda q, k, v: attention(q, k, v, scores), *QKV)
+    assert (found.causal, found.causal_offset, found.mask, found.operands) == (True, offset, "none", ("q", "k", "v"))
+
+
+def test_a_mask_of_what_is_hidden_is_another_operand() -> None:
+    def hide(q, k, v, hidden):
+        return attention(q, k, v, lambda s: jnp.where(hidden, -1e30, s))
+
+    found = described("attention", hide, *QKV, jax.ShapeDtypeStruct((2, 1, 5, 6), "bool"))
+    assert (found.operands, found.mask, found.allowed_dims) == (("q", "k", "v", "hidden"), "hidden", "bts")
+
+
 SCALES = {
     "nothing": (attention, 1.0),
     "queries before": (lambda q, k, v: attention(q * 0.25, k, v), 0.25),

@@ -63,6 +63,52 @@ def test_operands_of_others_only_in_theirs() -> None:
     assert matches(pattern, body.format("y, e")) == 0
 
 
+CHOICE = """ENTRY p {
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  a = s32[4] parameter(2)
+  b = s32[4] parameter(3)
+  c = pred[4] compare(a, b), direction=GE
+  d = pred[4] compare(a, a), direction=NE
+  both = pred[4] and(c, d)
+  ROOT r = f32[4] select(both, x, y)
+}"""
+NOT = "n = pred[4] not(m)"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "branches", "found"),
+    [
+        ("c = pred[4] compare(a, b), direction=GE d = pred[4] compare(a, a), direction=NE m = pred[4] and(d, c)", "m, x, y", 1),
+        ("c = pred[4] compare(a, b), direction=LT d = pred[4] compare(a, a), direction=EQ m = pred[4] or(c, d)", "m, y, x", 1),
+        ("c = pred[4] compare(b, a), direction=GT d = pred[4] compare(a, a), direction=EQ m = pred[4] or(d, c)", "n, x, y", 1),
+        ("c = pred[4] compare(a, b), direction=LT d = pred[4] compare(a, a), direction=EQ m = pred[4] or(c, d)", "m, x, y", 0),
+        ("c = pred[4] compare(a, b), direction=LT d = pred[4] compare(a, a), direction=EQ m = pred[4] and(c, d)", "m, y, x", 0),
+        ("c = pred[4] compare(a, b), direction=LE d = pred[4] compare(a, a), direction=EQ m = pred[4] or(c, d)", "m, y, x", 0),
+    ],
+)  # fmt: skip
+def test_negated_conditions_choose_the_other_branch(conditions: str, branches: str, found: int) -> None:
+    program = CHOICE[CHOICE.index("x =") : CHOICE.index("c =")] + conditions.replace(") d", ")\n d")
+    assert matches(CHOICE, f"{program}\n{NOT}\nROOT r = f32[4] select({branches})") == found
+
+
+def test_comparisons_of_floats_are_not_negated_for_there_are_nans() -> None:
+    less = "ENTRY p { x = f32[4] parameter(0) y = f32[4] parameter(1) c = pred[4] compare(x, y), direction=LT ROOT r = f32[4] select(c, x, y) }"
+    body = "x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n c = pred[4] compare(x, y), direction={}\n ROOT r = f32[4] select(c, y, x)"
+    assert matches(less, body.format("GE")) == 0
+    assert matches(less.replace("LT", "EQ"), body.format("NE")) == 1
+
+
+def test_division_by_a_constant_is_the_product_with_its_reciprocal() -> None:
+    half, quarter = ("ENTRY p {{ x = f32[4] parameter(0) c = f32[] constant({}) cs = f32[4] broadcast(c), dimensions={{}} ROOT r = f32[4] {}".format(*each) for each in (("4", "divide(x, cs) }"), ("0.25", "multiply(cs, x) }")))  # fmt: skip
+    body = "x = f32[4] parameter(0)\n c = f32[] constant({})\n cs = f32[4] broadcast(c), dimensions={{}}\n ROOT r = f32[4] {}"
+    for pattern in (half, quarter):
+        assert matches(pattern, body.format(4, "divide(x, cs)")) == 1
+        assert matches(pattern, body.format(0.25, "multiply(x, cs)")) == 1
+        assert matches(pattern, body.format(4, "multiply(x, cs)")) == 0
+        assert matches(pattern, body.format(4, "divide(cs, x)")) == 0
+
+
 def test_constants_by_value_or_any() -> None:
     by_value, anything = AXPY.replace("HOW", ""), AXPY.replace("HOW", ', frontend_attributes={value="any"}')
     assert matches(by_value, axpy(value="2")) == 1

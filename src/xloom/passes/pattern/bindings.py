@@ -7,14 +7,15 @@ A module's frontend attribute `bind.NAME="EXPRESSION"` binds NAME. An expression
     size(q, 2)              how many elements dimension 2 of q stands for: 1 if the program has no such dimension
     axis(x, 1)              the first of the program's dimensions that dimension 1 of x stands for, or -1
     has(mask, 0)            whether the program has a dimension for it
-    letters(mask, 'bnts')   the letters of those dimensions of a parameter that the program has; none where it has no mask
+    letters(mask, 'bnts')   the letters of those dimensions that the program has; none where it has no mask
     dtype(scores)           the element type in the program, such as "bf16"
     matched(mask)           whether an operator, constant or parameter is part of the match
     which(activation)       the name of the operand that matched, of a choice
     attribute(c, 'name')    an attribute in the program: an integer, a truth value or text
     sqrt(2)                 the square root
 
-`require="EXPRESSION"` is what must hold for a match. A constant with `value="any"` that no expression names is bound under its own name, with `_` for `.`.
+`require="EXPRESSION"` is what must hold for a match. A constant with `value="any"` that no expression names is bound
+under its own name, with `_` for `.`.
 """
 
 from __future__ import annotations
@@ -203,9 +204,7 @@ class _Evaluation:
     def letters(self, node: ast.expr, names: ast.expr) -> str:
         if not self.matched(node):
             return ""
-        return "".join(
-            name for k, name in enumerate(self.of(names)) if self.program_dimensions(node, ast.Constant(k))
-        )
+        return "".join(name for k, name in enumerate(self.of(names)) if self.program_dimensions(node, ast.Constant(k)))
 
     def dtype(self, node: ast.expr) -> str:
         instruction = self.instruction(node)

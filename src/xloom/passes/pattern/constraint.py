@@ -2,9 +2,9 @@
 
 Frontend attributes of a pattern's instruction are constraints: `value="any"` on a constant, `value="count(sum)"` for
 the number of elements that the reduction `sum` combines, `value="1/count(sum)"` for its reciprocal,
-`value="count(sum)-1"` for one less, and, on any instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME. On a parameter, `rank="exact"` says that each of
-its dimensions stands for one of the program's, or for one of size 1; `rank="broadcast"` that it may be without
-dimensions along which the program repeats its elements.
+`value="count(sum)-1"` for one less, and, on any instruction, `NAME="any"` or `NAME="this|that"` for an attribute NAME.
+On a parameter, `rank="exact"` says that each of its dimensions stands for one of the program's, or for one of size 1;
+`rank="broadcast"` that it may be without dimensions along which the program repeats its elements.
 """
 
 from __future__ import annotations

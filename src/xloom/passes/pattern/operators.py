@@ -55,9 +55,9 @@ def operand_goals(
 ) -> Iterator[Goals]:
     """The candidates to go on with from two instructions of the same opcode: each a list of goals that must all be met.
 
-    Entries of `dims` have one pattern dimension each, except for elementwise operators, dots and reductions. Where the pattern has the
-    negation of the program's truth values, opcodes are those that `negated_opcode` says. Raises Mismatch when
-    attributes or called computations differ, or when dimensions do not correspond.
+    Entries of `dims` have one pattern dimension each, except for elementwise operators, dots and reductions. Where the
+    pattern has the negation of the program's truth values, opcodes are those that `negated_opcode` says. Raises
+    Mismatch when attributes or called computations differ, or when dimensions do not correspond.
     """
     if len(pattern.operands) != len(program.operands):
         raise Mismatch(f"{program.name} has {len(program.operands)} operands, not {len(pattern.operands)}")
@@ -304,7 +304,9 @@ def _side(mine: _Dot, other: _Dot, side: int, dims: Dims) -> list[tuple[tuple[in
         if len({(one is None, two is None) for one, two in places}) > 1:
             return None
         if places[0][side] is not None:
-            entries.append((tuple(mine.of_result[p][side] for p in pattern), tuple(other.of_result[d][side] for d in program)))
+            entries.append(
+                (tuple(mine.of_result[p][side] for p in pattern), tuple(other.of_result[d][side] for d in program))
+            )
     return entries
 
 

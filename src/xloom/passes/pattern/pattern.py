@@ -85,7 +85,9 @@ def is_choice(instruction: Instruction) -> bool:
     return instruction.opcode == "custom-call" and instruction.attrs.get("custom_call_target") == EITHER
 
 
-def varies_along(pattern: Instruction, dimension: int, known: dict[tuple[Instruction, int], bool] | None = None) -> bool:
+def varies_along(
+    pattern: Instruction, dimension: int, known: dict[tuple[Instruction, int], bool] | None = None
+) -> bool:
     """False where all elements of a pattern's value along a dimension are the same, for it is broadcast there."""
     known = {} if known is None else known
     key = pattern, dimension
