@@ -8,7 +8,7 @@ BEGAN := $(shell date +%s)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-workloads bench-constants bench-collectives bench-distributed-training judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-patterns judge-distributed judge-torch-distributed libraries models judge-libraries clean
+.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-workloads bench-constants bench-collectives bench-distributed-training judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-patterns judge-pattern-models judge-distributed judge-torch-distributed libraries models judge-libraries clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -182,6 +182,9 @@ judge-custom-calls: judges ## Custom calls by every ABI from every source, their
 
 judge-patterns: judges ## What the library's patterns find in JAX, flax, equinox, optax, PyTorch and transformers: [SOURCE=flax,torch] [PATTERN=attention] [OUT=patterns.jsonl, to go on from]
 	@$(BIN)/python -m tests.judges.patterns --from "$(SOURCE)" --pattern "$(PATTERN)" $(if $(OUT),--out "$(OUT)")
+
+judge-pattern-models: judges ## What each pattern of the library finds in 20 models: [MODEL=gpt2] [OUT=models.jsonl, to go on from]
+	@$(BIN)/python -m tests.judges.pattern_models --model "$(MODEL)" $(if $(OUT),--out "$(OUT)")
 
 judge-distributed: judges ## JAX's tests of several processes against XLA:CPU: FROM=<checkout at jax-v0.10.2> [FILES=array_test,...] [PROCESSES=4]; then faults, each [TIMES=20]
 	@$(BIN)/python -m tests.judges.distributed --from "$(FROM)" --processes $(or $(PROCESSES),4) \

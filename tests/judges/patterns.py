@@ -108,19 +108,18 @@ def main(arguments: list[str]) -> int:
 
 
 def table(rows: Mapping[Key, Row]) -> str:
-    """What is found, by pattern and source, as Markdown: operators, and what of them in all forms."""
+    """What is found of how many, by pattern and source, as Markdown; both forms where they differ."""
     sources = list(dict.fromkeys(source for _, source, _, _ in rows))
     lines = [f"| | {' | '.join(sources)} |", "|---|" + "---|" * len(sources)]
     for pattern in dict.fromkeys(key[0] for key in rows):
         cells = []
         for source in sources:
-            cases: dict[str, list[Row]] = {}
-            for (p, s, name, _), row in rows.items():
-                if (p, s) == (pattern, source):
-                    cases.setdefault(name, []).append(row)
-            of = sum(each[0].of for each in cases.values())
-            found = sum(min(0 if r.wrong else r.found for r in each) for each in cases.values())
-            cells.append(f"{found}/{of}" if of else "")
+            said = []
+            for form in FORMS:
+                here = [row for (p, s, _, f), row in rows.items() if (p, s, f) == (pattern, source, form)]
+                found = sum(row.found for row in here if not row.wrong)
+                said.append(f"{found}/{sum(row.of for row in here)}" if here else "")
+            cells.append(said[0] if len(set(said)) == 1 else f"{said[0]}, simplified {said[1]}")
         lines.append(f"| {pattern} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -263,11 +263,18 @@ class Matcher:
                 return self._operator(match, goal, views)
             given, moved, rest = same
             looked_through = _Candidate([replace(goal, program=given, dims=moved)], views=(*views, *rest))
-            # a pattern may be written like this, too
-            as_it_is = self._operator(match.copy(), goal, list(views)) if pattern.opcode == program.opcode else []
-            return [looked_through, *as_it_is]
+            return [looked_through, *self._as_it_is(match, goal, views)]
         except Mismatch as mismatch:
             self._missed(match, pattern, program, mismatch.reason, mismatch.about_dims)
+            return []
+
+    def _as_it_is(self, match: Match, goal: Goal, views: list[Instruction]) -> list[_Candidate]:
+        """The candidates where a pattern has such a select or gather itself."""
+        if goal.pattern.opcode != goal.program.opcode:
+            return []
+        try:
+            return self._operator(match.copy(), goal, list(views))
+        except Mismatch:
             return []
 
     def _operator(self, match: Match, goal: Goal, views: list[Instruction]) -> list[_Candidate]:
