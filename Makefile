@@ -8,7 +8,7 @@ BEGAN := $(shell date +%s)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup judges kernels wheel demo test test-all test-v3 lint bench bench-libraries bench-bandwidth bench-few-rows bench-convolutions bench-jax bench-sweep bench-npbench bench-models bench-threads bench-workloads bench-constants bench-collectives bench-distributed-training judge-stablehlo judge-hlo-text judge-fuzz judge-malformed judge-differential judge-shared-code judge-stateful judge-composed judge-embedded judge-jax judge-op-db judge-torch-composed judge-torch-suites judge-custom-calls judge-patterns judge-pattern-models judge-distributed judge-torch-distributed libraries models judge-libraries clean
+.PHONY: $(shell sed -nE 's/^([a-z0-9-]+):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -55,6 +55,16 @@ $(MODELS_VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(MODELS_VENV)/bin/python || $(PYTHON) -m venv $(MODELS_VENV)
 	@$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,models]'
 	@touch $@
+
+VENDORED := src/xloom/viewer/vendored
+DAGRE := 3.1.3
+
+vendored: ## Renew the library that xloom show lays graphs out with, from npm: [DAGRE=3.1.3]
+	@mkdir -p build/dagre
+	@cd build/dagre && npm pack --silent @dagrejs/dagre@$(DAGRE) && tar -xzf dagrejs-dagre-$(DAGRE).tgz
+	@grep -v sourceMappingURL build/dagre/package/dist/dagre.min.js > $(VENDORED)/dagre/dagre.min.js
+	@cp build/dagre/package/LICENSE $(VENDORED)/dagre/LICENSE
+	@echo "$(DAGRE)" > $(VENDORED)/dagre/VERSION
 
 demo: setup ## Custom calls in C and Python; a call that carries its HLO, expanded; a call that fails
 	@echo "== a custom call, in C and in Python"

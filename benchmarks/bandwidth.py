@@ -20,7 +20,7 @@ from benchmarks.one_by_one import one_by_one
 from benchmarks.programs import PROGRAMS, Program
 from benchmarks.sides import WARM_UP, bytecode, compile_ours
 from benchmarks.timing import alternate, median_wall, ratios
-from xloom.cli.yardsticks import memory
+from xloom.roofline.yardsticks import memory
 
 _PROCESSES = 5
 _REPEATS = 9

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from xloom.cli.limits import measure as measure_limits
+from xloom.roofline.limits import measure as measure_limits
 
 _SECONDS = 2.0  # of looking for the shortest time
 

@@ -12,7 +12,7 @@ import numpy as np
 import xloom as xl
 from benchmarks.result import geometric_mean
 from benchmarks.timing import alternate, median_wall, ratios
-from xloom.cli.yardsticks import Yardstick, arithmetic, memory
+from xloom.roofline.yardsticks import Yardstick, arithmetic, memory
 
 
 class Share(NamedTuple):

@@ -17,7 +17,7 @@ from benchmarks.programs import PROGRAMS, Program
 from benchmarks.result import Bound, Result, Times
 from benchmarks.sides import WARM_UP, Compiled, bytecode, compile_ours, compile_xla
 from benchmarks.timing import Block, alternate, cpu_ratios, median_cpu, median_wall, ratios
-from xloom.cli.yardsticks import Yardstick, arithmetic, memory
+from xloom.roofline.yardsticks import Yardstick, arithmetic, memory
 
 
 def try_program(program: Program, data: bytes, repeats: int, stage: Callable[[str], None]) -> Result:

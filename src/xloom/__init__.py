@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from xloom.interpreter import evaluate
     from xloom.passes import run_passes
     from xloom.stablehlo import from_stablehlo
+    from xloom.viewer import show
 
 __version__ = "0.1.0"
 
@@ -98,6 +99,7 @@ _LAZY = {
     "literal": ("xloom.hlo.literal", "literal"),
     "parse": ("xloom.hlo.text.parser", "parse"),
     "run_passes": ("xloom.passes", "run_passes"),
+    "show": ("xloom.viewer", "show"),
     "sim": ("xloom.sim", None),
     "testing": ("xloom.testing", None),
     "verify": ("xloom.hlo.verify.module", "verify"),
@@ -210,6 +212,7 @@ __all__ = [
     "s16",
     "s32",
     "s64",
+    "show",
     "token_shape",
     "tuple_shape",
     "u1",

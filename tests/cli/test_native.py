@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xloom as xl
-from xloom.cli.limits import Limits
+from xloom.roofline.limits import Limits
 from xloom.cli.main import main
 from xloom.codegen import ops
 from xloom.cpu.coverage import lowering_kind, missing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -14,14 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 import xloom
-from xloom.cli.limits import measure
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.hlo.module import Module
 from xloom.interpreter.values import random_argument
-from xloom.trace import trace
+from xloom.roofline.kernel_times import kernel_times
+from xloom.roofline.limits import measure
 
 _SHORTEST_BLOCK = 0.005
-_LOCAL_BYTES = 1 << 20  # what is smaller stays in caches, and no memory bandwidth limits it
 
 
 @click.command()
@@ -94,41 +92,24 @@ def _alternated(runs: list[Callable[[], Any]], repeats: int) -> list[list[float]
 
 
 def _profile(console: Console, module: Module, arguments: list[Any], repeats: int, path: str | None, top: int) -> None:
-    with trace(path) as taken:
-        program = xloom.compile(module)
-        program(*arguments)
-        first = len(taken.spans())
-        for _ in range(repeats):
-            program(*arguments)
-    spans = [s for s in taken.spans()[first:] if s["cat"] == "kernel"]
-    kernels: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for span in spans:
-        if span["args"]["opcode"] not in ("while", "conditional", "call"):  # their time is that of what is inside
-            kernels[span["name"]].append(span)
-    total = sum(span["dur"] for rows in kernels.values() for span in rows)
+    kernels = kernel_times(module, arguments, repeats, path)
+    total = sum(kernel.total for kernel in kernels)
     limits = measure()
     table = Table(
         title=f"{limits.bandwidth / 1e9:.1f} GB/s and {limits.peak / 1e9:.0f} GFLOP/s are this machine's limits"
     )
     for name in ("kernel", "opcode", "share", "time", "runs", "GB/s", "GFLOP/s", "of the limit"):
         table.add_column(name, justify="left" if name in ("kernel", "opcode") else "right", overflow="ellipsis")
-    for name, rows in sorted(kernels.items(), key=lambda item: -sum(s["dur"] for s in item[1]))[:top]:
-        seconds = statistics.median(s["dur"] for s in rows) / 1e6
-        details = rows[0]["args"]
-        bandwidth, rate = details["bytes"] / max(seconds, 1e-9), details["flops"] / max(seconds, 1e-9)
-        reached = rate / limits.peak
-        if details["bytes"] > _LOCAL_BYTES:
-            reached = max(reached, bandwidth / limits.bandwidth)
-        share = sum(s["dur"] for s in rows) / max(total, 1e-9)
+    for kernel in kernels[:top]:
         table.add_row(
-            name,
-            details["opcode"],
-            f"{share:.1%}",
-            _time(seconds),
-            f"{len(rows) / repeats:g}",
-            f"{bandwidth / 1e9:.1f}",
-            f"{rate / 1e9:.1f}",
-            f"{reached:.0%}",
+            kernel.name,
+            kernel.opcode,
+            f"{kernel.total / max(total, 1e-9):.1%}",
+            _time(kernel.seconds),
+            f"{kernel.runs:g}",
+            f"{kernel.bandwidth / 1e9:.1f}",
+            f"{kernel.rate / 1e9:.1f}",
+            f"{kernel.of_limit(limits):.0%}",
         )
     console.print(table)
 

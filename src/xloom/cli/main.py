@@ -17,6 +17,7 @@ from xloom.cli.ops import ops
 from xloom.cli.opt import opt
 from xloom.cli.run import run
 from xloom.cli.run_python import run_python
+from xloom.cli.show import show
 from xloom.cli.trace import trace
 from xloom.errors import XloomError
 
@@ -35,6 +36,7 @@ def cli() -> None:
       xloom run model.hlo --input x.npy         run it
       xloom opt --passes "expand,dce" model.hlo rewrite it
       xloom bench model.hlo --profile           where does its time go
+      xloom show model.hlo --passes             the graph, the passes, the memory: a page
       xloom ops reduce-window                   what an opcode means
       xloom library                             compile what most programs share
       xloom run-python train.py                 JAX's CPU is xloom
@@ -42,7 +44,7 @@ def cli() -> None:
     """
 
 
-for _command in (run, opt, bench, info, ops, library, run_python, trace):
+for _command in (run, opt, bench, show, info, ops, library, run_python, trace):
     cli.add_command(_command)
 
 

@@ -14,8 +14,9 @@ import click
 import numpy as np
 
 import xloom
+from xloom.cli.program_arguments import program_arguments
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
-from xloom.errors import LoweringError, ShapeError, XloomError
+from xloom.errors import LoweringError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
 from xloom.trace import trace
@@ -120,7 +121,7 @@ def run(
         from xloom.passes import run_passes
 
         run_passes(module, passes)
-    arguments = _arguments(module, inputs, seed)
+    arguments = program_arguments(module, inputs, seed)
     if check_calls:
         from xloom.testing import check_call
 
@@ -169,31 +170,6 @@ def _time(program: Program, arguments: list[Value], runs: int) -> None:
         program(*arguments)
         seconds.append(time.perf_counter() - begin)
     click.echo(f"median of {runs} runs: {statistics.median(seconds) * 1e6:.1f} us", err=True)
-
-
-def _arguments(module: Module, inputs: tuple[str, ...], seed: int) -> list[Value]:
-    from xloom.interpreter.values import random_argument
-
-    parameters = module.entry.parameters
-    if len(inputs) > len(parameters):
-        raise ShapeError(f"{len(inputs)} inputs for {len(parameters)} parameters", where=module.name)
-    given = [_read(path, p.shape.dtype.numpy) for path, p in zip(inputs, parameters, strict=False)]
-    generator = np.random.default_rng(seed)
-    return given + [random_argument(p.shape, generator) for p in parameters[len(inputs) :]]
-
-
-def _read(path: str, dtype: np.dtype) -> np.ndarray:
-    try:
-        array = np.load(path, mmap_mode="r")  # no memory for what the header says before there is such a file
-    except OSError:
-        raise
-    except Exception as error:  # NumPy's reader lets those of Python's own parser through
-        raise XloomError(f"{path} is not an array: {error}", hint="write it with numpy.save") from error
-    if not isinstance(array, np.ndarray):
-        raise XloomError(f"{path} holds several arrays", hint="write each with numpy.save, and give one --input each")
-    array = np.array(array)
-    # .npy files hold bfloat16 and its like as raw bytes
-    return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
 
 
 def _named(value: Value, name: str) -> Iterator[tuple[str, np.ndarray]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from xloom.codegen.buffers.separation import ControlFlowSeparation
 from xloom.codegen.fusion.dot_operand_fusion import DotOperandFusion
@@ -11,6 +11,7 @@ from xloom.errors import LoweringError
 from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.module import Module
 from xloom.passes import OrderedOperandRounding, Pass, parse_pipeline, run_passes
+from xloom.passes.hooks import Hook
 
 PIPELINE = (
     "async-simplification,collective-simplification,collective-expansion,batch-norm-expansion,linear-algebra-widening,"
@@ -25,8 +26,11 @@ _passes: Callable[[str], Sequence[Pass]] = lru_cache(parse_pipeline)
 _LAST = (OrderedOperandRounding(), DotOperandFusion(), ControlFlowSeparation())
 
 
-def prepared(module: Module) -> Module:
-    """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed."""
+def prepared(module: Module, hooks: Sequence[Hook] = ()) -> Module:
+    """A copy of `module` in the form that the planner takes: no calls, no fusions, nothing that is not needed.
+
+    `hooks` see the copy at the start of each part of the pipeline, and after each pass that changed it.
+    """
     overgrown = overgrown_call(module.entry)
     if overgrown is not None:
         call, size = overgrown
@@ -36,11 +40,12 @@ def prepared(module: Module) -> Module:
             hint="put what is called often into a loop",
         )
     module = module.clone()
-    run_passes(module, _passes(f"{_FIRST},{PIPELINE}"), verify=False)
+    run = partial(run_passes, module, verify=False, hooks=hooks)
+    run(_passes(f"{_FIRST},{PIPELINE}"))
     # of simplified computations, which some scans need not be loops in, and where products are found
-    if any(report.changed for report in run_passes(module, _passes("scan-expansion,product-blocking"), verify=False)):
-        run_passes(module, _passes(PIPELINE), verify=False)
-    run_passes(module, _LAST, verify=False)
+    if any(report.changed for report in run(_passes("scan-expansion,product-blocking"))):
+        run(_passes(PIPELINE))
+    run(_LAST)
     for computation in module.computations:
         for instruction in computation:
             if instruction.shape.is_dynamic:

@@ -216,6 +216,16 @@ def instruction_text(instruction: Instruction, options: PrintOptions | None = No
     return "".join(out)
 
 
+def attributes_text(instruction: Instruction, options: PrintOptions | None = None) -> str:
+    """What `instruction_text` prints after the operands: `dimensions={1}, to_apply=%add`."""
+    options = options or PrintOptions()
+    percent = "%" if options.print_percent else ""
+    out: list[str] = []
+    _attributes(instruction, None, options, percent, out)
+    _annotations(instruction, options, percent, out)
+    return "".join(out).removeprefix(", ")
+
+
 def _operands(instruction: Instruction, options: PrintOptions, percent: str) -> str:
     if instruction.opcode == "parameter":
         return str(instruction.attrs["parameter_number"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from xloom.cli.yardsticks import Yardstick, arithmetic, memory
+from xloom.roofline.yardsticks import Yardstick, arithmetic, memory
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from xloom.cli import yardsticks
-from xloom.cli.yardsticks import Yardstick, arithmetic, memory
+from xloom.roofline import yardsticks
+from xloom.roofline.yardsticks import Yardstick, arithmetic, memory
 
 
 @pytest.mark.parametrize("yardstick", [memory, arithmetic])
