@@ -67,6 +67,7 @@ def test_the_systolic_array_is_a_small_file():
         "docs/backend-simulator.md",
         "docs/custom-calls.md",
         "docs/patterns.md",
+        "docs/show.md",
         "docs/write-a-backend.md",
         "docs/jax.md",
         "docs/pytorch.md",

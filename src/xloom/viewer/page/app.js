@@ -8,7 +8,7 @@ class App {
     this.program = new Program(data);
     this.row = null;
     this.matches = null;
-    this.marks = false;
+    this.marks = data.states.length > 2;
     this.heat = null;
     this.state = this.program.state(0);
     this._theme();
@@ -19,6 +19,7 @@ class App {
     this.passesView = new PassesView(this);
     this.memoryView = null; // made when it is first looked at
     this._header();
+    byId("marks").checked = this.marks;
     this.setView("graph");
     this.setState(0);
     this.inspector.show(null, null);
@@ -29,7 +30,7 @@ class App {
   _header() {
     byId("title").textContent = this.program.data.name;
     const select = byId("state");
-    select.replaceChildren(...this.program.data.states.map(({ title }, k) => element("option", { value: k }, k ? `${k}. ${title}` : title)));
+    select.replaceChildren(...this.program.data.states.map(({ title }, k) => element("option", { value: k }, `${k ? `${k}. ` : ""}${title}${k && k === this.program.planned && title !== "compiled" ? " (compiled)" : ""}`)));
     select.addEventListener("change", () => this.setState(Number(select.value)));
     byId("before").addEventListener("click", () => this.setState(this.state.number - 1));
     byId("after").addEventListener("click", () => this.setState(this.state.number + 1));
@@ -50,7 +51,7 @@ class App {
     byId("focus").addEventListener("change", (event) => this.setFocus(Number(event.target.value)));
     byId("zoom-in").addEventListener("click", () => this.graphView.zoom(1.25));
     byId("zoom-out").addEventListener("click", () => this.graphView.zoom(0.8));
-    byId("fit").addEventListener("click", () => this.graphView.fit());
+    byId("fit").addEventListener("click", () => this.graphView.fit({ whole: true }));
     byId("fold").addEventListener("click", () => this.graphView.foldAll());
     byId("unfold").addEventListener("click", () => this.graphView.unfoldOnce());
   }
@@ -139,7 +140,7 @@ class App {
       this.marks = isOn;
       this.listView.list.draw();
     } else this.graphView.options[name] = isOn;
-    this.graphView.show(this.state, { fit: name !== "marks" });
+    this.graphView.show(this.state);
     this.inspector.show(this.row, null);
   }
 

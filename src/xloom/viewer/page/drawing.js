@@ -44,7 +44,7 @@ function instructionLines(program, state, row, constants) {
 }
 
 function regionLines(item) {
-  const names = { computation: "instruction", kernel: "fused instruction", scope: "instruction", part: "instruction" };
+  const names = { computation: "instruction", kernel: "fused instruction", scope: "instruction", part: "instruction", bundle: "instruction" };
   return [shortened(item.title, 34), countText(item.rows.length, names[item.kind])];
 }
 

@@ -12,6 +12,7 @@ class GraphView {
     this.options = { kernels: true, scopes: true, constants: false };
     this.focus = 0; // how far from what is selected is shown; 0 for all
     this.selected = null;
+    this.top = null; // the computation that is shown, if it is not the entry
     this._listen();
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
@@ -22,7 +23,7 @@ class GraphView {
 
   // -- what is shown
   // Shows a state from its entry on. What was open stays so.
-  show(state, { fit = true } = {}) {
+  show(state) {
     const open = this.root ? new Set(this._openItems(this.root).map((item) => item.id)) : new Set();
     const ghosts = this.app.marks ? state.removed.filter((row) => state.computationOf(row)) : [];
     const byName = new Map(ghosts.map((row) => [`${this.program.columns.computation[row]} ${this.program.columns.name[row]}`, row]));
@@ -37,14 +38,16 @@ class GraphView {
       isDrawn: (row) => this.options.constants || this.program.opcode(row) !== "constant",
     };
     this.state = state;
-    const entry = state.computations.get(state.entry);
-    this.root = new RegionItem(null, "entry", "computation", `%${this.program.strings[state.entry]}`, [...entry.rows, ...ghosts], this.view);
+    if (!state.computations.has(this.top)) this.top = state.entry;
+    const { rows } = state.computations.get(this.top);
+    const gone = ghosts.filter((row) => this.program.columns.computation[row] === this.top);
+    this.root = new RegionItem(null, "top", "computation", `%${this.program.strings[this.top]}`, [...rows, ...gone], this.view);
     this.root.open = true;
     if (this.focus && this.app.row !== null) this._showNeighbours(this.app.row);
     else this._reopen(this.root, open);
     this._openFirst();
     this.refresh();
-    if (fit) this.fit();
+    this.fit();
   }
 
   _operandsOf(state, row, ghosts) {
@@ -68,16 +71,20 @@ class GraphView {
     }
   }
 
-  // Opens what is alone, and the largest regions as long as little shows.
+  // Opens what has the most in it, as long as little shows.
   _openFirst() {
-    const isPlain = (item) => item instanceof RegionItem && !item.open && item.kind !== "kernel";
-    for (let k = 0; k < 8; k++) {
+    const weight = (item) => {
+      if (item.kind === "kernel" || item.kind === "bundle") return 0;
+      if (item instanceof RegionItem) return item.rows.length;
+      return item.calls.reduce((sum, name) => sum + this.state.computations.get(name).rows.length, 0);
+    };
+    for (let k = 0; k < 12; k++) {
       const shown = [this.root, ...this._openItems(this.root)].flatMap((item) => item.children);
-      if (shown.length > 14) return;
-      const closed = shown.filter(isPlain).sort((a, b) => b.rows.length - a.rows.length);
-      if (!closed.length) return;
-      closed[0].open = true;
-      closed[0].changed();
+      if (shown.length > 20) return;
+      const [largest] = shown.filter((item) => !item.open && weight(item) > 5).sort((a, b) => weight(b) - weight(a));
+      if (!largest) return;
+      largest.open = true;
+      largest.changed();
     }
   }
 
@@ -168,34 +175,39 @@ class GraphView {
     if (this.program.opcode(row) === "constant" && !this.options.constants && this.state.users(row).length) {
       this.app.setOption("constants", true);
     }
-    const item = this._find(row);
-    this.selected = item || null;
+    const chain = this._chain(row);
+    const top = this.program.columns.computation[chain[0]];
+    if (top !== this.top) {
+      this.top = top;
+      this.show(this.state);
+    }
+    this.selected = this._open(chain);
     this.refresh();
-    if (item) this.center(item);
+    if (this.selected) this.center(this.selected);
   }
 
-  // The item of a row: that which is open already, or else the way by its computation's first caller.
-  _find(row) {
+  // The instructions through whose computations an instruction is reached, from the entry if it can be, and itself.
+  _chain(row) {
     const chain = [row];
     const seen = new Set();
-    let computation = this.program.columns.computation[row];
-    while (computation !== this.state.entry && !seen.has(computation)) {
-      seen.add(computation);
+    for (;;) {
+      const computation = this.program.columns.computation[chain[0]];
       const [caller] = this.state.callers(computation);
-      if (caller === undefined) return null;
+      if (computation === this.state.entry || caller === undefined || seen.has(computation)) return chain;
+      seen.add(computation);
       chain.unshift(caller);
-      computation = this.program.columns.computation[caller];
     }
+  }
+
+  // The item of the last instruction of a chain; what is on the way is open then.
+  _open(chain) {
     let item = this.root;
-    for (const [k, each] of chain.entries()) {
-      item = this._descend(item, each);
-      if (!item) return null;
-      if (k === chain.length - 1) return item;
+    for (const [k, row] of chain.entries()) {
+      item = this._descend(item, row);
+      if (!item || k === chain.length - 1) return item;
       const name = this.program.columns.computation[chain[k + 1]];
       item.open = true;
-      item.changed();
       item = item.children.find((child) => child.id.endsWith(`/${name}`));
-      if (!item) return null;
       item.open = true;
       item.changed();
     }
@@ -223,13 +235,13 @@ class GraphView {
   }
 
   // -- the camera
-  fit() {
+  // Shows all; or, unless it is `whole`, what of it can be read, from the top on.
+  fit({ whole = false } = {}) {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const margin = 36;
     const scale = Math.min((width - 2 * margin) / Math.max(1, this.scene.width), (height - 2 * margin) / Math.max(1, this.scene.height), 1.1);
-    // what is tall is shown from its top on, rather than so small that nothing can be read
-    const readable = Math.min((width - 2 * margin) / Math.max(1, this.scene.width), 0.75);
-    this.camera.scale = Math.max(0.04, scale < 0.4 ? Math.max(scale, Math.min(readable, 0.6)) : scale);
+    const readable = Math.min(0.55, Math.max(0.4, (width - 2 * margin) / Math.max(1, this.scene.width)));
+    this.camera.scale = Math.max(0.03, whole ? scale : Math.max(scale, readable));
     this.camera.x = (width - this.scene.width * this.camera.scale) / 2;
     this.camera.y = Math.max(margin, (height - this.scene.height * this.camera.scale) / 2);
     this.draw();
@@ -436,7 +448,7 @@ class GraphView {
       "+": () => this.zoom(1.25),
       "=": () => this.zoom(1.25),
       "-": () => this.zoom(0.8),
-      0: () => this.fit(),
+      0: () => this.fit({ whole: true }),
       Escape: () => this.select(null),
     };
     if (event.shiftKey && pans[event.key]) this.pan(...pans[event.key]);

@@ -54,7 +54,7 @@ class Inspector {
       element("h2", {}, element("i", { class: `dot ${program.family(row)}`, "aria-hidden": "true" }), `%${program.name(row)}`),
       this._facts([
         ["opcode", program.opcode(row)],
-        ["shape", program.shape(row)],
+        ["shape", shortened(program.shape(row), 300)],
         ["bytes", program.bytes(row) ? bytesText(program.bytes(row)) : ""],
         ["in", `%${computation}${program.columns.root[row] ? ", its root" : ""}`],
         ["value", program.text("value", row)],
@@ -124,7 +124,7 @@ class Inspector {
     const counts = new Map();
     for (const row of item.rows) counts.set(program.opcode(row), (counts.get(program.opcode(row)) || 0) + 1);
     const opcodes = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 20);
-    const names = { kernel: "kernel", scope: "scope", part: "part of a computation", computation: "computation", near: "neighbourhood" };
+    const names = { kernel: "kernel", scope: "scope", part: "part of a computation", bundle: "of one opcode and the same operands", computation: "computation", near: "neighbourhood" };
     const facts = [["kind", names[item.kind]], ["instructions", item.rows.length.toLocaleString("en")]];
     if (item.thunk) {
       facts.push(["step", String(item.thunk.position)]);
@@ -161,7 +161,7 @@ class Inspector {
         ["state", state.title],
         ["instructions", state.rows.size.toLocaleString("en")],
         ["computations", state.computations.size.toLocaleString("en")],
-        ["result", shortened(program.shape(entry.root), 400)],
+        ["result", shortened(program.shape(entry.root), 160)],
       ]),
       program.data.why_no_plan ? this._section("Not compiled", element("p", { class: "warning" }, program.data.why_no_plan)) : null,
       this._section("Opcodes", this._bars(opcodes)),

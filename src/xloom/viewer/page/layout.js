@@ -23,7 +23,7 @@ function closedSize(item) {
 }
 
 function openLayout(item) {
-  const inner = arranged(item.children, item.view, item instanceof RegionItem && item.kind !== "computation");
+  const inner = item.kind === "bundle" ? inGrid(item.children) : arranged(item.children, item.view, item instanceof RegionItem && item.kind !== "computation");
   const title = item.lines[0].length * (TEXT_WIDTH + 0.5) + 60;
   const width = Math.max(inner.width + 2 * INSET, Math.min(title, 420));
   const left = (width - inner.width) / 2;
@@ -72,6 +72,22 @@ function arranged(items, view, ports) {
   for (const { from, to } of edges.values()) graph.setEdge(from, to, { minlen: 1, weight: 1 });
   dagre.layout(graph);
   return placed(graph, nodes, edges);
+}
+
+// What is alike, in rows and columns.
+function inGrid(items) {
+  const sizes = items.map(sizeOf);
+  const columns = Math.max(1, Math.round(Math.sqrt(items.length / 2)));
+  const gap = 22;
+  const width = Math.max(...sizes.map((size) => size.width));
+  const boxes = [];
+  let y = 0;
+  for (let start = 0; start < items.length; start += columns) {
+    const row = sizes.slice(start, start + columns);
+    row.forEach((size, k) => boxes.push({ item: items[start + k], x: k * (width + gap), y, ...size }));
+    y += Math.max(...row.map((size) => size.height)) + gap;
+  }
+  return { width: columns * (width + gap) - gap, height: y - gap, boxes, edges: [] };
 }
 
 function sizeOf(item) {

@@ -183,20 +183,27 @@ class MemoryView {
       }
     });
     context.globalAlpha = 1;
-    context.strokeStyle = palette.text;
-    context.lineWidth = 1.2;
-    context.beginPath();
-    this.live.forEach((bytes, k) => {
-      context.lineTo(x(k), y(bytes));
-      context.lineTo(x(k + 1), y(bytes));
-    });
-    context.stroke();
+    this._line(context, x, y, count);
     context.strokeStyle = palette.accent;
     context.lineWidth = 2;
     const here = (x(this.position) + x(this.position + 1)) / 2;
     context.beginPath();
     context.moveTo(here, top);
     context.lineTo(here, height - bottom);
+    context.stroke();
+  }
+
+  // All that is alive; where several steps have one pixel, the most of them.
+  _line(context, x, y, count) {
+    const step = Math.max(1, Math.ceil(count / (x(count) - x(0))));
+    context.strokeStyle = this.app.palette.text;
+    context.lineWidth = step > 1 ? 0.8 : 1.2;
+    context.beginPath();
+    for (let k = 0; k < this.live.length; k += step) {
+      const bytes = this.live.slice(k, k + step).reduce((most, each) => Math.max(most, each), 0);
+      context.lineTo(x(k), y(bytes));
+      context.lineTo(x(Math.min(count, k + step)), y(bytes));
+    }
     context.stroke();
   }
 

@@ -23,7 +23,7 @@ class ProfileView {
     const { bandwidth, peak, kernels } = this.data;
     byId("profile-title").textContent = `${timeText(this.total)} a run, in ${countText(kernels.length, "kernel")}`;
     byId("profile-note").textContent = `This machine's limits: ${(bandwidth / 1e9).toPrecision(3)} GB/s and ${(peak / 1e9).toPrecision(3)} GFLOP/s.`;
-    this.table = new VirtualList(byId("kernels"), {
+    this.table = new VirtualList(byId("kernel-times"), {
       label: "Kernels by time",
       make: (k) => this._kernel(kernels[k]),
       act: (k) => this._open(kernels[k]),
@@ -54,11 +54,10 @@ class ProfileView {
       cell("opcode", kernel.opcode),
       element("span", { class: "bar", style: `--share:${kernel.total / Math.max(this.data.kernels[0].total, 1e-12)}` }),
       cell("count", percentText(kernel.total / this.total)),
-      cell("count", timeText(kernel.seconds)),
-      cell("count few", `× ${Number(kernel.runs.toPrecision(3))}`),
+      cell("count wide", `${kernel.runs === 1 ? "" : `${Number(kernel.runs.toPrecision(3))} × `}${timeText(kernel.seconds)}`),
       cell("count few", bytesText(kernel.bytes)),
-      cell("count few", `${(kernel.bytes / kernel.seconds / 1e9).toPrecision(3)} GB/s`),
-      cell("count few", `${(kernel.flops / kernel.seconds / 1e9).toPrecision(3)} GFLOP/s`),
+      cell("count few", (kernel.bytes / kernel.seconds / 1e9).toPrecision(3)),
+      cell("count few", (kernel.flops / kernel.seconds / 1e9).toPrecision(3)),
       cell("count", percentText(kernel.limit)),
     ];
   }
@@ -121,7 +120,7 @@ class ProfileView {
           "button",
           {
             type: "button",
-            class: `flame ${["product", "reduction", "movement", "control"][hashed(node.name) % 4]}`,
+            class: `flame${width > 0.02 ? "" : " thin"} ${["product", "reduction", "movement", "control"][hashed(node.name) % 4]}`,
             style: `left:${100 * left}%;width:${100 * width}%;top:${depth * 22}px`,
             title: `${node.name}\n${timeText(node.total)}, ${percentText(node.total / this.total)}`,
             onclick: () => this._zoom(node),

@@ -2,7 +2,7 @@
 // What is drawn of a computation: instructions, and regions of them that unfold.
 
 const MOST_ITEMS = 48; // in a region, so that it can be taken in at a glance and laid out in a blink
-const MOST_INPUTS = 10; // parameters that are shown one by one
+const MOST_ALIKE = 6; // instructions that are shown one by one: inputs, and those of one opcode and the same operands
 
 class Item {
   constructor(parent, id, rows) {
@@ -39,7 +39,9 @@ class InstructionItem extends Item {
     if (!this._children) {
       const { state, program } = this.view;
       this._children = this.calls.map((name) => {
-        const title = `%${program.strings[name]}`;
+        const computation = `%${program.strings[name]}`;
+        const attribute = program.text("attributes", this.row).split(", ").find((part) => part.endsWith(`=${computation}`));
+        const title = attribute ? attribute.replace("=", " ") : computation;
         return new RegionItem(this, `${this.id}/${name}`, "computation", title, state.computations.get(name).rows, this.view);
       });
       if (this._children.length === 1) this._children[0].open = true;
@@ -49,7 +51,7 @@ class InstructionItem extends Item {
 }
 
 class RegionItem extends Item {
-  // kind: computation, kernel, scope or part
+  // kind: computation, kernel, scope, part, or a bundle of what is alike
   constructor(parent, id, kind, title, rows, view, units = null, depth = 0) {
     super(parent, id, rows);
     this.kind = kind;
@@ -67,7 +69,7 @@ class RegionItem extends Item {
   get children() {
     if (!this._children) {
       const { view } = this;
-      if (this.kind === "kernel") this._children = this.rows.map((row) => new InstructionItem(this, `${this.id}:${row}`, row, view));
+      if (this.kind === "kernel" || this.kind === "bundle") this._children = this.rows.map((row) => new InstructionItem(this, `${this.id}:${row}`, row, view));
       else this._children = grouped(this, this.units || unitsOf(this.rows, view), this.scopeDepth);
     }
     return this._children;
@@ -110,7 +112,12 @@ function itemOf(parent, unit) {
 function grouped(parent, units, depth) {
   const { view } = parent;
   const { program } = view;
-  if (units.length <= MOST_ITEMS) return units.map((unit) => itemOf(parent, unit));
+  if (units.length <= MOST_ITEMS) return bundled(parent, units);
+  const elements = parent.kind === "scope" || parent.kind === "part" ? [] : bundlesOf(parent, units, (row) => program.opcode(row) === "get-tuple-element");
+  if (elements.length) {
+    const inBundles = new Set(elements.flatMap((item) => item.rows));
+    return [...elements, ...grouped(parent, units.filter((unit) => !inBundles.has(unit.rows[0])), depth)];
+  }
   for (let at = view.scopes ? depth : Infinity; at < depth + 64; at++) {
     const parts = new Map();
     for (const unit of units) {
@@ -130,12 +137,32 @@ function grouped(parent, units, depth) {
     items.sort((a, b) => last(a) - last(b));
     return several(parent, items, at + 1);
   }
-  const isInput = (unit) => program.opcode(unit.rows[0]) === "parameter";
-  const inputs = units.filter(isInput);
-  const rest = units.filter((unit) => !isInput(unit));
-  const parts = rest.map((unit) => ({ units: [unit], title: unit }));
-  if (inputs.length <= MOST_INPUTS || !rest.length) return several(parent, units.map((unit) => ({ units: [unit], title: unit })), depth);
-  return [region(parent, "part", "parameters", inputs, depth), ...several(parent, parts, depth)];
+  const bundles = bundlesOf(parent, units, () => true);
+  const inBundles = new Set(bundles.flatMap((item) => item.rows));
+  const rest = units.filter((unit) => !inBundles.has(unit.rows[0]));
+  return [...bundles, ...several(parent, rest.map((unit) => ({ units: [unit], title: unit })), depth)];
+}
+
+// Regions of instructions that are alike: of one opcode, and the same operands.
+function bundlesOf(parent, units, isWanted) {
+  const { program, isDrawn, operandsOf } = parent.view;
+  const bundles = new Map();
+  for (const unit of units) {
+    const [row] = unit.rows;
+    if (unit.rows.length > 1 || !isWanted(row)) continue;
+    const key = `${program.opcode(row)} ${operandsOf(row).filter(isDrawn).join(" ")}`;
+    const bundle = bundles.get(key);
+    if (bundle) bundle.push(unit);
+    else bundles.set(key, [unit]);
+  }
+  const large = [...bundles.values()].filter((bundle) => bundle.length > MOST_ALIKE && bundle.length < units.length);
+  return large.map((bundle) => region(parent, "bundle", `${bundle.length} × ${program.opcode(bundle[0].rows[0])}`, bundle, 0));
+}
+
+// Items for units, in their order; those that are alike are together, unless they are few.
+function bundled(parent, units) {
+  const bundles = new Map(bundlesOf(parent, units, () => true).flatMap((item) => item.rows.map((row) => [row, item])));
+  return [...new Set(units.map((unit) => bundles.get(unit.rows[0]) || itemOf(parent, unit)))];
 }
 
 // Items one by one if they are few; else runs of them.
