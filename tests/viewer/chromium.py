@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,13 @@ from typing import Any
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _SECONDS = 120.0
+_START = """import fcntl, os, sys
+read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD_CLOEXEC, 10) for number in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads commands from descriptor 3 and writes to 4, which may be the numbers of others meanwhile."""
 
 
 def find() -> str | None:
@@ -135,12 +143,10 @@ def chromium(folder: Path, program: str) -> Iterator[Tab]:
     """A new page of a browser that has its profile in a folder, and ends afterwards."""
     to_read, write = os.pipe()
     read, to_write = os.pipe()
-    # the browser reads commands from descriptor 3 and writes to 4; these may be numbers of ours meanwhile
-    command = f'exec 3<&{to_read} 4>&{to_write}; exec "$@"'
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe"]
     options += ["--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}"]
     process = subprocess.Popen(
-        ["/bin/sh", "-c", command, "sh", program, *options],
+        [sys.executable, "-c", _START, str(to_read), str(to_write), program, *options],
         pass_fds=(to_read, to_write),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

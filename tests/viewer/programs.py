@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LAYERS = 20
+LAYERS = 6
 
 _HEAD = """HloModule layers
 FileNames

@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from tests.viewer.programs import layers
 
 import xloom as xl
+from tests.viewer.programs import layers
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
 from xloom.cpu.runtime.executable import CompiledMemoryStats
@@ -147,8 +147,13 @@ def test_a_dump_as_xla_names_it_is_read(tmp_path):
     ):
         (tmp_path / name).write_text(text)
     titles = [title for title, _ in read_dump(tmp_path, "jit_f")]
-    assert [title.split(".")[0] for title in titles] == ["before_optimizations", "0002", "0010", "cpu_after_optimizations"]
-    with pytest.raises(XloomError, match="2 programs: module_0001.jit_f, module_0002.jit_g"):
+    assert [title.split(".")[0] for title in titles] == [
+        "before_optimizations",
+        "0002",
+        "0010",
+        "cpu_after_optimizations",
+    ]
+    with pytest.raises(XloomError, match=r"2 programs: module_0001\.jit_f, module_0002\.jit_g"):
         read_dump(tmp_path)
     with pytest.raises(XloomError, match="no program with 'jit_h'"):
         read_dump(tmp_path, "jit_h")
@@ -173,5 +178,3 @@ def test_options_that_exclude_each_other_are_wrong_usage(tmp_path):
     for options in (["--graph-only", "--passes"], ["--input", str(tmp_path / "model.hlo")]):
         with pytest.raises(click.UsageError):
             cli(["show", str(tmp_path / "model.hlo"), *options], standalone_mode=False)
-
-

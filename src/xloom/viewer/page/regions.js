@@ -44,7 +44,8 @@ class InstructionItem extends Item {
         const title = attribute ? attribute.replace("=", " ") : computation;
         return new RegionItem(this, `${this.id}/${name}`, "computation", title, state.computations.get(name).rows, this.view);
       });
-      if (this._children.length === 1) this._children[0].open = true;
+      const most = Math.max(...this._children.map((child) => child.rows.length));
+      for (const child of this._children) child.open = child.rows.length === most || child.rows.length <= MOST_ITEMS;
     }
     return this._children;
   }
