@@ -87,6 +87,11 @@ class Tab:
         elif method == "Network.requestWillBeSent":
             self.requests.append(details["request"]["url"])
 
+    def close(self) -> None:
+        """Ends the browser."""
+        self._session = ""
+        self.call("Browser.close")
+
     def open(self, path: Path) -> None:
         """Opens a page and waits until it has drawn itself."""
         self.call("Page.navigate", url=path.absolute().as_uri())
@@ -158,10 +163,10 @@ def chromium(folder: Path, program: str) -> Iterator[Tab]:
         tab.attach()
         yield tab
     finally:
-        process.terminate()
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
+            tab.close()
+            process.wait(_SECONDS)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired):
             process.kill()
             process.wait()
         os.close(write)
