@@ -52,7 +52,6 @@ Object.defineProperty(InstructionItem.prototype, "lines", {
   get() {
     if (!this._lines) {
       this._lines = instructionLines(this.view.program, this.view.state, this.row, this.view.constants);
-      if (this.canOpen) this._lines[0] = `${this._lines[0]}  `;
     }
     return this._lines;
   },

@@ -19,7 +19,8 @@ function layoutOf(item) {
 
 function closedSize(item) {
   const longest = Math.max(...item.lines.map((line) => line.length));
-  return { width: Math.min(MOST_WIDTH, Math.max(64, longest * TEXT_WIDTH + 2 * PADDING + 6)), height: item.lines.length * LINE + 2 * PADDING - 4 };
+  const sign = item.canOpen ? 16 : 0;
+  return { width: Math.min(MOST_WIDTH, Math.max(64, longest * TEXT_WIDTH + 2 * PADDING + 6 + sign)), height: item.lines.length * LINE + 2 * PADDING - 4 };
 }
 
 function openLayout(item) {
