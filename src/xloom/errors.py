@@ -77,6 +77,17 @@ class EvaluationError(XloomError):
     """The interpreter cannot give the program a value. Act: see the message; it names the instruction."""
 
 
+class CheckError(EvaluationError, RuntimeError):
+    """A program does what its run was to be checked for. Act: the message names the instruction, and its operands."""
+
+    check = ""
+    """Which of `xloom.checks.VALUE_CHECKS`."""
+    instruction = ""
+    """The name of the instruction; empty where native code does it and the interpreter does not."""
+    index: tuple[int, ...] = ()
+    """The first element of its value, or of its indices."""
+
+
 class OutOfMemoryError(XloomError, MemoryError):
     """An array needs more memory than there is. Act: make it smaller, or compute it where it is read."""
 

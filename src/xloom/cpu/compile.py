@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from xloom.cpu.entry.function import EntryBuilder
 from xloom.cpu.entry.profiling import ThunkTimes, TimedEntryBuilder, TimedExecutable, TimedSpmdExecutable
 from xloom.cpu.lower import lowered
 from xloom.cpu.prepare import prepared
+from xloom.cpu.runtime.checked_executable import CheckedExecutable, checked
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable
 from xloom.cpu.runtime.memory_pool import aligned
@@ -26,6 +28,7 @@ from xloom.cpu.runtime.spmd_executable import SpmdExecutable, is_spmd
 from xloom.cpu.runtime.threads import pool
 from xloom.cpu.runtime.threads.poll_ir import CALL_PYTHON, POLL
 from xloom.errors import LoweringError, OutOfMemoryError
+from xloom.hlo.expanded_size import overgrown_call
 from xloom.hlo.garbage_collection import without_collector
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.lazy_module import identity_of
@@ -49,13 +52,26 @@ keys = cache.Cache(1 << 20)
 _TO_STATIC = "call-inlining,tuple-simplification,dce,scan-expansion,call-inlining,tuple-simplification,dynamic-padding"
 
 
-def compile(module: Module, target: Target | None = None) -> Executable | DynamicExecutable:
+def compile(
+    module: Module, target: Target | None = None, *, check: Collection[str] | None = None
+) -> Executable | DynamicExecutable | CheckedExecutable:
     """Native code for `module`, which stays as it is, made for `target`: for the host unless $XLOOM_TARGET says else.
 
+    Runs raise CheckError where they do what `check` names of `xloom.checks.VALUE_CHECKS`, or $XLOOM_CHECK if it is None;
+    programs of several devices, and those with arrays of dynamic size, do not.
     Raises VerifyError for an invalid module, LoweringError for what has no native code and for a target whose code
-    does not run here.
+    does not run here, XloomError for a check that there is not.
     """
     target = target or process_target()
+    wanted = checks.value_checks() if check is None else checks.known_value_checks(check)
+    if wanted and not is_spmd(module) and not has_dynamic(module) and overgrown_call(module.entry) is None:
+        verify(module)
+        return checked(module, wanted, partial(_compiled, target=target))
+    return _compiled(module, target)
+
+
+def _compiled(module: Module, target: Target) -> Any:
+    """Without checks of values."""
     if not target.runs_here:
         raise LoweringError(
             f"code for {target.name} does not run on this machine",
@@ -75,7 +91,7 @@ def compile(module: Module, target: Target | None = None) -> Executable | Dynami
         padded.config.input_output_alias, padded.config.buffer_donors = [], []  # arguments are copied to their bounds
         padded.config.parameter_layouts = padded.config.result_layout = None
         *_, padding = run_passes(padded, _TO_STATIC, verify=False)
-        compiled = compile(padded, target)
+        compiled = _compiled(padded, target)
         return DynamicExecutable(module, compiled) if padding.changed else compiled
     if trace.active() is not None:
         times = ThunkTimes()

@@ -24,6 +24,12 @@ def source_line(instruction: Instruction) -> str:
     return f"{table.file_names[file - 1]}:{line}" if 0 < file <= len(table.file_names) else ""
 
 
+def place(instruction: Instruction) -> str:
+    """The instruction's name, the operator of the framework that it comes from, and its source line."""
+    name = instruction.metadata.op_name
+    return ", ".join(filter(None, (instruction.name + (f" of {name}" if name else ""), source_line(instruction))))
+
+
 def keep_used_frames(module: Module) -> None:
     """Renumbers stack frames in the order of their first use, callers first, and drops the rest, as XLA does.
 

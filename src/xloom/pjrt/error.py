@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xloom.errors import (
+    CheckError,
     DistributedError,
     ParseError,
     ShapeError,
@@ -29,6 +30,7 @@ _CODES = {
     ParseError: Code.INVALID_ARGUMENT,
     VerifyError: Code.INVALID_ARGUMENT,
     DistributedError: Code.ABORTED,
+    CheckError: Code.FAILED_PRECONDITION,
     MemoryError: Code.RESOURCE_EXHAUSTED,
 }
 

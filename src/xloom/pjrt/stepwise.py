@@ -13,13 +13,13 @@ from xloom.errors import CustomCallError, EvaluationError, LoweringError, Unsupp
 from xloom.hlo.excerpt import excerpt
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.hlo.stack_frames import place
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import Value
 from xloom.passes import run_passes
 from xloom.pjrt.boundary import checked
 from xloom.pjrt.compiler import Compiler, CpuCompiler, InterpreterCompiler, Launch, Program
 from xloom.sim.tolerance import first_difference
-from xloom.sim.unsupported import place
 
 _PASSED_ON = frozenset(
     ("call", "while", "conditional", "tuple", "get-tuple-element", "opt-barrier", "domain", "add-dependency")

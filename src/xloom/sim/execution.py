@@ -12,6 +12,7 @@ from xloom import trace
 from xloom.calls.program_run import ProgramRun
 from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.stack_frames import place
 from xloom.interpreter.custom_call import BUILT_IN
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import RULES, Value
@@ -20,7 +21,6 @@ from xloom.sim.device_values import copied, nbytes
 from xloom.sim.memory import DeviceMemory, DeviceMemoryError
 from xloom.sim.native_group import NativeGroup
 from xloom.sim.plan import Plan
-from xloom.sim.unsupported import place
 
 if TYPE_CHECKING:
     from xloom.sim.simulator import Simulator

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xloom.errors import CustomCallError, UnregisteredCallError, UnsupportedError, XloomError, near
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
-from xloom.hlo.stack_frames import source_line
+from xloom.hlo.stack_frames import place
 
 GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "custom-call"})
 """Opcodes that no device is asked for."""
@@ -43,12 +43,6 @@ def check_taken(
         + "".join(f"\n  {what}, at {_some(places)}" for what, places in lines.items()),
         hint=_hint([i.opcode for i in refused], opcodes) if refused else calls[0].hint,
     )
-
-
-def place(instruction: Instruction) -> str:
-    """The instruction's name, the operator of the framework that it comes from, and its source line."""
-    name = instruction.metadata.op_name
-    return ", ".join(filter(None, (instruction.name + (f" of {name}" if name else ""), source_line(instruction))))
 
 
 def _alone(instruction: Instruction, platform: str, opcodes: Iterable[str]) -> UnsupportedError:

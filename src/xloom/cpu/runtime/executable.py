@@ -253,7 +253,7 @@ class Executable:
     def _value(self, outputs: tuple[np.ndarray, ...]) -> Any:
         if not self._result_shape.is_tuple:
             return outputs[0] if outputs else TOKEN
-        return outputs if self._is_flat else _nested(self._result_shape, iter(outputs))
+        return outputs if self._is_flat else nested(self._result_shape, iter(outputs))
 
     def _inputs(self, arguments: tuple[Any, ...]) -> list[np.ndarray]:
         if self._plain:
@@ -290,9 +290,10 @@ def _flat(value: Any) -> list[np.ndarray]:
     return [] if value is TOKEN else [value]
 
 
-def _nested(shape: Shape, leaves: Any) -> Any:
+def nested(shape: Shape, leaves: Any) -> Any:
+    """A value of a shape, whose arrays an iterator gives."""
     if shape.is_tuple:
-        return tuple(_nested(e, leaves) for e in shape.elements)
+        return tuple(nested(e, leaves) for e in shape.elements)
     return next(leaves) if shape.is_array else TOKEN
 
 
