@@ -160,7 +160,7 @@ def _more(marks: np.ndarray) -> str:
 
 def _spelled(instruction: Instruction, element: Element) -> str:
     name = instruction.operands[element.number].name
-    return f"%{name}{list(element.index) if element.index else ''} = {element.value}"
+    return f"%{name}{list(element.index) if element.index else ''} = {element.value!s}"
 
 
 def _leaves(value: Value) -> list[Value]:

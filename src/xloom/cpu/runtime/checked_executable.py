@@ -1,7 +1,7 @@
 """A program whose values are checked as it runs: by native code, and by the interpreter where that has found something.
 
-Native code first looks only at what NaNs end in. Where there is one, it runs again with code that asks of each
-instruction whether it makes one, and keeps to that if none does: arguments may have NaNs, and masks infinities.
+Native code first looks only at what NaNs end in. Where there is one that an argument or a constant may have had, it
+runs again with code that asks of each instruction whether it makes one, and keeps to that if none does.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import numpy as np
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Executable, nested
 from xloom.errors import CheckError, XloomError
+from xloom.hlo.instruction import Instruction
 from xloom.hlo.module import Module
+from xloom.hlo.non_finite import is_inexact
 from xloom.hlo.shape import Shape
 from xloom.interpreter.first_fault import evaluate_checked
+from xloom.interpreter.values import from_literal
 from xloom.passes.effects import Effects
 from xloom.passes.instrumentation import instrumented
 
@@ -54,6 +57,7 @@ class CheckedExecutable:
         self._executable, self._is_exact = executable, is_exact
         self._parameters = [p.shape for p in module.entry.parameters]
         self._result = module.entry.root.shape
+        self._has_some = any(map(_gives_non_finite, module.instructions))
         self._must_give = {a.parameter for a in module.config.input_output_alias if a.must}
 
     @property
@@ -91,7 +95,10 @@ class CheckedExecutable:
 
     def _look(self, arguments: Sequence[Any], infeed: Sequence[Any]) -> None:
         """Raises CheckError unless what native code has seen was there before."""
+        why = ""
         if not self._is_exact:
+            if not (self._has_some or any(_has_non_finite(a) for a in arguments)):
+                why = self._interpret(arguments, infeed)
             exact = instrumented(self.module, self._checks, exact=True)
             assert exact is not None
             executable = self._compile(exact)
@@ -99,15 +106,35 @@ class CheckedExecutable:
             self._executable, self._is_exact = executable, True
             if not flag:
                 return
+        why = why or self._interpret(arguments, infeed)
+        names = ", ".join(sorted(self._checks))
+        raise CheckError(f"native code does what is checked for ({names})", where=self.module.name, hint=why)
+
+    def _interpret(self, arguments: Sequence[Any], infeed: Sequence[Any]) -> str:
+        """Raises CheckError that says where it happens; else why it does not."""
         try:
             evaluate_checked(self.module, *arguments, checks=self._checks, infeed=infeed)
-            why = "the interpreter, which rounds otherwise, does not do so"
         except CheckError:
             raise
         except XloomError as error:
-            why = f"the interpreter, which would say where, cannot run it: {error.message}"
-        names = ", ".join(sorted(self._checks))
-        raise CheckError(f"native code does what is checked for ({names})", where=self.module.name, hint=why)
+            return f"the interpreter, which would say where, cannot run the program: {error}"
+        return "the interpreter, which rounds otherwise, does not do so"
+
+
+def _gives_non_finite(instruction: Instruction) -> bool:
+    """Whether NaNs or infinities begin with an instruction that does not make them."""
+    if instruction.opcode == "constant":
+        return _has_non_finite(from_literal(instruction.literal))
+    return instruction.opcode == "bitcast-convert" and is_inexact(instruction.shape)
+
+
+def _has_non_finite(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_has_non_finite, value))
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "biu":
+        return False
+    with np.errstate(all="ignore"):
+        return not np.isfinite(value).all()
 
 
 def _arrays_at(table: Any, shapes: Sequence[Shape]) -> list[np.ndarray]:

@@ -86,7 +86,9 @@ class Predicates(Rewriter):
             return self.either(
                 [self._any_along(x, along) if k < count else self._spread(x, dims) for k, x in bad.items()]
             )
-        if opcode in ("dot", "convolution"):  # products of indicators with ones count what each element meets
+        if opcode == "dot":
+            return self.either([self._met(instruction, k, each, dims) for k, each in bad.items()])
+        if opcode == "convolution":  # that of an indicator with ones counts what each element meets
             shapes = [o.shape.with_dtype(dt.f32) for o in instruction.operands]
             attrs = {name: value for name, value in instruction.attrs.items() if name not in _ALIKE}
             sums = []
@@ -96,6 +98,17 @@ class Predicates(Rewriter):
                 sums.append(self.make(opcode, leaf.shape.with_dtype(dt.f32), operands, **attrs))
             return self.either([self._compare(each, 0, "GT") for each in sums])
         return self._spread(self.either([self.any(each) for each in bad.values()]), dims)
+
+    def _met(self, dot: Instruction, number: int, x: Instruction, dims: tuple[int, ...]) -> Instruction:
+        """Where a product sums up an element of an operand for which `x` is true."""
+        side = ("lhs", "rhs")[number]
+        batch, summed = dot[f"{side}_batch_dims"], dot[f"{side}_contracting_dims"]
+        free = [d for d in range(x.shape.rank) if d not in batch and d not in summed]
+        first = len(batch) if number == 0 else len(dims) - len(free)
+        place = {**{d: k for k, d in enumerate(batch)}, **{d: first + k for k, d in enumerate(free)}}
+        x = self._any_along(x, summed) if summed else x
+        order = tuple(place[d] for d in sorted(place))
+        return self.make("broadcast", array_shape(dt.pred, dims), [x], dimensions=order)
 
     def out_of_range(self, x: Instruction, use: Indices) -> list[Instruction]:
         """Where indices are below 0, if any can be, and where they are beyond their limits, if these can be passed."""
@@ -127,7 +140,11 @@ class Predicates(Rewriter):
 
     def any(self, x: Instruction) -> Instruction:
         """pred[]: whether it is true somewhere."""
-        return x if x.shape.is_scalar else self._any_along(x, range(x.shape.rank))
+        if x.shape.is_scalar:
+            return x
+        if x.shape.rank > 1:
+            x = self._any_along(x, [x.shape.rank - 1])
+        return self._any_along(x, range(x.shape.rank))
 
     def either(self, parts: Sequence[Instruction]) -> Instruction:
         """Where one of some of the same dimensions is true."""
