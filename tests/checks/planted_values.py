@@ -189,21 +189,21 @@ PLANTED = [
         _entry(_RUN_LOOP, _loop("  ones = f32[4] constant({1, 1, 1, 1})\n  less = f32[4] subtract(x, ones)\n"
                                 "  bad = f32[4] log(less)\n  nought = f32[4] subtract(bad, bad)\n"
                                 "  y = f32[4] subtract(less, nought)")),
-        (_f32(9, 3.5, 9, 9),), "bad", (1,), "in iteration 3 of %w, from 0",
+        (_f32(9, 3.5, 9, 9),), "bad", (1,), "in iteration 3, from 0, of %w",
     ),
     Planted(
         "a value that a loop drops", "nan",
         _entry(_RUN_LOOP, _loop("  bad = f32[4] sqrt(x)\n  f = f32[4] constant({0, 0, 0, 0})\n"
                                 "  c = pred[4] compare(bad, f), direction=GT\n  h = f32[4] constant({3, 3, 3, 3})\n"
                                 "  s = f32[4] subtract(x, h)\n  y = f32[4] select(c, s, f)")),
-        (_f32(9, 1, 9, 9),), "bad", (1,), "in iteration 1 of %w, from 0",
+        (_f32(9, 1, 9, 9),), "bad", (1,), "in iteration 1, from 0, of %w",
     ),
     Planted(
         "a loop's condition", "nan",
         _entry(_RUN_LOOP, _loop("  h = f32[4] constant({2, 2, 2, 2})\n  y = f32[4] subtract(x, h)", 5,
                                 "  o = f32[1] slice(x), slice={[0:1]}\n  v = f32[] reshape(o)\n  bad = f32[] sqrt(v)\n"
                                 "  f = f32[] constant(-1)\n  ROOT r = pred[] compare(bad, f), direction=GT")),
-        (_f32(7, 1, 1, 1),), "bad", (), "in iteration 4 of %w, from 0",
+        (_f32(7, 1, 1, 1),), "bad", (), "in iteration 4, from 0, of %w",
     ),
     Planted(
         "a branch", "nan",
@@ -328,7 +328,7 @@ INDICES = [
         "a loop's slice", "oob",
         _entry(_RUN_LOOP, _loop("  s = f32[1] dynamic-slice(x, k), dynamic_slice_sizes={1}\n  v = f32[] reshape(s)\n"
                                 "  b = f32[4] broadcast(v), dimensions={}\n  y = f32[4] add(x, b)")),
-        (_f32(1, 1, 1, 1),), "s", (), "in iteration 4 of %w",
+        (_f32(1, 1, 1, 1),), "s", (), "in iteration 4, from 0, of %w",
     ),
     *(
         Planted(

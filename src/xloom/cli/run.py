@@ -14,6 +14,7 @@ import click
 import numpy as np
 
 import xloom
+from xloom.checks import VALUE_CHECKS, known_value_checks
 from xloom.cli.program_arguments import program_arguments
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
 from xloom.errors import LoweringError
@@ -74,6 +75,12 @@ Program = Callable[..., Any]
     is_flag=True,
     help="Only run each custom call that carries HLO as its kernel and as that HLO, and fail where they differ.",
 )
+@click.option(
+    "--check",
+    callback=lambda _context, _option, text: _checks(text),
+    default="",
+    help=f"Fail where values are not as they should be: some of {','.join(VALUE_CHECKS)}.",
+)
 @click.option("--sanitize", is_flag=True, help="Run custom calls in guarded memory, and report what they do wrong.")
 @click.option("--isolate", is_flag=True, help="As --sanitize, each custom call in a process of its own.")
 @load_option
@@ -90,6 +97,7 @@ def run(
     profile: str | None,
     output: str | None,
     check_calls: bool,
+    check: frozenset[str] | None,
     sanitize: bool,
     isolate: bool,
     libraries: tuple[str, ...],
@@ -107,6 +115,7 @@ def run(
       xloom run model.hlo --time 100               how fast is it?
       xloom run model.hlo --profile trace.json     and where does the time go?
       xloom run model.hlo --on interpreter         slow, exact about edge cases
+      xloom run model.hlo --check nan,oob          which instruction makes a NaN, or reads out of range?
       xloom run model.hlo --load k.c --sanitize    does the kernel keep to its buffers?
       xloom run fused.hlo --load k.c --check-calls does it compute what its call carries?
     """
@@ -131,7 +140,10 @@ def run(
         raise error
     guarded = sanitizer.sanitize(isolate=isolate) if sanitize or isolate else nullcontext()
     with trace(profile) if profile else nullcontext(), guarded:
-        program = _interpreted(module, seed) if on == "interpreter" else _compiled(module, seed, allow_interpreter)
+        if on == "interpreter":
+            program = _interpreted(module, seed, check)
+        else:
+            program = _compiled(module, seed, allow_interpreter, check)
         value = program(*arguments)
     if runs:
         _time(program, arguments, runs)
@@ -147,20 +159,31 @@ def run(
         click.echo(f"equal to {compare} within {tolerance:g}")
 
 
-def _interpreted(module: Module, seed: int) -> Program:
-    return lambda *arguments: xloom.evaluate(module, *arguments, seed=seed)
-
-
-def _compiled(module: Module, seed: int, allow_interpreter: bool) -> Program:
+def _checks(text: str) -> frozenset[str] | None:
     try:
-        return xloom.compile(module)
+        return known_value_checks(text.split(",")) if text else None
+    except XloomError as error:
+        raise click.BadParameter(f"{error.message}: {error.hint}") from error
+
+
+def _interpreted(module: Module, seed: int, check: frozenset[str] | None = None) -> Program:
+    if not check:
+        return lambda *arguments: xloom.evaluate(module, *arguments, seed=seed)
+    from xloom.interpreter.first_fault import evaluate_checked
+
+    return lambda *arguments: evaluate_checked(module, *arguments, checks=check, seed=seed)
+
+
+def _compiled(module: Module, seed: int, allow_interpreter: bool, check: frozenset[str] | None) -> Program:
+    try:
+        return xloom.compile(module, check=check)
     except LoweringError as error:
         if not allow_interpreter:
             hint = "--allow-interpreter runs it all on the interpreter; `xloom info` lists what else is not native"
             raise LoweringError(error.message, where=error.where, span=error.span, hint=hint) from error
         place = f" (at {error.where})" if error.where else ""
         click.echo(f"on the interpreter, all of it: {error.message}{place}", err=True)
-        return _interpreted(module, seed)
+        return _interpreted(module, seed, check)
 
 
 def _time(program: Program, arguments: list[Value], runs: int) -> None:

@@ -133,7 +133,7 @@ class _Checked(Evaluator):
     def _fail(
         self, check: str, instruction: Instruction, index: tuple[int, ...], text: str, elements: Sequence[str]
     ) -> None:
-        loops = [f"in iteration {n} of %{loop.name}, from 0" for loop, n in reversed(self._iterations)]
+        loops = [f"in iteration {n}, from 0, of %{loop.name}" for loop, n in reversed(self._iterations)]
         error = CheckError(
             "; ".join([f"{instruction.opcode} {text}", ", ".join(elements), *loops]), where=place(instruction)
         )

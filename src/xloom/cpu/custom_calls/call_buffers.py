@@ -18,6 +18,7 @@ from xloom.codegen.schedule.thunks import ScheduledComputation
 from xloom.cpu.buffer_verifier.events import Access, ChangeLayout, RunThunk
 from xloom.errors import LoweringError
 from xloom.hlo.instruction import Instruction
+from xloom.hlo.poisoned_results import POISON, is_poisoned
 from xloom.hlo.shape import Shape
 from xloom.llvm.types import I64
 
@@ -86,6 +87,8 @@ def call_memory(
             _lay_out(entry, allocation, operand_memory[operand][leaf], shape)
         elif for_python:
             entry.clear(allocation)
+        elif is_poisoned(instruction):
+            entry.clear(allocation, POISON)
     operands: list[list[BufferAllocation]] = []
     for number, shape in enumerate(shapes):
         operands.append([])

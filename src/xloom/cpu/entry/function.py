@@ -197,12 +197,12 @@ class EntryBuilder:
         for target, source in pairs:
             self.copy(target, saved.get(source, source))
 
-    def clear(self, allocation: BufferAllocation) -> None:
-        """Writes zeros to all bytes of an allocation."""
+    def clear(self, allocation: BufferAllocation, byte: int = 0) -> None:
+        """Writes zeros, or another number, to all bytes of an allocation."""
         if allocation.nbytes:
             self.events.append(Overwrite(allocation))
             memset = self.declared("llvm.memset.p0.i64", ir.FunctionType(VOID, [POINTER, I8, I64, I1]))
-            self.b.call(memset, [self.pointer(allocation), I8(0), I64(allocation.nbytes), I1(0)])
+            self.b.call(memset, [self.pointer(allocation), I8(byte), I64(allocation.nbytes), I1(0)])
 
     def scratch(self, nbytes: int) -> BufferAllocation:
         """Memory for the current thunk."""

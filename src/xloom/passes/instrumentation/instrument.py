@@ -9,6 +9,7 @@ from xloom.hlo.index_operands import index_arithmetic, index_operands
 from xloom.hlo.instruction import Instruction, map_called
 from xloom.hlo.module import InputOutputAlias, Module
 from xloom.hlo.non_finite import KINDS, NAN, is_inexact, made_by
+from xloom.hlo.poisoned_results import POISONED, used_leaves
 from xloom.hlo.shape import Shape, tuple_shape
 from xloom.passes.base import pin_roots
 from xloom.passes.dce import remove_unreachable_computations
@@ -77,6 +78,9 @@ class _Instrumentation:
                 if "oob" in self._checks:
                     for use in index_operands(instruction):
                         found += make.out_of_range(instruction.operands[use.number], use)
+                if "unwritten" in self._checks and instruction.opcode == "custom-call":
+                    instruction.frontend_attributes = {**instruction.frontend_attributes, POISONED: "true"}
+                    found += [make.poison(_leaf(instruction, index)) for index in used_leaves(instruction)]
                 if instruction in arithmetic:
                     found.append(make.overflows(instruction))
                 flags += [make.any(each) for each in found]
@@ -91,9 +95,7 @@ class _Instrumentation:
         for index, shape in instruction.shape.leaves():
             if index in covered or not is_inexact(shape) or not shape.size:
                 continue
-            leaf = instruction
-            for k in index:
-                leaf = element_of(leaf, k)
+            leaf = _leaf(instruction, index)
             if self._exact:
                 found += [make.made(instruction, leaf, kind) for kind in sorted(kinds)]
             else:
@@ -149,6 +151,12 @@ class _Instrumentation:
         map_called(new, branches.__getitem__)
         _replaced(host, conditional, new)
         return [element_of(new, len(shape.elements) - 1)]
+
+
+def _leaf(value: Instruction, index: Iterable[int]) -> Instruction:
+    for k in index:
+        value = element_of(value, k)
+    return value
 
 
 def _elements_of(shape: Shape) -> Iterable[Shape]:

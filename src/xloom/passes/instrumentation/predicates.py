@@ -126,6 +126,13 @@ class Predicates(Rewriter):
                 found.append(self.make("compare", x.shape.with_dtype(dt.pred), [x, limit], direction="GT"))
         return found
 
+    def poison(self, x: Instruction) -> Instruction:
+        """Where all bits are set."""
+        if x.shape.dtype.is_complex:
+            return self.either([self.poison(part) for part in self._parts(x)])
+        shape = x.shape.with_dtype(dt.dtype(f"u{x.shape.dtype.bits}"))
+        return self._compare(self.make("bitcast-convert", shape, [x]), (1 << shape.dtype.bits) - 1, "EQ")
+
     def overflows(self, instruction: Instruction) -> Instruction:
         """Where the exact sum, difference or product of two integers is not in their type."""
         (a, b), shape = instruction.operands, instruction.shape
@@ -167,7 +174,8 @@ class Predicates(Rewriter):
         return self.make("not", x.shape, [x])
 
     def _compare(self, x: Instruction, value: float, direction: str) -> Instruction:
-        return self.make("compare", x.shape.with_dtype(dt.pred), [x, self.splat(x.shape, value)], direction=direction)
+        number = np.array(value, x.shape.dtype.numpy)
+        return self.make("compare", x.shape.with_dtype(dt.pred), [x, self.splat(x.shape, number)], direction=direction)
 
     def _magnitude_bits(self, x: Instruction) -> Instruction:
         shape = x.shape.with_dtype(dt.u16)
