@@ -129,6 +129,9 @@ bench-threads: setup ## Each program with one thread and with all: [SET=programs
 bench-workloads: libraries ## Whole workloads with JAX's libraries, xloom as JAX's CPU against jaxlib's: [ONLY=nuts,lbfgs] [ROUNDS=3]
 	@$(LIBRARIES)/bin/python -m benchmarks.workloads --only "$(ONLY)" --rounds $(or $(ROUNDS),3)
 
+bench-checks: setup ## What checks of values cost, each program with and without: [FILTER=matmul] [CHECK=nan,inf,oob] [OUT=checks.jsonl, to go on from]
+	@$(BIN)/python -m benchmarks.checks --filter "$(FILTER)" $(if $(CHECK),--check $(CHECK)) $(if $(OUT),--out "$(OUT)")
+
 bench-constants: setup ## What tuned constants decide, as they are against half and double; writes benchmarks/CONSTANTS.md: [ONLY=tile,...]
 	@$(BIN)/python -m benchmarks.constants --only "$(ONLY)"
 

@@ -14,6 +14,7 @@ from xloom.codegen.buffer_values import leaf_shapes
 from xloom.cpu.compile import compile as compile_for_cpu
 from xloom.cpu.entry.collective_sites import CollectiveSite
 from xloom.cpu.prepare import prepared
+from xloom.cpu.runtime.checked_executable import CheckedExecutable
 from xloom.cpu.runtime.dynamic_shapes import DynamicExecutable
 from xloom.cpu.runtime.executable import CompiledMemoryStats, Direct, Executable
 from xloom.cpu.runtime.rendezvous import Exchange, NativeRendezvous
@@ -200,7 +201,7 @@ class CpuCompiler(Compiler):
 class Native:
     """Native code of one device."""
 
-    def __init__(self, executable: Executable | DynamicExecutable):
+    def __init__(self, executable: Executable | DynamicExecutable | CheckedExecutable):
         self.executable = executable
         """Without PJRT around it."""
         self.memory = executable.memory

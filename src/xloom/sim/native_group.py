@@ -24,7 +24,7 @@ class NativeGroup:
         outputs = [i for i in instructions if i.is_root or not i.users or not inside.issuperset(i.users)]
         taken = excerpt([*beside, *instructions], f"native.{instructions[-1].name}", outputs)
         module, self.operands, self.outputs = taken
-        compiled = compile_for_cpu(module)
+        compiled = compile_for_cpu(module, check=())  # of all of the program, not of groups
         assert isinstance(compiled, Executable)  # dynamic sizes and several devices are not for groups
         self._executable = compiled
         self.reads, self.writes = self._moved()

@@ -11,6 +11,7 @@ import torch
 
 from xloom.codegen.buffer_values import leaf_shapes
 from xloom.codegen.thresholds import POOLED
+from xloom.cpu.runtime.checked_executable import CheckedExecutable
 from xloom.cpu.runtime.executable import Executable
 from xloom.cpu.runtime.memory_pool import MemoryPool
 from xloom.pjrt.compiler import CpuCompiler, Native
@@ -31,7 +32,7 @@ class CompiledGraph:
         self._views = views
         compiled = CpuCompiler().compile(translated.module)
         # translated graphs have no dynamic dimensions, and run on one device
-        assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable)
+        assert isinstance(compiled, Native) and isinstance(compiled.executable, Executable | CheckedExecutable)
         self._executable = compiled.executable
         self._pool = MemoryPool()
         shapes = leaf_shapes(translated.module.entry.root.shape)
