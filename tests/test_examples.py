@@ -65,6 +65,7 @@ def test_the_systolic_array_is_a_small_file():
         "README.md",
         "docs/architecture.md",
         "docs/backend-simulator.md",
+        "docs/checks.md",
         "docs/custom-calls.md",
         "docs/patterns.md",
         "docs/show.md",
@@ -82,9 +83,10 @@ def test_python_in_pages_runs(page):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_architecture_page_shows_what_its_code_prints():
+@pytest.mark.parametrize("page", ["architecture.md", "checks.md"])
+def test_a_page_shows_what_its_code_prints(page):
     """An indented block below Python is what that prints."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / page).read_text()
     parts = re.findall(r"```python\n(.*?)```\n(?:\n((?:    [^\n]*\n)+))?", text, re.S)
     mark = "\x01"
     source = "".join(f"{code}\nprint({mark!r})\n" for code, _ in parts)
