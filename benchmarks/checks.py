@@ -80,7 +80,9 @@ def main(pattern: str, check: str, repeats: int, out: Path | None) -> None:
     good = {name: figures for name in wanted if not isinstance(figures := found[name], str)}
     slower = sorted(((figures[3], name) for name, figures in good.items()), reverse=True)
     by_clock, by_processor = (geometric_mean([figures[k] for figures in good.values()]) for k in (2, 3))
-    print(f"{len(good)} programs with {check}: {factor(by_clock)} by the clock, {factor(by_processor)} by processor time")
+    print(
+        f"{len(good)} programs with {check}: {factor(by_clock)} by the clock, {factor(by_processor)} by processor time"
+    )
     print(*(_line(name, found[name]) for ratio, name in slower if ratio > _ALLOWED), sep="\n")
 
 
@@ -89,7 +91,10 @@ def _line(name: str, figures: Figures) -> str:
         return f"{name}: {figures}"
     plain, checked, ratio, cpu_ratio, *seconds = figures
     compiled = " and ".join(map(duration, seconds))
-    return f"{name}: {duration(plain)}, checked {duration(checked)}, ratio {factor(ratio)}, {factor(cpu_ratio)} of processor time; compiled in {compiled}"
+    times = (
+        f"{duration(plain)}, checked {duration(checked)}, ratio {factor(ratio)}, of processor time {factor(cpu_ratio)}"
+    )
+    return f"{name}: {times}; compiled in {compiled}"
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ def _f32(*values: float) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def _at(dims: tuple[int, ...], index: tuple[int, ...], value: float, fill: float = 1, dtype: Any = np.float32) -> np.ndarray:
+def _at(
+    dims: tuple[int, ...], index: tuple[int, ...], value: float, fill: float = 1, dtype: Any = np.float32
+) -> np.ndarray:
     array = np.full(dims, fill, dtype)
     array[index] = value
     return array

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.checks.planted_values import INDICES, PLANTED, RIGHT
 
 import xloom as xl
+from tests.checks.planted_values import INDICES, PLANTED, RIGHT
 from xloom.checks import VALUE_CHECKS
 from xloom.errors import CheckError
 from xloom.interpreter.first_fault import evaluate_checked

@@ -26,18 +26,27 @@ def countdown(x):
 ONES = np.ones((2, 3), np.float32)
 FAULTS = [  # function, arguments, patterns of the message
     (lambda x: (jnp.where(x > 0, jnp.log(x), 0), x + 1), [-ONES], [r"^FAILED_PRECONDITION: log makes NaN", "/log"]),
-    (jax.vmap(lambda x: x / x.sum()), [ONES * np.array([[0], [1]], np.float32)], [r"divide .*\[0, 0\], and 2 more of 6"]),
+    (
+        jax.vmap(lambda x: x / x.sum()),
+        [ONES * np.array([[0], [1]], np.float32)],
+        [r"divide .*\[0, 0\], and 2 more of 6"],
+    ),
     (rows_of_scores, [-ONES], ["subtract makes NaN", "= -inf"]),
     (jax.grad(lambda x: jnp.sqrt(jnp.sum(x * x))), [ONES[0] * 0], ["makes NaN", "= inf"]),
     (jax.grad(roots), [np.float32(4)], ["sqrt makes NaN", "in iteration 3, from 0"]),
-    (countdown, [np.float32(3)], ["log makes NaN", "in iteration 3, from 0", r"checked_programs\.py:\d+"]),
+    (countdown, [np.float32(2.5)], ["log makes NaN", "in iteration 2, from 0", r"checked_programs\.py:\d+"]),
     (lambda p, x: jax.lax.cond(p, jnp.sqrt, jnp.exp, x), [True, -ONES], ["sqrt makes NaN"]),
     (lambda x: x.astype(jnp.bfloat16) / (x - x).astype(jnp.bfloat16), [ONES * 0], ["divide makes NaN"]),
     (lambda x, i: x[i], [ONES, np.array([1, 7])], ["gather has an index out of range", "= 7, where 0 to 1"]),
     (lambda x, i: x.at[i].set(0), [ONES, np.array([1, 7])], ["scatter has an index out of range"]),
     (lambda x, i: jax.lax.dynamic_slice(x, (0, i), (2, 2)), [ONES, 2], ["dynamic-slice has an index out of range"]),
 ]
-RIGHT = [(rows_of_scores, [ONES]), (roots, [np.float32(40)]), (lambda x: x + jnp.inf, [ONES]), (jnp.negative, [ONES * np.nan])]
+RIGHT = [
+    (rows_of_scores, [ONES]),
+    (roots, [np.float32(40)]),
+    (lambda x: x + jnp.inf, [ONES]),
+    (jnp.negative, [ONES * np.nan]),
+]
 
 for function, arguments, patterns in FAULTS:
     try:

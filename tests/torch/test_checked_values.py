@@ -19,7 +19,9 @@ def test_compiled_functions():
 
     x, rows = torch.tensor([1.0, 2.0, 3.0]), torch.ones(4, 2)
     function(x, rows, torch.tensor([0, 3]))
-    with pytest.raises(RuntimeError, match=r"log makes NaN of operands that have none: element \[2\] of 3.* = -3.0 .*py:\d"):
+    with pytest.raises(
+        RuntimeError, match=r"log makes NaN of operands that have none: element \[2\] of 3.* = -3.0 .*py:\d"
+    ):
         function(torch.tensor([1.0, 2.0, -3.0]), rows, torch.tensor([0, 3]))
     with pytest.raises(RuntimeError, match="has an index out of range"):
         function(x, rows, torch.tensor([0, 4]))

@@ -57,8 +57,8 @@ def compile(
 ) -> Executable | DynamicExecutable | CheckedExecutable:
     """Native code for `module`, which stays as it is, made for `target`: for the host unless $XLOOM_TARGET says else.
 
-    Runs raise CheckError where they do what `check` names of `xloom.checks.VALUE_CHECKS`, or $XLOOM_CHECK if it is None;
-    programs of several devices, and those with arrays of dynamic size, do not.
+    Runs raise CheckError where they do what `check` names of `xloom.checks.VALUE_CHECKS`, $XLOOM_CHECK if it is None:
+    not those of programs of several devices, or with arrays of dynamic size.
     Raises VerifyError for an invalid module, LoweringError for what has no native code and for a target whose code
     does not run here, XloomError for a check that there is not.
     """

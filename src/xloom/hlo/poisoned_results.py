@@ -17,7 +17,7 @@ def is_poisoned(call: Instruction) -> bool:
 
 
 def shows_poison(shape: Shape) -> bool:
-    """True for arrays whose elements are not the poison by chance: of floats with at least 16 bits, and complex ones."""
+    """True for arrays whose elements are no poison by chance: of floats with at least 16 bits, and complex ones."""
     return shape.is_array and (shape.dtype.is_complex or (shape.dtype.is_float and shape.dtype.bits >= 16))
 
 

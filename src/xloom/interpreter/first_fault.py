@@ -91,7 +91,7 @@ class _Checked(Evaluator):
     def _check_made(
         self, instruction: Instruction, operands: Sequence[Value], value: np.ndarray, kind: str, leaf: tuple[int, ...]
     ) -> None:
-        made = made_elements(instruction, operands, value, kind)
+        made = made_elements(instruction, operands, value, kind, self)
         if made.any():
             index = _first(made)
             part = "".join(f" of result {k}" for k in leaf)

@@ -10,7 +10,7 @@ import numpy as np
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.non_finite import NAN, is_inexact
 from xloom.interpreter.evaluator import Evaluator
-from xloom.interpreter.registry import RULES, Value
+from xloom.interpreter.registry import Value
 
 _MOST = 4
 """Elements of a sum that are named."""
@@ -25,7 +25,9 @@ class Element(NamedTuple):
     value: np.generic
 
 
-def made_elements(instruction: Instruction, operands: Sequence[Value], value: np.ndarray, kind: str) -> np.ndarray:
+def made_elements(
+    instruction: Instruction, operands: Sequence[Value], value: np.ndarray, kind: str, evaluator: Evaluator
+) -> np.ndarray:
     """bool[value's dimensions]: where a NaN or an infinity is that no element has which it depends on."""
     is_bad = np.isnan if kind == NAN else _is_not_finite
     found = np.isnan(value) if kind == NAN else np.isinf(value)
@@ -42,7 +44,7 @@ def made_elements(instruction: Instruction, operands: Sequence[Value], value: np
         count, along = len(operands) // 2, tuple(instruction["dimensions"])
         tainted = [x.any(axis=along) if k < count else x for k, x in bad.items()]
     elif opcode in ("dot", "convolution"):  # products of indicators with ones count what each element meets
-        tainted = [_product(instruction, operands, k, x) > 0 for k, x in bad.items()]
+        tainted = [_product(instruction, operands, k, x, evaluator) > 0 for k, x in bad.items()]
     else:
         tainted = [np.True_]
     for each in tainted:
@@ -50,17 +52,19 @@ def made_elements(instruction: Instruction, operands: Sequence[Value], value: np
     return found
 
 
-def _product(instruction: Instruction, operands: Sequence[Value], number: int, indicator: np.ndarray) -> np.ndarray:
+def _product(
+    instruction: Instruction, operands: Sequence[Value], number: int, indicator: np.ndarray, evaluator: Evaluator
+) -> np.ndarray:
     plain = Instruction(instruction.name, instruction.opcode, instruction.shape, instruction.operands)
     plain.attrs = {n: v for n, v in instruction.attrs.items() if n not in ("operand_precision", "algorithm")}
     given = [np.ones(x.shape, x.dtype) if k != number else indicator.astype(x.dtype) for k, x in enumerate(operands)]
-    found = RULES[instruction.opcode](plain, given, Evaluator(None))  # type: ignore[arg-type]
+    found = evaluator.rules[instruction.opcode](plain, given, evaluator)
     plain.set_operands(())
     return np.abs(found)
 
 
 def makers(instruction: Instruction, operands: Sequence[Value], index: tuple[int, ...]) -> list[Element]:
-    """The operand elements that an element of the value comes from; of many, what is not finite, or else the largest."""
+    """The operand elements that an element of the value comes from; of many, those not finite, or else the largest."""
     opcode = instruction.opcode
     if instruction.op.elementwise or opcode == "map":
         return [_element(k, x, index if np.ndim(x) else ()) for k, x in enumerate(operands)]
@@ -84,7 +88,10 @@ def _of_dot(dot: Instruction, operands: Sequence[Value], index: tuple[int, ...])
     slices = []
     for k, side in enumerate(("lhs", "rhs")):
         summed = dot[f"{side}_contracting_dims"]
-        where = [batch[k][d] if d in batch[k] else slice(None) if d in summed else next(free) for d in range(operands[k].ndim)]
+        where = [
+            batch[k][d] if d in batch[k] else slice(None) if d in summed else next(free)
+            for d in range(operands[k].ndim)
+        ]
         order = np.argsort(np.argsort(summed))
         slices.append((where, summed, operands[k][tuple(where)].transpose(order)))
     (_, _, a), (_, _, b) = slices

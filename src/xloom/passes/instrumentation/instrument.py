@@ -24,9 +24,9 @@ _FIRST = "effect-ordering,call-naming,inlining,async-simplification,call-inlinin
 def instrumented(module: Module, checks: Collection[str], *, exact: bool) -> Module | None:
     """A copy of `module` whose result is a tuple of the elements of its own, and pred[]: true if something happened.
 
-    `checks` are names of `xloom.checks.VALUE_CHECKS`. Unless it is to be `exact`, only what NaNs end in is looked at, and
-    it also says so of those that the arguments have. Results take the memory only of arguments whose header says that
-    they must. None where there is nothing to check.
+    `checks` are names of `xloom.checks.VALUE_CHECKS`. Unless it is to be `exact`, only what NaNs end in is looked at,
+    and it also says so of those that the arguments have. Results take the memory only of arguments whose header says
+    that they must. None where there is nothing to check.
     """
     copy = module.clone("")
     copy.config.is_scheduled = False
