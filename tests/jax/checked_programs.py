@@ -24,8 +24,9 @@ def countdown(x):
 
 
 ONES = np.ones((2, 3), np.float32)
+RAISED = (jax.errors.JaxRuntimeError, ValueError)  # the latter where jaxlib waits for a result
 FAULTS = [  # function, arguments, patterns of the message
-    (lambda x: (jnp.where(x > 0, jnp.log(x), 0), x + 1), [-ONES], [r"^FAILED_PRECONDITION: log makes NaN", "/log"]),
+    (lambda x: (jnp.where(x > 0, jnp.log(x), 0), x + 1), [-ONES], [r"^INTERNAL: log makes NaN", "/log"]),
     (
         jax.vmap(lambda x: x / x.sum()),
         [ONES * np.array([[0], [1]], np.float32)],
@@ -51,7 +52,7 @@ RIGHT = [
 for function, arguments, patterns in FAULTS:
     try:
         jax.block_until_ready(jax.jit(function)(*arguments))
-    except jax.errors.JaxRuntimeError as error:
+    except RAISED as error:
         for pattern in patterns:
             assert re.search(pattern, str(error)), f"{pattern} is not in {error}"
     else:
@@ -65,7 +66,7 @@ given_away = jax.jit(lambda x: x + jnp.sqrt(x), donate_argnums=0)
 given_away(jnp.asarray(ONES))
 try:
     jax.block_until_ready(given_away(jnp.asarray(-ONES)))
-except jax.errors.JaxRuntimeError as error:
+except RAISED as error:
     assert "= -1.0" in str(error), error
 else:
     raise AssertionError("nothing was raised of what is given away")

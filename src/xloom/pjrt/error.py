@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from xloom.errors import (
-    CheckError,
     DistributedError,
     ParseError,
     ShapeError,
@@ -30,7 +29,6 @@ _CODES = {
     ParseError: Code.INVALID_ARGUMENT,
     VerifyError: Code.INVALID_ARGUMENT,
     DistributedError: Code.ABORTED,
-    CheckError: Code.FAILED_PRECONDITION,
     MemoryError: Code.RESOURCE_EXHAUSTED,
 }
 
