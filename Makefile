@@ -166,6 +166,9 @@ judge-composed: setup ## Random programs of JAX against XLA:CPU: [COUNT=1000] [S
 judge-stateful: setup ## Random programs of loops, branches, aliases, layouts and custom calls: [COUNT=20000] [SEED=0] [OUT=stateful.jsonl, to go on from]
 	@$(BIN)/python -m tests.judges.stateful --count $(or $(COUNT),20000) --seed $(or $(SEED),0) $(if $(OUT),--out "$(OUT)")
 
+judge-reduction: setup ## Faults planted in modules of 500 to 10,000 instructions, reduced: [COUNT=50] [SEED=0] [OUT=reduction.jsonl, to go on from]
+	@$(BIN)/python -m tests.judges.reduction --count $(or $(COUNT),50) --seed $(or $(SEED),0) $(if $(OUT),--out "$(OUT)")
+
 judge-shared-code: setup ## Is shared and kept code what would be made anew? [COUNT=400] [FROM=<checkout of openxla/stablehlo>]
 	@$(BIN)/python -m tests.judges.shared_code --count $(or $(COUNT),400) $(if $(FROM),--from "$(FROM)")
 

@@ -51,6 +51,7 @@ LAYERS = [
     ["xloom.cpu.printers", "xloom.sim", "xloom.roofline"],
     ["xloom.testing"],
     ["xloom.stablehlo"],
+    ["xloom.reduction"],
     ["xloom"],
     ["xloom.viewer"],
     ["xloom.distributed"],

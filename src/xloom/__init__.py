@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from xloom.hlo.verify.module import verify
     from xloom.interpreter import evaluate
     from xloom.passes import run_passes
+    from xloom.reduction import reduce
     from xloom.stablehlo import from_stablehlo
     from xloom.viewer import show
 
@@ -98,6 +99,7 @@ _LAZY = {
     "include_dir": ("xloom.calls", "include_dir"),
     "literal": ("xloom.hlo.literal", "literal"),
     "parse": ("xloom.hlo.text.parser", "parse"),
+    "reduce": ("xloom.reduction", "reduce"),
     "run_passes": ("xloom.passes", "run_passes"),
     "show": ("xloom.viewer", "show"),
     "sim": ("xloom.sim", None),
@@ -204,6 +206,7 @@ __all__ = [
     "load_bytes",
     "parse",
     "pred",
+    "reduce",
     "run_passes",
     "s1",
     "s2",

@@ -15,6 +15,7 @@ from xloom.cli.info import info
 from xloom.cli.library import library
 from xloom.cli.ops import ops
 from xloom.cli.opt import opt
+from xloom.cli.reduce import reduce
 from xloom.cli.run import run
 from xloom.cli.run_python import run_python
 from xloom.cli.show import show
@@ -35,6 +36,7 @@ def cli() -> None:
       xloom info model.hlo                      what is in it
       xloom run model.hlo --input x.npy         run it
       xloom opt --passes "expand,dce" model.hlo rewrite it
+      xloom reduce model.hlo --crash            cut it down to what still fails
       xloom bench model.hlo --profile           where does its time go
       xloom show model.hlo --passes             the graph, the passes, the memory: a page
       xloom ops reduce-window                   what an opcode means
@@ -44,7 +46,7 @@ def cli() -> None:
     """
 
 
-for _command in (run, opt, bench, show, info, ops, library, run_python, trace):
+for _command in (run, opt, reduce, bench, show, info, ops, library, run_python, trace):
     cli.add_command(_command)
 
 

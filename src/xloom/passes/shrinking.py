@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
-from xloom.errors import XloomError
+from xloom.errors import ShapeError, XloomError
 from xloom.hlo.attributes import SliceDimension
 from xloom.hlo.instruction import Instruction
 from xloom.hlo.literal import Literal
@@ -16,6 +17,7 @@ from xloom.hlo.verify.module import verify
 
 _SMALL = 8
 """Sizes that stay."""
+_NOT_SIZES = "an operator has numbers that are not sizes of arrays"
 
 
 def shrunk(module: Module) -> Module | None:
@@ -26,31 +28,37 @@ def shrunk(module: Module) -> Module | None:
     try:
         sizes = _sizes(module)
         small = module.clone("")
-        for instruction in small.instructions:
-            _shrink(instruction, sizes)
-        config = small.config
-        if config.parameter_layouts is not None:
-            config.parameter_layouts = [_shape(s, sizes) for s in config.parameter_layouts]
-        if config.result_layout is not None:
-            config.result_layout = _shape(config.result_layout, sizes)
+        resize(small, sizes)
         verify(small)
-    except (XloomError, _UnfitError):
+    except XloomError:
         return None
     return small
 
 
-class _UnfitError(Exception):
-    """An operator has numbers that are not sizes of arrays."""
+def resize(module: Module, sizes: Mapping[int, int]) -> None:
+    """Makes sizes of arrays others, in place; those that are not in `sizes` stay. Raises ShapeError.
+
+    What is left may be invalid.
+    """
+    for instruction in module.instructions:
+        _shrink(instruction, sizes)
+    config = module.config
+    if config.parameter_layouts is not None:
+        config.parameter_layouts = [_shape(s, sizes) for s in config.parameter_layouts]
+    if config.result_layout is not None:
+        config.result_layout = _shape(config.result_layout, sizes)
+
+
+def sizes_of(module: Module) -> set[int]:
+    """The sizes of dimensions."""
+    leaves = (leaf for i in module.instructions for _, leaf in i.shape.leaves() if leaf.is_array)
+    return {n for leaf in leaves for n in leaf.dims}
 
 
 def _sizes(module: Module) -> dict[int, int]:
     """The new size for each old one."""
-    found: set[int] = set()
     made: dict[int, tuple[str, tuple[int, ...]]] = {}
     for i in module.instructions:
-        for _, leaf in i.shape.leaves():
-            if leaf.is_array:
-                found.update(leaf.dims)
         if i.opcode == "concatenate":
             (d,) = i["dimensions"]
             made[i.shape.dims[d]] = ("sum", tuple(o.shape.dims[d] for o in i.operands))
@@ -59,7 +67,7 @@ def _sizes(module: Module) -> dict[int, int]:
                 made[whole] = ("product", parts)
     sizes: dict[int, int] = {}
     following = _SMALL
-    for size in sorted(found):
+    for size in sorted(sizes_of(module)):
         rule, parts = made.get(size, ("", ()))
         if size <= _SMALL:
             sizes[size] = size
@@ -88,24 +96,24 @@ def _merged(a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[int, tuple[int
     return out
 
 
-def _shape(shape: Shape, sizes: dict[int, int]) -> Shape:
+def _shape(shape: Shape, sizes: Mapping[int, int]) -> Shape:
     if shape.is_tuple:
         return tuple_shape([_shape(e, sizes) for e in shape.elements])
     if not shape.is_array:
         return shape
     if shape.is_dynamic:
-        raise _UnfitError
-    return array_shape(shape.dtype, [sizes[n] for n in shape.dims]).with_layouts_of(shape)
+        raise ShapeError(_NOT_SIZES)
+    return array_shape(shape.dtype, [sizes.get(n, n) for n in shape.dims]).with_layouts_of(shape)
 
 
-def _shrink(i: Instruction, sizes: dict[int, int]) -> None:
+def _shrink(i: Instruction, sizes: Mapping[int, int]) -> None:
     if i.opcode == "constant":
         if not i.shape.is_array or i.literal.elided:
-            raise _UnfitError
-        cut = tuple(slice(0, sizes[n]) for n in i.shape.dims)
+            raise ShapeError(_NOT_SIZES)
+        cut = tuple(slice(0, sizes.get(n, n)) for n in i.shape.dims)
         shape = _shape(i.shape, sizes)
         i.attrs["literal"] = Literal(shape, np.array(i.literal.value[cut], order="C"))
-    elif i.opcode == "slice":
+    elif i.opcode == "slice" and any(sizes.get(n, n) != n for n in (*i.operands[0].shape.dims, *i.shape.dims)):
         i.attrs["slice"] = tuple(_range(s.start, s.limit, s.stride, sizes) for s in i["slice"])
     for name in ("dynamic_slice_sizes", "slice_sizes", "fft_length"):
         if name in i.attrs:
@@ -113,8 +121,8 @@ def _shrink(i: Instruction, sizes: dict[int, int]) -> None:
     i.shape = _shape(i.shape, sizes)
 
 
-def _range(start: int, limit: int, stride: int, sizes: dict[int, int]) -> SliceDimension:
+def _range(start: int, limit: int, stride: int, sizes: Mapping[int, int]) -> SliceDimension:
     """Of a dimension that is whole, or the first part of it."""
-    if start or stride != 1 or limit not in sizes:
-        raise _UnfitError
-    return SliceDimension(0, sizes[limit], 1)
+    if start or stride != 1:
+        raise ShapeError(_NOT_SIZES)
+    return SliceDimension(0, sizes.get(limit, limit), 1)
