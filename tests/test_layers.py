@@ -52,6 +52,7 @@ LAYERS = [
     ["xloom.testing"],
     ["xloom.stablehlo"],
     ["xloom.reduction"],
+    ["xloom.difference"],
     ["xloom"],
     ["xloom.viewer"],
     ["xloom.distributed"],

@@ -67,6 +67,7 @@ from xloom.hlo.shape import Layout, Shape, token_shape, tuple_shape
 if TYPE_CHECKING:
     from xloom.calls import custom_call, include_dir
     from xloom.cpu.compile import compile
+    from xloom.difference import diff
     from xloom.hlo.builder import Builder
     from xloom.hlo.computation import Computation
     from xloom.hlo.instruction import Instruction
@@ -93,6 +94,7 @@ _LAZY = {
     "calls": ("xloom.calls", None),
     "compile": ("xloom.cpu.compile", "compile"),
     "custom_call": ("xloom.calls", "custom_call"),
+    "diff": ("xloom.difference", "diff"),
     "evaluate": ("xloom.interpreter", "evaluate"),
     "from_proto": ("xloom.hlo.proto.decoder", "decode"),
     "from_stablehlo": ("xloom.stablehlo", "from_stablehlo"),
@@ -183,6 +185,7 @@ __all__ = [
     "c128",
     "compile",
     "custom_call",
+    "diff",
     "evaluate",
     "f4e2m1fn",
     "f6e2m3fn",

@@ -11,6 +11,7 @@ from rich.text import Text
 
 import xloom
 from xloom.cli.bench import bench
+from xloom.cli.diff import diff
 from xloom.cli.info import info
 from xloom.cli.library import library
 from xloom.cli.ops import ops
@@ -36,6 +37,7 @@ def cli() -> None:
       xloom info model.hlo                      what is in it
       xloom run model.hlo --input x.npy         run it
       xloom opt --passes "expand,dce" model.hlo rewrite it
+      xloom diff before.hlo after.hlo           what is different, and which value first
       xloom reduce model.hlo --crash            cut it down to what still fails
       xloom bench model.hlo --profile           where does its time go
       xloom show model.hlo --passes             the graph, the passes, the memory: a page
@@ -46,7 +48,7 @@ def cli() -> None:
     """
 
 
-for _command in (run, opt, reduce, bench, show, info, ops, library, run_python, trace):
+for _command in (run, opt, diff, reduce, bench, show, info, ops, library, run_python, trace):
     cli.add_command(_command)
 
 

@@ -131,7 +131,12 @@ def _shown() -> Iterator[Callable[[Step], None]]:
         def show(step: Step) -> None:
             done = step.of - step.instructions
             progress.update(
-                task, description=step.reduction, total=step.of, completed=done, left=step.instructions, tries=step.tries
+                task,
+                description=step.reduction,
+                total=step.of,
+                completed=done,
+                left=step.instructions,
+                tries=step.tries,
             )
 
         yield show

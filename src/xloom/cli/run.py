@@ -17,7 +17,7 @@ import xloom
 from xloom.checks import VALUE_CHECKS, known_value_checks
 from xloom.cli.program_arguments import program_arguments
 from xloom.cli.program_input import load_code, load_option, program_argument, read_program
-from xloom.errors import LoweringError
+from xloom.errors import LoweringError, XloomError
 from xloom.hlo.module import Module
 from xloom.interpreter.registry import Value
 from xloom.trace import trace

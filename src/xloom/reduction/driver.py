@@ -55,7 +55,9 @@ def reduce(
     kept = KeptState(Path(keep)) if keep is not None else None
     begin = (kept and kept.module()) or module
     with ThreadPoolExecutor(jobs) as pool:
-        search = _Search(begin, fails, pool if jobs > 1 else None, jobs, kept, progress, sum(map(len, module.computations)))
+        search = _Search(
+            begin, fails, pool if jobs > 1 else None, jobs, kept, progress, sum(map(len, module.computations))
+        )
         before = None
         while before != search.size:
             before = search.size

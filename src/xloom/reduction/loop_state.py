@@ -48,7 +48,12 @@ def drop_element(loop: Instruction, number: int) -> None:
     (state,) = body.parameters
     (tested,) = condition.parameters
     whole = [u for owner in (loop, state, tested) for u in owner.users if not is_element(u, owner)]
-    if whole or (loop.is_root and not host(loop).is_entry) or body.root.opcode != "tuple" or len(loop.shape.elements) == 1:
+    if (
+        whole
+        or (loop.is_root and not host(loop).is_entry)
+        or body.root.opcode != "tuple"
+        or len(loop.shape.elements) == 1
+    ):
         raise UnfitError
     if any(u["index"] == number for u in tested.users):
         raise UnfitError

@@ -41,7 +41,9 @@ def crash_on_a_pair(module: Module, chance: random.Random) -> Fault:
 
     def fails(smaller: Module) -> bool:
         return any(
-            (i.opcode, o.opcode, i.shape.rank, i.shape.dtype) == wanted for i in smaller.instructions for o in i.operands
+            (i.opcode, o.opcode, i.shape.rank, i.shape.dtype) == wanted
+            for i in smaller.instructions
+            for o in i.operands
         )
 
     return Fault(f"crash on {user.opcode}({operand.opcode}) of {user.shape.dtype.name}, rank {user.shape.rank}", fails)
@@ -66,7 +68,10 @@ def invalid_after_a_pass(module: Module, chance: random.Random) -> Fault:
 
     def fails(smaller: Module) -> bool:
         return any(
-            i.opcode == victim.opcode and len(i.users) > 1 and i.shape.is_array and max(i.shape.dims, default=0) >= least
+            i.opcode == victim.opcode
+            and len(i.users) > 1
+            and i.shape.is_array
+            and max(i.shape.dims, default=0) >= least
             for i in smaller.instructions
         )
 
@@ -118,7 +123,9 @@ def _differs(
 ) -> Fault:
     """Of an instruction that shows in a result."""
     elementwise = [
-        i for i in module.instructions if i.op.elementwise and i.operands and i.shape.is_array and i.shape.size and fits(i)
+        i
+        for i in module.instructions
+        if i.op.elementwise and i.operands and i.shape.is_array and i.shape.size and fits(i)
     ]
     chance.shuffle(elementwise)
     for victim in elementwise:

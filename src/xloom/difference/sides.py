@@ -1,0 +1,122 @@
+"""Who computes values of a module: the interpreter, native code, XLA:CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from xloom.cpu.compile import compile as compile_for_cpu
+from xloom.difference.cuts import observing
+from xloom.errors import XloomError
+from xloom.hlo.instruction import Instruction
+from xloom.hlo.module import Module
+from xloom.hlo.shape import Shape
+from xloom.interpreter.evaluator import Evaluator
+from xloom.interpreter.registry import RULES, TOKEN, Value
+from xloom.stablehlo.reference import run_on_xla_cpu
+
+
+class Side(Protocol):
+    """Gives values of instructions of a module's entry."""
+
+    name: str
+    observes_all: bool
+    """Whether asking for values changes nothing about how they are computed."""
+
+    def values(self, module: Module, instructions: Sequence[Instruction], arguments: Sequence[Value]) -> list[Value]:
+        """Their values, arrays or tuples of arrays, for arguments, one for each parameter of the entry."""
+        ...
+
+
+class Recorder(Evaluator):
+    """The interpreter, which keeps the values of a module's entry."""
+
+    def __init__(self, module: Module, rules: Any = RULES):
+        super().__init__(module, rules=rules)
+        self.recorded: dict[Instruction, Value] = {}
+
+    def apply(self, instruction: Instruction, operands: Sequence[Value]) -> Value:
+        """See Evaluator."""
+        value = super().apply(instruction, operands)
+        if instruction.parent is self.module.entry:
+            self.recorded[instruction] = value
+        return value
+
+
+@dataclass
+class Interpreter:
+    """NumPy, instruction by instruction; with other rules than its own, if there are any."""
+
+    rules: Any = None
+    name: str = "the interpreter"
+    observes_all: bool = True
+
+    def values(self, module: Module, instructions: Sequence[Instruction], arguments: Sequence[Value]) -> list[Value]:
+        """See Side."""
+        recorder = Recorder(module, self.rules or RULES)
+        recorder.call(module.entry, arguments)
+        recorder.recorded |= dict(zip(module.entry.parameters, arguments, strict=True))
+        return [recorder.recorded[i] for i in instructions]
+
+
+@dataclass
+class _Compiled:
+    """A compiler, of modules that have the wanted values as their results: they are fused in another way for that."""
+
+    name: str
+    observes_all: bool = False
+
+    def __post_init__(self) -> None:
+        self._programs: dict[tuple[int, tuple[Instruction, ...]], tuple[Module, Callable[..., Value]]] = {}
+
+    def values(self, module: Module, instructions: Sequence[Instruction], arguments: Sequence[Value]) -> list[Value]:
+        """See Side."""
+        key = id(module), tuple(instructions)
+        if key not in self._programs:
+            self._programs[key] = module, self._compiled(observing(module, instructions))
+        value = self._programs[key][1](*arguments)
+        return list(value) if len(instructions) > 1 else [value]
+
+    def _compiled(self, module: Module) -> Callable[..., Value]:
+        raise NotImplementedError(f"{type(self).__name__}._compiled")
+
+
+@dataclass
+class Native(_Compiled):
+    """xloom's own code for the CPU."""
+
+    name: str = "the CPU"
+
+    def _compiled(self, module: Module) -> Callable[..., Value]:
+        return compile_for_cpu(module)
+
+
+@dataclass
+class XlaCpu(_Compiled):
+    """jaxlib's XLA:CPU (extra `jax`)."""
+
+    name: str = "XLA:CPU"
+
+    def _compiled(self, module: Module) -> Callable[..., Value]:
+        def run(*arguments: Value) -> Value:
+            results = iter(run_on_xla_cpu(module, arguments))
+            return _nested(module.entry.root.shape, results)
+
+        return run
+
+
+def _nested(shape: Shape, leaves: Iterator[np.ndarray]) -> Value:
+    if shape.is_tuple:
+        return tuple(_nested(s, leaves) for s in shape.elements)
+    return next(leaves) if shape.is_array else TOKEN
+
+
+def side(name: str) -> Side:
+    """By its name in commands. Raises XloomError for another one."""
+    made: dict[str, Callable[[], Side]] = {"interpreter": Interpreter, "cpu": Native, "jaxlib": XlaCpu}
+    if name not in made:
+        raise XloomError(f"nobody computes values as {name!r}", hint=f"one of {', '.join(made)}")
+    return made[name]()
