@@ -63,6 +63,7 @@ LAYERS = [
     ["xloom.jax", "xloom.torch"],
     ["xloom.torch.lazy"],
     ["xloom.torch.lazy.compatibility"],
+    ["xloom.testing.functions"],
     ["xloom.cli"],
 ]
 

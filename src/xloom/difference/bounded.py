@@ -61,11 +61,11 @@ class ProgramBounds:
 
 
 def wrong_leaf(found: Value, expected: Value, bounds: Sequence[Bounds]) -> tuple[int, np.ndarray] | None:
-    """The first array of a value that is neither within bounds nor near what is expected: its number, and where."""
+    """The first array of two values of which not both can be roundings of one: its number, and where that is."""
     for number, (got, wanted, bound) in enumerate(zip(leaves(found), leaves(expected), bounds, strict=True)):
         if first_difference(got, wanted, EXACT) is None:
             continue
-        wrong = bound.wrong(got, wanted)
+        wrong = bound.wrong(got, wanted) | bound.wrong(wanted, got)
         if wrong.any():
             return number, wrong
     return None

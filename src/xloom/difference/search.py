@@ -21,8 +21,7 @@ from xloom.interpreter.bounds import bounds, leaves
 from xloom.interpreter.evaluator import Evaluator
 from xloom.interpreter.registry import Value
 from xloom.interpreter.values import from_argument
-from xloom.sim.tolerance import Tolerance
-from xloom.sim.tolerance import first_difference as far
+from xloom.testing.agreement import ulps_between
 
 _PASSED_ON = frozenset(
     ("parameter", "constant", "tuple", "get-tuple-element", "after-all", "partition-id", "replica-id")
@@ -69,7 +68,9 @@ def between(
 ) -> FirstDifference | None:
     """The same for two modules, of which the second is judged: `diff` says which instructions are pairs."""
     pairs = {y.name: x.name for x, y in matched(before.module, after.module, names=names).instructions.items()}
-    return first_difference(after, before, arguments, pairs)
+    found = first_difference(after, before, arguments, pairs)
+    who = f"{before.side.name} before", f"{after.side.name} after"
+    return replace(found, expected_by=who[0], found_by=who[1]) if found is not None else None
 
 
 class _Search:
@@ -209,6 +210,7 @@ class _Run:
         self._bounds = ProgramBounds(right.module, arguments)
         self._mine: dict[Instruction, Value] = {}
         self._theirs: dict[Instruction, Value] = {}
+        self._places: dict[Instruction, tuple[int, np.ndarray]] = {}  # where values are wrong
 
     def wrong(self, instructions: Sequence[Instruction]) -> list[Instruction]:
         """Those whose values are out of bounds, rounding of all before them included."""
@@ -223,8 +225,13 @@ class _Run:
         if not suspects:
             return []
         limits = self._bounds.of([self._other[i] for i in suspects])
-        found = zip(suspects, limits, strict=True)
-        return [i for i, bound in found if wrong_leaf(self._mine[i], self._theirs[i], bound) is not None]
+        found = []
+        for instruction, bound in zip(suspects, limits, strict=True):
+            place = wrong_leaf(self._mine[instruction], self._theirs[instruction], bound)
+            if place is not None:
+                self._places[instruction] = place
+                found.append(instruction)
+        return found
 
     def operands(self, instruction: Instruction) -> list[Value]:
         """The values of its operands, by the program that is judged."""
@@ -255,37 +262,35 @@ class _Run:
         other = self._other[instruction]
         matching = [self._other.get(o) for o in instruction.operands] == list(other.operands)
         if not matching or instruction.opcode in _OF_THE_WORLD:
-            return self.described(instruction, alone=True)  # what goes in is not the same, and agrees where it is
+            return self.described(instruction)  # what goes in is not the same, and agrees where it is
         module = excerpt([other], "alone", [other]).module
         by_operand = dict(zip(instruction.operands, self.operands(instruction), strict=True))
         operands = list(by_operand.values())
         (expected,) = self._right.side.values(module, [module.entry.root], operands)
         mine = self._mine[instruction]
-        if is_usual(other, mine, expected) or wrong_leaf(mine, expected, bounds(module, operands)) is None:
+        place = None if is_usual(other, mine, expected) else wrong_leaf(mine, expected, bounds(module, operands))
+        if place is None:
             return None
-        self._theirs[instruction] = expected
-        return self.described(instruction, alone=True)
+        self._theirs[instruction], self._places[instruction] = expected, place
+        return self.described(instruction)
 
-    def described(self, instruction: Instruction, *, alone: bool) -> FirstDifference:
-        """The element that is farthest out of order, in words."""
-        mine, theirs = leaves(self._mine[instruction]), leaves(self._theirs[instruction])
-        part, difference = next(
-            (k, d)
-            for k, (m, t) in enumerate(zip(mine, theirs, strict=True))
-            if (d := far(m, t, Tolerance())) is not None
-        )
-        ulps = difference.ulps if np.isfinite(difference.ulps) else 0.0
+    def described(self, instruction: Instruction, *, alone: bool = True) -> FirstDifference:
+        """What is known of a wrong value."""
+        part, wrong = self._places[instruction]
+        mine, theirs = leaves(self._mine[instruction])[part], leaves(self._theirs[instruction])[part]
+        index = tuple(int(k) for k in np.argwhere(wrong)[0])
+        ulps = float(ulps_between(mine, theirs)[index])
         by_operand = dict(zip(instruction.operands, self.operands(instruction), strict=True))
         return FirstDifference(
             instruction,
             (),
             part,
-            difference.index,
-            difference.found,
-            difference.expected,
-            ulps,
-            difference.count,
-            difference.size,
+            index,
+            mine[index],
+            theirs[index],
+            ulps if np.isfinite(ulps) else 0.0,
+            int(wrong.sum()),
+            wrong.size,
             self._judged.side.name,
             self._right.side.name,
             alone,

@@ -32,7 +32,7 @@ class Outputs(Reduction):
 
 
 def _outputs(root: Instruction) -> list[Instruction]:
-    """The elements that are no tuples made here, each once."""
+    """The elements that are not tuples made here, each once."""
     found: dict[Instruction, None] = {}
     stack = [root]
     while stack:
@@ -42,3 +42,29 @@ def _outputs(root: Instruction) -> list[Instruction]:
         else:
             found[instruction] = None
     return list(found)
+
+
+@dataclass(frozen=True)
+class OutputToCopy(Reduction):
+    """An element of the result becomes a copy of one of its operands: (element, operand)."""
+
+    name: ClassVar[str] = "copy operands"
+    together: ClassVar[bool] = False
+
+    def sites(self, module: Module) -> list[Site]:
+        """See Reduction."""
+        return [
+            (k, n)
+            for k, output in enumerate(_outputs(module.entry.root))
+            if len(output.operands) > 1 or output.called_computations
+            for n, operand in enumerate(output.operands)
+            if operand.shape.is_array
+        ]
+
+    def apply(self, module: Module, sites: Sequence[Site]) -> None:
+        """See Reduction."""
+        ((k, n),) = sites
+        outputs = _outputs(module.entry.root)
+        operand = outputs[k].operands[n]
+        outputs[k] = module.entry.add(Instruction("copy", "copy", operand.shape, [operand]))
+        set_outputs(module, outputs)

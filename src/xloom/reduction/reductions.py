@@ -10,7 +10,7 @@ from xloom.reduction.dimensions import Dimensions
 from xloom.reduction.extraction import Extraction
 from xloom.reduction.inlining import Inlining
 from xloom.reduction.loop_state import LoopState, TupleElements
-from xloom.reduction.outputs import Outputs
+from xloom.reduction.outputs import Outputs, OutputToCopy
 from xloom.reduction.substitution import ValueToOperand, ValueToZeros
 
 REDUCTIONS: tuple[Reduction, ...] = (
@@ -22,6 +22,7 @@ REDUCTIONS: tuple[Reduction, ...] = (
     Inlining(),
     TupleElements(),
     LoopState(),
+    OutputToCopy(),
     ValueToOperand(),
     ValueToZeros(),
     Constants(),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -12,6 +13,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from xloom.errors import ShapeError
 from xloom.hlo.module import Module
+from xloom.torch.arrays import as_array
 from xloom.torch.compiled_graph import CompiledGraph
 from xloom.torch.decompositions import decompositions
 from xloom.torch.frozen.preparation import frozen
@@ -25,10 +27,7 @@ class Exported:
         exported = exported.run_decompositions({**decompositions()})
         signature = exported.graph_signature
         tensors = {**exported.state_dict, **exported.constants}
-        self._held = [
-            None if spec.kind is InputKind.USER_INPUT else tensors[str(spec.target)].detach()
-            for spec in signature.input_specs
-        ]
+        self._held = _held(exported)
         self._outputs = [
             tensors[str(spec.target)].detach() if spec.kind is OutputKind.BUFFER_MUTATION else None
             for spec in signature.output_specs
@@ -38,7 +37,7 @@ class Exported:
                 raise ShapeError(f"an exported program with a result of kind {spec.kind.name}")
         assert exported.call_spec.out_spec is not None
         self._spec, self._result_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
-        examples = [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
+        examples = _examples(exported)
         self._examples = [e for e, held in zip(examples, self._held, strict=True) if held is None]
         written = {str(s.target) for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
         weights = [
@@ -78,6 +77,19 @@ class Exported:
         return tree_unflatten(values, self._result_spec)
 
 
+def _held(exported: ExportedProgram) -> list[torch.Tensor | None]:
+    """For each argument of an exported graph the weight that it is, or nothing."""
+    tensors = {**exported.state_dict, **exported.constants}
+    return [
+        None if spec.kind is InputKind.USER_INPUT else tensors[str(spec.target)].detach()
+        for spec in exported.graph_signature.input_specs
+    ]
+
+
+def _examples(exported: ExportedProgram) -> list[Any]:
+    return [n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"]
+
+
 def _told(argument: Any) -> str:
     """A tensor's shape; of a number, which is part of the program, its value."""
     return str(list(argument.shape)) if isinstance(argument, torch.Tensor) else f"value {argument}"
@@ -86,3 +98,34 @@ def _told(argument: Any) -> str:
 def export(model: torch.nn.Module, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Exported:
     """Compiles a model for arguments of these shapes; later changes of its weights count."""
     return Exported(torch.export.export(model, tuple(arguments), dict(keywords or {})))
+
+
+def program_of(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Module, list[np.ndarray]]:
+    """A model's or function's HLO as it is before any pass, and the values of the program's parameters for arguments.
+
+    Raises LoweringError for operators that there is no HLO for.
+    """
+    model = function if isinstance(function, torch.nn.Module) else _Function(function)
+    exported = torch.export.export(model, tuple(arguments)).run_decompositions({**decompositions()})
+    name = getattr(function, "__name__", type(function).__name__)
+    translated = translate(exported.graph_module, _examples(exported), name)
+    flat, _ = tree_flatten((tuple(arguments), {}))
+    given = iter(flat)
+    tensors = [next(given) if held is None else held for held in _held(exported)]
+    values = [tensors[k] for k in translated.arguments]
+    values += [each.of(tensors[each.argument]) for each in translated.stretches]
+    values += translated.held
+    if translated.needs_key:
+        values.append(torch.zeros(2, dtype=torch.uint64))
+    return translated.module, [as_array(v.detach().contiguous()).copy() for v in values]
+
+
+class _Function(torch.nn.Module):
+    """A function as a model, as torch.export takes no other."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__()
+        self._function = function
+
+    def forward(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
