@@ -169,6 +169,9 @@ judge-stateful: setup ## Random programs of loops, branches, aliases, layouts an
 judge-reduction: setup ## Faults planted in modules of 500 to 10,000 instructions, reduced: [COUNT=50] [SEED=0] [OUT=reduction.jsonl, to go on from]
 	@$(BIN)/python -m tests.judges.reduction --count $(or $(COUNT),50) --seed $(or $(SEED),0) $(if $(OUT),--out "$(OUT)")
 
+judge-first-difference: setup ## Wrong values planted in backends, native code and passes, found at their instruction: [COUNT=30] [SEED=0]
+	@$(BIN)/python -m tests.judges.first_difference --count $(or $(COUNT),30) --seed $(or $(SEED),0)
+
 judge-shared-code: setup ## Is shared and kept code what would be made anew? [COUNT=400] [FROM=<checkout of openxla/stablehlo>]
 	@$(BIN)/python -m tests.judges.shared_code --count $(or $(COUNT),400) $(if $(FROM),--from "$(FROM)")
 
