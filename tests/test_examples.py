@@ -83,8 +83,8 @@ def test_python_in_pages_runs(page):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "checks.md"])
-def test_a_page_shows_what_its_code_prints(page):
+@pytest.mark.parametrize("page", ["architecture.md", "checks.md", "debugging.md"])
+def test_pages_show_what_their_code_prints(page):
     """An indented block below Python is what that prints."""
     text = (ROOT / "docs" / page).read_text()
     parts = re.findall(r"```python\n(.*?)```\n(?:\n((?:    [^\n]*\n)+))?", text, re.S)

@@ -44,7 +44,9 @@ def diff(after, before=BEFORE, **options):
 
 
 def test_the_same_under_other_names():
-    renamed = re.sub(r"\b([a-z]|lt|one|cond|body|main)\b(?![.\w-])", r"new_\1", BEFORE.replace("HloModule m", "HloModule n"))
+    renamed = re.sub(
+        r"\b([a-z]|lt|one|cond|body|main)\b(?![.\w-])", r"new_\1", BEFORE.replace("HloModule m", "HloModule n")
+    )
     renamed = renamed.replace("new_body=", "body=").replace("HloModule new_n", "HloModule n")
     found = diff(renamed)
     assert found.same and str(found) == "the modules are the same\n"
@@ -110,7 +112,9 @@ def test_a_random_module_is_itself_and_not_another(number):
 
 
 def test_a_page_is_whole_and_escaped():
-    after = BEFORE.replace("tanh(x)", 'tanh(x), frontend_attributes={mark="<script>"}').replace("ROOT r", "q = f32[8] sine(x)\n  ROOT r")
+    after = BEFORE.replace("tanh(x)", 'tanh(x), frontend_attributes={mark="<script>"}').replace(
+        "ROOT r", "q = f32[8] sine(x)\n  ROOT r"
+    )
     page = markup.html(diff(after))
     assert page.startswith("<!doctype html>") and page.count("<table>") == 3 == page.count("</table>")
     assert "&lt;script&gt;" in page and page.count("<script>") == 1 and "http" not in page

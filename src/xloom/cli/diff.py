@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @program_argument
 @click.argument("other", type=click.Path(dir_okay=False), required=False)
-@click.option(
-    "--pass", "passes", metavar="PASSES", default="", help="The other program is what these passes make of it."
-)
+@click.option("--pass", "passes", metavar="PASSES", default="", help="Compare with what these passes make of it.")
 @click.option("--names", is_flag=True, help="Names mean something: match by them, and report those that change.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write both programs side by side, as a page by itself.")
 @click.option("--values", is_flag=True, help="Run both, and name the first instruction whose value differs.")
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--on",
     type=click.Choice(["interpreter", "cpu", "jaxlib"]),
-    help="Who runs two programs, by default the interpreter; or whose values are judged with --against, by default the CPU.",
+    help="Who runs two programs, by default the interpreter; with --against, who is judged, by default the CPU.",
 )
 @click.option(
     "--input",
@@ -43,13 +41,13 @@ if TYPE_CHECKING:
     "inputs",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="A .npy file an argument; those that are missing are random.",
+    help="A .npy file an argument; random without.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random arguments.")
 @click.option(
     "--save",
     type=click.Path(file_okay=False),
-    help="Folder for what reproduces the difference: alone.hlo, operand0.npy, ...",
+    help="Folder for what reproduces it: alone.hlo, operand0.npy, ...",
 )
 @load_option
 def diff(

@@ -12,7 +12,7 @@ found.py         what was found, and the files that reproduce it
 """
 
 from xloom.difference.found import FirstDifference
-from xloom.difference.search import first_difference
+from xloom.difference.search import Program, between, first_difference
 from xloom.difference.sides import Interpreter, Native, Side, XlaCpu
 from xloom.difference.structure import Change, ModuleDiff, diff
 
@@ -22,8 +22,10 @@ __all__ = [
     "Interpreter",
     "ModuleDiff",
     "Native",
+    "Program",
     "Side",
     "XlaCpu",
+    "between",
     "diff",
     "first_difference",
 ]

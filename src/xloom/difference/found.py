@@ -59,8 +59,8 @@ class FirstDifference:
         ]
         if not self.alone:
             lines.append(
-                "  its operands do not make it differ when it is computed alone: it differs in the program, by how it is "
-                "fused with others, or by rounding that adds up"
+                "  computed alone, it does not differ for its operands: it does in the program, by how it is fused, or by "
+                "rounding that adds up"
             )
         return "\n".join(lines)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +13,7 @@ from xloom.hlo.computation import Computation
 from xloom.hlo.instruction import Instruction
 
 if TYPE_CHECKING:
-    from xloom.difference.structure import ModuleDiff
+    from xloom.difference.structure import Change, ModuleDiff
 
 _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "moved": "cyan"}
 _SIGNS = {"removed": "-", "added": "+", "changed": "~", "moved": ">"}
@@ -51,8 +51,8 @@ def text(found: ModuleDiff) -> Text:
     return out
 
 
-def _after_colour(row: _Row, colour: str) -> str:
-    return "green" if row.kind == "changed" else colour
+def _colour_after(kind: str) -> str:
+    return _COLOURS["added" if kind == "changed" else kind]
 
 
 def _counts(found: ModuleDiff) -> str:
@@ -85,7 +85,13 @@ def _computations(found: ModuleDiff) -> Iterator[tuple[Computation | None, Compu
             yield before, None, list(_rows(found, before, None, changed, moved))
 
 
-def _rows(found, before, after, changed, moved) -> Iterator[_Row]:
+def _rows(
+    found: ModuleDiff,
+    before: Computation | None,
+    after: Computation | None,
+    changed: Mapping[Instruction, Change],
+    moved: Mapping[Instruction, Change],
+) -> Iterator[_Row]:
     pairs, back = found.matching.instructions, found.matching.back
     left = list(before) if before is not None else []
     right = list(after) if after is not None else []
@@ -102,7 +108,9 @@ def _rows(found, before, after, changed, moved) -> Iterator[_Row]:
             yield _row(back[y], y, changed, moved) if y in back else _Row("added", None, y, "")
 
 
-def _row(x: Instruction, y: Instruction, changed, moved) -> _Row:
+def _row(
+    x: Instruction, y: Instruction, changed: Mapping[Instruction, Change], moved: Mapping[Instruction, Change]
+) -> _Row:
     what = [w for found in (moved, changed) if y in found for w in found[y].what]
     kind = "changed" if y in changed else "moved" if y in moved else ""
     return _Row(kind, x, y, "; ".join(what))

@@ -86,6 +86,12 @@ class _Search:
             other = others.get(name) if name is not None else None
             if other is not None and other.shape.compatible(instruction.shape):
                 self._other[instruction] = other
+        # what is put into the same place of a result, or of a loop's state, has the same value
+        for mine, other in list(self._other.items()):
+            if mine.opcode == "tuple" == other.opcode and len(mine.operands) == len(other.operands):
+                for new, old in zip(mine.operands, other.operands, strict=True):
+                    if new.shape.compatible(old.shape):
+                        self._other.setdefault(new, old)
         order = judged.module.entry.post_order()
         self._order = [i for i in order if i in self._other and i.opcode not in _PASSED_ON and _is_plain(i)]
 

@@ -28,7 +28,7 @@ class Change:
 
 @dataclass
 class ModuleDiff:
-    """What is different. Of `moved`, `what` says from where to where; `header` is what the modules say of themselves."""
+    """What is different; of `moved`, `what` says from where to where. `header` is what modules say of themselves."""
 
     before: Module
     after: Module

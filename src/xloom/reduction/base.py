@@ -30,7 +30,7 @@ class Reduction:
         raise NotImplementedError(f"{type(self).__name__}.sites")
 
     def apply(self, module: Module, sites: Sequence[Site]) -> None:
-        """Changes `module` in place, at all these places of it. Raises UnfitError, or leaves what the verifier rejects."""
+        """Changes `module` at all these places of it. Raises UnfitError, or leaves what the verifier rejects."""
         raise NotImplementedError(f"{type(self).__name__}.apply")
 
 

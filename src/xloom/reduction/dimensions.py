@@ -20,8 +20,14 @@ class Dimensions(Reduction):
 
     def sites(self, module: Module) -> list[Site]:
         """See Reduction."""
-        sizes = sorted(sizes_of(module), reverse=True)
-        return [(n, new) for n in sizes if n > 1 for new in dict.fromkeys((1, 2, n // 2, n - 1)) if new < n]
+        # a small size that is not 1 yet would become one with larger ones that come down to it
+        return [
+            (n, new)
+            for n in sorted(sizes_of(module))
+            if n > 1
+            for new in dict.fromkeys((1, 2, n // 2, n - 1))
+            if new < n
+        ]
 
     def apply(self, module: Module, sites: Sequence[Site]) -> None:
         """See Reduction."""

@@ -72,7 +72,9 @@ def _shows(found: Planted) -> bool:
     try:
         limits = bounds(found.module, found.arguments)
         wrong = leaves(evaluate(miscompiled(found.module, found.victim), *found.arguments))
-        return any(limit.wrong(value).any() and not limit.loose().any() for limit, value in zip(limits, wrong, strict=True))
+        return any(
+            limit.wrong(value).any() and not limit.loose().any() for limit, value in zip(limits, wrong, strict=True)
+        )
     except XloomError:
         return False
 
@@ -138,9 +140,7 @@ def by_code(found: Planted) -> FirstDifference | None:
 def by_pass(found: Planted) -> FirstDifference | None:
     """What is said of a module in which an instruction is another one: what is added to it, or what reads that."""
     side = Interpreter()
-    return between(
-        Program(found.module, side), Program(miscompiled(found.module, found.victim), side), found.arguments
-    )
+    return between(Program(found.module, side), Program(miscompiled(found.module, found.victim), side), found.arguments)
 
 
 KINDS: dict[str, Callable[[Planted], FirstDifference | None]] = {
