@@ -1,9 +1,13 @@
 """`xl.testing.first_difference` of functions of JAX."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-jax = pytest.importorskip("jax")
+pytest.importorskip("jax")
+
+import jax
 import jax.numpy as jnp
 
 import xloom as xl
@@ -29,5 +33,6 @@ def test_of_a_function_of_jax(monkeypatch):
     monkeypatch.setattr(sides, "RULES", {**RULES, "abs": wrong})
     found = xl.testing.first_difference(layer, args, on="interpreter", against="cpu")
     assert found.instruction.opcode == "abs"
-    line = next(k for k, text in enumerate(open(__file__), 1) if "jnp.abs" in text)
+    lines = Path(__file__).read_text().splitlines()
+    line = next(k for k, text in enumerate(lines, 1) if "jnp.abs" in text)
     assert f"at {__file__}:{line}" in str(found)

@@ -59,8 +59,8 @@ class FirstDifference:
         ]
         if not self.alone:
             lines.append(
-                "  computed alone, it does not differ for its operands: it does in the program, by how it is fused, or by "
-                "rounding that adds up"
+                "  computed alone, it does not differ for its operands: it does in the program, by how it is fused, or "
+                "by rounding that adds up"
             )
         return "\n".join(lines)
 

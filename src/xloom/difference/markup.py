@@ -42,9 +42,7 @@ def text(found: ModuleDiff) -> Text:
             if row.before is not None and (row.kind in ("removed", "changed")):
                 out.append(f"  {'-' if row.kind == 'changed' else sign} {_line(row.before)}\n", "red")
             if row.after is not None:
-                out.append(
-                    f"  {'+' if row.kind == 'changed' else sign} {_line(row.after)}\n", _after_colour(row, colour)
-                )
+                out.append(f"  {'+' if row.kind == 'changed' else sign} {_line(row.after)}\n", _colour_after(row.kind))
             if row.what:
                 out.append(f"    {row.what}\n", colour)
     out.append(f"{_counts(found)}\n", "bold")

@@ -40,7 +40,7 @@ def case(seed: int, number: int) -> dict[str, object]:
     if turn % _JAX_EVERY == _JAX_EVERY - 1:
         module = jax_module(_LAYERS[number % len(_LAYERS)])
     else:
-        module = random_module(seed, number, sizes[turn % len(sizes)])
+        module = random_module(seed, number, sizes[(turn + number) % len(sizes)])
     fault = plant(module, chance)
     steps: list[Progress] = []
     begin = time.monotonic()

@@ -10,14 +10,17 @@ from tests.judges.programs.scene import Scene
 from xloom.hlo.builder import Builder
 from xloom.hlo.module import Module
 
+_SHARE = 2
+"""Instructions for each value: those of computations that operators call are no values."""
+
 
 def random_module(seed: int, number: int, least: int) -> Module:
-    """At least so many instructions that results depend on."""
+    """At least about so many instructions, all of which results depend on."""
     chance = random.Random(f"reduction {seed}:{number}")
     builder = Builder(f"large_{seed}_{number}", source_lines=False)
     scene = Scene(builder, builder, chance)
-    while len({v.instruction for v in scene.values}) < least:
-        grow(scene, 50)
+    while _SHARE * len(scene.values) < least:
+        grow(scene, 20)
     return builder.build(builder.tuple_(*(v.instruction for v in scene.values if not v.instruction.users)))
 
 
